@@ -19,7 +19,7 @@ from pullback.ir.expr import Ref, in_order
 from pullback.ir.identity import digest, identity
 from pullback.ir.index import Index, symbol
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Block, Known, Outline, Program, program_of
+from pullback.ir.program import Block, Known, Outline, Program, block_reads, program_of
 from pullback.ir.settings import Settings
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf, Spec
@@ -178,12 +178,17 @@ def derived(
         known.settings if settings is None else settings,
     )
     leaves = (*base.leaves, *leaves)
-    if base.foreign or recording() or (is_tracing() and base.closes_over_indices):
+    if base.foreign or _reads_around(known) or recording() or (is_tracing() and base.closes_over_indices):
         return replace(base, known=made.program, structure=structure, leaves=leaves)
     if backend() != "c" or not was_derived(made.identity):
         program_of(made)
         note_derived(made.identity)
     return replace(base, known=made, structure=structure, leaves=leaves)
+
+
+def _reads_around(known: Known) -> bool:
+    """Whether expressions made in the function around stand in a program: its statements cannot join that one later."""
+    return isinstance(known, Program) and not block_reads(known.body).keys() <= set(known.inputs)
 
 
 def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Program:

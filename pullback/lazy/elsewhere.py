@@ -1,28 +1,25 @@
-"""What other libraries call things: what to write with lazy arrays instead, and NumPy's functions on them."""
+"""Names of other libraries, and what to write with lazy arrays instead."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pullback.errors import UnknownNameError
 from pullback.lang import elsewhere
 from pullback.source import user_position
 
-__all__ = ["TRACED", "numpy_function", "unknown"]
+__all__ = ["TRACED", "remedy", "unknown"]
 
 # what takes functions of traced arrays: lazy arrays have Python for that
 _TRACED: Final = """
     lazy apl all_over any_over argmax_over argmin_over build checkpoint cond custom_derivative debug exact fold
     forward_backward function graph hessian hvp in_range jacfwd jacobian jacrev jvp max_over min_over minimise
-    odeint prod_over root root_scalar scan search_over stop_gradient sum_over threads tree_dot tree_map vjp vmap
+    odeint prod_over root root_scalar scan search_over sum_over threads tree_dot tree_map vjp vmap
     while_loop Function Size Static distributions ravel
 """
 TRACED: Final = frozenset(_TRACED.split())
 _LOOP: Final = "a loop of Python; or `lazy.lift(f)` of a traced function that has one"
-_VALUE: Final = "`lazy.asarray(x.numpy())`: no derivative passes through a value"
 _NONE: Final = "nothing: only what is computed from a `lazy.Weight` or an argument of `lazy.grad` keeps anything"
 _INSTEAD: Final = {
     "cond": "`if` of Python, which looks at the value",
@@ -30,7 +27,6 @@ _INSTEAD: Final = {
     "lax": "`if` and loops of Python",
     "fold": _LOOP, "scan": _LOOP, "while_loop": _LOOP, "build": _LOOP,
     "function": "nothing: what runs is compiled; `lazy.lift(f)` makes one operation of f",
-    "stop_gradient": _VALUE,
     "hessian": "`lazy.grad` of a function that calls `lazy.grad`; or `lazy.lift(pb.hessian(f))`",
     "ravel": "`x.reshape(-1)`",
     "no_grad": _NONE, "inference_mode": _NONE, "eval": _NONE,
@@ -39,7 +35,6 @@ _INSTEAD: Final = {
     "requires_grad_": "`lazy.Weight(array)` is a cell that has a delta",
     "retain_grad": "`lazy.grad(f)(x)` gives the gradient by x",
     "zero_grad": "`lazy.Trainer.update` forgets deltas; so does `w.delta = None`",
-    "detach": _VALUE,
     "data": "`x.numpy()`, and `w.set_value(array)` of a weight",
     "copy_": "`w.set_value(array)` of a weight",
     "float": "`x.astype(lazy.float32)`",
@@ -71,39 +66,3 @@ def unknown(what: str, name: str, found: str = "") -> UnknownNameError:
     """The error for a name that an array or the namespace does not have; `found` is what to write, if known."""
     text = found if found and name not in _INSTEAD else remedy(name)
     return UnknownNameError("E146", f"{what} {name!r}", position=user_position(), remedy=text)
-
-
-def numpy_function(lazy: Any, name: str, module: str = "") -> Any:
-    """The function of a namespace, `lazy`, that NumPy has under a name, or None."""
-    found = elsewhere.counterpart("bitwise_invert" if name == "invert" else name, module)
-    if found is None or found.__name__ in TRACED:
-        return None
-    space = getattr(lazy, module) if module and found.__name__ in dir(getattr(lazy, module, None)) else lazy
-    return getattr(space, found.__name__, None)
-
-
-def values(x: Any) -> Any:
-    """What a function of NumPy is given, with values in the place of lazy arrays."""
-    if isinstance(x, tuple | list):
-        return type(x)(map(values, x)) if type(x) in (tuple, list) else x
-    if isinstance(x, dict):
-        return {k: values(v) for k, v in x.items()}
-    return x.numpy() if hasattr(x, "application") else x
-
-
-def array_function(self: Any, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
-    """A function of NumPy: that of this namespace, through which derivatives pass; else NumPy's own, of values."""
-    if keywords.get("out") is not None:
-        return NotImplemented
-    own = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    found = numpy_function(self.namespace, function.__name__, own.rpartition(".")[0])
-    if found is not None:
-        given = {k: v for k, v in keywords.items() if k != "out"}
-        return found(*inputs, **given)
-    return function(*values(inputs), **values(keywords))
-
-
-def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-    """The same for functions of elements."""
-    found = numpy_function(self.namespace, ufunc.__name__) if method == "__call__" and "out" not in keywords else None
-    return NotImplemented if found is None else found(*inputs, **keywords)

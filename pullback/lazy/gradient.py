@@ -11,7 +11,8 @@ import numpy as np
 from pullback.errors import DerivativeError
 from pullback.lang import tree
 from pullback.lazy.higher import differentiable_deltas, variable
-from pullback.lazy.node import Array, leaf
+from pullback.lazy.leaving import OPEN, check_leaves
+from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import as_operand
 from pullback.lazy.plan import planned
 from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_count
@@ -83,7 +84,7 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
         The loss.
     Raises:
         DerivativeError: [E201] the loss is no number. [E702] it has been run backward before. [E703] a weight has been
-            changed since its value was used.
+            changed since its value was used. [E715] a gradient under way depends on the loss.
     Cost:
         That of the forward pass once or twice again. What is kept until then is `lazy.stats().live_bytes`. The walk
         over tapes that count who reads them is that of Yang (2019), *Monadic deep learning*, section 5.
@@ -99,6 +100,7 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
     if delta is None:
         _scalar(loss, "backward: the loss")
     loss = loss.leaf
+    check_leaves(loss, "lazy.backward()")
     found = deltas_of(loss, None if delta is None else as_operand(delta).numpy(), retain)
     weights = {x.origin: d for x, d in found.items() if isinstance(x.origin, Weight)}
     for x in found:
@@ -111,7 +113,7 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
             )
     for weight, own in weights.items():
         weight.delta = own if weight.delta is None else weight.delta + own
-    return float(loss.numpy()) if not loss.shape else float("nan")
+    return float(value_of(loss)) if not loss.shape else float("nan")
 
 
 def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:
@@ -154,9 +156,11 @@ def value_and_grad(
             variables += own
             structures.append((structure, len(own)))
         token = _INSIDE.set(True)
+        OPEN.update(variables)
         try:
             loss = _scalar(f(*given, **keywords), what)
         finally:
+            OPEN.difference_update(variables)
             _INSIDE.reset(token)
         found = differentiable_deltas(loss, variables) if again else deltas_of(loss, None, False, variables)
         made = [found[x] if x in found else np.zeros(x.shape, x.type.numpy) for x in variables]
@@ -182,7 +186,7 @@ def grad(
         A function of the same arguments that gives an array like the argument, or a tuple of these.
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E708] a derivative of a derivative
-            comes to an operation in Python.
+            comes to an operation in Python. [E715] a value that the gradient depends on leaves as a number.
     Cost:
         That of one run of f, forward and backward.
 

@@ -15,7 +15,7 @@ import numpy as np
 import pullback as pb
 from pullback.errors import DerivativeError
 from pullback.lazy.foreign import ForeignTape
-from pullback.lazy.node import Array, leaf
+from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply
 from pullback.lazy.piece import Piece
 from pullback.lazy.tape import Kept, Tape, released
@@ -39,7 +39,7 @@ class Alias(Kept):
 
 def variable(x: Array) -> Array:
     """An array like x that a derivative is taken by; where x is tracked, derivatives of a further one reach it."""
-    made = leaf(x.numpy(), tracked=True)
+    made = leaf(value_of(x), tracked=True)
     if x.tracked:
         made.origin = (Alias([x], 1, 0), 0)
     return made

@@ -15,8 +15,8 @@ from pullback.errors import TraceError
 from pullback.ir import types
 from pullback.lang import array as traced
 from pullback.lang.complex_array import ComplexArray
-from pullback.lazy.elsewhere import array_function, array_ufunc
 from pullback.lazy.node import Array, leaf
+from pullback.lazy.numpy_calls import array_function, array_ufunc
 from pullback.lazy.operation import Application, Operation, apply, node_of, quick_key
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 from pullback.lang.complex_array import complex_type
 from pullback.lang.dtypes import API_VERSION
 from pullback.lazy.elsewhere import TRACED, unknown
-from pullback.lazy.node import Array, leaf
+from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
 from pullback.names import found, public
 
@@ -159,13 +159,18 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     check_device("asarray", device)
     if isinstance(obj, Array):
         if dtype is None or numpy_type(dtype) == obj.type.numpy:
-            return leaf(np.array(obj.numpy())) if copy else obj.leaf
+            return _copied(obj.leaf) if copy else obj.leaf
         if copy is False:
             raise ValueError("asarray: another element type needs a copy, and copy=False")
         made: Array = obj.astype(dtype)
         return made
     wanted = None if dtype is None else numpy_type(dtype)
     if isinstance(obj, list | tuple):
+        parts = list(_parts(obj))
+        if any(isinstance(x, Array) and x.tracked for x in parts):
+            common = np.result_type(*(x.type.numpy if isinstance(x, Array) else x for x in parts))
+            stacked: Array = _stacked(obj, common if wanted is None else wanted)
+            return stacked
         obj = _nested(obj)
     found = np.asarray(obj) if hasattr(obj, "__array__") or not hasattr(obj, "__dlpack__") else np.from_dlpack(obj)
     array = found if wanted is None else found.astype(wanted, copy=False)
@@ -177,7 +182,29 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 def _nested(x: Any) -> Any:
     if isinstance(x, list | tuple):
         return [_nested(y) for y in x]
-    return x.numpy() if isinstance(x, Array) else x
+    return value_of(x) if isinstance(x, Array) else x
+
+
+def _parts(x: Any) -> Iterator[Any]:
+    """What nested lists hold."""
+    if isinstance(x, list | tuple):
+        for y in x:
+            yield from _parts(y)
+    else:
+        yield x
+
+
+def _stacked(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Nested lists as an array through which derivatives pass to the arrays in them."""
+    if isinstance(x, list | tuple):
+        return function_named("stack")([_stacked(y, dtype) for y in x])
+    return x.leaf.astype(dtype) if isinstance(x, Array) else leaf(np.asarray(x, dtype))
+
+
+def _copied(x: Array) -> Array:
+    """An array in memory of its own, with the derivatives of x."""
+    made: Array = +x
+    return made if x.tracked else leaf(np.array(value_of(x)))
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:

@@ -11,6 +11,7 @@ Operators and methods are put on the class by `lazy.methods`, from those of trac
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
@@ -19,10 +20,11 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.lang.devices import CPU, check_device
 from pullback.lazy import elsewhere
+from pullback.lazy.leaving import check_leaves
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
 
-__all__ = ["Array", "leaf", "leaf_of"]
+__all__ = ["Array", "leaf", "leaf_of", "value_of"]
 
 _next: Final = itertools.count().__next__
 _new: Final = object.__new__
@@ -67,6 +69,7 @@ class Array:
         __truediv__: Any
         __matmul__: Any
         __neg__: Any
+        __pos__: Any
         any: Any
         astype: Any
 
@@ -115,24 +118,28 @@ class Array:
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value, computed now if it has not been: an array that must not be written.
 
+        Raises:
+            DerivativeError: [E715] a gradient under way depends on it; so do all others that give the value.
+
         >>> from pullback import lazy
         >>> (lazy.asarray([1.0, 2.0]) * 2.0).numpy()
         array([2., 4.])
         """
-        if self.value is None:
-            Array.forced([self])
-        found: np.ndarray[Any, Any] = self.value
-        return found
+        check_leaves(self, "numpy()")
+        return value_of(self)
 
     def item(self) -> Any:
         """The value of an array of one element as a Python number."""
-        return self.numpy().item()
+        check_leaves(self, "item()")
+        return value_of(self).item()
 
     def tolist(self) -> Any:
         """The value as nested lists."""
-        return self.numpy().tolist()
+        check_leaves(self, "tolist()")
+        return value_of(self).tolist()
 
     def __await__(self) -> Generator[Any, Any, np.ndarray[Any, Any]]:
+        check_leaves(self, "await")
         if self.value is None:
             yield from Array.awaited([self])
         found: np.ndarray[Any, Any] = self.value
@@ -143,40 +150,61 @@ class Array:
         return await self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = self.numpy()
+        check_leaves(self, "conversion to NumPy")
+        value = value_of(self)
         if copy or (dtype is not None and np.dtype(dtype) != value.dtype):
             return np.array(value, dtype)
         return value
 
-    def __bool__(self) -> bool:
-        return bool(self.numpy())
-
     def __float__(self) -> float:
-        return float(self.numpy())
-
-    def __int__(self) -> int:
-        return int(self.numpy())
+        check_leaves(self, "float()")
+        return float(value_of(self))
 
     def __complex__(self) -> complex:
-        return complex(self.numpy())
-
-    def __index__(self) -> int:
-        return self.numpy().__index__()
-
-    def __format__(self, wanted: str) -> str:
-        return format(self.item(), wanted) if wanted else str(self)
-
-    def __repr__(self) -> str:
-        return np.array2string(self.numpy(), prefix="lazy(", suffix=")", separator=", ").join(("lazy(", ")"))
-
-    def __str__(self) -> str:
-        return str(self.numpy())
+        check_leaves(self, "complex()")
+        return complex(value_of(self))
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        return np.array(self.numpy()).__dlpack__(**keywords)
+        check_leaves(self, "DLPack")
+        return np.array(value_of(self)).__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        check_leaves(self, "pickling")
+        return _unpickled, (value_of(self),)  # of its value: derivatives stay in their process
+
+    # What is constant around almost every value, so that derivatives lose nothing: control flow, and text ------------
+
+    def __bool__(self) -> bool:
+        return bool(value_of(self))
+
+    def __int__(self) -> int:
+        return int(value_of(self))
+
+    __trunc__ = __int__
+
+    def __floor__(self) -> int:
+        return math.floor(value_of(self))
+
+    def __ceil__(self) -> int:
+        return math.ceil(value_of(self))
+
+    def __index__(self) -> int:
+        return value_of(self).__index__()
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def __format__(self, wanted: str) -> str:
+        return format(value_of(self).item(), wanted) if wanted else str(self)
+
+    def __repr__(self) -> str:
+        return np.array2string(value_of(self), prefix="lazy(", suffix=")", separator=", ").join(("lazy(", ")"))
+
+    def __str__(self) -> str:
+        return str(value_of(self))
 
     def __len__(self) -> int:
         if not self.type.shape:
@@ -186,9 +214,6 @@ class Array:
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
 
-    def __contains__(self, item: Any) -> bool:
-        return bool((self == item).any())
-
     __hash__ = object.__hash__
 
     def __copy__(self) -> Array:
@@ -197,9 +222,6 @@ class Array:
     def __deepcopy__(self, memory: Any) -> Array:
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.numpy(),)  # of its value: derivatives stay in their process
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
@@ -207,6 +229,14 @@ class Array:
                 raise AttributeError(name)
             found = f"`lazy.{name}(x)`: it is a function" if callable(getattr(Array.namespace, name, None)) else ""
             raise elsewhere.unknown("a lazy array has no attribute", name, found)
+
+
+def value_of(x: Array) -> np.ndarray[Any, Any]:
+    """The value of an array for lazy arrays themselves, which lose no derivative by it."""
+    if x.value is None:
+        Array.forced([x])
+    found: np.ndarray[Any, Any] = x.value
+    return found
 
 
 def _unpickled(value: np.ndarray[Any, Any]) -> Array:

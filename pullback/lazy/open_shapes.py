@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.lazy.node import Array, leaf
+from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import as_operand
 
 __all__ = ["nonzero", "selected", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
@@ -31,7 +31,7 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     >>> [i.tolist() for i in lazy.nonzero(lazy.asarray([0, 3, 0, 5]))]
     [[1, 3]]
     """
-    value = as_operand(x).numpy()
+    value = value_of(as_operand(x))
     if not value.shape:
         raise ValueError("nonzero: an array without axes has no places")
     return tuple(leaf(i.astype(np.int64)) for i in np.nonzero(value))
@@ -49,7 +49,7 @@ def unique_all(x: Any, /) -> UniqueAll:
     ([1, 3], [1, 0], [1, 0, 1], [1, 2])
     """
     operand = as_operand(x)
-    value = operand.numpy()
+    value = value_of(operand)
     _, indices, inverse, counts = np.unique(value, return_index=True, return_inverse=True, return_counts=True,
                                             equal_nan=False)  # fmt: skip
     places = leaf(indices.astype(np.int64))

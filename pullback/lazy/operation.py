@@ -19,11 +19,11 @@ import numpy as np
 
 from pullback.api.traced import run
 from pullback.errors import TraceError
-from pullback.ir.expr import Reduce
+from pullback.ir.expr import Apply, Get, Reduce, Scalar
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Build, Fold, Program, Statement, blocks_of, program_of
 from pullback.ir.settings import DEFAULT
-from pullback.ir.traverse import walk
+from pullback.ir.traverse import children, walk
 from pullback.ir.types import DType, f32
 from pullback.lang import tree
 from pullback.lang.complex_array import complex64, complex128
@@ -69,7 +69,7 @@ class Application:
         rank: a number that follows from the text.
         operands: the types of the operands.   results: those of the results.   structure: how results are put together.
         type: the type of the result where it is one array.
-        floating: whether derivatives pass through it.
+        floating: whether derivatives pass through it: not through steps, nor `stop_gradient`.
         work: about how many operations it takes.
         checked: whether it may fail when it runs, so that its nodes remember where they were written.
         item: which result of its one operand it takes; -1 for operations.
@@ -101,6 +101,7 @@ class Application:
         work: float = 0.0,
         checked: bool = False,
         item: int = -1,
+        smooth: bool = True,
     ) -> None:
         self.number = next(_COUNT)
         self.text = text
@@ -110,7 +111,7 @@ class Application:
         self.results = results
         self.structure = structure
         self.type = results[0] if structure is LEAF or structure == LEAF else None
-        self.floating = any(t.floating for t in results)
+        self.floating = smooth and any(t.floating for t in results)
         self.work = work
         self.checked = checked
         self.item = item
@@ -321,12 +322,27 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
 
     program, results, structure = traced_program(operation.name.rpartition(".")[2], types, rule)
     return Application(f"{operation.name}{text}", rule, types, results, structure, _work(program),
-                       any(map(_is_checked, program.body.statements)))  # fmt: skip
+                       any(map(_is_checked, program.body.statements)),
+                       smooth=any(map(_is_smooth, program.body.statements)))  # fmt: skip
 
 
 def _is_checked(s: Statement) -> bool:
     """Whether a statement may read where an index computed from data says, or run without end."""
     return not isinstance(s, Build) or any(has_data_index(v) for v in s.values)
+
+
+def _is_smooth(s: Statement) -> bool:
+    """Whether a statement may have a derivative: it reads elements elsewhere than in steps and constants."""
+    if not isinstance(s, Build):
+        return True
+    stack: list[Scalar] = list(s.values)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Get):
+            return True
+        if not (isinstance(e, Apply) and e.primitive.no_derivative):
+            stack += children(e)
+    return False
 
 
 def _work(program: Program) -> float:

@@ -159,6 +159,18 @@ class Piece:
                 made[-1] = made[-1][0]
         return None
 
+    def smooth_leaves(self, result: int) -> list[int]:
+        """The leaves that the derivative of a result may go to."""
+        stack = [self.wanted[result]]
+        seen = set(stack)
+        while stack:
+            p = stack.pop()
+            if p >= 0 and self.steps[p][0].floating:
+                new = set(self.steps[p][1]) - seen
+                seen |= new
+                stack += new
+        return [-1 - p for p in seen if p < 0]
+
     # Programs -------------------------------------------------------------------------------------------------------
 
     def _positions(self, wrt: tuple[int, ...]) -> list[int]:

@@ -396,7 +396,7 @@ class _Call(Foreign):
         self.wanted: tuple[bool, ...] = ()
 
     def result(self, *operands: Array) -> Any:
-        self.wanted = tuple(bool(x.tracked) and np.dtype(x.type.numpy).kind == "f" for x in map(as_operand, operands))
+        self.wanted = tuple(x.tracked and x.type.floating for x in map(as_operand, operands))
         types, several = self.expert.result(
             [(tuple(x.shape), np.dtype(x.type.numpy).name) for x in operands], self.wanted
         )

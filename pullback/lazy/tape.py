@@ -59,6 +59,10 @@ class Kept:
         """Deltas of its leaves for deltas of its results, None where there is none."""
         raise NotImplementedError
 
+    def read_for(self, k: int) -> Sequence[Array]:
+        """The leaves that the derivative of result k may go to."""
+        return self.leaves
+
     def release(self) -> None:
         """Let go of all that it keeps."""
         if not self.released:
@@ -107,6 +111,10 @@ class Tape(Kept):
             return []
         leaves = self.leaves
         return [(leaves[k], d) for k, d in zip(made.places, made.kernel(arguments))]
+
+    def read_for(self, k: int) -> Sequence[Array]:
+        """The leaves that the derivative of result k may go to."""
+        return [self.leaves[n] for n in self.piece.smooth_leaves(k)] if self.leaves else ()
 
     def release(self) -> None:
         """Let go of all that it keeps."""

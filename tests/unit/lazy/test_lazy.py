@@ -171,3 +171,14 @@ def test_a_program_ends_while_kernels_are_compiled(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", LEAVING]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "['pullback lazy compiler']\n", "")
+
+
+def test_a_constant_made_of_a_gradient_inside_of_another() -> None:
+    """The closure of the second gradient reads an expression that was made around it."""
+
+    def f(x: Any, y: Any) -> Any:
+        first = lazy.grad(lambda t: lazy.sin(t) * x)(y)
+        return first + lazy.grad(lambda t: lazy.sin(t) * y + t * lazy.stop_gradient(first))(y)
+
+    np.testing.assert_allclose(lazy.grad(f)(0.5, 0.7), np.cos(0.7), rtol=1e-14)
+    np.testing.assert_allclose(lazy.grad(f, 1)(0.5, 0.7), np.cos(0.7) - (0.5 + 0.7) * np.sin(0.7), rtol=1e-14)

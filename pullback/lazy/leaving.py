@@ -1,0 +1,66 @@
+"""Values that leave lazy arrays while a gradient is taken of them.
+
+A number of Python is a constant to `lazy.grad`. So an array that depends on an argument of a gradient under way refuses
+to become one (E715), except where derivatives lose nothing: its truth, an `int`, a comparison, text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from pullback.errors import DerivativeError
+from pullback.lazy.elsewhere import remedy
+from pullback.source import Position, called, source_text, user_position
+
+if TYPE_CHECKING:
+    from pullback.lazy.node import Array
+
+__all__ = ["OPEN", "check_leaves"]
+
+OPEN: Final[set[Array]] = set()  # the variables of all gradients under way, in all threads
+_MODULES: Final = ("cmath", "math", "np", "numpy", "scipy")
+_KEEP: Final = "operations on the array itself, or `lazy.lift(f)` of a traced function"
+
+
+def check_leaves(x: Array, how: str) -> None:
+    """Refuse a value that a gradient under way depends on; `how` names the conversion where the line does not.
+
+    Raises:
+        DerivativeError: [E715] the gradient would take the value for a constant.
+    """
+    if x.tracked and OPEN and _depends((x,)):
+        position = user_position()
+        raise DerivativeError(
+            "E715",
+            f"{source_text(position) or how}: the gradient would take the value of {x.type!r} for a constant",
+            position=position,
+            remedy=f"{_instead(position)}; `lazy.stop_gradient(x)` gives a constant that may leave",
+        )
+
+
+def _depends(arrays: Iterable[Array]) -> bool:
+    """Whether a variable of a gradient under way is among arrays or below them."""
+    stack = list(arrays)
+    seen = set(stack)
+    while stack:
+        x = stack.pop()
+        if x in OPEN:
+            return True
+        if x.application is None and x.origin.__class__ is tuple:
+            tape, result = x.origin
+            below = tape.read_for(result)
+        else:
+            below = x.operands
+        new = [y for y in below if y.tracked and y not in seen]
+        seen.update(new)
+        stack += new
+    return False
+
+
+def _instead(position: Position | None) -> str:
+    """What to write in place of the function that the user gives the value to."""
+    module, _, name = (called(position) or "").rpartition(".")
+    if module.split(".")[0] not in _MODULES:
+        return _KEEP
+    return f"`x.astype(lazy.{name})`" if name in ("float32", "float64") else remedy(name)
