@@ -49,7 +49,7 @@ from pullback.ir.reduction import REDUCTIONS, neutral
 from pullback.ir.semantics import convert
 from pullback.ir.traverse import children, indices_of, walk
 from pullback.ir.types import DType
-from pullback.source import Position
+from pullback.source import Position, called
 
 NDArray = np.ndarray[Any, Any]
 Value = int | NDArray
@@ -176,11 +176,26 @@ def blocks(lengths: Sequence[int], budget: int) -> Iterator[tuple[tuple[int, int
     return product(*cuts)
 
 
+_REPORT = 'at_limit="report" gives a bool that says so beside the result'
+_UNFINISHED = {
+    "odeint": ("odeint: max_steps steps do not reach the next time within the tolerances, or the state is not finite",
+               f"a larger max_steps or rtol; {_REPORT}"),
+    "root": ("root: |f| is not within the tolerance after max_steps steps, or is not finite",
+             f"another x0, a larger max_steps or tolerance; {_REPORT}"),
+    "root_scalar": ("root_scalar: f does not change its sign continuously between the ends",
+                    f"ends at which f has different signs; {_REPORT}"),
+    "minimise": ("minimise: the partial derivatives are not within the tolerance, and no step makes f smaller "
+                 "or max_steps are made", f"another x0, a larger max_steps or tolerance; {_REPORT}"),
+    "": ("while_loop: the test still holds after max_trips steps",
+         'a larger max_trips, or at_limit="report", which gives the state so far and says that it is'),
+}  # fmt: skip
+
+
 def unfinished_error(position: Position | None) -> UnfinishedError:
-    """The error for a loop whose test still holds when it has made all the trips it may."""
-    return UnfinishedError(
-        "E404", "while_loop: the test still holds after max_trips steps", position=position,
-        remedy='a larger max_trips, or at_limit="report", which gives the state so far and says that it is')
+    """The error for a loop or a solver that ended without its condition; the place says which."""
+    name = (called(position) or "").rpartition(".")[2]
+    what, remedy = _UNFINISHED.get(name, _UNFINISHED[""])
+    return UnfinishedError("E404", what, position=position, remedy=remedy)
 
 
 class Grid:

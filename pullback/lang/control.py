@@ -275,14 +275,10 @@ def while_loop(
     """
     tracer = current()
     position = user_position()
-    if at_limit not in AT_LIMIT or (at_limit == "report" and max_trips is None):
-        found = "without max_trips" if at_limit in AT_LIMIT else f"is none of {', '.join(map(repr, AT_LIMIT))}"
-        raise TraceError(
-            "E144",
-            f"while_loop: at_limit={at_limit!r} {found}",
-            position=position,
-            remedy='"error", or "report" and a limit of trips',
-        )
+    check_at_limit("while_loop", at_limit)
+    if at_limit == "report" and max_trips is None:
+        raise TraceError("E144", "while_loop: at_limit='report' without max_trips", position=position,
+                         remedy='"error", or "report" and a limit of trips')  # fmt: skip
     state = _State("while_loop", init, position)
     if tracer.inside:
         raise TraceError(
@@ -336,10 +332,31 @@ def while_loop(
     reached = _bool(test(last), "while_loop")
     if at_limit == "report":
         return last, reached
+    return finished(last, reached, position)
+
+
+def check_at_limit(kind: str, at_limit: str) -> None:
+    """Refuse a setting that says nothing of an end without success.
+
+    Raises:
+        TraceError: [E144] it is neither "error" nor "report".
+    """
+    if at_limit not in AT_LIMIT:
+        known = ", ".join(map(repr, AT_LIMIT))
+        raise TraceError("E144", f"{kind}: at_limit={at_limit!r} is none of {known}", position=user_position(),
+                         remedy='"error", or "report" for a bool beside the result')  # fmt: skip
+
+
+def finished(result: Any, failed: Array, position: Position | None) -> Any:
+    """A tree of arrays; a program that needs them, or a derivative of them, stops where the bool `failed` holds.
+
+    Raises:
+        UnfinishedError: [E404] when the function runs.
+    """
     unfinished = Ref("unfinished", types.i64, ())
-    demand = expr.demand_not(expr.get(ref_of(reached, "max_trips_reached")))
-    tracer.emit(Build((unfinished,), (), (demand,), () if position is None else (position,)), [])
-    return tree.unflatten(state.structure, [_demanding(from_ref(r), from_ref(unfinished)) for r in outs])
+    demand = expr.demand_not(from_ref(ref_of(failed, "max_trips_reached")).element())
+    current().emit(Build((unfinished,), (), (demand,), () if position is None else (position,)), [])
+    return tree.map_leaves(lambda leaf: _demanding(leaf, from_ref(unfinished)), result)
 
 
 def _demanding(x: Array, unfinished: Array) -> Array:

@@ -248,7 +248,7 @@ def _reference_inputs(program: Program, given: Sequence[NDArray] | None,
 
 def _failure(site: Site) -> str:
     if site.ends:
-        return "a loop reached max_trips while its test still held"
+        return "a loop or a solver ended without its condition"
     return f"an index left the range of {site.array} (in {site.statement})"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import nan
 from typing import Any, Final, Literal
 
 from pullback.api.modes import stop_gradient
@@ -10,6 +11,7 @@ from pullback.errors import TraceError
 from pullback.lang import tree
 from pullback.lang.array import Array
 from pullback.lang.control import fold, scan, while_loop
+from pullback.lang.creation import zeros
 from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import convert
 from pullback.lang.functions import abs as magnitude
@@ -17,7 +19,10 @@ from pullback.lang.functions import maximum, minimum
 from pullback.lang.index import where
 from pullback.lang.making import as_array
 from pullback.lang.manipulation import concat, expand_dims
+from pullback.lang.reduction import any as any_of
 from pullback.lang.reduction import max as largest
+from pullback.lang.reduction import sum as total
+from pullback.solve.implicit import ended
 from pullback.source import user_position
 
 # Dormand and Prince 1980: nodes, rows, the fifth-order weights less those of fourth order
@@ -44,6 +49,7 @@ def odeint(
     rtol: float = 1e-6,
     atol: float = 1e-9,
     max_steps: int = 100,
+    at_limit: str = "error",
 ) -> Any:
     """The states at the times t of dy/dt = f(y, t, *args), the first of which is y0.
 
@@ -55,13 +61,17 @@ def odeint(
         method: "dopri5": Dormand and Prince's pair of orders 5 and 4, its steps as long as the tolerances let them
             be. "rk4": Runge and Kutta's classical method of order 4, in `steps` equal steps between times.
         steps: of "rk4" between two times.
-        rtol: how large the error of a step of "dopri5" may be, as a part of the state;
-        atol: and beside it.
-        max_steps: of "dopri5" between two times at most; more end in UnfinishedError.
+        rtol: relative error tolerance for each step of "dopri5".
+        atol: absolute error tolerance for each step.
+        max_steps: of "dopri5" between two times at most.
+        at_limit: what happens where "dopri5" does not come to the next time: too few steps, a state or a time that is
+            not finite. "error": what needs the states or a derivative of them stops. "report": the result says so.
     Returns:
-        A tree like y0 whose leaves have a further first axis, of the times.
+        A tree like y0 whose leaves have a further first axis, of the times; with "report" the pair of it and of a bool
+        for each time. Where that holds, the state and its derivatives are NaN.
     Raises:
-        UnfinishedError: [E404] when it runs: `max_steps` were not enough.
+        UnfinishedError: [E404] when it runs: a time was not reached. TraceError: [E135] there is no such method, or
+            `steps` is less than 1. [E144] `at_limit` is neither "error" nor "report".
     Cost:
         Seven slopes for each step of "dopri5", four of "rk4".
     Derivative:
@@ -78,21 +88,42 @@ def odeint(
         raise TraceError(
             "E135", f"odeint: there is no method {method!r}", position=user_position(), remedy='"dopri5" or "rk4"'
         )
+    if method == "rk4" and steps < 1:
+        raise TraceError("E135", f"odeint: steps is {steps}", position=user_position(), remedy="a number from 1")
     times: Array = as_array(t, "odeint")
+    position = user_position()
     start = tree.map_leaves(lambda leaf: _settled(leaf, times), y0)
 
     def between(y: Any, before: Any, after: Any, more: Any) -> Any:
         slope: Slope = lambda y, t: f(y, t, *more)
         if method == "rk4":
-            return _classical(slope, y, before, (after - before) / steps, steps)
-        return _adaptive(slope, y, before, after, rtol, atol, max_steps)
+            return _classical(slope, y, before, (after - before) / steps, steps), before != before
+        y, failed = _adaptive(slope, y, before, after, rtol, atol, max_steps)
+        return _unknown_where(failed, y, (y, before, after, more)), failed
 
     def row(y: Any, k: Any) -> tuple[Any, Any]:
-        y = emit_call("odeint", between, (y, times[k], times[k + 1], args))
-        return y, y
+        y, failed = emit_call("odeint", between, (y, times[k], times[k + 1], args))
+        return y, (y, failed)
 
-    rows = scan(times.shape[0] - 1, start, row)[1]
-    return tree.map_leaves(lambda first, rest: concat([expand_dims(first, 0), rest]), start, rows)
+    rows, failed = scan(times.shape[0] - 1, start, row)[1]
+    states = tree.map_leaves(lambda first, rest: concat([expand_dims(first, 0), rest]), start, rows)
+    if at_limit == "error":
+        return ended("odeint", states, any_of(failed), at_limit, position)
+    return ended("odeint", states, concat([zeros(1, dtype="bool"), failed]), at_limit, position)
+
+
+def _unknown_where(failed: Array, y: Any, sources: Any) -> Any:
+    """The state, or NaN where the bool holds; so are its derivatives by the sources, whatever steps were taken."""
+    arrays = [as_array(leaf, "odeint") for leaf in tree.flatten(sources)[0]]
+    floating = [x for x in arrays if x.settled.is_floating]
+
+    def leaf(x: Any) -> Any:
+        unknown: Any = 0.0
+        for source in floating:
+            unknown = unknown + nan * convert(total(source), x.settled)
+        return x + where(failed, unknown, 0.0)
+
+    return tree.map_leaves(leaf, y)
 
 
 def _settled(leaf: Any, times: Array) -> Array:
@@ -124,8 +155,10 @@ def _classical(f: Slope, y: Any, t: Any, h: Any, steps: int) -> Any:
     return fold(steps, y, step)
 
 
-def _adaptive(f: Slope, y: Any, t: Any, end: Any, rtol: float, atol: float, max_steps: int) -> Any:
-    """Steps until the end, each repeated with a shorter length where its error is above the tolerance.
+def _adaptive(
+    f: Slope, y: Any, t: Any, end: Any, rtol: float, atol: float, max_steps: int
+) -> tuple[Any, Array]:
+    """Steps until the end, each repeated with a shorter length where its error is above the tolerance; if they failed.
 
     Hairer, Norsett and Wanner, *Solving ordinary differential equations I*, II.4: the next length is 0.9 error^(-1/5)
     times the last one, and at least a fifth and at most ten times as long.
@@ -133,7 +166,7 @@ def _adaptive(f: Slope, y: Any, t: Any, end: Any, rtol: float, atol: float, max_
     span = end - t
 
     def going(state: Any) -> Any:
-        return state[0] < 1.0
+        return ~(state[0] >= 1.0)
 
     def body(state: Any) -> Any:
         done, share, y = state
@@ -153,7 +186,8 @@ def _adaptive(f: Slope, y: Any, t: Any, end: Any, rtol: float, atol: float, max_
 
     nothing = stop_gradient(span * 0)
     start = (nothing, nothing + 0.1, y)
-    return while_loop(going, body, start, max_trips=max_steps)[2]
+    (_, _, y), failed = while_loop(going, body, start, max_trips=max_steps, at_limit="report")
+    return y, failed
 
 
 def _error(y: Any, reached: Any, h: Any, slopes: Sequence[Any], rtol: float, atol: float) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf, nan
 from typing import Any
 
 from pullback.api import value_and_grad
@@ -10,19 +11,22 @@ from pullback.api.jacobian import hessian, jacobian
 from pullback.api.modes import jvp
 from pullback.lang import tree
 from pullback.lang.array import Array
-from pullback.lang.control import fold, while_loop
+from pullback.lang.control import check_at_limit, finished, fold, while_loop
 from pullback.lang.creation import eye, zeros_like
 from pullback.lang.custom import emit_call
+from pullback.lang.dtypes import finfo
 from pullback.lang.elementwise import convert
 from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import sign
+from pullback.lang.functions import maximum, sign
 from pullback.lang.index import where
 from pullback.lang.linalg import outer, vecdot
 from pullback.lang.making import as_array
+from pullback.lang.reduction import all as all_of
 from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import sum as total
 from pullback.lang.trees import ravel
 from pullback.linalg import solve
+from pullback.source import Position, user_position
 
 
 def _flat(f: Callable[..., Any], back: Callable[[Any], Any], args: Any) -> Callable[[Any], Array]:
@@ -62,7 +66,20 @@ def _beside(moved: Any, structure: Any) -> list[Any]:
     return leaves
 
 
-def root(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-10, max_steps: int = 50) -> Any:
+def ended(kind: str, result: Any, failed: Array, at_limit: str, position: Position | None) -> Any:
+    """The result of a solver, which stops the program where it failed, or says so beside it."""
+    check_at_limit(kind, at_limit)
+    return (result, failed) if at_limit == "report" else finished(result, failed, position)
+
+
+def unknown_where(failed: Any, x: Any) -> Any:
+    """X, or NaN where the bool holds; of a derivative likewise."""
+    return x * convert(where(failed, nan, 1.0), x.settled)
+
+
+def root(
+    f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-10, max_steps: int = 50, at_limit: str = "error"
+) -> Any:
     """The x near x0 for which f(x, *args) = 0, by Newton's method.
 
     Args:
@@ -70,9 +87,11 @@ def root(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-10, m
         x0: where to begin: an array or a tree.
         args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
         tolerance: as large the largest |f| may be in the end.
-        max_steps: at most; more end in UnfinishedError.
+        max_steps: at most.
+        at_limit: what happens where the tolerance is not reached: too few steps, a singular Jacobian, a value that is
+            not finite. "error": what needs x or a derivative of it stops. "report": the result says so.
     Returns:
-        A tree like x0.
+        A tree like x0; with "report" the pair of it and of a bool. Where that holds, x and its derivatives are NaN.
     Raises:
         UnfinishedError: [E404] when it runs: the tolerance was not reached.
     Cost:
@@ -88,28 +107,38 @@ def root(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-10, m
     """
     start, back = ravel(x0)
 
-    def body(v: Array, more: Any) -> Array:
+    position = user_position()
+
+    def body(v: Array, more: Any) -> tuple[Array, Array]:
         g = _flat(f, back, more)
 
         def going(state: Any) -> Any:
-            return ~(largest(magnitude(state[1])) <= tolerance)
+            error = largest(magnitude(state[1]))
+            return (error > tolerance) & (error < inf)
 
         def step(state: Any) -> Any:
             x, value = state
             x = x - solve(jacobian(g)(x), value)
             return x, g(x)
 
-        return while_loop(going, step, (v, g(v)), max_trips=max_steps)[0]  # type: ignore[no-any-return]
+        x, value = while_loop(going, step, (v, g(v)), max_trips=max_steps, at_limit="report")[0]
+        failed = ~(largest(magnitude(value)) <= tolerance)
+        return unknown_where(failed, x), failed
 
-    def rule(primals: Any, x: Array, tangents: Any) -> Array:
-        more, moved = primals[1], tangents[1]
+    def rule(primals: Any, out: Any, tangents: Any) -> Any:
+        (x, failed), more, moved = out, primals[1], tangents[1]
         change = _along(lambda *a: _flat(f, back, a)(x), more, moved)
-        return zeros_like(x) if change is None else -solve(jacobian(_flat(f, back, more))(x), change)
+        if change is None:
+            return zeros_like(x), None
+        return unknown_where(failed, -solve(jacobian(_flat(f, back, more))(x), change)), None
 
-    return back(emit_call("root", body, (start, args), rule))
+    x, failed = emit_call("root", body, (start, args), rule)
+    return ended("root", back(x), failed, at_limit, position)
 
 
-def root_scalar(f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: int = 80) -> Array:
+def root_scalar(
+    f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: int = 80, at_limit: str = "error"
+) -> Any:
     """The number x between low and high for which f(x, *args) = 0, by bisection; f has different signs at both ends.
 
     Args:
@@ -118,6 +147,12 @@ def root_scalar(f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: i
         high: the other end.
         args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
         steps: how often the interval is halved.
+        at_limit: what happens where f has one sign at both ends, is NaN, or has a pole in place of a root. "error":
+            what needs x or a derivative of it stops. "report": the result says so.
+    Returns:
+        A number; with "report" the pair of it and of a bool. Where that holds, x and its derivative are NaN.
+    Raises:
+        UnfinishedError: [E404] when it runs: there is no change of sign, or it is that of a pole.
     Cost:
         One value for each step; for the derivative one slope more.
     Derivative:
@@ -133,8 +168,11 @@ def root_scalar(f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: i
     dtype = next((h.settled for h in ends if h.strong is not None), ends[0].settled)
     first, last = (convert(h, dtype if dtype.is_floating else "float64") for h in ends)
 
-    def body(a: Array, b: Array, more: Any) -> Array:
-        below = sign(f(a, *more))
+    position = user_position()
+
+    def body(a: Array, b: Array, more: Any) -> tuple[Array, Array]:
+        at_low, at_high = f(a, *more), f(b, *more)
+        below = sign(at_low)
 
         def halve(state: Any, i: Any) -> Any:
             left, right = state
@@ -143,29 +181,41 @@ def root_scalar(f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: i
             return where(same, middle, left), where(same, right, middle)
 
         left, right = fold(steps, (a, b), halve)
-        return left + (right - left) * 0.5  # type: ignore[no-any-return]
+        x = where(at_low == 0, a, where(at_high == 0, b, left + (right - left) * 0.5))
+        most = maximum(magnitude(at_low), magnitude(at_high))  # beside a pole f is larger
+        changes = sign(f(left, *more)) * sign(f(right, *more)) <= 0  # not so where one is NaN
+        failed = ~(changes & (magnitude(f(x, *more)) <= most))
+        return unknown_where(failed, x), failed
 
-    def rule(primals: Any, x: Array, tangents: Any) -> Array:
-        more, moved = primals[2], tangents[2]
+    def rule(primals: Any, out: Any, tangents: Any) -> Any:
+        (x, failed), more, moved = out, primals[2], tangents[2]
         change = _along(lambda *a: f(x, *a), more, moved)
         slope = jvp(lambda y: f(y, *more))((x,), (x * 0 + 1,))[1]
-        return zeros_like(x) if change is None else -change / slope
+        return zeros_like(x) if change is None else unknown_where(failed, -change / slope), None
 
-    out: Array = emit_call("root_scalar", body, (first, last, args), rule)
-    return out
+    x, failed = emit_call("root_scalar", body, (first, last, args), rule)
+    return ended("root_scalar", x, failed, at_limit, position)
 
 
-def minimise(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8, max_steps: int = 200) -> Any:
+def minimise(
+    f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8, max_steps: int = 200, at_limit: str = "error"
+) -> Any:
     """The x near x0 for which f(x, *args) is smallest, by the method of Broyden, Fletcher, Goldfarb and Shanno.
 
     Args:
         f: gives one number.
         x0: where to begin: an array or a tree.
         args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
-        tolerance: as large the largest partial derivative may be in the end.
-        max_steps: at most; where they are not enough, x is how far they came.
+        tolerance: as large the largest partial derivative may be in the end. A next step that rounding of x or of f
+            hides ends the search as well.
+        max_steps: at most.
+        at_limit: what happens where neither is reached: too few steps, no smaller value in the direction of descent, a
+            value that is not finite. "error": what needs x or a derivative of it stops. "report": the result says so.
     Returns:
-        A tree like x0.
+        A tree like x0; with "report" the pair of it and of a bool. Where that holds, x is how far the search came, and
+        its derivatives are NaN.
+    Raises:
+        UnfinishedError: [E404] when it runs: the search ended elsewhere.
     Derivative:
         With the Hessian H of f by x: ẋ = -H⁻¹ (∂²f/∂x ∂args) ȧrgs (the implicit function theorem for ∂f/∂x = 0); by x0
         it is 0.
@@ -181,24 +231,26 @@ def minimise(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8
     """
     start, back = ravel(x0)
 
+    position = user_position()
+
     def loss(more: Any) -> Callable[[Any], Array]:
         return lambda v: f(back(v), *more)
 
-    def body(v: Array, more: Any) -> Array:
-        both = value_and_grad(loss(more))
-        n = v.shape[0]
+    def body(v: Array, more: Any) -> tuple[Array, Array]:
+        both, single = value_and_grad(loss(more)), loss(more)
+        rounding = 8 * finfo(v.dtype).eps
 
         def going(state: Any) -> Any:
-            return ~(largest(magnitude(state[2])) <= tolerance) & ~state[4]
+            return ~(largest(magnitude(state[2])) <= tolerance) & ~state[4] & ~state[5]
 
         def step(state: Any) -> Any:
-            x, value, slope, inverse, _ = state
+            x, value, slope, inverse, hidden, _ = state
             ahead = -(inverse @ slope)
             descent = vecdot(ahead, slope)
             ahead, descent = where(descent < 0, ahead, -slope), where(descent < 0, descent, -vecdot(slope, slope))
 
             def too_far(length: Any) -> Any:
-                there = loss(more)(x + length * ahead)
+                there = single(x + length * ahead)
                 return ~(there <= value + 1e-4 * length * descent) & (length > 1e-12)
 
             length = while_loop(too_far, lambda length: length / 2, descent * 0 + 1)
@@ -210,17 +262,25 @@ def minimise(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8
             rho = 1 / where(usable, curvature, 1.0)
             left = eye(n, dtype=v.dtype) - rho * outer(moved, change)
             updated = left @ inverse @ left.T + rho * outer(moved, moved)
-            return x + moved, after, turned, where(usable, updated, inverse), length <= 1e-12
+            known = largest(magnitude(inverse - identity)) > 0  # the length of a step means something
+            hidden = (-descent <= rounding * magnitude(value)) | all_of(magnitude(ahead) <= rounding * magnitude(x))
+            return x + moved, after, turned, where(usable, updated, inverse), known & hidden, length <= 1e-12
 
+        n = v.shape[0]
         value, slope = both(v)
         identity = eye(n, dtype=v.dtype) + 0 * outer(v, v)
-        first = (v, value, slope, identity, value != value)
-        return while_loop(going, step, first, max_trips=max_steps, at_limit="report")[0][0]  # type: ignore[no-any-return]
+        no = value < value
+        first = (v, value, slope, identity, no, no)
+        x, _, slope, _, hidden, _ = while_loop(going, step, first, max_trips=max_steps, at_limit="report")[0]
+        return x, ~((largest(magnitude(slope)) <= tolerance) | hidden)
 
-    def rule(primals: Any, x: Array, tangents: Any) -> Array:
-        more, moved = primals[1], tangents[1]
+    def rule(primals: Any, out: Any, tangents: Any) -> Any:
+        (x, failed), more, moved = out, primals[1], tangents[1]
         slope_of = lambda *a: value_and_grad(loss(a))(x)[1]
         change = _along(slope_of, more, moved)
-        return zeros_like(x) if change is None else -solve(hessian(loss(more))(x), change)
+        if change is None:
+            return zeros_like(x), None
+        return unknown_where(failed, -solve(hessian(loss(more))(x), change)), None
 
-    return back(emit_call("minimise", body, (start, args), rule))
+    x, failed = emit_call("minimise", body, (start, args), rule)
+    return ended("minimise", back(x), failed, at_limit, position)

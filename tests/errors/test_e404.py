@@ -102,3 +102,39 @@ def test_the_claim_is_in_the_text() -> None:
     assert print_program(parse_program(text)) == text
     with pytest.raises(pb.UnfinishedError):
         interpret(parse_program(text), [np.array(2.0)])
+
+
+SOLVERS = [
+    ("pb.root(lambda x, a: x * x + a, 1.0, a)", "root: |f| is not within the tolerance after max_steps steps, or is not finite",
+     "another x0, a larger max_steps or tolerance"),
+    ("pb.root_scalar(lambda x, a: x * x + a, 0.0, 2.0, a)",
+     "root_scalar: f does not change its sign continuously between the ends", "ends at which f has different signs"),
+    ("pb.minimise(lambda x, a: x * a, 1.0, a)",
+     "minimise: the partial derivatives are not within the tolerance, and no step makes f smaller or max_steps are made",
+     "another x0, a larger max_steps or tolerance"),
+    ("pb.odeint(lambda y, t, a: a * y * y, 1.0, np.array([0.0, 2.0]), a)",
+     "odeint: max_steps steps do not reach the next time within the tolerances, or the state is not finite",
+     "a larger max_steps or rtol"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ["solved", "solved.interpret", "pb.grad(solved)"])
+def test_solvers(message: Callable[[str], str], call: str) -> None:
+    for text, what, remedy in SOLVERS:
+        end = "[-1]" if "odeint" in text else ""
+        assert (
+            message(f"""
+@pb.function
+def solved(a: Float64[Array, ""]):
+    return {text}{end}
+
+{call}(1.0)
+""")
+            == f"""\
+UnfinishedError [E404] {what}
+  --> user.py:3:12
+   |     return {text}{end}
+   |            {"^" * len(text)}
+  try: {remedy}; at_limit="report" gives a bool that says so beside the result      See `pullback explain-error E404`
+"""
+        )
