@@ -15,7 +15,7 @@ from pullback.data import Dataset, load
 from pullback.errors import DataError, UsageError
 from pullback.nn.models import NAMES, Recipe
 from pullback.nn.parameters import named
-from pullback.nn.training.task import check_labels
+from pullback.nn.training.labels import check_labels
 
 __all__ = ["register", "run"]
 

@@ -19,6 +19,7 @@ __all__ = ["Batches", "Samples", "Stream", "ahead"]
 
 T = TypeVar("T")
 Request = tuple[int, int, int]  # the epoch, its first batch, how many
+Check = Callable[[Any, str], None]
 ORDER = 1 << 32  # the place among the counters of random numbers where transformations have theirs
 
 
@@ -30,12 +31,14 @@ class Batches(Protocol):
         steps: batches in an epoch; None where that is not known before it ends.
         whole: how many of them are of one size.
         items: samples in such a batch, 0 where that is not known.
+        check: refuses a batch that an iterable gives, and is told its place.
     """
 
     name: str
     steps: int | None
     whole: int | None
     items: int
+    check: Check | None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
         """`count` batches of an epoch from the one numbered `first`: a tree of arrays (count, B, ...)."""
@@ -68,6 +71,7 @@ class Samples:
         whole = self.count // self.items
         self.whole: int | None = whole
         self.steps: int | None = whole + (remainder == "keep" and self.count % self.items > 0)
+        self.check: Check | None = None
         self._order: tuple[int, NDArray[np.intp]] | None = None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
@@ -125,6 +129,7 @@ class Stream:
         self._iterator: Iterator[Any] | None = None
         self._at = (0, 0)
         self._last: Any = None
+        self.check: Check | None = None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
         """The next batch, stacked alone; None where the epoch has ended."""
@@ -138,6 +143,8 @@ class Stream:
                 if self._at[1] == 1:
                     raise DataError("E512", f"{self.name}: no batches in epoch {epoch + 1}", remedy=self._remedy())
                 return None
+        if self.check is not None:
+            self.check(self._last, f" in batch {first + 1} of epoch {epoch + 1}")
         return tree.map_leaves(lambda x: np.asarray(x)[None], self._last)
 
     def _start(self, epoch: int) -> None:

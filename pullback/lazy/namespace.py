@@ -118,12 +118,14 @@ class _Module:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if name not in self._module.__all__:
+            raise unknown(f"{self.__name__.replace('pb', 'lazy', 1)} has no", name)
         made = _lazy(f"{self.__name__}.{name}", getattr(self._module, name))
         setattr(self, name, made)
         return made
 
     def __dir__(self) -> list[str]:
-        return [n for n in dir(self._module) if not n.startswith("_")]
+        return sorted(self._module.__all__)
 
 
 def numpy_type(dtype: Any) -> np.dtype[Any]:

@@ -47,7 +47,7 @@ def squared_error(y: Any, target: Any, *, reduction: Reduction = "mean") -> Arra
     >>> pb.function(lambda y, t: nn.squared_error(y, t))(np.array([1.0, 4.0]), np.array([1.0, 2.0])).item()
     2.0
     """
-    _check_equal("squared_error", y, target)
+    y, target = _equal("squared_error", y, target)
     difference = y - target
     return _reduced("squared_error", difference * difference, reduction)
 
@@ -66,7 +66,7 @@ def absolute_error(y: Any, target: Any, *, reduction: Reduction = "mean") -> Arr
     >>> pb.function(lambda y, t: nn.absolute_error(y, t))(np.array([1.0, 4.0]), np.array([1.0, 2.0])).item()
     1.0
     """
-    _check_equal("absolute_error", y, target)
+    y, target = _equal("absolute_error", y, target)
     return _reduced("absolute_error", pb.abs(y - target), reduction)
 
 
@@ -87,7 +87,7 @@ def huber(y: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "me
     """
     if not delta > 0:
         raise _setting("huber", f"delta is {delta!r}", "a positive number")
-    _check_equal("huber", y, target)
+    y, target = _equal("huber", y, target)
     d = y - target
     distance = pb.abs(d)
     return _reduced("huber", pb.where(distance < delta, 0.5 * d * d, delta * (distance - delta / 2)), reduction)
@@ -131,7 +131,7 @@ def cross_entropy(
     if labelled := bool(target.settled.is_integer):
         _check_labels("cross_entropy", y, target, axis)
     else:
-        _check_equal("cross_entropy", y, target)
+        y, target = _equal("cross_entropy", y, target)
         target = pb.moveaxis(target, axis, -1)
     scores = pb.moveaxis(y, axis, -1)
     lowered, total = lowered_scores(scores)
@@ -184,7 +184,7 @@ def logistic_loss(y: Any, target: Any, *, reduction: Reduction = "mean") -> Arra
     >>> pb.function(lambda y, t: nn.logistic_loss(y, t))(np.array([0.0, 1000.0]), np.array([0, 1])).round(6).item()
     0.346574
     """
-    _check_equal("logistic_loss", y, target)
+    y, target = _equal("logistic_loss", y, target)
     return _reduced("logistic_loss", pb.logaddexp(y, 0) - target.astype(y.dtype) * y, reduction)
 
 
@@ -208,7 +208,7 @@ def hinge(y: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "m
     """
     y, target = as_array(y, "hinge"), as_array(target, "hinge")
     if target.ndim == y.ndim:
-        _check_equal("hinge", y, target)
+        y, target = _equal("hinge", y, target)
         return _reduced("hinge", pb.relu(margin - target.astype(y.dtype) * y), reduction)
     _check_labels("hinge", y, target, -1)
     *lead, classes = y.shape
@@ -235,7 +235,7 @@ def kullback_leibler(y: Any, target: Any, *, reduction: Reduction = "mean") -> A
     >>> f(np.log([[0.5, 0.5]]), np.array([[1.0, 0.0]])).round(6).item()
     0.693147
     """
-    _check_equal("kullback_leibler", y, target)
+    y, target = _equal("kullback_leibler", y, target)
     terms = pb.where(target > 0, target * pb.log(pb.where(target > 0, target, 1)), 0) - target * y
     return _reduced("kullback_leibler", pb.sum(terms, axis=-1), reduction)
 
@@ -251,11 +251,12 @@ def _reduced(kind: str, losses: Any, reduction: str) -> Array:
     return pb.mean(losses) if reduction == "mean" else pb.sum(losses)
 
 
-def _check_equal(kind: str, y: Any, target: Any) -> None:
-    """Shapes that differ would broadcast: a column with a row makes a square, whose mean nobody wants."""
+def _equal(kind: str, y: Any, target: Any) -> tuple[Array, Array]:
+    """Both as arrays. Shapes that differ would broadcast: a column with a row makes a square, whose mean nobody wants."""
     a, b = as_array(y, kind), as_array(target, kind)
     if a.extents != b.extents:
         _refuse(kind, a, b, "a target of the shape of the result")
+    return a, b
 
 
 def _check_labels(kind: str, y: Any, labels: Any, axis: int) -> None:

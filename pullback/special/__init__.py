@@ -1,5 +1,8 @@
 """Special functions, elementwise, with derivatives by the formulas of the Digital Library of Mathematical Functions."""
 
+import typing as _typing
+
+from pullback.lang.elsewhere import lookup as _lookup
 from pullback.special.bessel import i0, i0e, i1, i1e, j0, j1, k0, k1, y0, y1
 from pullback.special.elementary import entr, expit, logit, sinc, xlog1py, xlogy
 from pullback.special.gamma import beta, betaln, digamma, lgamma, polygamma, zeta
@@ -39,3 +42,8 @@ __all__ = [
     "y1",
     "zeta",
 ]
+
+del gamma  # type: ignore[name-defined] # noqa: F821 the module, where others have the function
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _lookup(__name__)

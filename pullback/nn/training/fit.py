@@ -64,7 +64,7 @@ def fit(
         state: what the loss carries besides, likewise.
         evaluate: data that is measured after every epoch, as inference sees it.
         metrics: measured there too: traced functions of a Layer's result and the target, or of (parameters, state,
-            batch) beside a loss; each gives a mean over the batch.
+            batch) beside a loss; each gives one number, a mean over the batch.
         save: a folder for checkpoints and the history, or `Checkpoints` that say how often. Where it holds
             checkpoints of this run, training goes on from the last one.
         resume: True demands that there is one, False that there is none.
@@ -82,7 +82,7 @@ def fit(
     Raises:
         DataError: [E508] the network does not take the data, [E512] there is none, [E513] a label is no class,
             [E514] the loss is not finite; [E509], [E510], [E511], [E515] of checkpoints.
-        UsageError: [E518] arguments that contradict each other. With `workers`: [E713] Ray is not installed, [E712] the
+        UsageError: [E518] arguments that contradict each other. [E526] a metric gives an array. With `workers`: [E713] Ray is not installed, [E712] the
             loss cannot be sent. LostError: [E711] a process is lost.
 
     >>> from pullback import nn
@@ -104,7 +104,9 @@ def fit(
         raise UsageError("E518", "fit: one of `epochs` and `steps` says when to end", remedy="epochs=10")
     source = batches_of(data, batch, seed=seed, shuffle=shuffle, remainder=remainder)
     first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
-    task = task_of(model, loss, data, first, metrics, parameters, state, seed)
+    task = task_of(model, loss, first, metrics, parameters, state, seed)
+    if task.labels is not None:
+        task.labels.check_source(source, data, "data")
     check_descends("fit", optimiser)
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
     options["debug"] = debug or None  # where it is not asked for, the environment decides
@@ -119,7 +121,10 @@ def fit(
     training = Training(source, updates, epochs, steps, debug)
     if evaluate is not None:
         source = batches_of(evaluate, batch, shuffle=False, remainder="keep")
+        if task.labels is not None:
+            task.labels.check_source(source, evaluate, "evaluation data")
         training.second = Second(Measure(task.measured, **options), source, task.columns)
+        training.second.measure.check(start, tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1)))
     if early_stop is not None:
         training.early_stop = early_stop if isinstance(early_stop, EarlyStop) else EarlyStop(early_stop)
     if save is not None:
@@ -156,7 +161,9 @@ def evaluate(
         loss, data = None, loss
     source = batches_of(data, batch, shuffle=False, remainder="keep")
     first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
-    task = task_of(model, loss, data, first, metrics, parameters, {} if state is None else state, 0)
+    task = task_of(model, loss, first, metrics, parameters, {} if state is None else state, 0)
+    if task.labels is not None:
+        task.labels.check_source(source, data, "data")
     second = Second(Measure(task.measured, **options), source, task.columns)
     return second.measured(Carry(task.parameters, task.state, None), 0)
 

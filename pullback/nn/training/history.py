@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pullback.errors import DataError
+from pullback.errors import DataError, MissingKeyError
 from pullback.files import put_file
+from pullback.lang.elsewhere import one_of
+from pullback.source import user_position
 
 __all__ = ["NOT_MEASURED", "EarlyStop", "History"]
 
@@ -42,8 +44,18 @@ class History:
         return iter(self.rows)
 
     def __getitem__(self, name: str) -> list[float]:
-        """What was measured under a name, in the epochs in which it was."""
+        """What was measured under a name, in the epochs in which it was.
+
+        Raises:
+            MissingKeyError: [E525] nothing was measured under this name.
+        """
+        self._check(name)
         return [row[name] for row in self.rows if name in row]
+
+    def _check(self, name: str) -> None:
+        if self.rows and name not in self.names:
+            raise MissingKeyError("E525", f"the history has no {name!r}", position=user_position(),
+                                  remedy=one_of(name, self.names))  # fmt: skip
 
     @property
     def losses(self) -> list[float]:
@@ -94,8 +106,10 @@ class History:
         Returns:
             The figure of matplotlib.
         Raises:
-            DataError: [E506] matplotlib is not installed.
+            DataError: [E506] matplotlib is not installed. MissingKeyError: [E525] a column that there is none of.
         """
+        for name in names:
+            self._check(name)
         try:
             from matplotlib.figure import Figure
         except ImportError as error:

@@ -164,6 +164,10 @@ class Measure:
 
         self.function = pb.function(**options)(measure)
 
+    def check(self, carry: Carry, batch: Any) -> None:
+        """Trace it for a batch, so that what it cannot measure is an error before training."""
+        self.function.program(carry.parameters, carry.state, batch)
+
     def __call__(self, carry: Carry, batches: Iterable[tuple[Any, int]]) -> list[float]:
         """The means over all samples.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pullback.data import Dataset
 from pullback.errors import DataError, UsageError
 from pullback.lang import tree
+from pullback.lang.array import type_text
+from pullback.lang.making import as_array
 from pullback.nn.layer import Layer
 from pullback.nn.objective import objective
+from pullback.nn.training.labels import Labels, labels_of
 from pullback.nn.training.step import pair
 
 __all__ = ["Task", "task_of"]
@@ -33,6 +34,7 @@ class Task:
         columns: what these are called in a history.
         parameters: where training begins.
         state: likewise.
+        labels: those that a network tells apart; None where there are none.
     """
 
     name: str
@@ -41,10 +43,11 @@ class Task:
     columns: tuple[str, ...]
     parameters: Any
     state: Any
+    labels: Labels | None = None
 
 
 def task_of(
-    model: Any, loss: Callable[[Any, Any], Any] | None, data: Any, batch: Any, metrics: Sequence[Callable[..., Any]],
+    model: Any, loss: Callable[[Any, Any], Any] | None, batch: Any, metrics: Sequence[Callable[..., Any]],
     parameters: Any, state: Any, seed: int,
 ) -> Task:  # fmt: skip
     """A network with its loss, or a loss of parameters, as a task.
@@ -52,14 +55,13 @@ def task_of(
     Args:
         model: a Layer, or a loss of (parameters, state, batch).
         loss: of a Layer's result and the target.
-        data: where batches come from, for the check of labels.
         batch: a first batch.
         metrics: of a Layer's result and the target; beside a loss, of (parameters, state, batch).
         parameters, state: where training begins; a Layer makes its own.
         seed: for those.
     Raises:
         UsageError: [E518] a Layer without a loss, or a loss without parameters.
-        DataError: [E508] a Layer does not take the data, [E513] a label is no class of its.
+        DataError: [E508] a Layer does not take the data.
     """
     columns = ("evaluation_loss", *map(_name, metrics))
     for of in metrics:
@@ -76,7 +78,8 @@ def task_of(
         _check_takes("the loss", model, OF_TASK)
 
         def measured(parameters: Any, state: Any, batch: Any) -> list[Any]:
-            return [pair(model(parameters, state, batch))[0], *(m(parameters, state, batch) for m in metrics)]
+            loss = _number(model, pair(model(parameters, state, batch))[0])
+            return [loss, *(_number(m, m(parameters, state, batch)) for m in metrics)]
 
         return Task(_name(model), model, measured, columns, parameters, {} if state is None else state)
     if loss is None:
@@ -86,10 +89,9 @@ def task_of(
 
     def measured_network(parameters: Any, state: Any, batch: Any) -> list[Any]:
         y = model.apply(parameters, state, batch[0], training=False)[0]
-        return [of(y, batch[1]) for of in (of_result, *metrics)]
+        return [_number(of, of(y, batch[1])) for of in (of_result, *metrics)]
 
     net = _sized(model, batch)
-    _check_labels(net, data, batch)
     started = net.init(seed) if parameters is None or state is None else ({}, {})
     return Task(
         str(model),
@@ -98,6 +100,7 @@ def task_of(
         columns,
         started[0] if parameters is None else parameters,
         started[1] if state is None else state,
+        labels_of(net, loss),
     )
 
 
@@ -117,6 +120,22 @@ def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
         raise UsageError(
             "E518", f"fit: {what} is a function of ({listed})", facts=facts, remedy=f"`lambda {listed}: …`"
         ) from None
+
+
+def _number(of: Any, value: Any) -> Any:
+    """What a loss or a metric gives, as means over samples need it.
+
+    Raises:
+        UsageError: [E526] it is no single number.
+    """
+    found = as_array(value, _name(of))
+    if found.rank:
+        raise UsageError(
+            "E526",
+            f"{_name(of)} gives {type_text(found)}, and what is measured is one number, a mean over the batch",
+            remedy="reduce it in a function of your own, e.g. with `pb.mean`",
+        )
+    return found
 
 
 def _name(x: Any) -> str:
@@ -153,35 +172,3 @@ def _sized(net: Layer, batch: Any) -> Layer:
             remedy="data of that size, or `net.on(…)` with the size of the data",
         )
     return net.on(" ".join([wanted[0], *map(str, shape[1:])]))
-
-
-def _check_labels(net: Layer, data: Any, batch: Any) -> None:
-    """Refuse labels that are no class of the network's.
-
-    Raises:
-        DataError: [E513] the first such label.
-    """
-    extents = re.findall(r"\[(.*)\]", net.type.result)
-    scores = extents[0].split(", ") if extents else []
-    targets = batch[1]
-    if np.asarray(targets).dtype.kind not in "iu" or len(scores) != np.ndim(targets) + 1 or not scores[-1].isdigit():
-        return
-    whole = np.asarray(data.targets if isinstance(data, Dataset) else targets)
-    check_labels(whole, int(scores[-1]), getattr(data, "name", "data"))
-
-
-def check_labels(labels: Any, classes: int, name: str) -> None:
-    """Refuse labels outside of 0 … classes - 1.
-
-    Raises:
-        DataError: [E513] the first such label.
-    """
-    wrong = np.argwhere((labels < 0) | (labels >= classes))
-    if len(wrong):
-        place = tuple(int(i) for i in wrong[0])
-        raise DataError(
-            "E513",
-            f"{name}: the label of sample {place[0]} is {labels[place]}, and there are {classes} classes",
-            facts=(f"labels outside of 0 … {classes - 1}: {len(wrong)} of {labels.size}",),
-            remedy=f"labels from 0 to {classes - 1}, or a network with more classes",
-        )

@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.special
 
-from pullback import TraceError, lazy
+import pullback as pb
+from pullback import TraceError, UnknownNameError, lazy
 from tests.table.rows import Row
 from tests.table.standard import CONSTANTS, DTYPES, INSPECTED, REFUSED, SHAPES, STANDARD, numbers
 
@@ -105,7 +108,7 @@ r = np.random.default_rng(0)
 x, y = np.abs(r.normal(size=20)) + 0.1, np.abs(r.normal(size=20)) + 0.1
 a, b = r.integers(0, 3, 20), r.integers(0, 3, 20)
 m, n = r.normal(size=(6, 3)), r.normal(size=(5, 3))
-one = [special.softmax, special.erf, stats.gmean, stats.circmean, integrate.trapezoid, fft.rfft, optimize.rosen]
+one = [special.softmax, special.erf, special.gamma, special.gammaln, stats.gmean, stats.circmean, integrate.trapezoid, fft.rfft, optimize.rosen]
 two = [metrics.mean_absolute_error, metrics.mean_squared_error, metrics.max_error, metrics.mean_tweedie_deviance]
 pairs = [pairwise.euclidean_distances, pairwise.linear_kernel, pairwise.rbf_kernel, pairwise.polynomial_kernel]
 calls = [(f, (x,)) for f in one] + [(f, (x, y)) for f in two] + [(metrics.accuracy_score, (a, b))]
@@ -124,4 +127,22 @@ def test_scipy_and_scikit_learn_run_on_it() -> None:
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", SCIENCE], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "16"
+    assert done.stdout.strip() == "18"
+
+
+@pytest.mark.parametrize("name", ["linalg", "fft", "special", "random", "verbs"])
+def test_modules_of_the_namespace_have_functions_alone(name: str) -> None:
+    """Not the modules that they are made of, nor what these import: SciPy asks for functions by name."""
+    ours, module = getattr(pb, name), getattr(lazy, name)
+    given = {n: getattr(module, n) for n in dir(ours) if not n.startswith("_") and hasattr(module, n)}
+    assert {n for n, f in given.items() if isinstance(f, types.ModuleType)} == set()
+    assert set(given) == set(ours.__all__) == set(dir(module))
+    with pytest.raises(UnknownNameError, match=rf"E146\] lazy.{name} has no 'gamma'"):
+        module.gamma  # noqa: B018
+
+
+def test_functions_of_other_libraries_are_no_modules_here() -> None:
+    """A module of the package may be called like a function of NumPy or SciPy, such as gamma; the name is not given."""
+    for name, others in (("linalg", (np.linalg, scipy.linalg)), ("special", (scipy.special,)), ("fft", (np.fft,))):
+        for f in {n for other in others for n, f in vars(other).items() if callable(f)}:
+            assert not isinstance(getattr(getattr(pb, name), f, None), types.ModuleType), f"pb.{name}.{f}"

@@ -1,0 +1,84 @@
+"""Labels: which ones a network tells apart, and the check of all data that training reads."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pullback.data import Batches, Dataset
+from pullback.errors import DataError
+from pullback.nn.layer import Layer
+
+__all__ = ["Labels", "check_labels", "labels_of"]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels that a network tells apart.
+
+    Attributes:
+        classes: labels are from 0 to one less.
+        axes: how many axes an array of labels has.
+        ignored: a label whose rows do not count.
+    """
+
+    classes: int
+    axes: int
+    ignored: int | None
+
+    def check_source(self, source: Batches, data: Any, name: str) -> None:
+        """Refuse labels that are no class: those of arrays now, those of an iterable when it gives them.
+
+        Raises:
+            DataError: [E513] the first such label.
+        """
+        if source.steps is None:
+            source.check = lambda batch, place: self._check(batch[1], source.name, place)
+        else:
+            self._check(data.targets if isinstance(data, Dataset) else data[1], getattr(data, "name", name))
+
+    def _check(self, targets: Any, name: str, place: str = "") -> None:
+        labels = np.asarray(targets)
+        if labels.dtype.kind in "iu" and labels.ndim == self.axes:
+            check_labels(labels, self.classes, name, self.ignored, place)
+
+
+def labels_of(net: Layer, loss: Callable[..., Any]) -> Labels | None:
+    """The labels of a network for a loss; None where its result has no number of classes."""
+    extents = re.findall(r"\[(.*)\]", net.type.result)
+    scores = extents[0].split(", ") if extents else []
+    axis = _setting(loss, "axis", -1)
+    if not -len(scores) <= axis < len(scores) or not scores[axis].isdigit():
+        return None
+    return Labels(int(scores[axis]), len(scores) - 1, _setting(loss, "ignore", None))
+
+
+def _setting(loss: Any, name: str, default: Any) -> Any:
+    """A setting that `functools.partial` has bound."""
+    while isinstance(loss, functools.partial):
+        if name in loss.keywords:
+            return loss.keywords[name]
+        loss = loss.func
+    return default
+
+
+def check_labels(labels: Any, classes: int, name: str, ignored: int | None = None, where: str = "") -> None:
+    """Refuse labels outside of 0 … classes - 1.
+
+    Raises:
+        DataError: [E513] the first such label.
+    """
+    wrong = np.argwhere(((labels < 0) | (labels >= classes)) & (labels != ignored))
+    if len(wrong):
+        place = tuple(int(i) for i in wrong[0])
+        raise DataError(
+            "E513",
+            f"{name}: the label of sample {place[0]}{where} is {labels[place]}, and there are {classes} classes",
+            facts=(f"labels outside of 0 … {classes - 1}: {len(wrong)} of {labels.size}",),
+            remedy=f"labels from 0 to {classes - 1}, or a network with more classes",
+        )
