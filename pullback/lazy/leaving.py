@@ -7,14 +7,12 @@ to become one (E715), except where derivatives lose nothing: its truth, an `int`
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pullback.errors import DerivativeError
 from pullback.lazy.elsewhere import remedy
+from pullback.lazy.node import Array
 from pullback.source import Position, called, source_text, user_position
-
-if TYPE_CHECKING:
-    from pullback.lazy.node import Array
 
 __all__ = ["OPEN", "check_leaves"]
 
@@ -64,3 +62,6 @@ def _instead(position: Position | None) -> str:
     if module.split(".")[0] not in _MODULES:
         return _KEEP
     return f"`x.astype(lazy.{name})`" if name in ("float32", "float64") else remedy(name)
+
+
+Array.check = staticmethod(check_leaves)

@@ -20,7 +20,6 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.lang.devices import CPU, check_device
 from pullback.lazy import elsewhere
-from pullback.lazy.leaving import check_leaves
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
 
@@ -44,6 +43,7 @@ class Array:
     namespace: ClassVar[Any]  # `pullback.lazy`, which sets it
     forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.running` sets it
     awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`
+    check: ClassVar[Callable[[Array, str], None]]  # refuses values that gradients depend on; `lazy.leaving` sets it
 
     type: ArrayType  # None of an operation with several results, which users never see
     application: Any  # an `operation.Application`, None of a leaf
@@ -125,21 +125,21 @@ class Array:
         >>> (lazy.asarray([1.0, 2.0]) * 2.0).numpy()
         array([2., 4.])
         """
-        check_leaves(self, "numpy()")
+        Array.check(self, "numpy()")
         return value_of(self)
 
     def item(self) -> Any:
         """The value of an array of one element as a Python number."""
-        check_leaves(self, "item()")
+        Array.check(self, "item()")
         return value_of(self).item()
 
     def tolist(self) -> Any:
         """The value as nested lists."""
-        check_leaves(self, "tolist()")
+        Array.check(self, "tolist()")
         return value_of(self).tolist()
 
     def __await__(self) -> Generator[Any, Any, np.ndarray[Any, Any]]:
-        check_leaves(self, "await")
+        Array.check(self, "await")
         if self.value is None:
             yield from Array.awaited([self])
         found: np.ndarray[Any, Any] = self.value
@@ -150,29 +150,29 @@ class Array:
         return await self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        check_leaves(self, "conversion to NumPy")
+        Array.check(self, "conversion to NumPy")
         value = value_of(self)
         if copy or (dtype is not None and np.dtype(dtype) != value.dtype):
             return np.array(value, dtype)
         return value
 
     def __float__(self) -> float:
-        check_leaves(self, "float()")
+        Array.check(self, "float()")
         return float(value_of(self))
 
     def __complex__(self) -> complex:
-        check_leaves(self, "complex()")
+        Array.check(self, "complex()")
         return complex(value_of(self))
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        check_leaves(self, "DLPack")
+        Array.check(self, "DLPack")
         return np.array(value_of(self)).__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        check_leaves(self, "pickling")
+        Array.check(self, "pickling")
         return _unpickled, (value_of(self),)  # of its value: derivatives stay in their process
 
     # What is constant around almost every value, so that derivatives lose nothing: control flow, and text ------------

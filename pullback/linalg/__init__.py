@@ -41,7 +41,7 @@ __all__ = [
 ]
 __all__ += _matrices
 
-del lu  # type: ignore[name-defined] # noqa: F821 the module, where others have the function
+del lu  # noqa: F821 the module, where others have the function
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _lookup(__name__)

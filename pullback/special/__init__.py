@@ -43,7 +43,7 @@ __all__ = [
     "zeta",
 ]
 
-del gamma  # type: ignore[name-defined] # noqa: F821 the module, where others have the function
+del gamma  # noqa: F821 the module, where others have the function
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _lookup(__name__)

@@ -82,8 +82,8 @@ def fit(
     Raises:
         DataError: [E508] the network does not take the data, [E512] there is none, [E513] a label is no class,
             [E514] the loss is not finite; [E509], [E510], [E511], [E515] of checkpoints.
-        UsageError: [E518] arguments that contradict each other. [E526] a metric gives an array. With `workers`: [E713] Ray is not installed, [E712] the
-            loss cannot be sent. LostError: [E711] a process is lost.
+        UsageError: [E518] arguments that contradict each other. [E526] a metric gives an array. With `workers`:
+            [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] a process is lost.
 
     >>> from pullback import nn
     >>> x = np.linspace(-1, 1, 64, dtype=np.float32)

@@ -103,8 +103,8 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     **{f"__{n}__": (LAZY, lambda x, n=n: getattr(operator, n)(x, 2.0)) for n in ("lt", "le", "gt", "ge", "eq", "ne")},
     **dict.fromkeys(
         ("__annotations__", "__doc__", "__firstlineno__", "__getattr__", "__init__", "__module__", "__slots__",
-         "__static_attributes__", "__weakref__", "application", "awaited", "delta", "element", "forced", "hold", "leaf",
-         "namespace", "operands", "origin", "serial", "tracked", "type", "value"), (INSIDE, None)),
+         "__static_attributes__", "__weakref__", "application", "awaited", "check", "delta", "element", "forced",
+         "hold", "leaf", "namespace", "operands", "origin", "serial", "tracked", "type", "value"), (INSIDE, None)),
 }  # fmt: skip
 
 

@@ -29,11 +29,11 @@ def test_captured_targets(name: str) -> None:
     loss = getattr(nn, name)
     for target in TARGETS[name]:
         for reduction in ("mean", "none"):
-            captured = pb.function(lambda y: loss(y, target, reduction=reduction))  # noqa: B023
-            given = pb.function(lambda y, t: loss(y, t, reduction=reduction))  # noqa: B023
+            captured = pb.function(lambda y: loss(y, target, reduction=reduction))
+            given = pb.function(lambda y, t: loss(y, t, reduction=reduction))
             np.testing.assert_array_equal(captured.interpret(X), given.interpret(X, target))
-        by_scores = pb.grad(pb.function(lambda y: loss(y, target)))  # noqa: B023
-        also = pb.grad(pb.function(lambda y, t: loss(y, t)), wrt="y")  # noqa: B023
+        by_scores = pb.grad(pb.function(lambda y: loss(y, target)))
+        also = pb.grad(pb.function(lambda y, t: loss(y, t)), wrt="y")
         np.testing.assert_array_equal(by_scores.interpret(X), also.interpret(X, target))
 
 
@@ -42,8 +42,8 @@ def test_captured_scores(name: str) -> None:
     """The result may be an array of NumPy, too, and the target what is traced."""
     loss = getattr(nn, name)
     for target in TARGETS[name]:
-        captured = pb.function(lambda t: loss(X, t))  # noqa: B023
-        given = pb.function(lambda y, t: loss(y, t))  # noqa: B023
+        captured = pb.function(lambda t: loss(X, t))
+        given = pb.function(lambda y, t: loss(y, t))
         np.testing.assert_array_equal(captured.interpret(target), given.interpret(X, target))
 
 
