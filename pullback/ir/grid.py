@@ -186,15 +186,16 @@ _UNFINISHED = {
                     f"ends at which f has different signs; {_REPORT}"),
     "minimise": ("minimise: the partial derivatives are not within the tolerance, and no step makes f smaller "
                  "or max_steps are made", f"another x0, a larger max_steps or tolerance; {_REPORT}"),
-    "": ("while_loop: the test still holds after max_trips steps",
-         'a larger max_trips, or at_limit="report", which gives the state so far and says that it is'),
+    "while_loop": ("while_loop: the test still holds after max_trips steps",
+                   'a larger max_trips, or at_limit="report", which gives the state so far and says that it is'),
 }  # fmt: skip
 
 
 def unfinished_error(position: Position | None) -> UnfinishedError:
-    """The error for a loop or a solver that ended without its condition; the place says which."""
-    name = (called(position) or "").rpartition(".")[2]
-    what, remedy = _UNFINISHED.get(name, _UNFINISHED[""])
+    """The error for a loop or a solver that ended before its condition held; the user's line says which."""
+    name = (called(position) or "").rpartition(".")[2] if isinstance(position, Position) else ""
+    other = "a loop or a solver ended before its condition held", f"more steps; {_REPORT}"
+    what, remedy = _UNFINISHED.get(name, other)
     return UnfinishedError("E404", what, position=position, remedy=remedy)
 
 

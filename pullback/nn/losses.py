@@ -252,7 +252,7 @@ def _reduced(kind: str, losses: Any, reduction: str) -> Array:
 
 
 def _equal(kind: str, y: Any, target: Any) -> tuple[Array, Array]:
-    """Both as arrays of one shape; others would broadcast: a column with a row makes a square, whose mean nobody wants."""
+    """Both as arrays of one shape. Others would broadcast: a column with a row makes a square."""
     a, b = as_array(y, kind), as_array(target, kind)
     if a.extents != b.extents:
         _refuse(kind, a, b, "a target of the shape of the result")

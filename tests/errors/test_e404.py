@@ -138,3 +138,24 @@ UnfinishedError [E404] {what}
   try: {remedy}; at_limit="report" gives a bool that says so beside the result      See `pullback explain-error E404`
 """
         )
+
+
+def test_a_solver_under_another_name(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+bisect = pb.root_scalar
+
+@pb.function
+def solved(a: Float64[Array, ""]):
+    return bisect(lambda x, a: x * x + a, 0.0, 2.0, a)
+
+solved(1.0)
+""")
+        == """\
+UnfinishedError [E404] a loop or a solver ended before its condition held
+  --> user.py:5:12
+   |     return bisect(lambda x, a: x * x + a, 0.0, 2.0, a)
+   |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: more steps; at_limit="report" gives a bool that says so beside the result      See `pullback explain-error E404`
+"""
+    )
