@@ -248,3 +248,24 @@ def test_a_rule_that_changes_is_another_derivative(mode: str) -> None:
         return pb.grad(total)(np.array([1.0, 2.0])).tolist()
 
     assert [slopes(f) for f in (2.0, 2.0, 3.0)] == [[2.0, 4.0], [2.0, 4.0], [3.0, 6.0]]
+
+
+@pytest.mark.parametrize("made", [pb.stop_gradient, pb.sin, lambda v: v * 2.0], ids=["stop_gradient", "sin", "product"])
+def test_a_closure_over_an_expression_of_a_derivative(made: Any) -> None:
+    """The call that gives the derivative joins later; a closure that reads an expression of it cannot, and is made."""
+
+    def sine(t: Float64[Array, ""]):
+        return pb.sin(t)
+
+    @pb.function
+    def twice(y: Float64[Array, ""], d: Float64[Array, ""]):
+        scale = made(pb.vjp(pb.function(sine))(y, cotangent=d)[1][0])
+
+        def scaled(t: Float64[Array, ""]):
+            return t * scale
+
+        return pb.vjp(pb.function(scaled))(y, cotangent=d)[1][0]
+
+    wanted = {"stop_gradient": np.cos(0.7), "sin": np.sin(np.cos(0.7))}.get(made.__name__, 2 * np.cos(0.7))
+    for call in (twice, twice.interpret):
+        np.testing.assert_allclose(call(np.float64(0.7), np.float64(1.0)), wanted, rtol=1e-14)
