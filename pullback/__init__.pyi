@@ -203,7 +203,7 @@ from pullback.lang.reduction import all, any, argmax, argmin, max, mean, min, pr
 from pullback.lang.sampled import convolve, gradient, interp
 from pullback.lang.sorting import argsort, bincount, histogram, median, quantile, searchsorted, sort, top_k
 from pullback.lang.trees import ravel, tree_dot, tree_map
-from pullback.solve import minimise, odeint, root, root_scalar
+from pullback.solvers import minimise, odeint, root, root_scalar
 
 __version__: str
 

@@ -240,6 +240,9 @@ def remedy(name: str, misspelt: bool = True) -> str:
         return f"`pb.{name if name in known else EQUAL[name]}`"
     if name in INSTEAD:
         return INSTEAD[name]
+    for module in ("linalg", "special", "fft"):
+        if name in getattr(public_names(), module).__all__:
+            return f"`pb.{module}.{name}`"
     close = nearest(name, known) if misspelt else []
     return "did you mean " + " or ".join(f"`pb.{n}`" for n in close) + "?" if close else "`dir(pb)` lists what there is"
 

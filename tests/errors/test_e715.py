@@ -11,6 +11,7 @@ KEEP = "operations on the array itself, or `lazy.lift(f)` of a traced function"
 LEAVING = [
     ("float(x)", "f64", KEEP),
     ("math.sin(x)", "f64", "`lazy.sin`"),
+    ("math.lgamma(x)", "f64", "`lazy.special.lgamma`"),
     ("np.float64(x)", "f64", "`x.astype(lazy.float64)`"),
     ("(x * x).item()", "f64", KEEP),
     ("np.percentile(x, 50)", "f64", "`dir(lazy)` lists what there is"),

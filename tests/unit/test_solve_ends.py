@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Float32, Float64
 
 import pullback as pb
-from pullback import Array, solve
+from pullback import Array, solvers
 from pullback.errors import TraceError, UnfinishedError
 
 NAN, INF = np.nan, np.inf
@@ -119,7 +119,7 @@ def test_ends(name: str) -> None:
 
 
 def test_every_solver_is_in_the_table() -> None:
-    assert {name.partition(",")[0] for name in CASES} == set(solve.__all__)
+    assert {name.partition(",")[0] for name in CASES} == set(solvers.__all__)
 
 
 def test_compiled_and_mapped() -> None:

@@ -147,3 +147,12 @@ def test_functions_of_other_libraries_are_no_modules_here() -> None:
     for name, others in (("linalg", (np.linalg, scipy.linalg)), ("special", (scipy.special,)), ("fft", (np.fft,))):
         for f in {n for other in others for n, f in vars(other).items() if callable(f)}:
             assert not isinstance(getattr(getattr(pb, name), f, None), types.ModuleType), f"pb.{name}.{f}"
+
+
+@pytest.mark.parametrize(("name", "remedy"), [("solve", "`pb.linalg.solve`"), ("lgamma", "`pb.special.lgamma`")])
+def test_functions_of_modules_are_named(name: str, remedy: str) -> None:
+    """Whatever has been imported before: `pb.solve` was a module after `pb.odeint`."""
+    assert pb.odeint
+    with pytest.raises(UnknownNameError) as raised:
+        getattr(pb, name)
+    assert (raised.value.what, raised.value.remedy) == (f"pullback has no {name!r}", remedy)

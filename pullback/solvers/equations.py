@@ -22,7 +22,7 @@ from pullback.lang.manipulation import concat, expand_dims
 from pullback.lang.reduction import any as any_of
 from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import sum as total
-from pullback.solve.implicit import ended
+from pullback.solvers.implicit import ended
 from pullback.source import user_position
 
 # Dormand and Prince 1980: nodes, rows, the fifth-order weights less those of fourth order
