@@ -25,6 +25,21 @@ def batches(labels: Any) -> list[Any]:
     return [(X[k : k + 8], labels[k : k + 8]) for k in range(0, 40, 8)]
 
 
+class Read:
+    """Labels that are read when they are asked for."""
+
+    dtype, shape = BAD.dtype, BAD.shape
+
+    def __len__(self) -> int:
+        return len(BAD)
+
+    def __getitem__(self, samples: Any) -> Any:
+        return BAD[samples]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return BAD
+
+
 def fit(data: Any, loss: Any = nn.cross_entropy, **options: Any) -> Any:
     net = nn.dense(3).on("N 4")
     return nn.fit(net, loss, data, optimiser=nn.sgd(0.1), epochs=2, progress=False, **options)
@@ -39,6 +54,7 @@ CALLS: list[tuple[str, str, tuple[str, int], Callable[[], Any]]] = [
     ("arrays", "data", WHOLE, lambda: fit((X, BAD), batch=8)),
     ("a data set", "mine", WHOLE, lambda: fit(Dataset(X, BAD, "mine"), batch=8)),
     ("batches", "list", LATE, lambda: fit(batches(BAD))),
+    ("labels that are read", "mine", WHOLE, lambda: fit(Dataset(X, Read(), "mine"))),
     ("a loss that is finite", "list", LATE, lambda: fit(batches(BAD), nn.hinge)),
     ("arrays to evaluate", "evaluation data", WHOLE, lambda: fit((X, GOOD), evaluate=(X, BAD), early_stop=2)),
     ("a data set to evaluate", "mine", WHOLE, lambda: fit((X, GOOD), evaluate=Dataset(X, BAD, "mine"))),
