@@ -22,8 +22,7 @@ DIMS = {"M": 45, "N": 70, "K": 190, "T": 3}
 
 
 @pytest.mark.parametrize("factor", ["", "-1.0 * rate *", "rate *", "0.5 *", "rate * rate *"])
-def test_an_update_by_a_product(factor: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PULLBACK_MACHINE", "generic")  # plain loops pack nothing
+def test_an_update_by_a_product(factor: str) -> None:
     program = parse_program(TEXT.replace("FACTOR", factor))
     executable = compile_program(program, DIMS)
     lowered = executable.lowered
