@@ -1,7 +1,8 @@
 """Arrays with some elements changed, for `x[i]←v` and `(2↑x)←v`.
 
 An expression that selects elements of x is evaluated with the numbers of its elements in their place: the result says
-which elements are changed, and in which order. Where v or x is an array of a function being compiled, so is the result.
+which elements are changed, and in which order. An element that is a nest is known by its object, which selecting verbs
+hand on. Where v or x is an array of a function being compiled, so is the result.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from pullback.apl.values import (
     NDArray,
     Value,
     count_of,
-    element,
     elements,
     is_nested,
     is_traced,
@@ -30,78 +30,120 @@ from pullback.apl.values import (
     settled,
     shape_of,
     simplified,
+    vector,
     whole,
-    whole_list,
 )
-from pullback.apl.verbs import nesting
 
 
-def numbered(y: Value, deep: bool) -> Value:
-    """The numbers of the elements of an array in its shape; `deep` numbers what is inside them."""
-    if not deep:
-        shape = known_shape(y)
-        return np.arange(int(np.prod(shape, dtype=object))).reshape(shape)
-    count = iter(range(2**62))
+def numbered(y: Value) -> Value:
+    """The array with the numbers of its plain elements, from 1, in their places; 0 is left to fills."""
+    count = iter(range(1, 2**62))
 
     def structure(v: Value) -> Value:
         if is_nested(v):
             return objects([structure(e) for e in elements(v)], v.shape)
         shape = known_shape(v)
-        return np.array([next(count) for _ in range(int(np.prod(shape)))], np.int64).reshape(shape)
+        return np.array([next(count) for _ in range(int(np.prod(shape, dtype=object)))], np.int64).reshape(shape)
 
     return structure(y)
 
 
-def at_places(y: Value, places: Value, value: Value, deep: bool) -> Value:
-    """The array with the elements of a value at the places that `numbered` has numbered.
+def changed(y: Value, numbers: Value, selected: Value, value: Value, as_one: bool = False) -> Value:
+    """The array with the elements of a value where a selection has found its numbers.
 
+    Args:
+        y: the array.
+        numbers: its elements as `numbered` counts them.
+        selected: those numbers which the selection gives.
+        value: the new elements, or one for all.
+        as_one: whether the selection is a single element, as ⊃ gives it, which the value replaces.
     Raises:
         AplError: [E802] as many values as places are wanted, [E804] the places follow from data.
     """
-    places, value = settled(places), settled(value)
-    if is_traced(places):
+    y, selected, value = settled(y), settled(selected), settled(value)
+    if is_traced(selected):
         raise errors.of_data("←", "the selection", "a choice among all elements: `0@mask`, or m×x+…")
-    chosen = [int(k) for e in _leaves(places) for k in e.reshape(-1)]
-    own = [[n for n in shape_of(v) if n != 1] for v in (value, places)]
-    if rank_of(value) and count_of(value) != 1 and not is_nested(places) and own[0] != own[1]:
-        wrong = errors.length if rank_of(value) == rank_of(places) else errors.rank
+    if as_one:
+        if not is_nested(selected) and not selected.any() and rank_of(selected) == 0:
+            raise errors.index("there is no first element of an empty array")
+        selected, value = objects([selected], ()), objects([value], ())
+    if not is_nested(y) and (is_traced(y) or is_traced(value)) and not is_nested(selected):
+        _check_shapes(selected, value)
+        return _traced(y, selected.reshape(-1), value)
+    new: dict[int, Value] = {}
+    _assign(selected, value, _identities(numbers), new)
+    return _with_new(y, numbers, new) if new else y
+
+
+def _check_shapes(selected: Value, value: Value) -> None:
+    """Refuse values that are neither one nor as many as the places, in their shape."""
+    own = [[n for n in shape_of(v) if n != 1] for v in (value, selected)]
+    if rank_of(value) and count_of(value) != 1 and own[0] != own[1]:
+        wrong = errors.length if rank_of(value) == rank_of(selected) else errors.rank
         raise wrong("as many values as places")
-    if deep:
-        leaves = [x for e in _leaves(y) for x in elements(e)]
-        return _refilled(y, iter(_changed(leaves, chosen, value)))
-    if is_traced(y) or is_traced(value):
-        return _traced(y, chosen, value)
-    made = _changed(elements(y), chosen, value)
-    return simplified(objects(made, y.shape)) if made else y
 
 
-def _changed(items: list[Value], places: Sequence[int], value: Value) -> list[Value]:
-    """Elements, some of which are those of a value, or its only one."""
-    new = elements(value) if count_of(value) != 1 else [element(value, (0,) * rank_of(value))] * len(places)
-    for k, v in zip(places, new):
-        items[k] = v
-    return items
+def _identities(numbers: Value) -> set[int]:
+    """The objects that are elements of a nest at any depth."""
+    if not is_nested(numbers):
+        return set()
+    inner = elements(numbers)
+    return {id(e) for e in inner if rank_of(e) or is_nested(e)}.union(*map(_identities, inner))
+
+
+def _assign(selected: Value, value: Value, nests: set[int], new: dict[int, Value]) -> None:
+    """Note the new value of each place: by the number of a plain element, by ¯1-id for an element that is a nest."""
+    _check_shapes(selected, value)
+    one = count_of(value) == 1
+    values = elements(value)
+    for k, place in enumerate(elements(selected)):
+        own = values[0 if one else k]
+        if id(place) in nests:
+            new[-id(place)] = own
+        elif rank_of(place) == 0 and not is_nested(place):
+            new[int(place)] = own
+        elif any(leaf.any() for leaf in _leaves(place)):  # what a verb made of an element: its numbers are inside
+            _assign(place, own, nests, new)
 
 
 def _leaves(x: Value) -> list[Value]:
     return [leaf for e in elements(x) for leaf in _leaves(e)] if is_nested(x) else [x]
 
 
-def _refilled(like: Value, leaves: Any) -> Value:
-    if is_nested(like):
-        return objects([_refilled(e, leaves) for e in elements(like)], like.shape)
-    return simplified(objects([next(leaves) for _ in elements(like)], like.shape))
+def _with_new(y: Value, numbers: Value, new: dict[int, Value]) -> Value:
+    if is_nested(numbers):
+        parts = zip(elements(y), elements(numbers))
+        return simplified(objects([_element(e, n, new) for e, n in parts], y.shape))
+    at = [(k, new[n]) for k, n in enumerate(numbers.reshape(-1).tolist()) if n in new]
+    if not at:
+        return y
+    values = [v for _, v in at]
+    if any(map(is_traced, (y, *values))) and not any(rank_of(v) or is_nested(v) for v in values):
+        return _traced(y, np.array([k + 1 for k, _ in at]), lifted(vector(values)))
+    items = elements(y)
+    for k, v in at:
+        items[k] = v
+    return simplified(objects(items, shape_of(y)))
 
 
-def _traced(y: Value, places: Sequence[int], value: Value) -> Value:
-    """In a compiled function: for every element where its value is read, from a table."""
+def _element(e: Value, numbers: Value, new: dict[int, Value]) -> Value:
+    if -id(numbers) in new:
+        return new[-id(numbers)]
+    if rank_of(numbers) == 0 and not is_nested(numbers):
+        return new.get(int(numbers), e)
+    return _with_new(e, numbers, new)
+
+
+def _traced(y: Value, places: NDArray, value: Value) -> Value:
+    """In a compiled function: for every element where its value is read, from a table; places count from 1."""
     if is_nested(y) or is_nested(value):
         raise errors.domain(
             "elements of a nested array are not changed in a compiled function", remedy="name the parts"
         )
     shape = known_shape(y)
-    source = np.full(int(np.prod(shape)), -1)
-    source[list(places)] = np.arange(len(places))
+    source = np.full(int(np.prod(shape)) + 1, -1)
+    source[places] = np.arange(len(places))
+    source = source[1:]
     own, new = map(lifted, converted([lifted(y), lifted(value)], "number")[0])
     if rank_of(new):
         flat = pb.reshape(new, (-1,))
@@ -122,32 +164,4 @@ def at_indices(y: Value, value: Value, indices: Sequence[Value | None], s: Setti
     return new if here is None else pb.where(here, new, h)
 
 
-def at_path(y: Value, path: Value | None, value: Value, s: Settings) -> Value:
-    """`(⊃y)←value` and `(path⊃y)←value`: the whole element there is another."""
-    if path is None:
-        return _put(y, [(0,) * rank_of(y)], value)
-    steps, here = [], y
-    for step in elements(settled(path)):
-        at = whole_list(step, "⊃")
-        if len(at) != rank_of(here):
-            raise errors.rank(f"⊃ takes as many numbers as axes, {rank_of(here)}, not {len(at)}")
-        steps.append(nesting.places(at, shape_of(here), s))
-        here = settled(element(here, steps[-1]))
-    return _put(y, steps, value)
-
-
-def _put(y: Value, steps: Sequence[tuple[int, ...]], value: Value) -> Value:
-    if not steps:
-        return value
-    y = settled(y)
-    if not count_of(y):
-        raise errors.index("there is no first element of an empty array")
-    if is_traced(y):
-        at = int(np.ravel_multi_index(steps[0], known_shape(y))) if steps[0] else 0
-        return _traced(y, [at], value)
-    made: NDArray = objects(elements(y), y.shape)
-    made[steps[0]] = _put(made[steps[0]], steps[1:], value)
-    return simplified(made)
-
-
-__all__ = ["at_indices", "at_path", "at_places", "numbered"]
+__all__ = ["at_indices", "changed", "numbered"]

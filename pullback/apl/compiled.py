@@ -13,7 +13,7 @@ from pullback.api import grad, value_and_grad
 from pullback.api.function import Function as Traced
 from pullback.apl import errors, system
 from pullback.apl.functions import Verb
-from pullback.apl.scopes import NativeOperator
+from pullback.apl.scopes import TAKEN, NativeOperator, Scope, still_true
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python, is_nested, lifted, settled
 from pullback.apl.workspace import Workspace, read_text
@@ -127,10 +127,14 @@ class Compiled(Verb):
 
     def __post_init__(self) -> None:
         self.made: dict[bool, Any] = {}
+        self.taken: dict[tuple[Scope, str], Any] = {}
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """The results of the compiled function."""
         both = x is not None
+        if not still_true(self.taken):
+            self.made.clear()
+            self.taken.clear()
         if both not in self.made:
             f = function_of(self.verb, getattr(self.verb, "called", "") or "f", left=both)
             self.made[both] = f if self.derive is None else self.derive(f, wrt="omega")
@@ -139,7 +143,13 @@ class Compiled(Verb):
             arguments[-1] = floating(arguments[-1])
         if self.settings.fr == 325 and not is_tracing():
             arguments = list(map(narrowed, arguments))
-        return from_python(self.made[both](*arguments))
+        TAKEN.append(self.taken)
+        try:
+            return from_python(self.made[both](*arguments))
+        finally:
+            TAKEN.pop()
+            for around in TAKEN:
+                around.update(self.taken)
 
 
 system.OPERATORS.update(

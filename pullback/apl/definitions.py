@@ -20,7 +20,7 @@ from pullback.apl.errors import Spot, syntax
 
 _NAME: Final = r"[^\W\d][\w∆⍙]*"
 _HEADER: Final = re.compile(
-    rf"\s*∇\s*(?:\{{?(?P<result>{_NAME})\}}?\s*←)?(?P<names>[\w∆⍙\s]+?)(?:;[\w∆⍙;\s⎕]*)?\s*(?:⍝.*)?$"
+    rf"\s*∇\s*(?:(?P<shy>\{{)?(?P<result>{_NAME})\}}?\s*←)?(?P<names>[\w∆⍙\s]+?)(?:;[\w∆⍙;\s⎕]*)?\s*(?:⍝.*)?$"
 )
 _ASSIGNED: Final = re.compile(rf"\s*(?:{_NAME}(?:\s+{_NAME})*|\([^()]*\)|⎕\w*)\s*(?:\[[^\]]*\])?\s*[^\s\w←]{{0,2}}←")
 _QUIET: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|⍝.*")
@@ -38,6 +38,7 @@ def as_dfns(lines: Sequence[str], file: str) -> Iterator[str]:
         header = _HEADER.match(line) if begun is None and not depth else None
         if header is not None:
             begun, result = Spot(file, number, 1, len(line) + 1, line), header["result"] or ""
+            result = f"{result}←{result}" if header["shy"] else result
             yield _opening(header["names"].split(), begun)
             continue
         if begun is not None and line.strip() == "∇":

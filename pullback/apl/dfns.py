@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pullback as pb
 from pullback.apl import errors
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.functions import Verb, placed
+from pullback.apl.functions import Shy, Verb, placed, plain
 from pullback.apl.numbers import as_numbers, kind_of, truth
 from pullback.apl.operators import flattened, like
 from pullback.apl.parser import Class
@@ -49,6 +49,11 @@ class TailCall:
         return self.f(self.y, self.x)
 
 
+def settled_call(made: Any) -> Value:
+    """The value that a body ends with, after the call that it may be."""
+    return made.finished() if isinstance(made, TailCall) else plain(made)
+
+
 @dataclass
 class Function(Verb):
     """A dfn with the scope it was written in."""
@@ -69,8 +74,16 @@ class Function(Verb):
         """Whether ⍺ stands in it."""
         return any("⍺" in s.names for s in self.dfn.body)
 
+    def named(self, name: str) -> Function:
+        """The function under a name, which is the first that it gets."""
+        return self if self.called else replace(self, called=name)
+
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The value of the first statement that is no assignment."""
+        """The value of the first statement that is no assignment, or else of the last one."""
+        return plain(self.result(y, x))
+
+    def result(self, y: Value, x: Value | None = None) -> Value | Shy:
+        """The value, marked where the statement is an assignment."""
         most, how = (DEEPEST_TRACED, " while it is compiled") if is_tracing() else (DEEPEST, "")
         with _CALLS.deeper(most, self, f"inside one another{how}"):
             made: Any = TailCall(self, y, x)
@@ -82,7 +95,7 @@ class Function(Verb):
                 return _Loop(self).value(_Body(self, self.entered(y, x), x is not None))
             raise _too_deep(self, TAIL_CALLS, "one after another").at(made.spot)
 
-    def ended(self, y: Value, x: Value | None) -> Value | TailCall:
+    def ended(self, y: Value, x: Value | None) -> Value | TailCall | Shy:
         """Its value, or the call that it ends with."""
         scope = self.entered(y, x)
         return _Body(self, scope, x is not None).ended(self.dfn.body)
@@ -157,7 +170,7 @@ class _Body:
         """The same for one of two ways, whose names are its own."""
         return _Body(self.f, Scope(self.scope, is_way=True), self.has_left)
 
-    def ended(self, body: Sequence[Statement]) -> Value | TailCall:
+    def ended(self, body: Sequence[Statement]) -> Value | TailCall | Shy:
         """The value of the first statement that is no assignment, or the call that it is."""
         last: Any = None
         for k, statement in enumerate(body):
@@ -170,13 +183,14 @@ class _Body:
                 if not bool(test.item()):
                     continue
             node = self.scope.parsed(statement).node
-            if statement.guard is None and isinstance(node, Assign):
-                last = self.assigned(node, last)
-                continue
-            return self.ending(node)
+            if not isinstance(node, Assign):
+                return self.ending(node)
+            last = self.assigned(node, last)
+            if statement.guard is not None:
+                break
         if last is None:
             raise AplError("VALUE ERROR", "the function gives no value", position=self.f.dfn.spot)
-        return last
+        return Shy(last)
 
     def assigned(self, node: Assign, last: Any = None) -> Any:
         """The value of an assignment; one to ⍺ is for calls without a left argument."""
@@ -203,8 +217,8 @@ class _Body:
 
     def ending(self, node: Node) -> Value | TailCall:
         """The value of the last statement, or the call of a dfn that it is."""
-        if isinstance(node, Monadic | Dyadic) and isinstance(node.verb, Name):
-            found = self.scope.find(node.verb.name)
+        if isinstance(node, Monadic | Dyadic) and isinstance(node.verb, Name | Dfn):
+            found = self.scope.evaluate(node.verb)
             if isinstance(found, Function):
                 y = self.scope.value(node.omega)
                 x = self.scope.value(node.alpha) if isinstance(node, Dyadic) else None
@@ -225,10 +239,9 @@ class _Body:
         """Both ways of a guard that only the compiled function knows."""
         shapes: list[Callable[[list[Any]], Value]] = []
 
-        def way(run: Callable[[_Body], Value | TailCall]) -> Callable[[], Any]:
+        def way(run: Callable[[_Body], Value | TailCall | Shy]) -> Callable[[], Any]:
             def traced() -> Any:
-                made = run(self.inside())
-                parts, rebuild = flattened(made.finished() if isinstance(made, TailCall) else made)
+                parts, rebuild = flattened(settled_call(run(self.inside())))
                 shapes.append(rebuild)
                 return _numbers(parts)
 
@@ -290,7 +303,7 @@ class _Loop:
         rebuilds: list[Callable[[list[Any]], Value]] = []
 
         def parts_of(value: Value | TailCall) -> list[Any]:
-            parts, rebuild = flattened(value.finished() if isinstance(value, TailCall) else value)
+            parts, rebuild = flattened(settled_call(value))
             rebuilds.append(rebuild)
             return parts
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from pullback.apl.values import Value, is_traced, settled
+import pullback as pb
+from pullback.apl import errors
+from pullback.apl.values import Value, elements, is_nested, is_traced, lifted, objects, settled, simplified
+from pullback.errors import TraceError
 
 
 def number_text(x: Any, precision: int = 10) -> str:
@@ -62,6 +67,48 @@ def display(value: Value, boxed: bool = False, precision: int = 10) -> str:
         return f"<{value!r}>"
     text = getattr(getattr(value, "dfn", None), "text", None)
     return text or (f"∇{name}" if name else str(value))
+
+
+@dataclass
+class _Later:
+    """A value to print: the arrays of the function being compiled in it, and what it is for their values."""
+
+    arrays: list[Any]
+    made: Callable[[list[Any]], Value]
+    boxed: bool
+    precision: int
+
+    def __str__(self) -> str:
+        return display(self.made([np.asarray(a) for a in self.arrays]), self.boxed, self.precision)
+
+
+def show_when_called(value: Value, boxed: bool, precision: int) -> None:
+    """Print a value at each call of the function being compiled.
+
+    Raises:
+        AplError: [E804] it is not known how often that is.
+    """
+    arrays: list[Any] = []
+
+    def parts(v: Value) -> Callable[[list[Any]], Value]:
+        v = settled(v)
+        if is_traced(v):
+            arrays.append(lifted(v))
+            at = len(arrays) - 1
+            return lambda known: known[at]
+        if is_nested(v):
+            inner = [parts(e) for e in elements(v)]
+            return lambda known: simplified(objects([f(known) for f in inner], v.shape))
+        return lambda known: v
+
+    made = parts(value)
+    try:
+        pb.debug.print("{}", _Later(arrays, made, boxed, precision))
+    except TraceError:
+        raise errors.domain(
+            "⎕← stands where a compiled function does not know how often it happens: in ¨, ⍤, a guard or a recursion",
+            remedy="⎕← of the whole result",
+        ) from None
 
 
 def lines(value: Value, boxed: bool, precision: int) -> list[str]:

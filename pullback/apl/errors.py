@@ -107,6 +107,14 @@ def index(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> Ap
     return AplError("INDEX ERROR", what, facts=facts, remedy=remedy)
 
 
+def at_compilation(what: str) -> AplError:
+    """What may be another value at each call, inside a compiled function."""
+    return domain(
+        f"{what} in a compiled function, which would have its value from when it was compiled",
+        remedy="its value as an argument",
+    )
+
+
 def of_data(what: str, value: str, instead: str) -> AplError:
     """Inside a compiled function, a shape that data would decide: `value` says which, `instead` what to write."""
     return AplError(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
-from pullback.apl import changes, errors
+from pullback.apl import errors
+from pullback.apl.assignment import assign
 from pullback.apl.dfns import Function, UserOperator
 from pullback.apl.errors import AplError, Spot, syntax
-from pullback.apl.functions import Atop, Constant, Fork, Placed, Primitive, Verb, placed
+from pullback.apl.functions import Atop, Constant, Fork, Placed, Primitive, Shy, Verb, placed, plain
 from pullback.apl.operators import Reduce
 from pullback.apl.parser import statements
-from pullback.apl.reader import DYADIC_OPERATORS, MONADIC_OPERATORS, tokens
+from pullback.apl.reader import tokens
 from pullback.apl.scopes import GlyphOperator, Operator, Scope
+from pullback.apl.system import OUTSIDE, VARIABLES
 from pullback.apl.tree import (
     Assign,
     Derived,
@@ -28,26 +29,16 @@ from pullback.apl.tree import (
     OnAxis,
     Strand,
     Train,
-    reaches_leaves,
-    rightmost,
-    with_name_as,
 )
 from pullback.apl.values import (
     Value,
-    count_of,
-    element,
     is_characters,
-    is_nested,
     is_traced,
     rank_of,
-    scalar,
-    settled,
-    shape_of,
     vector,
 )
-from pullback.apl.verbs import arrange, indexing, nesting
-
-SYSTEM: Final = {"⎕IO": "io", "⎕CT": "ct", "⎕ML": "ml", "⎕PP": "pp", "⎕FR": "fr"}
+from pullback.apl.verbs import arrange, indexing
+from pullback.lang.trace import is_tracing
 
 
 def evaluate(node: Node, scope: Scope) -> Any:
@@ -74,7 +65,7 @@ def evaluate(node: Node, scope: Scope) -> Any:
             with placed(node.spot):
                 return _checked(f(y, x), node.spot)
         case Monadic():
-            ravelled = isinstance(node.omega, Monadic) and _is_ravel(node.omega.verb)
+            ravelled = isinstance(node.omega, Monadic) and _is(node.omega.verb, ",")
             y = scope.value(node.omega.omega if ravelled and isinstance(node.omega, Monadic) else node.omega)
             f = scope.verb(node.verb)
             with placed(node.spot):
@@ -97,14 +88,30 @@ def evaluate(node: Node, scope: Scope) -> Any:
             left = Constant(scope.value(node.left)) if node.left_is_value else scope.verb(node.left)
             return Fork(left, middle, right)
         case Assign():
-            return _assign(node, scope)
+            return assign(node, scope)
         case Dfn():
             return UserOperator(node, scope) if node.operands else Function(node, scope)
     raise AssertionError(node)
 
 
-def _is_ravel(verb: Node) -> bool:
-    return isinstance(verb, Glyph) and verb.glyph == ","
+def stated(node: Node, scope: Scope) -> Any:
+    """The value of a statement, marked where a session does not print it."""
+    match node:
+        case Assign():
+            return Shy(evaluate(node, scope))
+        case Monadic() | Dyadic() if isinstance(node.verb, Name | Dfn) or _is(node.verb, "⍎"):
+            y, f = scope.value(node.omega), scope.verb(node.verb)
+            x = scope.value(node.alpha) if isinstance(node, Dyadic) else None
+            with placed(node.spot):
+                made = f.result(y, x)
+                _checked(plain(made), node.spot)
+                return made
+        case _:
+            return evaluate(node, scope)
+
+
+def _is(verb: Node, glyph: str) -> bool:
+    return isinstance(verb, Glyph) and verb.glyph == glyph
 
 
 def _checked(value: Value, spot: Spot) -> Value:
@@ -116,10 +123,12 @@ def _checked(value: Value, spot: Spot) -> Value:
 def _named(node: Name, scope: Scope) -> Any:
     found = scope.find(node.name)
     if found is None and node.name.startswith(("⎕", "⍞")):
-        if node.name in SYSTEM:
-            return scalar(getattr(scope.settings, SYSTEM[node.name]))
+        if node.name in VARIABLES:
+            return VARIABLES[node.name].value(scope.settings)
         with placed(node.spot):
             found = scope.host.system(node.name, scope) if scope.host is not None else None
+            if node.name in OUTSIDE and is_tracing():
+                raise errors.at_compilation(node.name)
     if found is None:
         if node.name.startswith("⎕"):
             raise AplError(
@@ -161,14 +170,18 @@ class Execute(Verb):
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """The value of the last statement."""
+        return plain(self.result(y, x))
+
+    def result(self, y: Value, x: Value | None = None) -> Value | Shy:
+        """The value, marked where the last statement is an assignment."""
         if x is not None:
             raise syntax("⍎ takes one argument")
         if is_traced(y) or (y.size and not is_characters(y)) or rank_of(y) > 1:
             raise errors.domain("⍎ takes characters")
         value = None
         for statement in statements(tokens("".join(y.reshape(-1).tolist()) if y.size else "", "⍎")):
-            value = evaluate(self.scope.parsed(statement).node, self.scope)
-        if value is None or isinstance(value, Verb | Operator):
+            value = stated(self.scope.parsed(statement).node, self.scope)
+        if plain(value) is None or isinstance(plain(value), Verb | Operator):
             raise AplError("VALUE ERROR", "the text gives no value")
         return value
 
@@ -184,98 +197,3 @@ def _on_axis(node: OnAxis, scope: Scope) -> Verb:
             changed: Verb = replace(inner, axis=axis)
             return changed
         raise syntax("this verb takes no axis", node.spot)
-
-
-# Assignment ---------------------------------------------------------------------------------------------------
-
-
-def _assign(node: Assign, scope: Scope) -> Any:
-    alone = isinstance(node.value, Glyph) and node.value.glyph in MONADIC_OPERATORS + DYADIC_OPERATORS
-    value = GlyphOperator(node.value.glyph) if alone else evaluate(node.value, scope)  # type: ignore[union-attr]
-    spot = node.spot
-    if isinstance(node.target, Name) and node.modify is None:
-        name = node.target.name
-        if name == "⎕":
-            if scope.host is not None:
-                scope.host.show(value)
-        elif name in SYSTEM:
-            _set_system(name, value, scope, spot)
-        elif name.startswith("⎕") or name == "⍞":
-            raise syntax(f"{name} takes no value", spot)
-        else:
-            if isinstance(value, Function) and not value.called:
-                value = replace(value, called=name)
-            scope.names[name] = value
-        return value
-    if isinstance(value, Verb | Operator):
-        raise syntax("a verb is given one name", spot)
-    modify = None if node.modify is None else scope.verb(node.modify)
-    with placed(spot):
-        _bind(node.target, value, scope, modify)
-    return value
-
-
-def _set_system(name: str, value: Value, scope: Scope, spot: Spot) -> None:
-    with placed(spot):
-        if is_traced(value) or count_of(value) != 1:
-            raise errors.domain(f"{name} is one number")
-        number = settled(value).reshape(()).item()
-        allowed = {"⎕IO": (0, 1), "⎕FR": (645, 325)}.get(name)
-        if isinstance(number, str | complex) or number < 0 or (allowed is not None and number not in allowed):
-            raise errors.domain(f"{name} is {' or '.join(map(str, allowed))}" if allowed else f"{name} is a number")
-        field = SYSTEM[name]
-        changes: dict[str, Any] = {field: float(number) if field == "ct" else int(number)}
-        scope.own_settings = replace(scope.settings, **changes)
-
-
-def _bind(target: Node, value: Value, scope: Scope, modify: Verb | None) -> None:
-    """Give what stands to the left of an arrow its value, or what `modify` makes of both."""
-    match target:
-        case Name():
-            if modify is None:
-                scope.names[target.name] = value
-            else:
-                scope.change(target.name, modify(value, _current(target, scope)))
-        case Strand(items=items):
-            for item, part in zip(items, _for_each(items, value, scope)):
-                _bind(item, part, scope, modify)
-        case _:
-            name = rightmost(target)
-            assert name is not None, "the parser takes no other targets"
-            scope.change(name.name, _with_changes(target, name, value, scope, modify))
-
-
-def _for_each(items: Sequence[Node], value: Value, scope: Scope) -> list[Value]:
-    """The values for several names."""
-    if rank_of(value) == 0:
-        return [nesting.first(scope.settings, value)] * len(items)
-    if rank_of(value) != 1:
-        raise errors.rank("values for several names are a vector")
-    if shape_of(value)[0] != len(items):
-        raise errors.length(f"{len(items)} names take as many values, not {shape_of(value)[0]}")
-    return [element(value, (k,)) for k in range(len(items))]
-
-
-def _current(name: Name, scope: Scope) -> Value:
-    found = scope.find(name.name)
-    if found is None or isinstance(found, Verb | Operator):
-        raise AplError("VALUE ERROR", f"{name.name} has no value", position=name.spot)
-    return found
-
-
-def _with_changes(target: Node, name: Name, value: Value, scope: Scope, modify: Verb | None) -> Value:
-    """An array with other elements where an expression of it selects some."""
-    y = settled(_current(name, scope))
-    if modify is not None:
-        value = modify(value, scope.value(target))
-    if isinstance(target, Indexed) and (is_traced(y) or is_traced(value)):
-        indices = [None if i is None else scope.value(i) for i in target.indices]
-        if all(i is None or rank_of(i) == 0 for i in indices) and len(indices) == rank_of(y):
-            return changes.at_indices(y, value, indices, scope.settings)
-    if isinstance(target, Monadic | Dyadic) and isinstance(target.verb, Glyph) and target.verb.glyph == "⊃":
-        path = None if isinstance(target, Monadic) else scope.value(target.alpha)
-        if target.omega is name or (isinstance(target.omega, Strand) and len(target.omega.items) == 1):
-            return changes.at_path(y, path, value, scope.settings)
-    deep = is_nested(y) and reaches_leaves(target)
-    places = changes.numbered(y, deep)
-    return changes.at_places(y, scope.value(with_name_as(target, places)), value, deep)

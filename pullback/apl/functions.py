@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,9 +40,25 @@ class Verb:
         """The result for a right argument, and a left one where there is one."""
         raise NotImplementedError
 
+    def result(self, y: Value, x: Value | None = None) -> Value | Shy:
+        """The result, marked where a session does not print it."""
+        return self(y, x)
+
     def identity(self) -> Any:
         """What a reduction of nothing gives; None where there is nothing."""
         return None
+
+
+@dataclass(frozen=True)
+class Shy:
+    """A value that a session does not print: of an assignment, or of a function that ends with one."""
+
+    value: Any
+
+
+def plain(made: Any) -> Any:
+    """A value, whether a session prints it or not."""
+    return made.value if isinstance(made, Shy) else made
 
 
 @contextmanager
@@ -178,6 +195,11 @@ class PythonVerb(Verb):
     """A function of Pullback, or another of Python, as a verb: of ⍵, or of ⍺ and ⍵."""
 
     function: Any
+
+    @property
+    def takes_left(self) -> bool:
+        """Whether it is of ⍺ and ⍵."""
+        return len(inspect.signature(self.function).parameters) > 1
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """What it gives."""

@@ -35,6 +35,7 @@ from pullback.apl.tree import (
     Statement,
     Strand,
     Train,
+    not_selecting,
     rightmost,
 )
 from pullback.apl.values import literal_vector
@@ -454,6 +455,10 @@ def _assigned(units: Sequence[Unit], arrow: int, value: Unit) -> tuple[Unit, int
             target.spot,
             "`name←value`, `(a b)←values`, `a[i]←value` or `(2↑a)←value`",
         )
+    other = not_selecting(target.node)
+    if other is not None:
+        remedy = "the verbs ↑ ↓ , ⍪ ⌽ ⊖ ⍴ ⊃ ⍉ / ⌿ \\ ⍀ ⌷ ∊ by their glyphs, also with ¨, and [ ]"
+        raise syntax("to the left of ← stands a verb that selects no elements", other.spot, remedy)
     return Unit("value", Assign(target.node, value.node, modify, spot), spot), at
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from pullback.apl.errors import Spot, syntax
+from pullback.apl.errors import Spot, domain, syntax
 from pullback.apl.functions import Placed, Verb, placed
 from pullback.apl.operators import derive
 from pullback.apl.parser import Class, Unit, parse
@@ -15,6 +15,7 @@ from pullback.apl.reader import DYADIC_OPERATORS
 from pullback.apl.table import Settings
 from pullback.apl.tree import Node, Statement
 from pullback.apl.values import Value
+from pullback.lang.trace import is_tracing
 
 
 class Operator(ABC):
@@ -56,6 +57,19 @@ class NativeOperator(Operator):
         return self.make(left, settings)
 
 
+TAKEN: Final[list[dict[tuple[Scope, str], Any]]] = []
+"""For each function being compiled, the names outside of it that it depends on, with their values; ⎕ for settings."""
+
+
+def still_true(taken: dict[tuple[Scope, str], Any]) -> bool:
+    """Whether names have the values that they had."""
+
+    def now(scope: Scope, name: str) -> Any:
+        return scope.own_settings if name == "⎕" else scope.names.get(name)
+
+    return all(now(*place) is value for place, value in taken.items())
+
+
 class Scope:
     """Names and what they stand for; what is not here is looked for in the scope around, by the text.
 
@@ -75,6 +89,7 @@ class Scope:
         is_way: bool = False,
     ) -> None:
         self.is_way = is_way
+        self.is_traced = is_tracing()
         self.parent = parent
         self.names: dict[str, Any] = {}
         self.own_settings = settings
@@ -89,6 +104,7 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             if scope.own_settings is not None:
+                scope._noted("⎕", scope.own_settings)
                 return scope.own_settings
             scope = scope.parent
         return Settings()
@@ -98,16 +114,26 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
+                scope._noted(name, scope.names[name])
                 return scope.names[name]
             scope = scope.parent
         return None
+
+    def _noted(self, name: str, value: Any) -> None:
+        """Keep that functions being compiled depend on a name outside of them."""
+        if not self.is_traced:
+            for taken in TAKEN:
+                taken[self, name] = value
 
     def change(self, name: str, value: Value) -> None:
         """Give a name that has a value another one, where it stands; one of two ways keeps its changes to itself."""
         scope: Scope | None = self
         while scope is not None and name not in scope.names and not scope.is_way:
             scope = scope.parent
-        (scope or self).names[name] = value
+        found = scope or self
+        if is_tracing() and not found.is_traced:
+            raise domain(f"a compiled function does not change {name}, which is outside of it", remedy="return it")
+        found.names[name] = value
 
     def class_of(self, name: str) -> Class | None:
         """The class that the parser needs."""

@@ -7,7 +7,7 @@ import gzip
 import os
 import string
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import numpy as np
 from pullback.apl import errors
 from pullback.apl.errors import AplError
 from pullback.apl.functions import Verb
+from pullback.apl.table import Settings
 from pullback.apl.values import (
     Value,
     from_python,
@@ -27,6 +28,8 @@ from pullback.apl.values import (
     whole_list,
 )
 
+OUTSIDE: Final = frozenset(("⎕TS", "⎕CSV", "⎕NTIE", "⎕NSIZE", "⎕NREAD", "⎕NUNTIE", "⎕NNUMS"))
+"""Names for what may be another thing at each call."""
 OPERATORS: Final[dict[str, Any]] = {}  # by their names, added by `compiled`, which makes functions of workspaces
 
 
@@ -72,6 +75,37 @@ def _csv(y: Value, x: Value | None) -> Value:
         raise errors.domain(f"{path} is no table of numbers: ⎕CSV reads numbers") from None
 
 
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the system: its field of the settings, the numbers that it may be, and these in words."""
+
+    field: str
+    allows: Callable[[float], bool]
+    what: str
+
+    def value(self, settings: Settings) -> Value:
+        """The number that it is."""
+        return np.array(getattr(settings, self.field))
+
+    def changed(self, settings: Settings, value: Any) -> Settings:
+        """The settings with another number.
+
+        Raises:
+            AplError: [E804] it may not be that.
+        """
+        known = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "biuf"
+        if not known or not self.allows(number := value.item()):
+            raise errors.domain(self.what)
+        return replace(settings, **{self.field: type(getattr(settings, self.field))(number)})
+
+
+VARIABLES: Final = {
+    "⎕IO": Variable("io", lambda n: n in (0, 1), "⎕IO is 0 or 1"),
+    "⎕CT": Variable("ct", lambda n: 0 <= n <= 2**-32, "⎕CT is a number from 0 to 2*¯32"),
+    "⎕PP": Variable("pp", lambda n: n in range(1, 35), "⎕PP is a whole number from 1 to 34"),
+    "⎕FR": Variable("fr", lambda n: n in (645, 325), "⎕FR is 645 or 325"),
+    "⎕ML": Variable("ml", lambda n: n == 1, "⎕ML is 1: verbs have the meanings of that migration level only"),
+}
 DTYPES: Final = {83: "<i1", 163: "<i2", 323: "<i4", 645: "<f8", 11: "bits", 80: "U", 82: "U"}
 
 

@@ -17,7 +17,7 @@ class Settings:
 
     io: int = 1
     ct: float = 1e-14
-    ml: int = 1
+    ml: int = 1  # the only one there is
     pp: int = 10
     fr: int = 645  # floating numbers of compiled functions: 645 of 64 bits, 325 of 32
 

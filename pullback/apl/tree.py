@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pullback.apl.errors import Spot
 
@@ -163,32 +163,22 @@ def rightmost(node: Node) -> Name | None:
             return None
 
 
-def with_name_as(node: Node, value: Any) -> Node:
-    """The expression with a value in the place of the name that it selects from."""
-    match node:
-        case Name():
-            return Literal(value, node.spot)
-        case Monadic() | Dyadic():
-            return replace(node, omega=with_name_as(node.omega, value))
-        case Indexed():
-            return replace(node, array=with_name_as(node.array, value))
-        case Strand(items=(item,)):
-            return with_name_as(item, value)
-        case _:
-            raise AssertionError(node)
+SELECTING: Final = (",⍪⌽⊖⍉⊃∊", "↑↓⌽⊖⍉⍴⊃⌷/⌿\\⍀")  # with one argument, and with two
 
 
-def reaches_leaves(node: Node) -> bool:
-    """Whether an expression selects inside of elements, by ∊ or by ¨."""
+def not_selecting(node: Node) -> Node | None:
+    """The innermost verb around a name that selects none of its elements, None where all do."""
     match node:
         case Monadic() | Dyadic():
-            by_leaf = (isinstance(node.verb, Glyph) and node.verb.glyph == "∊") or (
-                isinstance(node.verb, Derived)
-                and isinstance(node.verb.operator, Glyph)
-                and node.verb.operator.glyph == "¨"
-            )
-            return by_leaf or reaches_leaves(node.omega)
+            verb: Any = node.verb
+            while isinstance(verb, Derived) and isinstance(verb.operator, Glyph) and verb.operator.glyph == "¨":
+                verb = verb.left
+            verb = verb.verb if isinstance(verb, OnAxis) else verb
+            selects = isinstance(verb, Glyph) and verb.glyph in SELECTING[isinstance(node, Dyadic)]
+            return not_selecting(node.omega) or (None if selects else node.verb)
         case Indexed():
-            return reaches_leaves(node.array)
+            return not_selecting(node.array)
+        case Strand():
+            return next((found for item in node.items if (found := not_selecting(item)) is not None), None)
         case _:
-            return False
+            return None

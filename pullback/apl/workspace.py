@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from pullback.apl import errors, system
-from pullback.apl.display import display
+from pullback.apl.display import display, show_when_called
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.evaluate import evaluate
-from pullback.apl.functions import PythonVerb, placed
+from pullback.apl.evaluate import evaluate, stated
+from pullback.apl.functions import PythonVerb, Shy, placed, plain
 from pullback.apl.parser import statements
 from pullback.apl.reader import tokens
 from pullback.apl.scopes import Scope
 from pullback.apl.table import Settings
-from pullback.apl.tree import Assign
 from pullback.apl.values import Value, from_python
+from pullback.lang.trace import is_tracing
 from pullback.turns import deep_recursion
 
 
@@ -67,18 +67,20 @@ class Workspace:
                     if statement.guard is not None:
                         raise errors.syntax("a guard stands in a function", statement.spot)
                     unit = self.scope.parsed(statement)
-                    value = evaluate(unit.node, self.scope)
-                    quiet = isinstance(unit.node, Assign)
+                    made = stated(unit.node, self.scope)
+                    value, quiet = plain(made), isinstance(made, Shy)
                     if shows and not quiet:
                         self.show(value)
         return value, quiet
 
     def show(self, value: Any) -> None:
-        """Print a value."""
-        if self._show is not None:
+        """Print a value; a function being compiled prints it when it is called."""
+        if is_tracing():
+            show_when_called(value, self.boxed, self.scope.settings.pp)
+        elif self._show is not None:
             self._show(value)
-            return
-        sys.stdout.write(display(value, self.boxed, self.scope.settings.pp) + "\n")
+        else:
+            sys.stdout.write(display(value, self.boxed, self.scope.settings.pp) + "\n")
 
     def system(self, name: str, scope: Scope) -> Any:
         """What a system name stands for, None where there is none of that name."""

@@ -46,6 +46,40 @@ def test_what_once_differed(body: str, x: np.ndarray) -> None:
     assert agreement(body, x, compiled=False) == "values"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x←⍵ ⋄ (1↑x)←9 ⋄ x",
+        "x←⍵ ⋄ (¯5↑x)←⍳5 ⋄ x",
+        "x←⍵ ⋄ (⌽x)←⍵×2 ⋄ x",
+        "x←⍵ ⋄ (1 0 1/x)×←3 ⋄ x",
+        "x←⍵ ⋄ (⊃⌽x)←+/⍵ ⋄ x",
+        "x←⍳3 ⋄ (2↑x)←+/⍵ ⋄ x",
+        "x←⍵(1 2) ⋄ (1↑⊃x)←7 ⋄ ⊃x",
+        "x←⍵(⍵×2) ⋄ (2 1⊃x)←+/⍵ ⋄ ⊃⌽x",
+        "x←⍵(⍵×2) ⋄ (⌽2⊃x)←⍵ ⋄ ↑x",
+        "x←⍵ ⋄ x[1 3]+←⍵[2] ⋄ x",
+        "⊣⌺2⊢⍵",
+        "(⊂,)⌺(2 1⍴2)⊢⍵",
+        "⌽@2 3⊢⍵",
+    ],
+)
+def test_selections_agree(body: str) -> None:
+    assert agreement(body, np.array([3.0, 1.0, 2.0]), compiled=False) == "values"
+
+
+@pytest.mark.parametrize("body", ["⌽⌺3⊢⍵", "+/⌺3⊢⍵", "({+/⍵}∘⊢)⌺3⊢⍵"])
+def test_an_overhang_that_a_verb_would_take_is_refused(body: str) -> None:
+    assert agreement(body, np.array([3.0, 1.0, 2.0]), compiled=False) == "refused"
+
+
+def test_a_function_of_python_gets_what_it_takes() -> None:
+    work = Workspace()
+    work.update({"total": pb.function(lambda x: pb.sum(x)), "second": pb.function(lambda a, x: pb.sum(a) + 0 * x[0])})
+    assert work.evaluate("total⌺3⊢1 2 3").tolist() == [3, 6, 5]
+    assert work.evaluate("second⌺3⊢1 2 3").tolist() == [1, 0, -1]
+
+
 @pytest.mark.parametrize("body", ["(0@(,))⍵", "2∘(↓@1)⍵", "⍳⌿⍵", "+¨[1]⍵"])
 def test_what_a_session_refuses_no_function_values(body: str) -> None:
     assert agreement(body, np.arange(4.0).reshape(2, 2), compiled=False) == "errors"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import pullback as pb
-from pullback.apl import errors
+from pullback.apl import changes, errors
 from pullback.apl.functions import Verb
 from pullback.apl.operators.parts import like
 from pullback.apl.table import Settings
@@ -17,13 +17,10 @@ from pullback.apl.values import (
     NDArray,
     Value,
     count_of,
-    element,
-    elements,
     is_characters,
     is_nested,
     is_traced,
     lifted,
-    objects,
     rank_of,
     settled,
     shape_of,
@@ -58,43 +55,29 @@ class At(Verb):
                 return self._masked(y, mask, x)
             if mask.size and (is_nested(mask) or is_characters(mask) or not np.isin(mask, (0, 1)).all()):
                 raise errors.domain("the mask of @ consists of 0 and 1")
-            chosen: Any = np.flatnonzero(mask)
-            return self._changed(y, [int(k) for k in chosen], (len(chosen),), (), x)
+            chosen = np.flatnonzero(mask)
+            return self._changed(y, lambda v: simplified(v.reshape(-1)[chosen]), chosen.shape, (), x)
         if is_traced(y):
             if not rank_of(y):
                 raise errors.rank("@ takes an array with an axis")
             return self._at_places(y, x)
         where = settled(self.where)
-        rest: tuple[int, ...]
         if is_nested(where):
-            tuples = [nesting.places(p, y.shape, s) for p in (whole_list(e, "@") for e in elements(where))]
-            if any(len(t) != rank_of(y) for t in tuples):
-                raise errors.rank("@ takes as many numbers as axes")
-            flat = [int(np.ravel_multi_index(t, y.shape)) for t in tuples]
-            return self._changed(y, flat, where.shape, (), x)
+            return self._changed(y, lambda v: indexing.chosen_points(v, where, s, "@"), where.shape, (), x)
         if not rank_of(y):
             raise errors.rank("@ takes an array with an axis")
-        rows = nesting.places(whole_list(where.reshape(-1), "@"), [len(y)] * where.size, s)
-        rest = y.shape[1:]
-        size = int(np.prod(rest))
-        flat = [r * size + k for r in rows for k in range(size)]
-        return self._changed(y, flat, where.shape, rest, x)
+        cells = [where, *(None,) * (rank_of(y) - 1)]
+        return self._changed(y, lambda v: indexing.chosen(v, cells, s), where.shape, y.shape[1:], x)
 
     def _changed(
-        self, y: NDArray, flat: Sequence[int], frame: tuple[int, ...], rest: tuple[int, ...], x: Value | None
+        self, y: NDArray, chosen: Callable[[NDArray], Value], frame: tuple[int, ...], rest: tuple[int, ...], x: Any
     ) -> Value:
-        own = y.reshape(-1)
-        selected = simplified(own[list(flat)]).reshape((*frame, *rest)) if flat else own[:0].reshape((*frame, *rest))
-        new = self.f(selected, x) if isinstance(self.f, Verb) else self.f
-        new = settled(new)
+        new = settled(self.f(chosen(y), x) if isinstance(self.f, Verb) else self.f)
         _check_fits(new, frame, rest)
-        if rank_of(new) and shape_of(new) != (*frame, *rest):
-            new = np.broadcast_to(new if count_of(new) != 1 else new.reshape(()), (*frame, *rest))
-        values = elements(new) if rank_of(new) else [element(new, ()) if is_nested(new) else new] * len(flat)
-        made = elements(y)
-        for k, v in zip(flat, values):
-            made[k] = v
-        return simplified(objects(made, y.shape)) if made else y
+        if rank_of(new) and count_of(new) != 1 and shape_of(new) != (*frame, *rest):  # one cell for all places
+            new = np.broadcast_to(new, (*frame, *rest))
+        numbers = changes.numbered(y)
+        return changes.changed(y, numbers, chosen(numbers), new)
 
     def _masked(self, y: Value, mask: Value, x: Value | None) -> Value:
         new = self.f(y, x) if isinstance(self.f, Verb) else self.f

@@ -21,6 +21,7 @@ from pullback.apl.values import (
 )
 from pullback.lang.array import Array
 from pullback.lang.making import extent_of, from_index
+from pullback.lang.trace import current
 
 UNROLLED: Final = 4  # steps of ⍣ that are written out in a compiled function
 LIMIT: Final = 100_000  # trips of ⍣ that has a test
@@ -66,7 +67,9 @@ class Power(Verb):
         """A loop of the compiled function; the state is an array, or a nest of them."""
         before, rebuild = flattened(y)
         counters = {k: b.index for k, b in enumerate(before) if b.weak == "integer" and b.index is not None}
-        after, _ = flattened(step(rebuild(before)))
+        with current().block() as trial:  # for the types of what a step makes; it has no effects
+            trial.prints = []
+            after, _ = flattened(step(rebuild(before)))
         counters = {k: i for k, i in counters.items() if after[k].index is not None}
         start = [like(b, a) for b, a in zip(before, after)]
         try:

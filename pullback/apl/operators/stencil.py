@@ -32,7 +32,7 @@ from pullback.lang.array import Array
 
 @dataclass
 class Stencil(Verb):
-    """`f⌺w`: f of a window that slides over the leading axes, zeros around; f also gets how far it reaches over."""
+    """`f⌺w`: f between how far a window reaches over each edge and the window, which slides over the leading axes."""
 
     f: Verb
     window: Value
@@ -60,14 +60,13 @@ class Stencil(Verb):
         ):
             raise errors.length("⌺ takes a window that fits")
         if isinstance(y, Array):
-            return verbs.stencil(lambda cell: lifted(self._call(from_python(cell), None)), tuple(window), tuple(step))(
-                y
-            )
+            over = np.zeros(len(window), np.int64) if all(isinstance(n, int) and n < 3 for n in window) else None
+            call = lambda cell: lifted(self._call(from_python(cell), over))
+            return verbs.stencil(call, tuple(window), tuple(step))(y)
         return self._known(y, window, step)
 
     def _call(self, cell: Value, over: Value | None) -> Value:
-        takes_left = getattr(self.f, "takes_left", False)
-        if not takes_left:
+        if not getattr(self.f, "takes_left", True):  # a dfn that does not ask for it
             return self.f(cell)
         if over is None:
             raise errors.domain("a window's overhang is not known in a compiled function")

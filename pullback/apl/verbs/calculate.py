@@ -28,6 +28,7 @@ from pullback.apl.values import (
 from pullback.apl.verbs.arrange import reshape
 from pullback.apl.verbs.scalar import DYADIC, pervade, shape_text
 from pullback.apl.verbs.search import known
+from pullback.lang.trace import is_tracing
 
 RANDOM = np.random.default_rng(16807)
 
@@ -197,6 +198,8 @@ def _least_squares(a: Any, b: Any) -> Any:
 @monadic("?")
 def roll(s: Settings, y: Value) -> Value:
     """A whole number below each, by chance; between 0 and 1 for 0."""
+    if is_tracing():
+        raise errors.at_compilation("?")
     (y,) = known("?", y)
     if is_nested(y) or y.dtype.kind not in "biu" or (y < 0).any():
         raise errors.domain("? takes whole numbers from 0")
@@ -207,6 +210,8 @@ def roll(s: Settings, y: Value) -> Value:
 @dyadic("?")
 def deal(s: Settings, x: Value, y: Value) -> Value:
     """So many different whole numbers, by chance."""
+    if is_tracing():
+        raise errors.at_compilation("?")
     count, of = whole(x, "?"), whole(y, "?")
     if not 0 <= count <= of:
         raise errors.domain(f"? deals at most as many numbers as there are: {count} of {of}")

@@ -85,8 +85,10 @@ def _digits_text(x: Any, digits: int) -> str:
     if not exact.is_finite():
         return number_text(x)
     if digits < 0:
+        if not exact:
+            exact = Decimal(0).scaleb(digits + 1)  # so that the exponent of 0 is 0
         mantissa, _, exponent = f"{_rounded(exact, -digits):.{-digits - 1}e}".partition("e")
-        return f"{mantissa}E{int(exponent)}".replace("-", "¯")
+        return f"{_without_unknown(mantissa) if isinstance(x, float) else mantissa}E{int(exponent)}".replace("-", "¯")
     text = f"{exact.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP, context=Context(prec=400 + digits)):f}"
     if isinstance(x, float):
         text = _without_unknown(text)
@@ -102,7 +104,7 @@ def _without_unknown(text: str) -> str:
     """The digits behind those that a double has as _."""
     seen, made = 0, []
     for c in text:
-        counts = c.isdigit() and (seen or c != "0")
+        counts = c.isdigit() and (seen > 0 or c != "0")
         seen += counts
         made.append("_" if counts and seen > KNOWN_DIGITS else c)
     return "".join(made)

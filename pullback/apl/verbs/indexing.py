@@ -31,7 +31,7 @@ from pullback.lang.subscript import subscript
 def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
     """`y[i;j]`: for each axis an array of indices, None for all of it."""
     y = settled(y)
-    if len(indices) == 1 and rank_of(y) != 1 and indices[0] is not None and is_nested(indices[0]):
+    if len(indices) == 1 and isinstance(indices[0], np.ndarray) and is_nested(indices[0]):
         return chosen_points(y, indices[0], s)
     if len(indices) != rank_of(y):
         raise errors.rank(f"[ ] takes one index for each axis: {rank_of(y)} of them, not {len(indices)}")
@@ -83,16 +83,16 @@ def _gathered(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
     return h
 
 
-def chosen_points(y: Value, points: Value, s: Settings) -> Value:
+def chosen_points(y: Value, points: Value, s: Settings, glyph: str = "[ ]") -> Value:
     """`y[points]`: an element for each index vector."""
     made = []
     for p in elements(points):
         if is_nested(p):
             made.append(pick(s, p, y))
             continue
-        at = whole_list(p, "[ ]")
+        at = whole_list(p, glyph)
         if len(at) != rank_of(y):
-            raise errors.rank(f"[ ] takes as many numbers as axes, {rank_of(y)}, not {len(at)}")
+            raise errors.rank(f"{glyph} takes as many numbers as axes, {rank_of(y)}, not {len(at)}")
         made.append(element(y, places(at, shape_of(y), s)))
     return simplified(objects(made, points.shape))
 
