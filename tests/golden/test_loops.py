@@ -1,4 +1,4 @@
-"""The C of programs that are packed, shared out among threads, or sorted: its digests, kept in `loops.txt`.
+"""The C of the corpus, and of programs that are packed, shared out among threads, or sorted: digests in `loops.txt`.
 
 Nothing is compiled, so that the quick suite sees each change of these loops, also one that changes no value. After a
 change that is meant: `pytest tests/golden/test_loops.py --update-golden`. To read it, print the C before and after:
@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from pullback.bench.corpus import corpus
 from pullback.ir.dims import determined_dims
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.loops.product import blocking
 from pullback.loops.threads import splitting
 from pullback.machine import AVX512, GENERIC, Machine, of_width
-from pullback.nn.models import zhang
 from pullback.runtime.emit import lower_program, print_lowered
 from tests.laws.test_threads import PROGRAMS as THREADS
 from tests.packing import pack_all
@@ -126,18 +126,24 @@ CASES |= {f"threads {name} open": Case(text, {}, EAGER) for name, text in THREAD
 CASES |= {f"packed {name.lower()}": Case(text.format(t="f32"), SIZES) for name, text in PACKED.items()}
 
 
-def program_of(case: Case) -> tuple[Program, dict[str, int]]:
-    """The program of a case, and those of its dims that it has."""
-    program = parse_program(case.text)
-    return program, {d: n for d, n in case.dims.items() if d in determined_dims(program)}
+LARGE = {"network mobilenet_v2", "network resnet18", "network gpt", "network lenet", "program lenet-500",
+         "kernel product-1x4096x9216-f32"}  # take longer than all others of their kind
+CORPUS = {e.name: e for e in corpus() if e.name not in LARGE}
+NAMES = [*CASES, *CORPUS]
+
+
+def program_of(name: str) -> tuple[Program, Mapping[str, int]]:
+    """The program of a case or of the corpus, with its dims."""
+    if name in CORPUS:
+        return CORPUS[name].make()
+    program = parse_program(CASES[name].text)
+    return program, {d: n for d, n in CASES[name].dims.items() if d in determined_dims(program)}
 
 
 def text_of(name: str, patch: pytest.MonkeyPatch) -> str:
     """The C of a case, with its large loops shared out; of those of threads and packing all loops that can be."""
-    if name == "zhang":
-        program, dims, machine = zhang.train.program(), {"N": 100}, AVX2
-    else:
-        (program, dims), machine = program_of(CASES[name]), CASES[name].machine
+    program, dims = program_of(name)
+    machine = CASES[name].machine if name in CASES else AVX2
     if name.startswith("threads"):
         patch.setattr(splitting, "CHEAP", 0)
     elif name.startswith("packed"):
@@ -151,17 +157,17 @@ def digest(text: str) -> str:
     return f"{text.count(chr(10))} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-@pytest.mark.parametrize("name", [*CASES, "zhang"])
+@pytest.mark.parametrize("name", NAMES)
 def test_digest(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     found = digest(text_of(name, monkeypatch))
     kept = dict(line.split(": ", 1) for line in FILE.read_text().splitlines()) if FILE.exists() else {}
     if request.config.getoption("--update-golden"):
         kept[name] = found
-        FILE.write_text("".join(f"{n}: {kept[n]}\n" for n in [*CASES, "zhang"] if n in kept))
-    assert kept[name] == found, f"the C has changed: `python -m tests.golden.test_loops '{name}'` before and after"
+        FILE.write_text("".join(f"{n}: {kept[n]}\n" for n in NAMES if n in kept))
+    assert kept.get(name) == found, f"the C has changed: `python -m tests.golden.test_loops '{name}'` before and after"
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or [*CASES, "zhang"]:
+    for wanted in sys.argv[1:] or NAMES:
         with pytest.MonkeyPatch.context() as fixed:
             print(f"/* {wanted} */\n{text_of(wanted, fixed)}")
