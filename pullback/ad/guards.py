@@ -8,7 +8,7 @@ A cotangent is a sum of terms of which each stands under guards: conditions on i
     sum k < K { [0 <= i - k, i - k < N] w[k] * g[i - k] }       is zero outside of   i < N + K - 1
 
 Of conditions on indices a summed variable is eliminated exactly (each lower bound against each upper one) where its
-factors are 1 or -1. Where they are not, such conditions are left out: a guard may always be wider than what it is for.
+factors are 1 or -1. Where they are not, such conditions are left out: a guard may be wider than what it is for.
 So are tests in windows, which would be looked at once for each place of the window.
 """
 
@@ -103,7 +103,7 @@ def _shared(ways: Ways) -> Way:
 
 
 def renamed(ways: Ways, m: Substitution) -> Ways:
-    """The ways over other variables, but for what always or never holds there."""
+    """The ways over other variables, but for what holds or fails there everywhere."""
     moved = ([_moved(g, m) for g in way] for way in ways)
     return tuple(tuple(g for g in way if not isinstance(g, bool)) for way in moved if False not in way)
 

@@ -321,7 +321,7 @@ def element_copy(name: str, source: Ref, leading: tuple[Index, ...]) -> Build:
 
 
 def _in_row(source: Ref, indices: Sequence[Index | Var]) -> Scalar:
-    """An element of a row: exactly zero where the row's place, which guards that are gone kept in range, is outside."""
+    """An element of a row: 0 where the row's place, which guards that are gone kept in range, is outside."""
     first, last = as_index(indices[0]), source.shape[0] - 1 - as_index(indices[0])
     inside = [cond(">=", i) for i in (first, last) if not prove_nonnegative(i)]
     return expr.bracket(inside, expr.get(source, *indices))

@@ -309,7 +309,7 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Functi
         f: the function of single values.
         in_axes: which axis of the arguments is mapped over: an int, or None for an argument that is the same for all;
             a tuple with one item for each parameter, where an item may be a tree of these for a tree. Static values
-            and sizes are never mapped.
+            and sizes are not mapped.
         out_axes: where the axis is in the result: an int, or a tree of these.
     Returns:
         A traced function. The extent of the axis is a dim of its own, the same in all arguments.

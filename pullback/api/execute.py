@@ -159,7 +159,7 @@ class Runner:
         self, fixed: tuple[tuple[int, int], ...], typed: bool, names: tuple[str, ...], positional: int,
         given: tuple[tree.Structure, ...], asked: int | None = None,
     ) -> Callable[..., Any] | None:
-        """The compiled call itself, for arguments that fit exactly.
+        """The compiled call itself, for arguments as they are.
 
         None where arguments or results are trees of more than tuples, or interpreted, and while calls are counted.
 

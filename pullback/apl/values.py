@@ -4,7 +4,7 @@
     traced     an array of the language while a function is compiled, or a `Nested` one, whose elements have one shape
 
 A nested array is an object array; its elements may be traced, so that a strand of traced arrays is one. A shape with
-dims is a vector of scalars of which some are dims. What consists of plain scalars of one kind is never an object array.
+dims is a vector of scalars of which some are dims. What consists of plain scalars of one kind is no object array.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Several threads against one: kernels and whole programs by Pullback, the same compiled code in both columns.
 
-A case is any of `bench.kernels` or `bench.programs`, or one of two over a million elements. Results must be the same
-bit for bit. Times are the smallest of many short measurements, taken in turn, so that other work on the machine
+A case is any of `bench.kernels` or `bench.programs`, or one of two over a million elements. Results are compared bit by
+bit. Times are the smallest of many short measurements, taken in turn, so that other work on the machine
 disturbs them little.
 """
 

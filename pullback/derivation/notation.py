@@ -3,7 +3,7 @@ r"""Formulas as people write them: indices with the user's names, sums, deltas a
     text     z_x[n, m] = ∑(k < K) z_y[n, k] · w[m, k]             δ(n, n′)      [0 ≤ r - h < U]
     LaTeX    z_{x}[n, m] = \sum_{k<K} z_{y}[n, k]\, w[m, k]       \delta_{n\,n'}
 
-The text form of `ir.printer` says exactly what a program is and is read back by the parser; this one is for reading.
+The text form of `ir.printer` says all of a program and is read back by the parser; this one is for reading.
 Both styles are one walk: a style says how a piece looks, the walk says which pieces there are.
 """
 

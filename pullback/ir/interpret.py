@@ -213,7 +213,7 @@ def _scatter(machine: Machine, s: Scatter) -> None:
 
 
 def _guards(value: Scalar) -> Guards | None:
-    """What has to hold for a value to be there: its outermost brackets and selects; None where it never is."""
+    """What has to hold for a value to be there: its outermost brackets and selects; None where it is nowhere."""
     guards: Guards = ()
     while True:
         if isinstance(value, Bracket):

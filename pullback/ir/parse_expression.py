@@ -203,7 +203,7 @@ class ExpressionParser:
         return symbol(name.text)
 
     def conditions(self) -> list[Cond]:
-        """One condition; none where it always holds."""
+        """One condition; none where it holds everywhere."""
         token = self.token
         found = self.condition()
         if found is False:

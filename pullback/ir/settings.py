@@ -1,4 +1,4 @@
-"""What is asked of a program beside its meaning: how exactly it computes, in how much memory, for which sizes."""
+"""What is asked of a program beside its meaning: in which order it may compute, in how much memory, for which sizes."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class _Checked:
 class Verified:
     """What was found of the expressions of a program as it goes through passes, each of which leaves most as they are.
 
-    Expressions never change, and what holds of one does so wherever the same dims are known by the same requirements.
+    Expressions are immutable, and what holds of one does so wherever the same dims are known by the same requirements.
     """
 
     def __init__(self) -> None:

@@ -246,7 +246,7 @@ def search_over(extent: Any, f: Callable[..., Any]) -> Any:
         extent: an extent.
         f: gives the test, a bool, from an index.
     Returns:
-        The first index at which the test fails, the extent where it always holds; int64.
+        The first index at which the test fails, the extent where it holds for all; int64.
     Derivative:
         Positions have none.
     Cost:

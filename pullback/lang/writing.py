@@ -1,6 +1,6 @@
 """Arrays with some elements changed: `x.set(index, value)`, `x.add(index, value)`.
 
-Arrays never change; these give new ones, which the compiler puts in the place of the old where nobody needs it any
+Arrays are values; these give new ones, which the compiler puts in the place of the old where nobody needs it any
 more. What slices and single indices select is a condition on the indices of the result. Elements that arrays of indices
 name are added up by one sum of deltas, and written one after another by a fold: so the last of several is what stays.
 """

@@ -71,7 +71,7 @@ class Foreign:
         raise NotImplementedError
 
     def release(self, saved: Any) -> None:
-        """`saved` is not needed any more: the backward pass has run, or never will."""
+        """`saved` is not needed any more: the backward pass has run, or will not."""
 
     def __call__(self, *args: Any) -> Any:
         """The node, or a tuple of the nodes of its results."""

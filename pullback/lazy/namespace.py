@@ -146,7 +146,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
             it must not be changed while lazy arrays are built from it.
         dtype: the element type; by default that of `obj`.
         device: "cpu".
-        copy: True copies always, False never.
+        copy: True copies, False does not.
     Raises:
         ValueError: `copy` is False, and it cannot be had without one.
     Cost:

@@ -211,7 +211,7 @@ class Piece:
         return replace(program, inputs=inputs, body=Block(statements, results))
 
     def _deltas(self, program: Program, types: Sequence[ArrayType], wrt: tuple[int, ...], before: int) -> Backward:
-        """The kernel of a derivative without the deltas that are always zero; `before` results come first."""
+        """The kernel of a derivative without the deltas that are zero everywhere; `before` results come first."""
         from pullback.rewrite.copies import tidy
 
         start = sum(2 if t.form else 1 for t in self.types) if before else 0

@@ -89,7 +89,7 @@ def _regions(nodes: Chunk) -> list[Chunk]:
     """Straight nodes apart where they are heavy and independent.
 
     A node with two or more operands that each have much work of their own below them, which nothing else reads, starts
-    a region for each. A region has one way out, its root: so regions never wait for one another in a circle (they are
+    a region for each. A region has one way out, its root: so no regions wait for one another in a circle (they are
     the maximal fan-out-free cones of circuit design).
     """
     work = sum(n.application.work for n in nodes)
@@ -154,7 +154,7 @@ def _cut_anywhere(nodes: Chunk) -> list[Chunk]:
 def _parts(chunk: Chunk) -> list[Chunk]:
     """A long chunk as a piece of its own where it has come before, else as short ones.
 
-    What comes once, such as each of many trees, would be traced and never used again. Short ones are soon known.
+    What comes once, such as each of many trees, would be traced for one use. Short ones are soon known.
     """
     if len(chunk) <= SHORTEST or chunk[0].application.foreign:
         return [chunk]

@@ -442,7 +442,7 @@ def remote(
     Args:
         expert: a Layer that knows the size of what it takes (`net.on("N 784")`), or a function (parameters, *inputs)
             of traced arrays that gives an array, or a tuple of them.
-        parameters: where it begins. A Layer makes its own, in its process: they are never here.
+        parameters: where it begins. A Layer makes its own, in its process: they are not here.
         state: what a Layer carries besides, likewise.
         seed: for those.
         optimiser: such as `nn.adam(1e-3)`; what `update` uses.

@@ -30,7 +30,7 @@ def rotation(p: Any, q: Any, n: Any, main: Array, off: Callable[[Any, Any], Arra
 
     Golub and Van Loan, *Matrix computations*, 8.5: of the two angles the smaller one. Of complex numbers the sine has
     the phase that makes the element between them real. Both columns of a pair read the same numbers, those of the
-    smaller index first, so that their turns belong together to the last bit, though rounding leaves x[p, q] and x[q, p]
+    smaller index first, so that their turns belong together though rounding leaves x[p, q] and x[q, p]
     different.
     """
     first = p < q

@@ -80,7 +80,7 @@ def _whole(lengths: Any, n: Any, most: Any) -> Any:
 
 
 def _at(a: Array, i: Any, s: Any) -> Any:
-    """a[i, s] where s is data, NEVER where there is no such state."""
+    """a[i, s] where s is data, `NEVER` where there is no such state."""
     return pb.max_over(a.shape[1], lambda k: pb.where(k == s, a[i, k], NEVER))
 
 

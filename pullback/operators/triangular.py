@@ -5,7 +5,7 @@ The algorithm is the textbook's, once for both directions. With A lower triangul
     x_i = a_ii \ (b_i - sum over stored j < i of  a_ij x_j)
 
 and from the last row upwards for an upper triangular A. Every stored element meets one product, factors keep their
-order, and empty places are never visited. What the elements are, decides what is computed: with operators for
+order, and empty places are left out. What the elements are, decides what is computed: with operators for
 elements, back substitution in (I - L)ᵀ x = g is backpropagation.
 """
 

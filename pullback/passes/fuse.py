@@ -16,7 +16,7 @@ What it decides, with what each choice destroys in mind:
     stage of a stencil  an elementwise array too large for a near cache goes into readers over the same space that read
                         it at a few constant distances: computing it again costs less than storing and loading it
 
-It does not cross into loop bodies, and never inlines what a block gives as a result. Positions of both are kept.
+It does not cross into loop bodies, and does not inline what a block gives as a result. Positions of both are kept.
 """
 
 from __future__ import annotations

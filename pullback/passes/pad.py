@@ -133,7 +133,7 @@ def _wide(g: Get, axis: int) -> bool:
 def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
     """Whether loop bounds on this axis would skip a good part of the terms, so that a border would add work.
 
-    The last axis is the one that vectors run along: its conditions always become a border.
+    The last axis is the one that vectors run along: its conditions become a border.
     """
     i, d = g.indices[axis], g.ref.shape[axis]
     if s.vars and s.vars[-1] in i.free:

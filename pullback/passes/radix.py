@@ -6,7 +6,7 @@ After     b = build o < O { sum i < 12, j < 12 { g[o, i, j] } }
 
 The gradient of pooling by its largest element reaches sums over all elements in this form (a bias, a norm). A variable
 of the sum that occurs under // c and % c alone is two, the block and the place in it; and of the places, whose number
-c' * r + s runs through 0 .. n - 1 as r and s do, exactly one is a datum below n: the delta leaves with its variables
+c' * r + s runs through 0 .. n - 1 as r and s do, just one is a datum below n: the delta leaves with its variables
 (002's rules 22 and 23). Terms come in another order, so the pass is off under `exact()`.
 """
 

@@ -6,8 +6,8 @@ After     w_sum = build { sum o < O, m < M { w[o, m] } }
           finite = build { isfinite(w_sum) }
           y = if finite { build .. { sum o < O { h[n, o] * w[o, m] } } } else { build .. as before }
 
-The guard of `where` travels with a cotangent so that a NaN or infinity of the branch not taken never enters
-(`ad.reverse`). Where h is exactly zero outside the guard and w is finite, the guarded and the plain product are the
+The guard of `where` travels with a cotangent so that a NaN or infinity of the branch not taken does not enter
+(`ad.reverse`). Where h is 0 outside the guard and w is finite, the guarded and the plain product are the
 same, and the plain one is a contraction like any other. One look at w decides, at run time; the work of looking
 must be small beside the contraction. A sum is finite only where all its terms are, and as fast as memory is read; where
 it overflows though they are finite, the guarded product gives the same. A guard that has no variable of the sum goes
@@ -131,7 +131,7 @@ def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, 
 def _unguarded(e: Select, defined: dict[Ref, Build]) -> list[Ref]:
     """The arrays that must be finite for select(test, product, 0) to equal the product; none where nothing helps.
 
-    One factor must be an element of an array that is exactly zero wherever the test fails.
+    One factor must be an element of an array that is 0 wherever the test fails.
     """
     product = e.then.args if isinstance(e.then, Mul) else (e.then,)
     if not all(isinstance(f, Get | Const) for f in product):

@@ -318,7 +318,7 @@ def external_in_turn(
 
 
 def _depends_on_asking(s: Statement) -> bool:
-    """Whether a statement must not run for members that do not ask for it: it tests places, or may never end."""
+    """Whether a statement must not run for members that do not ask for it: it tests places, or may not end."""
     for t in walk_statements(Block((s,), ())):
         if isinstance(t, While):
             return True

@@ -18,8 +18,8 @@ In order of preference, for equations  sum of c_v * v + rest = 0, where s, t and
     divided         c * v = m:  v = m // c,  where c divides m
     split           other floor(n / d) and n mod d:  n = d * q + r  with new variables q, r
 
-None of these asks for the sign of anything: quotients floor. What no rule solves stays as a condition, which is always
-right. An equation whose variables are inside data cannot be inverted: then the edge is transposed by a scatter.
+None of these asks for the sign of anything: quotients floor. What no rule solves stays as a condition, which means the
+same. An equation whose variables are inside data cannot be inverted: then the edge is transposed by a scatter.
 """
 
 from __future__ import annotations

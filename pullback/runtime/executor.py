@@ -153,7 +153,7 @@ class Executable:
         self, form: Form, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False,
         asked: int | None = None, names: Sequence[str] = (), positional: int = sys.maxsize, given: Form = None,
     ) -> Callable[..., Any] | None:
-        """The program as a callable on arguments that fit exactly (`runtime.shim`); None where there can be none."""
+        """The program as a callable on arguments as they are (`runtime.shim`); None where there can be none."""
         def failed(code: int, index: int, extent: int) -> None:
             error = check_error(self._site(code), index, extent)
             error.position = error.position or user_position()

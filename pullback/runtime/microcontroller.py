@@ -1,4 +1,4 @@
-"""C for small machines: one header and one source of plain text, arrays that never change as `const` tables.
+"""C for small machines: one header and one source of plain text, constant arrays as `const` tables.
 
     network.h    sizes, the arena, the prototype
     network.c    the function; no vectors, no main, nothing that prints

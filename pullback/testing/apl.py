@@ -1,4 +1,4 @@
-"""Random APL: strings of glyphs, which may be refused but never break, and expressions that NumPy values, too.
+"""Random APL: strings of glyphs, which may be refused and do not break, and expressions that NumPy values, too.
 
 python -m pullback.testing.apl --texts 10000 --expressions 2000 --seed 0
 

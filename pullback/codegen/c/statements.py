@@ -267,7 +267,7 @@ class Writer:
 
 
 def _once(s: For) -> bool:
-    """Whether a loop runs exactly once."""
+    """Whether a loop runs once."""
     if not (isinstance(s.lower, Index) and isinstance(s.upper, Index)):
         return False
     trips = (s.upper - s.lower).constant

@@ -217,7 +217,7 @@ class Index(Interned):
 
     @property
     def single(self) -> Atom | None:
-        """The atom, where the index is exactly one atom with coefficient 1."""
+        """The atom, where the index is one atom with coefficient 1."""
         if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
             return self.terms[0][0][0]
         return None

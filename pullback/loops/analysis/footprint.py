@@ -52,8 +52,8 @@ MANY = 64  # runs or periods above which nothing is proven
 class Accessed(NamedTuple):
     """Where runs of elements of a buffer are read or written: from `first` and so many to `last` and so many.
 
-    Nearly always `last` is `first`, and the numbers tell how long a run is. `adds` is a write by `+=`; `begins` one in
-    a branch that is never taken, in place of such a `+=`.
+    Mostly `last` is `first`, and the numbers tell how long a run is. `adds` is a write by `+=`; `begins` one in
+    a branch that is not taken, in place of such a `+=`.
     """
 
     buffer: Buffer
@@ -134,7 +134,7 @@ class Footprint:
         return as_index(own) * s.step + begin
 
     def _holds(self, s: If, m: Substitution) -> bool:
-        """Whether a test of indices always holds."""
+        """Whether a test of indices holds wherever it is asked."""
         if not isinstance(s.test, Holds):
             return False
         for c in s.test.conds:

@@ -9,7 +9,7 @@ Complete register allocation problems, 1975), so three are made and what each ne
     written    as the passes left it
     height     of DeepDSL (section 7): for each result, the lowest first, what it needs by increasing height, then it;
                an array's height is one more than the greatest of those it is made of
-    greedy     always the unit that lets memory grow least, of equal ones the first
+    greedy     each time the unit that lets memory grow least, of equal ones the first
 
 Each takes time linear in the reads, but for a logarithm. The best is taken, for every block by itself, inner ones
 first. Bytes are those of arrays; working memory of kernels is not known yet.
@@ -149,7 +149,7 @@ class _Units:
         return list(order)
 
     def greedy(self) -> list[int]:
-        """Always the unit after which least is alive; a heap whose stale entries are skipped."""
+        """The order by the unit after which least is alive; a heap whose stale entries are skipped."""
         waits = [len(before) for before in self.before]
         left = {r: set(ks) for r, ks in self.readers.items()}
         order: list[int] = []

@@ -249,5 +249,5 @@ def _placed(buffers: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]], 
 
 
 def _kind(b: Buffer) -> str:
-    """Buffers of one kind may share memory, those of the kind "" with all: accesses to characters are never moved."""
+    """Buffers of one kind may share memory, those of the kind "" with all: accesses to characters are not moved."""
     return "" if b.dtype in (u8, i8) else b.dtype.name

@@ -65,7 +65,7 @@ def _fits(slot: Slot, b: Buffer, lives: Mapping[Buffer, Life]) -> bool:
 
 
 def _largest(sizes: tuple[Index, ...], known: tuple[Cond, ...]) -> tuple[Index, ...]:
-    """The sizes without those that another is never below."""
+    """The sizes without those that another one bounds."""
     kept: list[Index] = []
     for n in dict.fromkeys(sizes):
         if not any(prove_nonnegative(k - n, known) for k in kept):

@@ -403,7 +403,7 @@ def _is_negative_zero(c: Const) -> bool:
 def _store_all(
     s: Build, places: Sequence[tuple[Buffer, Index]], lowering: ScalarLowering, scope: Scope
 ) -> None:
-    """All values first, then the stores, so that a store never changes what another value reads."""
+    """All values first, then the stores, so that no store changes what another value reads."""
     values = [lowering.value(v, scope) for v in s.values]
     if len(values) > 1:
         for k, v in enumerate(values):

@@ -2,7 +2,7 @@
 
 An expression is lowered into a `Scope`, a list of statements inside some loops and guards. A subexpression moves
 to the outermost scope in which its variables are bound, where it becomes a temporary, provided that it may be
-evaluated there: leaving a loop that runs at least once is always allowed, leaving a guard or a loop that may be
+evaluated there: leaving a loop that runs at least once is allowed, leaving a guard or a loop that may be
 empty only where every array access in it is proven in range without the guard.
 
     sum k < K { [n + k >= 2] x[n + k - 2] * w[k] }

@@ -5,7 +5,7 @@ Before    e = build n < N { exp(x[n]) }
 After     for n in vectors of 4: t = exp(x[n ..]); e[n ..] = t; sum += t
           s[0] = the lanes of sum added
 
-What only the group reads never reaches memory. Axes of at most SMALL elements that are not axes of the space are
+What only the group reads stays out of memory. Axes of at most SMALL elements that are not axes of the space are
 unrolled: an array of three coordinates becomes three scalars, and conditions on such an axis are decided. Expressions
 are hash-consed, so what members share is computed once; what does not depend on the innermost loop leaves it.
 

@@ -171,7 +171,7 @@ def average_pool(
         stride: the step from a window to the next; as large as a window unless given.
         padding: elements of border, which are 0; as for `conv`.
         ceil: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
-        count_padding: whether elements of the border count; what lies behind it, with `ceil`, never does.
+        count_padding: whether elements of the border count; what lies behind it, with `ceil`, does not.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
         (N, C, *space), extents as for `max_pool`.

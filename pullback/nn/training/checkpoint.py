@@ -28,7 +28,7 @@ PARTS = ("parameters", "state", "optimiser")
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where and how often training is saved; it is always saved when it ends.
+    """Where and how often training is saved; it is saved when it ends as well.
 
     Args:
         folder: made where it is not there.

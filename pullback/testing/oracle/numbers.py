@@ -47,7 +47,7 @@ class Undecided(ArithmeticError):
 
 
 def _with_numpy(plain: Callable[..., float], general: Callable[..., Any]) -> Callable[..., float]:
-    """A function of floats that never raises: where `plain` does, NumPy says what comes out."""
+    """A function of floats that raises nothing: where `plain` does, NumPy says what comes out."""
 
     def function(*values: float) -> float:
         try:
