@@ -20,6 +20,7 @@ from pullback.bench.corpus import corpus
 from pullback.ir.dims import determined_dims
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
+from pullback.loops.memory.verify import verify_function
 from pullback.loops.product import blocking
 from pullback.loops.threads import splitting
 from pullback.machine import AVX512, GENERIC, Machine, of_width
@@ -108,6 +109,46 @@ CASES = {
       y = build b < B, c < C, i < H // 2, j < W // 2 { max p < 2, q < 2 { x[b, c, 2 * i + p, 2 * j + q] } }
       s = build c < C { sum b < B, i < H // 2, j < W // 2 { y[b, c, i, j] } }
       return y, s }""", {"B": 32, "C": 16, "H": 28, "W": 28}),
+    "columns_open": Case("""columns(x: f32[N, M], y: f32[N]) {
+      z = build m < M { sum n < N { x[n, m] * y[n] } }
+      return z }"""),
+    "few_rows": Case("""few(x: f64[N, M], y: f64[N]) {
+      z = build n < N, m < M { exp(x[n, m]) * y[n] }
+      s = build n < N { sum m < M { z[n, m] * z[n, m] } }
+      u = build n < N, m < M { [m >= n] z[n, m] - s[n] }
+      return z, s, u }""", {"N": 3, "M": 200000}),
+    "triangular_sums": Case("""lower(x: f64[N, N], y: f64[N]) {
+      z = build n < N { sum m < N { [n >= m] x[n, m] * y[m] } }
+      u = build m < N { sum n < N { [n >= m] x[n, m] * y[n] } }
+      return z, u }""", {"N": 3000}),
+    "extremes_open": Case("""most(x: f32[N, M]) {
+      a = build { max n < N, m < M { x[n, m] } }
+      p = build m < M { argmax n < N { x[n, m] } }
+      b = build n < N { any m < M { x[n, m] > 0.5 } }
+      return a, p, b }"""),
+    "rows_in_loop": Case("""rows(x: f64[T, N], y0: f64[N]) {
+      y, total = fold t < T (y = y0) {
+        e = build n < N { tanh(y[n] + x[t, n]) }
+        s = build { sum n < N { e[n] * e[n] } }
+        z = build n < N { e[n] / s }
+        yield z, s }
+      return y, total }""", {"T": 50, "N": 100000}),
+    "sorted_values": Case("""top(x: f64[N, M]) {
+      p = order n < N, m < M { x[n, m] }
+      v = build n < N, k < 5 { x[n, check(p[n, k], M)] }
+      return v }""", {"N": 50, "M": 300}),
+    "sorted_all": Case("""all(x: f64[N, M], y: f64[N, M]) {
+      p = order n < N, m < M { exp(x[n, m]) }
+      v = build n < N, m < M { y[n, check(p[n, m], M)] }
+      q = order m < M { y[0, m] }
+      u = build m < M { y[0, check(q[m], M)] }
+      return v, u }""", {"N": 50, "M": 300}),
+    "sorted_keys": Case("""keys(x: f64[N, M]) {
+      p = order n < N, m < M { -x[n, m] }
+      k = build n < N, m < M { -x[n, m] }
+      v = build n < N, m < M { k[n, check(p[n, m], M)] }
+      w = order m < M { x[m % N, m] }
+      return v, w }""", {"N": 50, "M": 300}),
     "sorted": Case("""top(x: f64[N, M], w: f64[N, M]) {
       p = order n < N, m < M { -x[n, m] }
       v = build n < N, k < 5 { x[n, check(p[n, k], M)] }
@@ -149,7 +190,8 @@ def text_of(name: str, patch: pytest.MonkeyPatch) -> str:
     elif name.startswith("packed"):
         pack_all(patch, blocking.Blocks(32, 4096, 512 * 1024, 16 * 1024, 16384))
     made = lower_program(program, dims, False, machine, canonical=True, threaded=True)
-    return print_lowered(made, names="canonical", comments=False).text
+    verify_function(made.function, made.memory)
+    return print_lowered(made, names="user" if name in CASES else "canonical", comments=False).text
 
 
 def digest(text: str) -> str:
