@@ -149,6 +149,14 @@ CASES = {
       v = build n < N, m < M { k[n, check(p[n, m], M)] }
       w = order m < M { x[m % N, m] }
       return v, w }""", {"N": 50, "M": 300}),
+    "product_in_place": Case("""steps(p0: f64[N, N], x: f64[N, N], rate: f64[]) {
+      p = fold t < 3 (p = p0) {
+        q = build n < N, m < N { p[n, m] + rate[] * sum k < N { p[n, k] * x[k, m] } }
+        yield q }
+      return p }""", {"N": 300}),
+    "scaled_update": Case("""update(w: f32[M, N], x: f32[M, K], y: f32[K, N], rate: f32[]) {
+      z = build m < M, n < N { w[m, n] + rate[] * sum k < K { x[m, k] * y[k, n] } }
+      return z }""", {"M": 200, "N": 300, "K": 400}),
     "sorted": Case("""top(x: f64[N, M], w: f64[N, M]) {
       p = order n < N, m < M { -x[n, m] }
       v = build n < N, k < 5 { x[n, check(p[n, k], M)] }
@@ -165,6 +173,7 @@ PACKED = {name: text for name, text in vars(packed).items() if name.isupper() an
 CASES |= {f"threads {name}": Case(text, SIZES, EAGER) for name, text in THREADS.items()}
 CASES |= {f"threads {name} open": Case(text, {}, EAGER) for name, text in THREADS.items()}
 CASES |= {f"packed {name.lower()}": Case(text.format(t="f32"), SIZES) for name, text in PACKED.items()}
+CASES |= {f"packed {name.lower()} open": Case(PACKED[name].format(t="f32")) for name in ("KRONECKER", "BY_WEIGHTS")}
 
 
 LARGE = {"network mobilenet_v2", "network resnet18", "network gpt", "network lenet", "program lenet-500",
