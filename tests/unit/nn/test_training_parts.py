@@ -1,0 +1,89 @@
+"""Parts of a run by themselves: the time that is left, updates of a call, where training starts, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullback import nn
+from pullback.lang import tree
+from pullback.nn.training import report, step
+from pullback.nn.training.checkpoint import Position
+from pullback.nn.training.mistakes import not_finite
+from pullback.nn.training.report import Progress, Report
+from pullback.nn.training.step import Carry, Updates, stack_size
+from tests.unit.nn.test_fit import Descent, fit, line, loss, start
+
+
+def at(share: float, seconds: float) -> Progress:
+    return Progress(0, 2, 3, 3, 10, 0.5, 4.0, share, seconds)
+
+
+def test_the_time_that_is_left_goes_by_the_pace_of_this_part() -> None:
+    shown = Report(False, 1)
+    assert shown._left(at(0.2, 10)) is None
+    assert shown._left(at(0.2, 12)) is None
+    assert shown._left(at(0.5, 40)) == pytest.approx(50)
+
+
+def test_a_bar_is_left_when_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    @contextmanager
+    def bar() -> Iterator[Any]:
+        events.append("begun")
+        yield None
+        events.append("ended")
+
+    monkeypatch.setattr(report, "progress_bar", bar)
+    with Report(True, 1):
+        assert events == ["begun"]
+    assert events == ["begun", "ended"]
+
+
+def test_nothing_to_do_is_done() -> None:
+    run = fit(epochs=0)
+    assert (run.end, run.steps, run.history.losses) == ("finished", 0, [])
+
+
+def test_the_updates_of_a_call_divide_an_epoch() -> None:
+    found = [stack_size(*wanted) for wanted in ((1e-5, 1437), (1e-5, 10007), (0.01, 1437), (1e-5, 3))]
+    assert found == [1437, 3335, 1, 3]
+
+
+def test_an_update_takes_longer_in_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = start()
+    x, y = line(8)
+    updates = Updates(loss, Descent(0.1), Carry(given["parameters"], given["state"], {"count": np.zeros((), np.int64)}))
+    monkeypatch.setattr(step, "is_compiled", lambda: True)
+    compiled = updates.seconds((x, y))
+    monkeypatch.setattr(step, "is_compiled", lambda: False)
+    assert updates.seconds((x, y)) == step.INTERPRETED * compiled > compiled > 0
+
+
+def test_a_network_starts_from_what_is_given_and_makes_the_rest() -> None:
+    net = nn.chain(nn.dense(3))
+    data = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32), np.arange(16) % 3
+
+    def weights(**given: Any) -> list[Any]:
+        run = nn.fit(net, nn.cross_entropy, data, optimiser=Descent(0.1), epochs=0, batch=8, progress=False, **given)
+        return tree.flatten(run.parameters)[0]
+
+    made = nn.fit(net, nn.cross_entropy, data, optimiser=Descent(0.1), epochs=0, batch=8, progress=False).parameters
+    doubled = tree.map_leaves(lambda x: 2 * np.asarray(x), made)
+    for given in ({}, {"state": {}}, {"parameters": None, "state": {}}):
+        np.testing.assert_equal(weights(**given), tree.flatten(made)[0])
+    for given in ({"parameters": doubled}, {"parameters": doubled, "state": {}}):
+        np.testing.assert_equal(weights(**given), tree.flatten(doubled)[0])
+
+
+def test_each_leaf_that_is_not_finite_is_named() -> None:
+    good, bad = np.ones((2, 2)), np.array([[1.0, np.nan], [1.0, 1.0]])
+    said = str(not_finite(np.nan, {"left": good, "right": bad}, 2, Position(), None, False))
+    assert "the loss is nan in batch 3 of epoch 1" in said
+    assert "batch['right'][0, 1] is nan in sample 0 of the batch" in said
+    assert "left" not in said
