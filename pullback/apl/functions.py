@@ -198,8 +198,12 @@ class PythonVerb(Verb):
 
     @property
     def takes_left(self) -> bool:
-        """Whether it is of ⍺ and ⍵."""
-        return len(inspect.signature(self.function).parameters) > 1
+        """Whether it is of ⍺ and ⍵: it needs two arguments."""
+        try:
+            found = inspect.signature(self.function).parameters.values()
+        except (TypeError, ValueError):  # a function of another language, which does not say what it takes
+            return False
+        return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found) > 1
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """What it gives."""

@@ -76,7 +76,10 @@ def test_an_overhang_that_a_verb_would_take_is_refused(body: str) -> None:
 def test_a_function_of_python_gets_what_it_takes() -> None:
     work = Workspace()
     work.update({"total": pb.function(lambda x: pb.sum(x)), "second": pb.function(lambda a, x: pb.sum(a) + 0 * x[0])})
+    work.update({"sine": np.sin, "most": np.max})
     assert work.evaluate("total⌺3⊢1 2 3").tolist() == [3, 6, 5]
+    assert work.evaluate("most⌺3⊢1 2 3").tolist() == [2, 3, 3]
+    assert work.evaluate("sine⌺1⊢1 2 3").tolist() == np.sin([[1], [2], [3]]).tolist()
     assert work.evaluate("second⌺3⊢1 2 3").tolist() == [1, 0, -1]
 
 
