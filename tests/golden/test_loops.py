@@ -157,6 +157,14 @@ CASES = {
     "scaled_update": Case("""update(w: f32[M, N], x: f32[M, K], y: f32[K, N], rate: f32[]) {
       z = build m < M, n < N { w[m, n] + rate[] * sum k < K { x[m, k] * y[k, n] } }
       return z }""", {"M": 200, "N": 300, "K": 400}),
+    "chosen_products": Case("""chosen(x: f32[M, K], v: f32[M, K], y: f32[K, N], w: f32[K, N]) {
+      z = build c < 3, m < M, n < N { sum k < K {
+        [c == 0] x[m, k] * y[k, n] + [c == 1] x[m, k] * w[k, n] + [c == 2] v[m, k] * y[k, n] } }
+      return z }""", {"M": 200, "N": 300, "K": 400}),
+    "rows_of_one_product": Case("""lone(x: f32[K], y: f32[K, N], w: f32[M, K]) {
+      z = build n < N { sum k < K { x[k] * y[k, n] } }
+      u = build m < M { sum k < K { w[m, k] * x[k] } }
+      return z, u }""", {"M": 900, "N": 1000, "K": 1100}),
     "sorted": Case("""top(x: f64[N, M], w: f64[N, M]) {
       p = order n < N, m < M { -x[n, m] }
       v = build n < N, k < 5 { x[n, check(p[n, k], M)] }
