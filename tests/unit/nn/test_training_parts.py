@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
+import pullback as pb
 from pullback import nn
 from pullback.lang import tree
 from pullback.nn.training import report, step
@@ -16,7 +17,15 @@ from pullback.nn.training.checkpoint import Position
 from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Updates, stack_size
+from pullback.nn.training.task import _structure
 from tests.unit.nn.test_fit import Descent, fit, line, loss, start
+
+
+class Standing(Descent):
+    """A rate of 0, so that parameters stay."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
 
 
 def at(share: float, seconds: float) -> Progress:
@@ -43,6 +52,22 @@ def test_a_bar_is_left_when_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     with Report(True, 1):
         assert events == ["begun"]
     assert events == ["begun", "ended"]
+
+
+def test_a_bar_is_moved_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[float, str]] = []
+
+    class Bar:
+        def update(self, share: float, text: str) -> None:
+            shown.append((share, text))
+
+    monkeypatch.setattr(report, "progress_bar", lambda: nullcontext(Bar()))
+    with Report(True, 8) as where:
+        assert where.is_due()
+        where.show(at(0.25, 1.0))
+        assert not where.is_due()
+    assert shown == [(0.25, "epoch 1/2  loss 0.50000  32/s")]
+    assert Report._pace(0.125, 2.5) == ["rate 0.125", "2.5/s"]
 
 
 def test_nothing_to_do_is_done() -> None:
@@ -82,8 +107,39 @@ def test_a_network_starts_from_what_is_given_and_makes_the_rest() -> None:
 
 
 def test_each_leaf_that_is_not_finite_is_named() -> None:
-    good, bad = np.ones((2, 2)), np.array([[1.0, np.nan], [1.0, 1.0]])
+    good, bad = np.ones((2, 2)), np.array([[1.0, np.nan], [1.0, np.nan]])
     said = str(not_finite(np.nan, {"left": good, "right": bad}, 2, Position(), None, False))
     assert "the loss is nan in batch 3 of epoch 1" in said
     assert "batch['right'][0, 1] is nan in sample 0 of the batch" in said
     assert "left" not in said
+
+
+def test_a_batch_is_said_in_a_line() -> None:
+    x = np.zeros((2, 3))
+    assert _structure(x) == "one array, float64[2, 3]"
+    assert _structure((x, {"y": x})) == "(*, {'y': *})"
+
+
+def test_speed_is_samples_a_second() -> None:
+    assert all(row["speed"] > 0 for row in fit(epochs=2, batch=8).history)
+
+
+def test_an_evaluation_leaves_nothing_out() -> None:
+    """A layer that drops elements in training gives them all when it is measured."""
+    net = nn.chain(nn.dropout(0.5), nn.dense(1))
+    x = np.random.default_rng(1).normal(size=(64, 6)).astype(np.float32)
+    y = np.zeros((64, 1), np.float32)
+    squares = lambda result, target: pb.mean((result - target) ** 2)
+    run = nn.fit(net, squares, [(x, y)], epochs=1, optimiser=Standing(), evaluate=[(x, y)], progress=False)
+    result = pb.function(lambda x: net.apply(run.parameters, run.state, x, training=False)[0])(x)
+    whole = float(np.mean(result**2))
+    assert run.history["evaluation_loss"] == pytest.approx([whole], rel=1e-5)
+    assert abs(run.history.losses[0] - whole) > 1e-3 * whole
+
+
+@pytest.mark.parametrize("backend", ["c", "interpreter"])
+def test_calls_are_compiled_where_there_is_a_compiler(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step.policy, "backend", lambda: backend)
+    for command in (None, ("cc",)):
+        monkeypatch.setattr(step, "compiler_command", lambda command=command: command)
+        assert step.is_compiled() is (backend == "c" and command is not None)
