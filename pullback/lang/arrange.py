@@ -13,7 +13,7 @@ from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly, prove, prove_nonnegative
 from pullback.lang.array import Array, Indices, shape_text, type_text
-from pullback.lang.by_parts import all_by_parts, bilinear, by_parts
+from pullback.lang.by_parts import bilinear, by_parts, each_by_parts
 from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.composed import diagonal
 from pullback.lang.creation import arange
@@ -55,7 +55,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     return tuple(map(shape_value, broadcast_extents("broadcast_shapes", handles, user_position())))
 
 
-@all_by_parts
+@each_by_parts
 def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
     """The arrays, each repeated along axes of extent 1 and new leading axes to the shape they have together.
 
@@ -72,7 +72,7 @@ def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
     return tuple(broadcast_to(h, shape) for h in handles)
 
 
-@all_by_parts
+@each_by_parts
 def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, ...]:
     """The coordinates of a grid: for each vector an array over the grid, in which it runs along its own axis.
 

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pullback.lang.complex_array import ComplexArray, as_complex, complex_type, is_complex
+from pullback.lang.complex_array import ComplexArray, as_complex, complex_type, is_complex, zero_beside
 from pullback.lang.composite import Composite
 from pullback.lang.devices import check_device
-from pullback.lang.elementwise import convert, dtype_from, elementwise
+from pullback.lang.elementwise import convert, dtype_from
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,9 +19,12 @@ def by_parts(f: F) -> F:
 
     @functools.wraps(f)
     def both(x: Any, *args: Any, **keywords: Any) -> Any:
-        wanted = complex_type(keywords.get("dtype"))
+        dtype = keywords.get("dtype")
+        wanted = complex_type(dtype)
         if wanted is not None:
             x, keywords = convert(x, wanted), {**keywords, "dtype": wanted.part}
+        elif dtype is not None and is_complex(x):
+            x = convert(x, dtype)  # raises
         if isinstance(x, list | tuple) and any(map(is_complex, x)):
             parts = [as_complex(a) for a in x]
             return _joined(f([p.real for p in parts], *args, **keywords),
@@ -34,17 +37,18 @@ def by_parts(f: F) -> F:
     return both  # type: ignore[return-value]
 
 
-def all_by_parts(f: F) -> F:
-    """The function of any number of arrays, for complex ones too: all are complex then."""
+def each_by_parts(f: F) -> F:
+    """A function of any number of arrays that gives one for each, for complex ones too; each keeps its type."""
 
     @functools.wraps(f)
-    def both(*arrays: Any, **keywords: Any) -> Any:
+    def each(*arrays: Any, **keywords: Any) -> Any:
         if not any(map(is_complex, arrays)):
             return f(*arrays, **keywords)
-        parts = [as_complex(a) for a in arrays]
-        return _joined(f(*(p.real for p in parts), **keywords), f(*(p.imag for p in parts), **keywords))
+        real = f(*(as_complex(a).real if is_complex(a) else a for a in arrays), **keywords)
+        imaginary = f(*(as_complex(a).imag if is_complex(a) else a for a in arrays), **keywords)
+        return tuple(ComplexArray(x, y) if is_complex(a) else x for a, x, y in zip(arrays, real, imaginary))
 
-    return both  # type: ignore[return-value]
+    return each  # type: ignore[return-value]
 
 
 def _joined(real: Any, imag: Any) -> Any:
@@ -75,23 +79,32 @@ def bilinear(f: F) -> F:
     return both  # type: ignore[return-value]
 
 
-def of_type(f: F) -> F:
-    """A function that makes an array of a dtype on a device, for complex ones too: its imaginary part is 0."""
+def of_type(*values: int) -> Callable[[F], F]:
+    """A function that makes an array of a dtype on a device, for complex ones too.
 
-    @functools.wraps(f)
-    def made(*args: Any, dtype: Any = None, device: Any = None, **keywords: Any) -> Any:
-        check_device(f.__name__, device)
-        wanted = complex_type(dtype)
-        if wanted is None and dtype is not None and dtype_from(dtype).is_half:
-            return convert(f(*args, dtype=dtype_from(dtype).computed, **keywords), dtype)
-        complex_arguments = [k for k, a in enumerate(args) if is_complex(a)]
-        if wanted is None and not complex_arguments:
-            return f(*args, **keywords) if dtype is None else f(*args, dtype=dtype, **keywords)
-        part = {"dtype": wanted.part} if wanted is not None else {} if dtype is None else {"dtype": dtype}
-        real = f(*(as_complex(a).real if is_complex(a) else a for a in args), **part, **keywords)
-        if not complex_arguments:
-            return ComplexArray(real, elementwise("multiply", real, 0))
-        imaginary = (as_complex(a).imag if is_complex(a) else a for a in args)
-        return ComplexArray(real, f(*imaginary, **part, **keywords))
+    Args:
+        values: the arguments whose numbers are in the result; where one is complex it is complex.
+    """
 
-    return made  # type: ignore[return-value]
+    def decorate(f: F) -> F:
+        @functools.wraps(f)
+        def made(*args: Any, dtype: Any = None, device: Any = None, **keywords: Any) -> Any:
+            check_device(f.__name__, device)
+            wanted = complex_type(dtype)
+            if wanted is None and dtype is not None and dtype_from(dtype).is_half:
+                return convert(made(*args, dtype=dtype_from(dtype).computed, **keywords), dtype)
+            parts = {k: as_complex(args[k]) for k in values if k < len(args) and is_complex(args[k])}
+            if wanted is None and not parts:
+                return f(*args, **keywords) if dtype is None else f(*args, dtype=dtype, **keywords)
+            if wanted is None and dtype is not None:
+                return convert(made(*args, **keywords), dtype)  # raises
+            typed = {} if wanted is None else {"dtype": wanted.part}
+            real = f(*(parts[k].real if k in parts else a for k, a in enumerate(args)), **typed, **keywords)
+            if not parts:
+                return ComplexArray(real, zero_beside(real))
+            imaginary = (parts[k].imag if k in parts else 0.0 if k in values else a for k, a in enumerate(args))
+            return ComplexArray(real, f(*imaginary, **typed, **keywords))
+
+        return made  # type: ignore[return-value]
+
+    return decorate

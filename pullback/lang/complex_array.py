@@ -21,7 +21,7 @@ from pullback.ir.types import DType
 from pullback.lang.array import Array, Rule, type_text
 from pullback.lang.composite import Composite
 from pullback.lang.elementwise import aligned, broadcast_extents, choose, common_dtype, convert, elementwise
-from pullback.lang.making import as_array, scalar, view
+from pullback.lang.making import as_array, scalar, view, weak
 from pullback.lang.subscript import subscript
 from pullback.source import user_position
 
@@ -295,6 +295,14 @@ def as_complex(x: Any) -> ComplexArray:
     return ComplexArray(real, 0.0)
 
 
+def zero_beside(x: Array) -> Array:
+    """Zeros of the shape and type of x, whatever is in x."""
+    if x.weak is not None and not x.rank:
+        return weak(x.weak, lambda dtype: expr.const(0, dtype))
+    rule: Rule = lambda i: expr.const(0, x.settled)
+    return view(x.extents, x.settled, rule, None, x.name) if x.rank else scalar(rule(()))
+
+
 # What trees and elementwise functions ask of them -----------------------------------------------------------------
 
 
@@ -310,7 +318,7 @@ def _convert(x: Any, dtype: Any) -> Any:
         )
     if not is_complex(x):
         x = convert(x, wanted.part)
-        return ComplexArray(x, elementwise("multiply", x, 0))
+        return ComplexArray(x, zero_beside(x))
     z = as_complex(x)
     return ComplexArray(convert(z.real, wanted.part), convert(z.imag, wanted.part))
 

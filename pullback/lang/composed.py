@@ -102,7 +102,6 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Arr
     )
 
 
-@by_parts
 def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
     """Each element less the one before it along an axis, n times over.
 
@@ -116,12 +115,17 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: 
     >>> pb.function(lambda x: pb.diff(x))(np.array([1, 4, 9])).tolist()
     [3, 5]
     """
-    h = as_array(x, "diff")
-    (at,) = normal_axes(h, axis, "diff")
     if n < 0:
         raise ShapeError("E104", f"diff: {n} differences are to be taken", position=user_position())
     if prepend is not None or append is not None:
-        h = concat([part for part in (prepend, h, append) if part is not None], at)
+        x = concat([part for part in (prepend, x, append) if part is not None], axis)
+    return _differences(x, axis, n)
+
+
+@by_parts
+def _differences(x: Any, axis: int, n: int) -> Array:
+    h = as_array(x, "diff")
+    (at,) = normal_axes(h, axis, "diff")
     lead = (slice(None),) * at
     for _ in range(n):
         after, before = subscript(h, (*lead, slice(1, None))), subscript(h, (*lead, slice(None, -1)))

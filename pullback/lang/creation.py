@@ -14,7 +14,7 @@ from pullback.ir.index import ZERO_INDEX, Index, as_index, cond, prove_nonnegati
 from pullback.ir.types import DType
 from pullback.lang.array import Array, Indices, type_text
 from pullback.lang.by_parts import by_parts, of_type
-from pullback.lang.complex_array import ComplexArray
+from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.devices import check_device
 from pullback.lang.elementwise import convert, dtype_from
 from pullback.lang.making import as_array, extent_of, from_number, view
@@ -27,7 +27,7 @@ def _shape(shape: Any, what: str) -> list[Index]:
     return [current().extent(extent_of(e, what), what) for e in items]
 
 
-@of_type
+@of_type(1)
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of one value; a Python float is f32 where all floating inputs are, else f64.
 
@@ -46,7 +46,7 @@ def _filled(shape: Any, fill_value: Any, dtype: Any, what: str) -> Array:
     return view(_shape(shape, what), target, lambda _: expr.cast(value.element((), target), target))
 
 
-@of_type
+@of_type()
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of zeros, floating unless `dtype` says otherwise.
 
@@ -56,7 +56,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     return _filled(shape, 0 if dtype is not None and not dtype_from(dtype).is_bool else 0.0, dtype, "zeros")
 
 
-@of_type
+@of_type()
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of ones, floating unless `dtype` says otherwise.
 
@@ -66,7 +66,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     return _filled(shape, 1 if dtype is not None and not dtype_from(dtype).is_bool else 1.0, dtype, "ones")
 
 
-@of_type
+@of_type()
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of zeros: a program has nothing that is not initialised.
 
@@ -76,48 +76,46 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     return full(shape, 0, dtype=current().default_float if dtype is None else dtype)
 
 
-@of_type
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Zeros with the shape and dtype of x.
 
     >>> pb.function(lambda x: pb.empty_like(x))(np.array([3, 4])).tolist()
     [0, 0]
     """
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
-@of_type
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of one value with the shape and, unless given, the dtype of x.
 
     >>> pb.function(lambda x: pb.full_like(x, 7))(np.zeros(2)).tolist()
     [7.0, 7.0]
     """
-    h = as_array(x, "full_like")
-    return full(tuple(h.extents), fill_value, dtype=dtype or h.settled)
+    given = as_complex(x) if is_complex(x) else None
+    h = as_array(x, "full_like") if given is None else given.real
+    own = h.settled if given is None else given.dtype
+    return full(tuple(h.extents), fill_value, dtype=own if dtype is None else dtype, device=device)  # type: ignore[no-any-return]
 
 
-@of_type
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Zeros with the shape and dtype of x.
 
     >>> pb.function(lambda x: pb.zeros_like(x))(np.arange(2)).tolist()
     [0, 0]
     """
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
-@of_type
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Ones with the shape and dtype of x.
 
     >>> pb.function(lambda x: pb.ones_like(x))(np.arange(2)).tolist()
     [1, 1]
     """
-    return full_like(x, 1, dtype=dtype)
+    return full_like(x, 1, dtype=dtype, device=device)
 
 
-@of_type
+@of_type()
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Array:
     """Numbers from start up to, not including, stop.
 
@@ -185,7 +183,7 @@ def _number_type(what: str, dtype: Any, default: DType) -> DType:
     return target
 
 
-@of_type
+@of_type(0, 1)
 def linspace(
     start: Any, stop: Any, /, num: Any, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Array:
@@ -223,7 +221,7 @@ def _several(what: str, h: Array) -> DTypeError:
     return DTypeError("E121", f"{what} takes one value, not {type_text(h)}", position=user_position())
 
 
-@of_type
+@of_type()
 def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
     """Ones on a diagonal, `k` above the main one, zeros elsewhere.
 
@@ -309,7 +307,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     return asarray(x if isinstance(x, Array | ComplexArray) else np.from_dlpack(x), device=device, copy=copy)
 
 
-@of_type
+@of_type(0)
 def _asarray(x: Any, *, dtype: Any = None) -> Array:
     if isinstance(x, list | tuple):
         from pullback.lang.manipulation import stack

@@ -19,7 +19,7 @@ from pullback.loops.program.values import Binary, BinaryOp, Broadcast, Convert, 
 
 VECTOR_FUNCTIONS: Final = (
     "abs", "sign", "sqrt", "round", "floor", "ceil", "trunc", "floor_divide", "exp", "expm1", "tanh", "logistic", "log",
-    "log2", "log10", "log1p", "sin", "cos", "power", "erf",
+    "log2", "log10", "log1p", "sin", "cos", "power", "erf", "copysign",
 )  # fmt: skip
 """Primitives of f32 and f64 of which a target with vectors has a form for any number of lanes."""
 

@@ -176,3 +176,37 @@ def test_numbers_take_the_type_of_an_array_and_arrays_keep_theirs() -> None:
     assert pb.function(lambda z, x: (pb.add(z, 1j), x))(z, X)[0].dtype == np.complex64
     assert pb.function(lambda z, w: pb.add(z, w))(z, W).dtype == np.complex128
     np.testing.assert_array_equal(pb.function(lambda z: z.to_device("cpu").mT)(Z), Z.T)
+
+
+C8, F4 = Z.astype(np.complex64), X.astype(np.float32)
+
+
+@pytest.mark.parametrize(("f", "expected"), [
+    (lambda z, x: pb.ones_like(z), np.ones_like(C8)),
+    (lambda z, x: pb.ones_like(z, dtype="float32"), np.ones_like(F4)),
+    (lambda z, x: pb.zeros_like(z, dtype="int32"), np.zeros_like(F4, dtype="i4")),
+    (lambda z, x: pb.empty_like(z, dtype=bool), np.zeros_like(F4, dtype=bool)),
+    (lambda z, x: pb.full_like(z, 3), np.full_like(C8, 3)),
+    (lambda z, x: pb.full_like(z, 3, dtype="float64"), np.full_like(X, 3)),
+    (lambda z, x: pb.full_like(x, 3 - 1j, dtype="complex64"), np.full_like(C8, 3 - 1j)),
+    (lambda z, x: pb.full(2, z[0, 0]), np.full(2, C8[0, 0])),
+    (lambda z, x: pb.linspace(1.0, 1 + 2j, 3, dtype="complex128"), np.linspace(1.0, 1 + 2j, 3)),
+    (lambda z, x: pb.broadcast_arrays(x, z[0])[0], F4),
+    (lambda z, x: pb.broadcast_arrays(x, z[0])[1], np.broadcast_to(C8[0], C8.shape)),
+    (lambda z, x: pb.meshgrid(x[0], z[0])[0], np.meshgrid(F4[0], C8[0])[0]),
+    (lambda z, x: pb.meshgrid(x[0], z[0])[1], np.meshgrid(F4[0], C8[0])[1]),
+    (lambda z, x: pb.diff(z, prepend=x[:, :1]), np.diff(C8, prepend=F4[:, :1])),
+    (lambda z, x: pb.diff(x, append=z[:, :1]), np.diff(F4, append=C8[:, :1])),
+    (lambda z, x: pb.imag(x / 0.0), np.zeros_like(F4)),
+    (lambda z, x: pb.imag((x / 0.0).astype("complex64")), np.zeros_like(F4)),
+    (lambda z, x: pb.imag(pb.asarray(x / 0.0, dtype="complex64")), np.zeros_like(F4)),
+])  # fmt: skip
+def test_arrays_like_others_have_the_type_asked_for(f: Callable[..., Any], expected: Any) -> None:
+    check(f, expected, C8, F4, tolerance=1e-6)
+
+
+def test_complex_values_are_not_made_real() -> None:
+    for f in (lambda z: pb.full(2, 1j, dtype="float64"), lambda z: pb.asarray(z, dtype="float64"),
+              lambda z: pb.sum(z, dtype="float64"), lambda z: pb.full_like(z, 1j, dtype="float32")):
+        with pytest.raises(pb.DTypeError, match="E122"):
+            pb.function(f)(W)

@@ -44,6 +44,7 @@ def logistic(x: Values) -> Values:
 FUNCTIONS: dict[str, tuple[Callable[..., Any], float]] = {
     "abs": (np.abs, 0),
     "sign": (np.sign, 0),
+    "copysign": (np.copysign, 0),
     "sqrt": (np.sqrt, 0.5),
     "round": (np.rint, 0),
     "floor": (np.floor, 0),
@@ -63,7 +64,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], float]] = {
     "power": (np.power, 1.0),
     "erf": (erf, 1.2),
 }
-BINARY = ("power", "floor_divide")
+BINARY = ("power", "floor_divide", "copysign")
 
 
 def source(dtype: types.DType, size: int) -> str:
@@ -126,6 +127,8 @@ def operands(name: str, dtype: types.DType) -> tuple[Values, ...]:
     x = points(dtype, 1 << 12)
     if name == "floor_divide":
         return x, np.full_like(x, 0.375)
+    if name == "copysign":
+        return x, x[::-1].copy()
     if name != "power":
         return (x,)
     x = np.abs(x)

@@ -1,4 +1,4 @@
-"""Vector forms of abs, sign, square root and roundings to integers: exact.
+"""Vector forms of abs, sign, copysign, square root and roundings to integers: exact.
 
 Without an instruction for it, rounding adds and takes away 2^mantissa, beyond which every number is an integer; floor
 and ceil correct the nearest integer by one.
@@ -35,6 +35,12 @@ ELEMENTARY: Final[Mapping[str, VectorFunction]] = {
 static inline $V pb_abs_$S($V x)
 {
     return ($V)(($I)x & ~$sign);
+}
+"""),
+    "copysign": VectorFunction("""\
+static inline $V pb_copysign_$S($V a, $V b)
+{
+    return ($V)((($I)a & ~$sign) | (($I)b & $sign));
 }
 """),
     "sign": VectorFunction("""\
