@@ -28,6 +28,7 @@ from pullback.api.versions import Versions
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_bytes, check_requirements, determined_dims, has_empty_extent, solve_dims
+from pullback.ir.expr import in_order, is_in_order
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
 from pullback.ir.settings import MODES, SPECIALISE, MemoryMode, Settings, Specialise
@@ -153,19 +154,21 @@ class Function:
         memory: MemoryMode = "fastest",
         memory_limit: int | None = None,
         debug: bool | None = None,
+        exact: bool = False,
     ) -> None:
         self.python = f
         self.name = name_of(f)
         self.place = user_position()  # where it was made
+        self._exact = exact or is_in_order()
         self._options = {"threads": threads, "specialise": specialise, "donate": donate, "memory": memory,
-                         "memory_limit": memory_limit, "debug": debug}  # fmt: skip
+                         "memory_limit": memory_limit, "debug": debug, "exact": self._exact}  # fmt: skip
         self._threads = threads
         self._settings = Settings(memory=memory, memory_limit=memory_limit, debug=policy.is_debug(debug),
                                   specialise=policy.specialise(specialise))
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._annotated: Spec = AnySpec()  # what the annotation says of the result
-        self._traces: Recent[Signature, Traced] = Recent()
+        self._traces: Recent[tuple[Signature, bool], Traced] = Recent()
         self._fast: Recent[Any, Shortcut] = Recent()
         self._versions = Versions(self.name, threads, self._specialised, self._fast.clear)
         self._entries = ()
@@ -199,7 +202,7 @@ class Function:
 
     def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
         """What is made of this function under a key, such as a derivative: made once."""
-        own = distinct(key)
+        own = distinct((is_in_order(), *key))
         found: T | None = self._made.get(own)
         return self._made.setdefault(own, make()) if found is None else found
 
@@ -231,9 +234,14 @@ class Function:
             raise
         return True
 
+    @property
+    def _in_order(self) -> bool:
+        """Whether a trace made now is exact: as the function is, or the one that is traced around it."""
+        return self._exact or (bool(_THREAD.tracing) and is_in_order())
+
     def traced(self, signature: Signature) -> Traced:
         """The function traced for a signature, once."""
-        found = self._traces.get(signature) or self._traced_now(signature)
+        found = self._traces.get((signature, self._in_order)) or self._traced_now(signature)
         self._last = signature
         return found
 
@@ -252,6 +260,7 @@ class Function:
 
     def _traced_now(self, signature: Signature) -> Traced:
         """The function traced now, or by another thread meanwhile."""
+        exact = self._in_order
         key = (self, signature)
         if key in _THREAD.tracing:
             raise TraceError(
@@ -263,20 +272,20 @@ class Function:
         _THREAD.tracing.add(key)
         try:
             # who is tracing waits for nobody: functions may call one another in a circle
-            with nullcontext() if is_tracing() else turn(key), uncollected():
-                found = self._traces.get(signature)
+            with nullcontext() if is_tracing() else turn(key), uncollected(), in_order(exact):
+                found = self._traces.get((signature, exact))
                 if found is None:
                     with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
                         found = self._trace(signature)
                     if not found.foreign and not (is_tracing() and found.closes_over_indices):
-                        found = self._traces.put(signature, found)
+                        found = self._traces.put((signature, exact), found)
                 return found
         finally:
             _THREAD.tracing.discard(key)
 
     def _stands_alone(self, signature: Signature) -> bool:
         """Whether it was traced outside of other functions, so that no dims but its own are in it."""
-        found = self._traces.get(signature)
+        found = self._traces.get((signature, self._in_order))
         return found is not None and not found.enclosed
 
     def _trace(self, signature: Signature) -> Traced:
@@ -473,7 +482,7 @@ class Function:
         return self._signature_of(traced), traced
 
     def _signature_of(self, traced: Traced) -> Signature:
-        signature = next((s for s, t in self._traces.items() if t is traced), self._last)
+        signature = next((s for (s, _), t in self._traces.items() if t is traced), self._last)
         assert signature is not None
         return signature
 

@@ -13,7 +13,6 @@ from pullback.ir.expr import in_order
 from pullback.ir.settings import SPECIALISE, Specialise
 
 ASKED_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
-_EXACT: ContextVar[bool] = ContextVar("exact", default=False)
 
 
 def is_count(x: object) -> bool:
@@ -40,24 +39,19 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def exact() -> Iterator[None]:
-    """Functions traced inside keep the order of every sum: no reassociation, results are the same bit for bit.
+    """Functions made inside compute what is written, sums and products in order, every division a division.
+
+    That holds wherever they are called. Their C and the interpreter give the same bits, but for functions of libm such
+    as `exp`, of which NumPy has its own. A function made outside stays as it is when it is called inside. One called by
+    another is computed as that one is.
 
     >>> with pb.exact():
     ...     total = pb.function(lambda x: pb.sum(x))
     ...     float(total(np.array([1e16, 1.0, -1e16])))
     0.0
     """
-    token = _EXACT.set(True)
-    try:
-        with in_order():
-            yield
-    finally:
-        _EXACT.reset(token)
-
-
-def is_exact() -> bool:
-    """Whether `exact` is in force."""
-    return _EXACT.get()
+    with in_order():
+        yield
 
 
 def asked_threads() -> int | None:

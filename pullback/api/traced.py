@@ -11,11 +11,11 @@ from typing import Any
 
 from pullback.api.annotated import check_result
 from pullback.api.mistakes import explained
-from pullback.api.policy import backend, is_exact
+from pullback.api.policy import backend
 from pullback.api.signature import Parameter, Signature, called_with, code_of
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
-from pullback.ir.expr import Ref, in_order
+from pullback.ir.expr import Ref, in_order, is_in_order
 from pullback.ir.identity import digest, identity
 from pullback.ir.index import Index, symbol
 from pullback.ir.intern import uncollected
@@ -236,7 +236,7 @@ def run(
         if tracer.errors and error not in tracer.errors:
             raise together([*tracer.errors, error]) from None
         raise
-    program = tracer.finish(refs, _unique(names), doc, replace(settings, exact=is_exact()))
+    program = tracer.finish(refs, _unique(names), doc, replace(settings, exact=is_in_order()))
     return program, structure
 
 

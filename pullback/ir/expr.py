@@ -435,12 +435,17 @@ _IN_ORDER: ContextVar[bool] = ContextVar("pullback_in_order", default=False)
 
 @contextmanager
 def in_order(wanted: bool = True) -> Iterator[None]:
-    """In the block, floating-point sums keep the order in which they are written: y + (x + z) is what it says."""
+    """In the block, floating-point sums and products keep the order of the text: y + (x + z) is what it says."""
     token = _IN_ORDER.set(wanted)
     try:
         yield
     finally:
         _IN_ORDER.reset(token)
+
+
+def is_in_order() -> bool:
+    """Whether `in_order` is in force."""
+    return _IN_ORDER.get()
 
 
 def add(*terms: Scalar) -> Scalar:
@@ -475,7 +480,10 @@ def _merge_constants(terms: list[Scalar]) -> list[Scalar]:
 
 
 def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
-    """X + x as 2 * x: exact in floating point, where n equal terms are at most 2; and for integers."""
+    """X + x as 2 * x; under `in_order` of the first two terms alone, where that rounds nothing else."""
+    if terms and terms[0].dtype.is_floating and _IN_ORDER.get():
+        double = len(terms) > 1 and terms[0] is terms[1]
+        return [mul(const(2, terms[0].dtype), terms[0]), *terms[2:]] if double else terms
     while len(set(terms)) < len(terms):  # 2 * x made here may meet a 2 * x that was there
         counts: dict[Scalar, int] = {}
         for t in terms:
@@ -485,8 +493,12 @@ def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
 
 
 def mul(*factors: Scalar) -> Scalar:
-    """Product: nested products flatten, brackets and guards move out, factors 1 vanish, a structural zero wins."""
+    """Product: nested products flatten, brackets and guards move out, factors 1 vanish, a structural zero wins.
+
+    Under `in_order` a product that is not the first factor, but for signs, stays one.
+    """
     dtype = factors[0].dtype
+    in_order = dtype.is_floating and _IN_ORDER.get()
     flat: list[Scalar] = []
     conds: dict[Cond, None] = {}
     guards: dict[Scalar, None] = {}
@@ -495,7 +507,7 @@ def mul(*factors: Scalar) -> Scalar:
         f = pending.pop()
         assert f.dtype is dtype, f"product of {dtype} and {f.dtype}"
         match f:
-            case Mul():
+            case Mul() if not (in_order and not all(map(_is_sign, (*flat, *f.args[:-1])))):
                 pending.extend(reversed(f.args))
             case Bracket():
                 conds.update(dict.fromkeys(f.conds))
@@ -515,6 +527,8 @@ def mul(*factors: Scalar) -> Scalar:
 
 def _product(flat: list[Scalar], dtype: types.DType) -> Scalar:
     """The product of factors that are neither products nor guarded, constants in front."""
+    if dtype.is_floating and _IN_ORDER.get():
+        return _product_in_order(flat, dtype)
     number: bool | int | float = 1
     rest = []
     seen = 0
@@ -531,6 +545,28 @@ def _product(flat: list[Scalar], dtype: types.DType) -> Scalar:
     if number != 1:
         rest.insert(0, const(number, dtype))
     return rest[0] if len(rest) == 1 else intern(Mul, tuple(rest), dtype)
+
+
+def _product_in_order(flat: list[Scalar], dtype: types.DType) -> Scalar:
+    """The product with signs and leading numbers in front; another number only where there are two factors."""
+    number: float = 1
+    rest: list[Scalar] = []
+    for f in flat:
+        if isinstance(f, Const) and (_is_sign(f) or not rest):
+            number = const(number * f.value, dtype).value  # type: ignore[attr-defined]
+        else:
+            rest.append(f)
+    if len(rest) == 2 and isinstance(rest[1], Const) and abs(number) == 1:
+        number, rest = const(number * rest[1].value, dtype).value, rest[:1]  # type: ignore[attr-defined]
+    if not rest:
+        return const(number, dtype)
+    if number != 1:
+        rest.insert(0, const(number, dtype))
+    return rest[0] if len(rest) == 1 else intern(Mul, tuple(rest), dtype)
+
+
+def _is_sign(x: Scalar) -> bool:
+    return isinstance(x, Const) and abs(x.value) == 1
 
 
 def _is_power_of_two(value: bool | int | float) -> bool:

@@ -81,12 +81,14 @@ class Machine:
     """What is known while a program runs: the dims, the arrays defined so far, the loop counters.
 
     Where an argument is `empty`, an element outside of its array is an error only once something needs it: programs
-    compute what an index does not change once, and do so although the index may take no value.
+    compute what an index does not change once, and do so although the index may take no value. Floating-point sums and
+    products are `in_order`, one term after another, or NumPy's.
     """
 
     dims: dict[str, int]
     float64: bool = False
     empty: bool = False
+    in_order: bool = False
     arrays: Arrays = field(default_factory=Arrays)
     loops: dict[Var, int] = field(default_factory=dict)
 
@@ -523,6 +525,9 @@ class Grid:
             else:
                 ufunc: np.ufunc = getattr(np, REDUCTIONS[e.op].combines)
                 axes = tuple(range(base, base + len(e.vars)))
+                if self.machine.in_order and value.dtype.kind == "f":
+                    out = _one_after_another(ufunc, value, base, out)
+                    continue
                 total = ufunc.reduce(value, axis=axes, dtype=value.dtype, keepdims=True)
                 out = np.asarray(total if out is None else ufunc(out, total))
         self._frames.pop()
@@ -537,6 +542,14 @@ class Grid:
         shape = list(value.shape) if value.ndim else [1] * self.axes
         shape[base:base + len(lengths)] = lengths
         return np.broadcast_to(value, shape)
+
+
+def _one_after_another(ufunc: np.ufunc, value: NDArray, base: int, before: NDArray | None) -> NDArray:
+    """A reduction over the axes from `base` on in row-major order, beginning with what came before."""
+    head, tail = value.shape[:base], (1,) * (value.ndim - base)
+    start = np.broadcast_to(np.asarray(ufunc.identity if before is None else before, value.dtype), (*head, *tail))
+    terms = np.concatenate([start.reshape((*head, 1)), value.reshape((*head, -1))], -1)
+    return np.asarray(ufunc.accumulate(terms, -1)[..., -1:].reshape((*head, *tail)))
 
 
 def _arg_extreme(value: NDArray, base: int, largest: bool) -> tuple[NDArray, NDArray]:

@@ -2,7 +2,7 @@
 
 Semantics: integers wrap, `//` and `%` floor and give 0 on division by zero, NaN passes through max and min,
 argmax takes the first, an empty sum is 0 and an empty max an error. Sums are NumPy's pairwise sums in the
-array's own dtype.
+array's own dtype; those of a program that is to be exact add one term after another, the last variable fastest.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int
     """A machine with a program's checked inputs, for running its statements."""
     arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in inputs]
     dims = dims_.solve_dims(program, [a.shape for a in arrays], sizes)
-    machine = Machine(dims, float64, 0 in dims.values() or any(a.size == 0 for a in arrays))
+    empty = 0 in dims.values() or any(a.size == 0 for a in arrays)
+    machine = Machine(dims, float64, empty, program.settings.exact)
     for ref, a in zip(program.inputs, arrays, strict=True):
         if a.dtype != ref.storage.numpy:
             raise DTypeError("E122", f"{program.name}: {ref.name} is {ref.storage}, got an array of {a.dtype}",
@@ -208,7 +209,7 @@ def _scatter(machine: Machine, s: Scatter) -> None:
         if targets:
             np.add.at(out, tuple(targets), value)
         else:
-            out += value.sum(dtype=out.dtype)
+            np.add.at(out, (), value.ravel()) if machine.in_order else np.add(out, value.sum(dtype=out.dtype), out)
     machine.arrays[s.out] = out
 
 

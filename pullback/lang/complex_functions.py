@@ -224,7 +224,7 @@ def _atanh(z: ComplexArray) -> ComplexArray:
 
 
 def _inverse(z: ComplexArray) -> ComplexArray:
-    """z / |z|², with zeros for an infinite number; a part that is NaN stays."""
+    """Z / |z|², with zeros for an infinite number; a part that is NaN stays."""
     half, endless = scaled(z, 0.5), is_infinite(z)
     size = absolute(half)
     known = choose(either(endless, is_zero(size)), 1.0, size)
@@ -250,14 +250,15 @@ def _cos(z: ComplexArray) -> ComplexArray:
 # Derivatives --------------------------------------------------------------------------------------------------------
 
 
-def analytic(name: str, f: Function, derivative: Callable[[ComplexArray, ComplexArray], ComplexArray]) -> Function:
+def analytic(name: str, f: Function, derivative: Callable[..., ComplexArray]) -> Function:
     """The function with the rule of its derivative, `derivative(z, f(z))`."""
 
     def jvp(primals: Any, out: ComplexArray, tangents: Any) -> ComplexArray:
-        return multiply(derivative(*primals, out), tangents[0])
+        return multiply(derivative(primals[0], out), tangents[0])
 
     def function(z: ComplexArray) -> ComplexArray:
-        return emit_call(name, f, (z,), jvp) if z.real.weak is None else f(z)  # type: ignore[no-any-return]
+        out: ComplexArray = emit_call(name, f, (z,), jvp) if z.real.weak is None else f(z)
+        return out
 
     return function
 
@@ -285,14 +286,14 @@ log: Final = analytic("log", _log, lambda z, w: _over(z))
 log1p: Final = analytic("log1p", _log1p, lambda z, w: _over(_one_more(z)))
 sqrt: Final = analytic("sqrt", _sqrt, lambda z, w: _over(scaled(w, 2.0)))
 sinh: Final = analytic("sinh", _sinh, lambda z, w: cosh(z))
-cosh: Final = analytic("cosh", _cosh, lambda z, w: sinh(z))
+cosh: Final[Function] = analytic("cosh", _cosh, lambda z, w: sinh(z))
 sin: Final = analytic("sin", _turned(_sinh), lambda z, w: cos(z))
-cos: Final = analytic("cos", _cos, lambda z, w: _negative(sin(z)))
+cos: Final[Function] = analytic("cos", _cos, lambda z, w: _negative(sin(z)))
 tanh: Final = analytic("tanh", _tanh, lambda z, w: _over(cosh(z), cosh(z)))
 tan: Final = analytic("tan", _turned(_tanh), lambda z, w: _over(cos(z), cos(z)))
 asin: Final = analytic("asin", _asin, lambda z, w: _over(sqrt(_one_less(z)), sqrt(_one_more(z))))
-acos: Final = analytic("acos", _acos, lambda z, w: _negative(_over(sqrt(_one_less(z)), sqrt(_one_more(z)))))
-acosh: Final = analytic("acosh", _acosh, lambda z, w: _over(sqrt(_negative(_one_less(z))), sqrt(_one_more(z))))
+acos: Final[Function] = analytic("acos", _acos, lambda z, w: _negative(_over(sqrt(_one_less(z)), sqrt(_one_more(z)))))
+acosh: Final[Function] = analytic("acosh", _acosh, lambda z, w: _over(sqrt(_negative(_one_less(z))), sqrt(_one_more(z))))
 atanh: Final = analytic("atanh", _atanh, lambda z, w: _over(_one_less(z), _one_more(z)))
 asinh: Final = analytic(
     "asinh", _turned(_asin), lambda z, w: _over(sqrt(_one_less(_times_i(z))), sqrt(_one_more(_times_i(z))))

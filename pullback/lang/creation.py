@@ -94,7 +94,7 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = No
     given = as_complex(x) if is_complex(x) else None
     h = as_array(x, "full_like") if given is None else given.real
     own = h.settled if given is None else given.dtype
-    return full(tuple(h.extents), fill_value, dtype=own if dtype is None else dtype, device=device)  # type: ignore[no-any-return]
+    return full(tuple(h.extents), fill_value, dtype=own if dtype is None else dtype, device=device)
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:

@@ -365,7 +365,7 @@ def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
             return (Fill(out, ZERO_INDEX, out.elements),)
         if isinstance(value, Bracket):
             root = Scope()
-            lowering = ScalarLowering(builder.parameter, builder.site, whole.values, builder.work.exact)
+            lowering = ScalarLowering(builder.parameter, builder.site, whole.values)
             _Bracketed(whole, value, out, lowering).level(0, root)
             return tuple(root.statements)
     return tuple(element_loops(s, builder.address, builder, beside=False))
@@ -378,7 +378,7 @@ def element_loops(s: Build, address: Address, builder: KernelBuilder, beside: bo
         beside: whether vectors compute other elements of the statement.
     """
     loops, root = without_units(s), Scope()
-    lowering = ScalarLowering(builder.parameter, builder.site, loops.values, beside or builder.work.exact, beside)
+    lowering = ScalarLowering(builder.parameter, builder.site, loops.values, beside)
     nest = LoopNest(lowering, root, loops.vars, ())
     kept = {v: as_index(v) for v in loops.vars}
     here = tuple(kept.get(v, ZERO_INDEX) for v in s.vars)

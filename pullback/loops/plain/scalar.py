@@ -8,18 +8,13 @@ empty only where every array access in it is proven in range without the guard.
     sum k < K { [n + k >= 2] x[n + k - 2] * w[k] }
     -->  float sum = 0;  for (k = max(0, 2 - n); k < K; ++k) sum += x[n + k - 2] * w[k];
 
-Conditions on reduction variables become loop bounds, see `bounds`. What is divided by more than once is inverted once,
-unless the result is to be exact:
-
-    x[n] / s + y[n] / s      -->  reciprocal = 1 / s;  x[n] * reciprocal + y[n] * reciprocal
+Conditions on reduction variables become loop bounds, see `bounds`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeGuard
 
 from pullback.ir import expr
 from pullback.ir.expr import (
@@ -94,12 +89,11 @@ class ScalarLowering:
         place: gives the parameter buffer that holds an array.
         site: describes the statement, for range checks.
         roots: the expressions, where what they have in common is to be named.
-        exact: whether each division is one.
         beside: whether vectors compute other elements of the statement, whose sums are rounded as these then are.
     """
 
     def __init__(self, place: Callable[[Ref], Buffer], site: Callable[[str, int | None], Site],
-                 roots: Sequence[Scalar] = (), exact: bool = True, beside: bool = False) -> None:
+                 roots: Sequence[Scalar] = (), beside: bool = False) -> None:
         self.place = place
         self.site = site
         self.beside = beside
@@ -107,11 +101,6 @@ class ScalarLowering:
         self._depths: dict[Value, int] = {}
         self._total: dict[tuple[Scalar, tuple[Cond, ...]], bool] = {}
         self._index_values: dict[Index, Index] = {}
-        divisions = [] if exact else [n for n in self.uses if _is_division(n)]
-        divisors = Counter(n.args[1] for n in divisions)
-        self.reciprocals = {d: expr.apply("divide", expr.const(1, d.dtype), d) for d, times in divisors.items()
-                            if times > 1 and not isinstance(d, Const)}
-        self.uses |= {r: divisors[d] for d, r in self.reciprocals.items()}
 
     # Values -----------------------------------------------------------------------------------------------------
 
@@ -169,7 +158,7 @@ class ScalarLowering:
             case Get():
                 return Load(self.place(e.ref), self.flat(e.ref, e.indices, scope), type_)
             case Apply():
-                return self._apply(e, scope)
+                return ApplyValue(e.primitive, tuple(self.value(a, scope) for a in e.args), type_)
             case Cast():
                 return Convert(self.value(e.arg, scope), type_)
             case Add():
@@ -191,14 +180,6 @@ class ScalarLowering:
                 return self._reduce(e, scope)
             case _:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
-
-    def _apply(self, e: Apply, scope: Scope) -> Value:
-        """A primitive."""
-        reciprocal = self.reciprocals.get(e.args[1]) if _is_division(e) else None
-        if reciprocal is not None and reciprocal is not e:
-            x, r = self.value(e.args[0], scope), self.value(reciprocal, scope)
-            return Binary("*", x, r, scalar(e.dtype))
-        return ApplyValue(e.primitive, tuple(self.value(a, scope) for a in e.args), scalar(e.dtype))
 
     def _sum(self, e: Add, scope: Scope) -> Value:
         """Terms from left to right; a factor -1 becomes a difference."""
@@ -398,10 +379,6 @@ def _never() -> Cond:
     from pullback.ir.intern import intern
 
     return intern(Cond, ">=", -ONE_INDEX)
-
-
-def _is_division(e: Scalar) -> TypeGuard[Apply]:
-    return isinstance(e, Apply) and e.primitive.name == "divide" and e.dtype.is_floating
 
 
 def negated(e: Scalar) -> Scalar | None:

@@ -1,44 +1,41 @@
-"""Divisions of a group that become products with a reciprocal."""
+"""Divisions of a group by what changes less often than the dividend: products with a reciprocal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Get, Mul, Ref, Scalar
+from pullback.ir.expr import Apply, Mul, Ref, Scalar, apply, select
 from pullback.ir.index import Var
 from pullback.ir.traverse import rebuilt, walk
+from pullback.ir.types import f32, f64
 from pullback.loops.vectors.nest import Nest
+
+# Below the first and above the second number a reciprocal is infinite or loses bits; the third moves either inside.
+LIMITS: Final = {f32: (2.0**-125, 2.0**124, 2.0**32), f64: (2.0**-1021, 2.0**1020, 2.0**64)}
 
 
 def with_reciprocals(nest: Nest, order: tuple[Var, ...]) -> Nest:
     """The nest with divisions as products; `order` is that of the loops around its points."""
-    reciprocals = Reciprocals(order, nest.values, nest.definitions)
+    reciprocals = Reciprocals(order)
     made = nest.map(reciprocals.scalar)
     return replace(made, definitions={**made.definitions, **reciprocals.made})
 
 
 class Reciprocals:
-    """Divisions that become products with a reciprocal: by what is divided by again, or by less than the whole point.
+    """Divisions that become products with a reciprocal: by what depends on fewer variables than the quotient.
 
-    a[m, n] / (w[m] * h[n])  -->  a[m, n] * (1 / w[m]) * (1 / h[n]), of which one leaves a loop and one becomes a row.
-    A reciprocal that is used again is a definition: it is not taken apart, and so overflows only where 1 / d does. The
-    result differs by units of the last place, and for divisors (or factors of one) whose reciprocal overflows.
+    a[m, n] / w[m]  -->  a[m, n] * r[m],  r = 1 / w;  where w is near an end of its type, (s a) * r,  r = 1 / (s w)
+
+    for a power of two s. The result differs from the quotient by a unit of the last place at most.
     """
 
-    def __init__(
-        self, order: tuple[Var, ...], values: Sequence[Scalar], definitions: Mapping[Ref, Scalar]
-    ) -> None:
+    def __init__(self, order: tuple[Var, ...]) -> None:
         self.order = order
-        self.definitions = definitions
         self.made: dict[Ref, Scalar] = {}
         self.memo: dict[Scalar, Scalar] = {}
-        self.known: dict[Scalar, Scalar] = {}
-        self.times: dict[Scalar, int] = {}
-        for n in dict.fromkeys(n for v in values for n in walk(v)):
-            if isinstance(n, Apply) and n.primitive.name == "divide":
-                self.times[n.args[1]] = self.times.get(n.args[1], 0) + 1
+        self.known: dict[Scalar, tuple[Scalar, Scalar]] = {}
 
     def scalar(self, e: Scalar) -> Scalar:
         """The expression with its divisions so."""
@@ -49,26 +46,24 @@ class Reciprocals:
         return self.memo[e]
 
     def _divided(self, before: Apply, made: Scalar) -> Scalar:
-        if not (isinstance(made, Apply) and made.primitive.name == "divide"):
+        if not (isinstance(made, Apply) and made.primitive.name == "divide" and made.args[1].free < before.free):
             return made
         x, d = made.args
         if d not in self.known:
-            parts = self._parts(d)
-            again = self.times.get(before.args[1], 0) > 1
-            if len(parts) < 2 and not again and not d.free < before.free:
-                return made
-            one = expr.const(1, made.dtype)
-            r = expr.mul(*(expr.apply("divide", one, p) for p in parts))
-            if again:
-                free = [v for v in self.order if v in r.free]
-                ref = Ref("reciprocal", r.dtype, tuple(v.extent for v in free))
-                self.made[ref], r = r, expr.get(ref, *free)
-            self.known[d] = r
-        return expr.mul(x, self.known[d])
+            whole = self._named("divisor", d) if isinstance(d, Mul) else d
+            low, high, step = (expr.const(v, d.dtype) for v in LIMITS[d.dtype])
+            one, size = expr.const(1, d.dtype), apply("abs", whole)
+            down = select(apply("greater", size, high), apply("divide", one, step), one)
+            scale = self._named("scale", select(apply("less", size, low), step, down))
+            self.known[d] = scale, self._named("reciprocal", apply("divide", one, expr.mul(scale, whole)))
+        scale, inverse = self.known[d]
+        usual = apply("equal", scale, expr.const(1, d.dtype))
+        return expr.mul(select(usual, x, expr.mul(scale, x)), inverse)
 
-    def _parts(self, d: Scalar) -> list[Scalar]:
-        """The divisor as factors of different variables."""
-        value = self.definitions.get(d.ref, d) if isinstance(d, Get) else d
-        factors = value.args if isinstance(value, Mul) else (value,)
-        kinds = list(dict.fromkeys(f.free for f in factors))
-        return [expr.mul(*(f for f in factors if f.free == k)) for k in kinds] if len(kinds) > 1 else [d]
+    def _named(self, name: str, value: Scalar) -> Scalar:
+        free = [v for v in self.order if v in value.free]
+        ref = Ref(name, value.dtype, tuple(v.extent for v in free))
+        self.made[ref] = value
+        return expr.get(ref, *free)
+
+

@@ -1,7 +1,8 @@
 """Special values of complex functions, as C99 (Annex G) and the array API standard (2025.12) have them.
 
 A row is a function, the parts of its argument and those of its result. An argument may name several numbers, see
-`SAMPLES`. In a result `±` leaves the sign open, and `cis` stands for cos b + i sin b of the argument's imaginary part b, and `+0` is the same for the conjugate.
+`SAMPLES`. In a result `±` leaves the sign open, `+0` is the same for the conjugate, and `cis` stands for
+cos b + i sin b of the argument's imaginary part b.
 Rows are for b with the sign bit clear, or NaN: all functions take the conjugate to the conjugate.
 """
 

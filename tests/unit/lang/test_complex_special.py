@@ -43,7 +43,8 @@ CIRCULAR = ("cos", "sin", "tan")
 ENDS: dict[Any, list[float]] = {
     np.complex128: [5e-324, 1e-310, 1e-300, 1e-160, 1e-20, 1e-8, 0.3, 0.9999999, 1, 1.0000001, 1.5, 19, 350, 705, 730,
                     1e8, 1e20, 1e155, 1e300, 1.7e308],
-    np.complex64: [1e-45, 1e-40, 1e-30, 1e-20, 1e-8, 0.3, 0.99999, 1, 1.00001, 1.5, 19, 60, 88, 95, 1e4, 1e8, 1e20, 3e38],
+    np.complex64: [1e-45, 1e-40, 1e-30, 1e-20, 1e-8, 0.3, 0.99999, 1, 1.00001, 1.5, 19, 60, 88, 95, 1e4, 1e8, 1e20,
+                   3e38],
 }  # fmt: skip
 BOUND = 3.0  # units of the last place of the larger part
 
@@ -59,7 +60,8 @@ def over_the_range(kind: Any) -> Any:
     if not os.environ.get("PULLBACK_NIGHTLY"):
         pairs = pairs[rng.random(len(pairs)) < 0.5]
     circle = np.exp(1j * rng.uniform(0, 6.3, count)) * (1 + 10.0 ** rng.uniform(-16, -1, count))
-    near = rng.choice([1, -1, 1j, -1j], count) * (1 + 10.0 ** rng.uniform(-16, -1, count) * np.exp(1j * rng.uniform(0, 6, count)))
+    beside = 10.0 ** rng.uniform(-16, -1, count) * np.exp(1j * rng.uniform(0, 6, count))
+    near = rng.choice([1, -1, 1j, -1j], count) * (1 + beside)
     ordinary = (rng.normal(size=count) + 1j * rng.normal(size=count)) * np.exp(2 * rng.normal(size=count))
     return np.concatenate([pairs, circle, near, ordinary]).astype(kind)
 
@@ -120,8 +122,8 @@ DERIVATIVES: dict[str, Callable[[Any], Any]] = {
     "reciprocal": lambda z: -1 / z**2, "sin": mp.cos, "sinh": mp.cosh, "sqrt": lambda z: 1 / (2 * mp.sqrt(z)),
     "square": lambda z: 2 * z, "tan": lambda z: 1 / mp.cos(z) ** 2, "tanh": lambda z: 1 / mp.cosh(z) ** 2,
 }  # fmt: skip
-PLACES = [0.25, 4.0, -0.3 + 0j, 0.5j, 0.25 - 0.0j, -0.7j, 0.3 + 0.4j, 3 + 1e-9j, 1.000001j, 1 + 1e-7j, 1e-8 + 1e-9j, 1e5 + 1e6j,
-          25 + 1j, 1 - 25j, 1e-200 + 1e-200j, 1e10j + 1]  # fmt: skip
+PLACES = [0.25, 4.0, -0.3 + 0j, 0.5j, 0.25 - 0.0j, -0.7j, 0.3 + 0.4j, 3 + 1e-9j, 1.000001j, 1 + 1e-7j, 1e-8 + 1e-9j,
+          1e5 + 1e6j, 25 + 1j, 1 - 25j, 1e-200 + 1e-200j, 1e10j + 1]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
