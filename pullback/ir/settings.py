@@ -24,7 +24,8 @@ class Settings:
     """What is asked of a program beside its meaning.
 
     Attributes:
-        exact: whether sums and products keep their order, and nothing is rewritten that holds but for rounding, NaN or infinity.
+        exact: whether sums and products keep their order, and nothing is rewritten that holds but for rounding, NaN or
+            infinity.
         memory: the memory mode.
         memory_limit: bytes of working memory that no call exceeds.
         donate: the inputs whose memory results may take.

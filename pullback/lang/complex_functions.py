@@ -291,13 +291,21 @@ sin: Final = analytic("sin", _turned(_sinh), lambda z, w: cos(z))
 cos: Final[Function] = analytic("cos", _cos, lambda z, w: _negative(sin(z)))
 tanh: Final = analytic("tanh", _tanh, lambda z, w: _over(cosh(z), cosh(z)))
 tan: Final = analytic("tan", _turned(_tanh), lambda z, w: _over(cos(z), cos(z)))
-asin: Final = analytic("asin", _asin, lambda z, w: _over(sqrt(_one_less(z)), sqrt(_one_more(z))))
-acos: Final[Function] = analytic("acos", _acos, lambda z, w: _negative(_over(sqrt(_one_less(z)), sqrt(_one_more(z)))))
-acosh: Final[Function] = analytic("acosh", _acosh, lambda z, w: _over(sqrt(_negative(_one_less(z))), sqrt(_one_more(z))))
-atanh: Final = analytic("atanh", _atanh, lambda z, w: _over(_one_less(z), _one_more(z)))
-asinh: Final = analytic(
-    "asinh", _turned(_asin), lambda z, w: _over(sqrt(_one_less(_times_i(z))), sqrt(_one_more(_times_i(z))))
-)
-atan: Final = analytic(
-    "atan", _turned(_atanh), lambda z, w: _over(_one_less(_times_i(z)), _one_more(_times_i(z)))
-)
+
+
+def _roots(z: ComplexArray) -> ComplexArray:
+    """1 / sqrt(1 - z²), without a square."""
+    return _over(sqrt(_one_less(z)), sqrt(_one_more(z)))
+
+
+def _poles(z: ComplexArray) -> ComplexArray:
+    """1 / (1 - z²), without a square."""
+    return _over(_one_less(z), _one_more(z))
+
+
+asin: Final = analytic("asin", _asin, lambda z, w: _roots(z))
+acos: Final = analytic("acos", _acos, lambda z, w: _negative(_roots(z)))
+asinh: Final = analytic("asinh", _turned(_asin), lambda z, w: _roots(_times_i(z)))
+acosh: Final = analytic("acosh", _acosh, lambda z, w: _over(sqrt(_negative(_one_less(z))), sqrt(_one_more(z))))
+atanh: Final = analytic("atanh", _atanh, lambda z, w: _poles(z))
+atan: Final = analytic("atan", _turned(_atanh), lambda z, w: _poles(_times_i(z)))

@@ -34,8 +34,8 @@ def logistic(x: Any) -> Any:
 def values(kind: str) -> Any:
     """The ends of a type, and some numbers between them, with both signs."""
     info = np.finfo(kind)
-    some = [0, info.smallest_subnormal, 3 * info.smallest_subnormal, info.tiny / 3, info.tiny, info.eps, 0.3, 1, 1.5, 2.5,
-            3, 20, 1e4, 1 / info.tiny, info.max / 3, info.max, np.inf, np.nan]  # fmt: skip
+    some = [0, info.smallest_subnormal, 3 * info.smallest_subnormal, info.tiny / 3, info.tiny, info.eps, 0.3, 1, 1.5,
+            2.5, 3, 20, 1e4, 1 / info.tiny, info.max / 3, info.max, np.inf, np.nan]  # fmt: skip
     return np.array([s * v for v in some for s in (1, -1)], kind)
 
 
