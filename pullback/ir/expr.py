@@ -507,7 +507,7 @@ def mul(*factors: Scalar) -> Scalar:
         f = pending.pop()
         assert f.dtype is dtype, f"product of {dtype} and {f.dtype}"
         match f:
-            case Mul() if not (in_order and not all(map(_is_sign, (*flat, *f.args[:-1])))):
+            case Mul() if not (in_order and not all(map(is_sign, (*flat, *f.args[:-1])))):
                 pending.extend(reversed(f.args))
             case Bracket():
                 conds.update(dict.fromkeys(f.conds))
@@ -552,7 +552,7 @@ def _product_in_order(flat: list[Scalar], dtype: types.DType) -> Scalar:
     number: float = 1
     rest: list[Scalar] = []
     for f in flat:
-        if isinstance(f, Const) and (_is_sign(f) or not rest):
+        if isinstance(f, Const) and (is_sign(f) or not rest):
             number = const(number * f.value, dtype).value  # type: ignore[attr-defined]
         else:
             rest.append(f)
@@ -565,7 +565,8 @@ def _product_in_order(flat: list[Scalar], dtype: types.DType) -> Scalar:
     return rest[0] if len(rest) == 1 else intern(Mul, tuple(rest), dtype)
 
 
-def _is_sign(x: Scalar) -> bool:
+def is_sign(x: Scalar) -> bool:
+    """Whether it is the number 1 or -1."""
     return isinstance(x, Const) and abs(x.value) == 1
 
 

@@ -525,7 +525,7 @@ class Grid:
             else:
                 ufunc: np.ufunc = getattr(np, REDUCTIONS[e.op].combines)
                 axes = tuple(range(base, base + len(e.vars)))
-                if self.machine.in_order and value.dtype.kind == "f":
+                if self.machine.in_order and e.op in ("sum", "prod") and value.dtype.kind == "f":
                     out = _one_after_another(ufunc, value, base, out)
                     continue
                 total = ufunc.reduce(value, axis=axes, dtype=value.dtype, keepdims=True)

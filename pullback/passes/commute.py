@@ -65,7 +65,7 @@ class _Commute:
     def _product(self, e: Scalar) -> Scalar:
         """A product in order, with the factors of those that its factors have become."""
         guards, core = peel_guards(e)
-        if not isinstance(core, Mul) or (self.exact and sum(not isinstance(a, Const) for a in core.args) != 2):
+        if not isinstance(core, Mul) or (self.exact and sum(not expr.is_sign(a) for a in core.args) != 2):
             return e
         args = sorted(core.args, key=self.key)
         return e if tuple(args) == core.args else under_guards(expr.mul(*args), guards)

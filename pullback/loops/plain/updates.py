@@ -68,7 +68,7 @@ def update_of(s: Build, work: Work) -> tuple[list[Bracket], bool] | None:
     added = len(olds) == 1 and len(changes) == len(terms) - 1
     replaced = (len(terms) == 2 and len(changes) == 1 and len(kept) == 1 and len(kept[0].conds) == 1
                 and len(changes[0].conds) == 1 and changes[0].conds[0].negate() is kept[0].conds[0])
-    if not (added or replaced):
+    if not (added or replaced) or (work.exact and added and not _added_last(terms, changes)):
         return None
     if any(is_old(node) for c in changes for node in walk(c)) and len(changes) > 1:
         return None
@@ -103,13 +103,19 @@ def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
     terms = value.args if isinstance(value, Add) else (value,)
     changes = [t for t in terms if isinstance(t, Bracket) and _is_thin(t, s.vars)]
     rest = [t for t in terms if t not in changes]
-    if not changes:
+    if not changes or (work.exact and not _added_last(terms, changes)):
         return None
     if len(changes) > FEW:
         return None
     if any(isinstance(g, Get) and work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
         return None  # overwritten by then
     return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
+
+
+def _added_last(terms: Sequence[Scalar], changes: Sequence[Scalar]) -> bool:
+    """Whether a sum adds the changes after all else, or one of them to the only other term: x + y is y + x."""
+    last = max((k for k, t in enumerate(terms) if t not in changes), default=0)
+    return last < 2 or not any(t in changes for t in terms[:last])
 
 
 def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:
