@@ -1,6 +1,6 @@
 """Well-formed programs: types, scope, ranks and shapes, dims, and every element read provably in range.
 
-Run after every pass where PULLBACK_VERIFY is 1, as it is in tests. Codes: E310 scope, E311 dtypes, E312 ranks and
+Run after every pass where PULLBACK_VERIFY is 1 or "equivalence". Codes: E310 scope, E311 dtypes, E312 ranks and
 shapes, E313 ranges, E314 binders, E315 dims. Linear in the program, but for elements that need the guards around them
 to be in range: these are looked at once per set of guards.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
 from typing import NoReturn, assert_never, cast
 
 from pullback.errors import VerifyError
@@ -46,7 +48,17 @@ Known = tuple[Cond, ...]
 
 def verifying() -> bool:
     """Whether programs are verified after every pass, and their loops and memory after lowering."""
-    return os.environ.get("PULLBACK_VERIFY") == "1"
+    return os.environ.get("PULLBACK_VERIFY") in ("1", "equivalence")
+
+
+def equivalence() -> ModuleType | None:
+    """What compares programs with what they become: `pullback.testing.equivalence`, where PULLBACK_VERIFY asks for it.
+
+    It stands above all that compiles, and is imported when it is asked for.
+    """
+    if os.environ.get("PULLBACK_VERIFY") != "equivalence":
+        return None
+    return import_module("pullback.testing.equivalence")
 
 
 def verify(program: Program, known: Verified | None = None) -> None:

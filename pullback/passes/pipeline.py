@@ -2,7 +2,7 @@
 
 Each is a value that says what it is for, what it builds on, what it gives, and which programs go through it. `explain`
 prints the program after each and the rules that fired. Where PULLBACK_VERIFY is 1, as it is in tests, the program is
-verified after each, with what passes have given.
+verified after each, with what passes have given; where it is "equivalence", its meaning is compared, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pullback.errors import VerifyError
 from pullback.ir.program import Program
 from pullback.ir.settings import MODES, MemoryMode, Settings
 from pullback.ir.traverse import specialise
-from pullback.ir.verify import Verified, verify, verifying
+from pullback.ir.verify import Verified, equivalence, verify, verifying
 from pullback.machine import GENERIC, Machine
 from pullback.passes.again import compute_again
 from pullback.passes.commute import commute
@@ -162,6 +162,8 @@ def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, mode: M
         mode: the memory mode that it is made for.
         machine: the processor that it is made for.
     """
+    compare = equivalence()
+    written = None if compare is None else compare.Written(program, dims)
     with stage("specialise"):
         program = recompute_rows(specialise(program, dims), levels)
     checked = _Checked()
@@ -169,7 +171,10 @@ def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, mode: M
         with stage(f"pass {p.name}"):
             program = p(program, machine)
         if verifying():
+            before = checked.before
             checked.after(p, program)
+            if written is not None and program is not before:
+                written.compare(p.name, program)
     return program
 
 

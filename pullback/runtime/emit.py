@@ -22,7 +22,7 @@ from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
 from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.traverse import specialise
-from pullback.ir.verify import verifying
+from pullback.ir.verify import equivalence, verifying
 from pullback.loops.memory.ordering import schedule
 from pullback.loops.memory.plan import MemoryPlan, plan
 from pullback.loops.memory.verify import verify_function
@@ -159,6 +159,8 @@ class _Forms:
             function = replace(function, machine=machine)
             if self.settings.threaded:
                 function = parallelise(function, not self.exact, self._shared_out)
+        if (compare := equivalence()) is not None and not self.settings.timed:
+            compare.check_loops(self.program, self.dims, function)
         return _planned(optimised, function, form.mode)
 
     def _needs(self) -> tuple[Cond, ...]:
@@ -201,6 +203,8 @@ def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
             prepared = p(prepared, GENERIC)
         with stage("lower"):
             function = lower(prepared, mathematics, trapping=True)
+        if (compare := equivalence()) is not None:
+            compare.check_loops(program, dims, function)
         return _planned(prepared, function)
 
 

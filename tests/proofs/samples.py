@@ -12,7 +12,7 @@ import z3
 from pullback.ir.index import Cond, CondOp, Index, Var, as_index, cond, symbol
 from tests.proofs.smt import Domain, relation
 
-TIMES: Final = 20 if os.environ.get("PULLBACK_NIGHTLY") else 1
+TIMES: Final = 50 if os.environ.get("PULLBACK_NIGHTLY") else 1
 
 
 @dataclass

@@ -23,7 +23,7 @@ from pullback.loops.threads.chunks import open_cut
 from tests.proofs.samples import TIMES, Sampler
 from tests.proofs.smt import Domain, check
 
-CUTS = [(3, 0, 1), (2, 0, 4), (2, 3, 1)] if TIMES == 1 else list(product((1, 2, 5), (0, 1, 3, 5), (1, 4)))
+CUTS = [(3, 0, 1), (2, 0, 4)] if TIMES == 1 else list(product((1, 2, 5), (0, 1, 3, 5), (1, 4)))
 NUMBER, OPEN = as_index(23), symbol("N")
 
 
@@ -109,7 +109,7 @@ def _covers(d: Domain, extent: Index, body: list[Stmt], pieces: Pieces, once: bo
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("extent", [NUMBER, OPEN], ids=str)
 def test_steps_of_several_elements_cover_an_extent_once(extent: Index, counted: bool) -> None:
-    for lanes in (2, 4, 8):
+    for lanes in (4,) if TIMES == 1 else (2, 4, 8):
         pieces, d = Pieces(), Domain()
         _covers(d, extent, cover(Var("i", extent), halves(lanes), pieces, counted=counted), pieces, once=True)
 
@@ -159,7 +159,7 @@ class _Plain:
 
 @pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "dims"])
 def test_bounds_of_a_loop_are_its_conditions(numbers: bool) -> None:
-    for seed in range((60 if numbers else 15) * TIMES):
+    for seed in range((20 if numbers else 3) * TIMES):
         s = Sampler(seed, numbers)
         drawn = [s.condition() for _ in range(s.random.randint(1, 3))]
         conds = [(made, meant) for made, meant in drawn if isinstance(made, Cond)]
@@ -174,7 +174,7 @@ def test_bounds_of_a_loop_are_its_conditions(numbers: bool) -> None:
 
 
 def test_intervals_hold_all_values() -> None:
-    for seed in range(60 * TIMES):
+    for seed in range(25 * TIMES):
         s = Sampler(seed, True)
         e = s.term() if seed % 2 else s.position()
         found = interval(e.made, {})

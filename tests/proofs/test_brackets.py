@@ -51,7 +51,8 @@ def _complete(d: Domain, found: Solution, variables: tuple[Var, ...], equations:
         total *= n
     if total > MOST:
         return
-    claim = z3.And(*d.conditions(found.conds), *(d.index(x) == d.atom(v) for v, x in found.found.items() if v in variables))
+    same = [d.index(x) == d.atom(v) for v, x in found.found.items() if v in variables]
+    claim = z3.And(*d.conditions(found.conds), *same)
     numbers = product(*(range(n) for n in sizes))
     cases = [z3.substitute(claim, *((d.atom(v), z3.IntVal(n)) for v, n in zip(new, ns, strict=True))) for ns in numbers]
     check(d, z3.Or(cases), [e.meant == 0 for e in equations], (what, "complete"), 2000)
@@ -59,7 +60,7 @@ def _complete(d: Domain, found: Solution, variables: tuple[Var, ...], equations:
 
 def test_solved_sums_have_the_terms_that_they_had() -> None:
     solved = 0
-    for seed in range(60 * TIMES):
+    for seed in range(24 * TIMES):
         s = Sampler(seed, True)
         variables = tuple(v.made.single for v in s.variables[: s.random.randint(1, 3)])
         free = [s.variable(name, s.size()) for name in "pq"[: s.random.randint(1, 2)]]
@@ -74,4 +75,4 @@ def test_solved_sums_have_the_terms_that_they_had() -> None:
         _complete(s.domain, found, variables, equations, what)  # type: ignore[arg-type]
         _sound(s.domain, found, variables, equations, what)  # type: ignore[arg-type]
         solved += bool(found.found)
-    assert solved > 30 * TIMES
+    assert solved > 12 * TIMES

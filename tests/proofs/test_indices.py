@@ -12,7 +12,7 @@ from tests.proofs.smt import check
 
 @pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "dims"])
 def test_simplified_indices_are_what_was_written(numbers: bool) -> None:
-    for seed in range((120 if numbers else 12) * TIMES):
+    for seed in range((50 if numbers else 4) * TIMES):
         s = Sampler(seed, numbers)
         e = s.term() if seed % 2 else s.position()
         d = s.size()
@@ -22,7 +22,7 @@ def test_simplified_indices_are_what_was_written(numbers: bool) -> None:
 
 @pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "dims"])
 def test_conditions_are_what_was_written(numbers: bool) -> None:
-    for seed in range((80 if numbers else 12) * TIMES):
+    for seed in range((40 if numbers else 4) * TIMES):
         s = Sampler(seed, numbers)
         made, meant = s.condition()
         negated = made.negate() if isinstance(made, Cond) else not made
@@ -32,7 +32,7 @@ def test_conditions_are_what_was_written(numbers: bool) -> None:
 
 @pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "dims"])
 def test_ends_of_indices_are_ends(numbers: bool) -> None:
-    for seed in range((50 if numbers else 15) * TIMES):
+    for seed in range((20 if numbers else 4) * TIMES):
         s = Sampler(seed, numbers)
         e = s.position() if seed % 2 else s.term(2)
         for upper in (False, True):
@@ -43,7 +43,7 @@ def test_ends_of_indices_are_ends(numbers: bool) -> None:
 
 
 def test_exact_quotients_times_the_divisor_are_the_number() -> None:
-    for seed in range(30 * TIMES):
+    for seed in range(12 * TIMES):
         s = Sampler(seed, False)
         e, d = s.position(), s.size()
         quotient = divide_exactly(e.made, d.made)
@@ -54,7 +54,7 @@ def test_exact_quotients_times_the_divisor_are_the_number() -> None:
 @pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "dims"])
 def test_digits_have_their_ends_and_values(numbers: bool) -> None:
     """Two copies of the variables say how many values there are, and that sums take none twice."""
-    for seed in range((30 if numbers else 8) * TIMES):
+    for seed in range((12 if numbers else 3) * TIMES):
         s = Sampler(seed, numbers)
         e = s.position()
         variables = frozenset(v.made.single for v in s.variables)

@@ -31,7 +31,7 @@ class Sampler:
         self.dtype = dtype
         self.domain = Domain()
         self.unknowns = [(expr.get(Ref(n, dtype, ())), z3.BitVec(n, dtype.bits)) for n in "xyz"]
-        self.meanings = {e: meant for e, meant in self.unknowns}
+        self.meanings = dict(self.unknowns)
         self.variable = Var("i", 9)
 
     def number(self) -> tuple[Scalar, Any]:
@@ -126,12 +126,13 @@ def _check(s: Sampler, left: Any, right: Any, what: object) -> bool:
 @pytest.mark.parametrize("dtype", [types.u8, types.i8, types.i64, types.u64], ids=str)
 def test_integer_expressions_are_what_was_written(dtype: DType) -> None:
     proven = 0
-    count = (12 if dtype.bits == 8 else 40) * TIMES
+    count = (6 if dtype.bits == 8 else 12) * TIMES
     for seed in range(count):
         s = Sampler(seed, dtype)
         made, meant = s.term(3 if dtype.bits == 8 else 4)
         simplified = simplify(made)
-        proven += _check(s, s.read(made), meant, (seed, made)) and _check(s, s.read(simplified), meant, (seed, simplified))
+        both = [_check(s, s.read(e), meant, (seed, e)) for e in (made, simplified)]
+        proven += all(both)
     print(f"{dtype}: {proven} of {count} decided")
     assert proven >= 0.8 * count
 
