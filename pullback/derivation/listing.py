@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pullback.rewrite.rules import Rule
+from pullback.rewrite.rules.evidence import EVIDENCE, Evidence
 
 PAPERS = {
     "002": "DeepDSL (Zhao, Huang)",
@@ -25,6 +26,10 @@ The rules that derivatives and passes apply, by the numbers and names of the pap
 *Fires as* is what a pass reports; a rule without it is part of how programs are made. Rules are exact, both sides equal
 in floating point with NaN and infinities, unless they say otherwise. This page is made from the table in
 `pullback/rewrite/rules`, and a test holds it to that.
+
+*Proven* are rules whose random applications an SMT solver has found equal for all values. *Tested* are rules that fire
+in programs which were [compared](../explanation/correctness.md) before and after, for all inputs of small sizes.
+*Assumed* are all others: rules of derivatives, which other nets compare, and those that say how programs are made.
 """
 
 
@@ -40,6 +45,7 @@ def as_text(rules: Iterable[Rule]) -> str:
         out.append(f"    in {r.where}")
         if r.fires:
             out.append(f"    fires as {', '.join(r.fires)}")
+        out.append(f"    {evidence(r)}")
     return "\n".join(out) + "\n"
 
 
@@ -58,8 +64,14 @@ def as_markdown(rules: Iterable[Rule]) -> str:
             facts.append(f"In `{r.where.split(': ', 1)[0]}`" + (f": {_after(r.where)}." if ": " in r.where else "."))
             if r.fires:
                 facts.append("Fires as " + ", ".join(f"`{f}`" for f in r.fires) + ".")
+            facts.append(f"{evidence(r).capitalize()}.")
             parts.append(" ".join(facts) + "\n")
     return "\n".join(parts)
+
+
+def evidence(r: Rule) -> Evidence:
+    """How well a rule is founded."""
+    return EVIDENCE.get(r.id, "assumed")
 
 
 def _after(where: str) -> str:

@@ -48,7 +48,8 @@ FAULTS: Final = (
     Fault("pullback/loops/product/packing.py", "full = extent - extent % g.chunk",
           "full = extent - extent % g.chunk - 1"),
     Fault("pullback/loops/threads/partial_sums.py", "for c in range(1, chunks):", "for c in range(2, chunks):"),
-    Fault("pullback/loops/strategies/interleaved.py", "as_index(number) * steps + as_index(place)", "as_index(number) * steps"),
+    Fault("pullback/loops/strategies/interleaved.py", "as_index(number) * steps + as_index(place)",
+          "as_index(number) * steps"),
     # dropped guards
     Fault("pullback/rewrite/brackets.py", "self.conds += [cond(\">=\", value), cond(\">=\", v.extent - 1 - value)]",
           "self.conds += [cond(\">=\", v.extent - 1 - value)]"),

@@ -70,7 +70,7 @@ def test_the_corpus_computes_what_was_written() -> None:
     """Programs of the corpus with small sizes; those whose sizes are fixed and large are out of reach."""
     outcomes: Counter[str] = Counter()
     for entry in corpus(example_modules(EXAMPLES)):
-        p, dims = entry.make()
+        p, _ = entry.make()
         small = small_dims(p, {})
         if any((d.constant or 1) > 100 for r in p.inputs for d in r.shape):
             outcomes["too large"] += 1

@@ -23,7 +23,7 @@ from pullback.ir.types import DType
 Array = np.ndarray[Any, Any]
 
 P: Final = 4_294_967_291  # the largest prime below 2^32: products of two elements fit into 64 bits
-INFINITY: Final = P // 2
+INFINITY: Final = 2_718_281_829
 NAN: Final = 3_141_592_653
 SMALL: Final = 4096
 _PRIME: Final = np.uint64(P)
@@ -51,8 +51,23 @@ class Field:
         self.points = points
         self.random = np.random.default_rng(seed)
         self.chosen = False  # whether a comparison of unknowns has been made
-        self._values: dict[int, float] = {P - 1: -1.0}
-        self._known = np.array([P - 1], np.uint64)
+        self._values: dict[int, float] = {INFINITY: math.inf, P - INFINITY: -math.inf}
+        for n in range(1, 129):  # what arithmetic makes of numbers is a number, whichever side makes it
+            self._name(Fraction(n, 8), n / 8)
+            self._name(Fraction(n, 10), n / 10)
+        self._listed()
+
+    def _name(self, exact: Fraction, value: float) -> int:
+        """The element of a number; it and its negative are known."""
+        out = exact.numerator % P * pow(exact.denominator, -1, P) % P
+        self._values.setdefault(out, value)
+        self._values.setdefault((P - out) % P, -value)
+        return out
+
+    def _listed(self) -> None:
+        """List the elements that are known, in order, and their values."""
+        self._known = np.array(sorted(self._values), np.uint64)
+        self._numbers = np.array([self._values[int(k)] for k in self._known])
 
     def symbols(self, dtype: DType, shape: tuple[int, ...], low: int = 0, high: int = 2) -> Array:
         """Unknowns; of integers numbers from `low` up to `high`, the same at all points, and of bools both."""
@@ -78,11 +93,10 @@ class Field:
             return NAN
         if math.isinf(value):
             return INFINITY if value > 0 else P - INFINITY
-        exact = _fraction(value, dtype)
-        out = exact.numerator % P * pow(exact.denominator, -1, P) % P
-        if out not in self._values:
-            self._values[out] = value
-            self._known = np.array(sorted(self._values), np.uint64)
+        count = len(self._values)
+        out = self._name(_fraction(value, dtype), value)
+        if len(self._values) > count:
+            self._listed()
         return out
 
     def numbers(self, values: Array, dtype: DType) -> Array:
@@ -180,7 +194,8 @@ class Field:
         if name in _REAL and known.any():
             with np.errstate(all="ignore"):
                 values = _REAL[name](*(np.where(known, v, 1.0).astype(dtype.computed.numpy) for v, _ in found))
-            out = np.where(known, self.numbers(np.where(known, values, 0.0), dtype), out)
+            values = np.where(known, values, 0.0).astype(dtype.computed.numpy)
+            out = np.where(known, self.numbers(values, dtype), out)
         return np.asarray(out)
 
     def _lookup(self, a: Array) -> tuple[Array, Array]:
@@ -191,8 +206,7 @@ class Field:
         small = np.abs(signed) < SMALL
         if not known.any():
             return signed.astype(float), small
-        listed = np.array([self._values[int(k)] for k in self._known])
-        return np.where(known, listed[places], signed), known | small
+        return np.where(known, self._numbers[places], signed), known | small
 
     def _power(self, a: Array, b: Array, dtype: DType) -> Array:
         a, b = np.broadcast_arrays(a, b)
