@@ -5,7 +5,8 @@ Before    p in [0, 4) = build i < N { argmax k < 4 { x[i, k] } }       i64[N]
 After     p in [0, 4) = build i < N { u8(argmax k < 4 { x[i, k] }) }    u8[N]
 
 Where the maximum of a block was, one byte says for blocks of up to 256 elements; as an index it would take eight, more
-than the block's result itself. Arrays that are results, or that loops and choices take whole, stay as they are.
+than the block's result itself. Arrays that are results, that are put in order, or that loops and choices take whole
+stay as they are.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def narrow_positions(program: Program) -> Program:
     """The program with arrays of bounded positions in the smallest type that holds them."""
     whole = {r for b in _blocks(program.body) for r in b.results}
     whole.update(r for s in walk_statements(program.body) for r in whole_reads(s))
+    whole.update(r for s in walk_statements(program.body) if isinstance(s, Sort) for r in statement_reads(s))
     narrow: dict[Ref, Ref] = {}
     for s in walk_statements(program.body):
         if isinstance(s, Build):
@@ -83,7 +85,7 @@ def _statement(s: Statement, narrow: Mapping[Ref, Ref], m: Substitution) -> Stat
             values = tuple(m.scalar(v) for v in s.values) if reads else s.values
             outs = tuple(narrow.get(r, r) for r in s.outs)
             return replace(s, outs=outs, values=tuple(expr.cast(v, o.dtype) for v, o in zip(values, outs, strict=True)))
-        case Scatter() | Sort():
+        case Scatter():
             return map_scalars(s, m.scalar, m.index) if reads else s
         case _:
             return map_blocks(s, lambda b: _block(b, narrow))

@@ -42,3 +42,14 @@ def test_a_type_is_small_only_for_known_bounds_from_0_on(bounds: str) -> None:
            "y = build n < 3 { f64(p[n]) } return y }"  # fmt: skip
     program = parse_program(text)
     assert narrow_positions(program) is program
+
+
+@pytest.mark.parametrize("put", ["sort", "order"])
+def test_positions_that_are_put_in_order_keep_their_type(put: str) -> None:
+    text = f"f(x: f64[N, K]) {{ p in [0, K) = build n < N {{ argmin k < K {{ x[n, k] }} }} " \
+           f"y = {put} n < N {{ p[n] }} return y }}"  # fmt: skip
+    program = specialise(parse_program(text), {"N": 40, "K": 5})
+    assert narrow_positions(program) is program
+    x = np.random.default_rng(0).standard_normal((40, 5))
+    (expected,) = interpret(program, [x])
+    np.testing.assert_array_equal(compile_program(parse_program(text), {"N": 40, "K": 5}).run([x])[0], expected)
