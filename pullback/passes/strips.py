@@ -9,11 +9,12 @@ After     g = fold b < N / B (g = zeros) {
             yield build k < K { g[k] + sum n < B { .. s[n] .. c[n, k] .. } } }
 
 What a batch of training examples needs shrinks to what B of them need: it is known as micro-batching, and found here
-without being asked for. Arrays that are read otherwise than at the axis' own variable, or after a sum over it, are
-stored whole. Used before operands of contractions become arrays, and for two ends: `strip_mine` for the mode that needs
-least memory; `strip_for_caches` in all modes, where arrays that statements cannot share in one loop leave the second
-cache and little is computed for each of their bytes, so that waiting for memory is a good part of the time. Sums over
-the axis are reassociated, so `exact` programs stay as they are.
+without being asked for. A scatter runs along the axis where each of its rows takes what its own row brings: the labels
+of a batch name a class in each row. Arrays that are read otherwise than at the axis' own variable, or after a sum over
+it, are stored whole. Used before operands of contractions become arrays, and for two ends: `strip_mine` for the mode
+that needs least memory; `strip_for_caches` in all modes, where arrays that statements cannot share in one loop leave
+the second cache and little is computed for each of their bytes, so that waiting for memory is a good part of the time.
+Sums over the axis are reassociated, so `exact` programs stay as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,17 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Get, Reduce, Ref, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads, with_fields
+from pullback.ir.program import (
+    Block,
+    Build,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    scalars_of,
+    statement_reads,
+    with_fields,
+)
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.walks import each_block
 from pullback.machine import Machine
@@ -42,6 +53,7 @@ STAYING = 2  # of how many parts of the second cache one holds arrays that do
 ENOUGH = 32  # rows of a strip for which kernels are as quick as for all rows
 LIGHT = 8  # operations for each byte of an array, below which memory is waited for
 
+Cut = Build | Scatter  # statements that can run a stretch at a time
 Place = tuple[object, object]  # (array, axis), or (position of a statement, variable)
 
 
@@ -89,11 +101,11 @@ def _axes(block: Block) -> Iterator[_Axis]:
             parent[p] = p = parent[parent[p]]
         return p
 
-    made = {o for s in block.statements if isinstance(s, Build) for o in s.outs}
+    made = {o for s in block.statements if isinstance(s, Cut) for o in s.outs}
     for k, s in enumerate(block.statements):
-        if not isinstance(s, Build):
+        if not isinstance(s, Cut):
             continue
-        for o in s.outs:
+        for o in s.outs if isinstance(s, Build) else ():
             for axis, v in enumerate(s.vars):
                 parent[root((o, axis))] = root((k, v))
         for g in _gets(s):
@@ -115,8 +127,10 @@ def _axes(block: Block) -> Iterator[_Axis]:
             yield _Axis(extent, arrays, here, reads)  # type: ignore[arg-type]
 
 
-def _gets(s: Build) -> list[Get]:
-    return [n for v in s.values for n in walk(v) if isinstance(n, Get)]
+def _gets(s: Cut) -> list[Get]:
+    """The elements that a statement reads, and the element that a scatter adds to."""
+    written = [expr.get(s.out, *s.indices)] if isinstance(s, Scatter) else []
+    return [n for v in (*scalars_of(s), *written) for n in walk(v) if isinstance(n, Get)]
 
 
 def _bytes(r: Ref) -> int:
@@ -149,9 +163,15 @@ class _Strips:
         levels: of the other statements: after how many passes over the axis they can run.
         whole: arrays along the axis that are stored whole.
         saved: bytes of the arrays that are not.
+
+    Args:
+        block: the block.
+        axis: the axis.
+        ahead: whether the whole axis is taken for numbers of a row that need no array in strips, such as the weights of
+            labels. A sum of them is then known before the strips, and no pass over the axis has to end first.
     """
 
-    def __init__(self, block: Block, axis: _Axis) -> None:
+    def __init__(self, block: Block, axis: _Axis, ahead: bool = False) -> None:
         self.original = block
         self.axis = axis
         self.roles: dict[int, _Role] = {}
@@ -163,6 +183,8 @@ class _Strips:
             role = self._role(k, block.statements[k])
             if role is not None:
                 self.roles[k] = role
+        for k in self._numbers() if ahead else ():
+            del self.roles[k]
         while self._settle():
             pass
         self.local = [o for k, r in self.roles.items() if r.var for o in block.statements[k].outs
@@ -175,6 +197,8 @@ class _Strips:
         if sum(map(_bytes, axis.of_array)) < 2 * SMALL:
             return None
         made = _Strips(block, axis)
+        if any(r.phase for r in made.roles.values()):
+            made = max(made, _Strips(block, axis, ahead=True), key=lambda s: s.saved)
         if made.saved < 2 * SMALL:
             return None
         row = made._row_bytes()
@@ -202,9 +226,8 @@ class _Strips:
         """Local arrays that one loop cannot keep: their values are sums, or rows that data name."""
         out: dict[Ref, None] = {}
         for k in self.roles:
-            s = self.original.statements[k]
-            assert isinstance(s, Build)
-            if any(has_reduction(v) or has_data_index(v) for v in s.values):
+            s = self._statement(k)
+            if isinstance(s, Scatter) or any(has_reduction(v) or has_data_index(v) for v in s.values):
                 out |= dict.fromkeys(o for o in s.outs if o in self.local and o.rank > 1)
         return list(out)
 
@@ -212,34 +235,55 @@ class _Strips:
         """Operations of the statements in strips."""
         total = 0
         for k in self.roles:
-            s = self.original.statements[k]
-            assert isinstance(s, Build)
-            for v in s.values:
+            s = self._statement(k)
+            for v in scalars_of(s):
                 steps = [prod(x.extent.constant or 1 for x in n.vars) for n in walk(v) if isinstance(n, Reduce)]
                 total += prod(x.extent.constant or 1 for x in s.vars) * max(steps, default=1)
         return total
 
     def _role(self, k: int, s: Statement) -> _Role | None:
         """The role a statement can have by itself; None for those that see the axis as a whole."""
-        if not isinstance(s, Build):
+        if not isinstance(s, Cut):
             return None
         own = [v for v in s.vars if (k, v) in self.axis.variables]
         if own:
-            at = s.vars.index(own[0])
-            return _Role(own[0], {}) if all(self.axis.of_array.get(o) == at for o in s.outs) else None
+            places = s.indices if isinstance(s, Scatter) else tuple(map(as_index, s.vars))
+            along = [places[self.axis.of_array[o]].single if o in self.axis.of_array else None for o in s.outs]
+            return _Role(own[0], {}) if self._is_whole(own[0]) and all(v is own[0] for v in along) else None
+        if isinstance(s, Scatter):
+            return None
         sums: dict[Reduce, Var] = {}
         for n in dict.fromkeys(n for v in s.values for n in walk(v, into_indices=False)):
             if isinstance(n, Reduce) and n.op == "sum":
                 over = [v for v in n.vars if (k, v) in self.axis.variables]
-                if over:
+                if over and self._is_whole(over[0]):
                     sums[n] = over[0]
         totals: dict[Scalar, Scalar] = {r: expr.get(Ref("total", r.dtype, ())) for r in sums}
         return _Role(None, sums, tuple(rewrite(v, totals.get) for v in s.values)) if sums else None
 
+    def _numbers(self) -> list[int]:
+        """Statements that make a number for each row or sums of such, and read no other arrays along the axis."""
+        cut = {o: k for k, r in self.roles.items() if r.var for o in self._statement(k).outs}
+        found: list[int] = []
+        for k, role in self.roles.items():
+            alone = all(cut[r] in found for r in self.reads[k] if r in cut)
+            if alone and (role.var is None or all(o.rank == 1 for o in self._statement(k).outs)):
+                found.append(k)
+        return found
+
+    def _is_whole(self, v: Var) -> bool:
+        """Whether a variable takes every place along the axis: a sum of `x[:-1]` leaves one out."""
+        return v.extent.constant == self.axis.extent
+
+    def _statement(self, k: int) -> Cut:
+        """The statement at a position that has a role."""
+        s = self.original.statements[k]
+        assert isinstance(s, Cut)
+        return s
+
     def _matches(self, k: int, ref: Ref) -> bool:
         """Whether statement k, in its role, reads an array along the axis at its own place only."""
-        s, role = self.original.statements[k], self.roles[k]
-        assert isinstance(s, Build)
+        s, role = self._statement(k), self.roles[k]
         axis = self.axis.of_array[ref]
         if role.var is not None:
             return all(g.indices[axis].single is role.var for g in _gets(s) if g.ref is ref)
@@ -337,16 +381,26 @@ class _Stretch:
 
         return Substitution(variables=variables, get=element)
 
-    def along(self, s: Build, var: Var) -> None:
+    def along(self, s: Cut, var: Var) -> None:
         """A statement along the axis."""
         own = Var(var.name, as_index(self.rows))
         variables = tuple(own if v is var else Var(v.name, v.extent) for v in s.vars)
         at = {v: as_index(w) for v, w in zip(s.vars, variables, strict=True)} | {var: self.start + as_index(own)}
         m = self._substitution(at)
-        values = tuple(m.scalar(v) for v in s.values)
-        outs = tuple(Ref(o.name, o.dtype, tuple(v.extent for v in variables), o.bounds) for o in s.outs)
-        self.small |= dict(zip(s.outs, outs, strict=True))
-        self.body.append(replace(s, outs=outs, vars=variables, values=values))
+        values = tuple(map(m.scalar, scalars_of(s)))
+        self.small |= {o: Ref(o.name, o.dtype, self._shape(o), o.bounds) for o in s.outs}
+        outs = tuple(self.small[o] for o in s.outs)
+        if isinstance(s, Build):
+            self.body.append(replace(s, outs=outs, vars=variables, values=values))
+            return
+        written = m.scalar(expr.get(s.out, *s.indices))  # at its place in this stretch
+        assert isinstance(written, Get)
+        self.body.append(replace(s, out=outs[0], vars=variables, indices=written.indices, value=values[0]))
+
+    def _shape(self, ref: Ref) -> tuple[Index, ...]:
+        """The shape of an array along the axis in this stretch."""
+        axis = self.strips.axis.of_array[ref]
+        return (*ref.shape[:axis], as_index(self.rows), *ref.shape[axis + 1 :])
 
     def add(self, s: Build, r: Reduce, var: Var, free: tuple[Var, ...], before: Ref, after: Ref) -> None:
         """The sum over the stretch in a sum over the axis, added to what came before."""
@@ -377,10 +431,11 @@ class _Loop:
         stacked: list[tuple[Ref, Ref]] = []
         for k in self.members:
             s, role = self.strips.original.statements[k], self.strips.roles[k]
-            assert isinstance(s, Build)
             if role.var is None:
+                assert isinstance(s, Build)
                 self._sum(s, role)
                 continue
+            assert isinstance(s, Cut)
             for stretch in filter(None, (self.each, self.rest)):
                 stretch.along(s, role.var)
             for o in s.outs:

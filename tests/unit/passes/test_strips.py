@@ -12,8 +12,8 @@ import pullback as pb
 from pullback import Array
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.ir.program import Fold, Program, walk_statements
-from pullback.ir.settings import Settings
+from pullback.ir.program import Fold, Program, Scatter, walk_statements
+from pullback.ir.settings import MODES, Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
 from pullback.loops.program.nodes import Copy, walk
@@ -42,7 +42,8 @@ def everything_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def assert_same(program: Program, made: Program, seed: int = 0) -> None:
     verify(made)
     rng = np.random.default_rng(seed)
-    inputs = [rng.standard_normal([d.constant or 0 for d in r.shape]) for r in program.inputs]
+    shapes = [(r.dtype.is_floating, [d.constant or 0 for d in r.shape]) for r in program.inputs]
+    inputs = [rng.standard_normal(shape) if floating else rng.integers(-1, 4, shape) for floating, shape in shapes]
     for a, b in zip(interpret(program, inputs), interpret(made, inputs), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
 
@@ -207,3 +208,63 @@ def test_a_maximum_along_the_axis_is_no_sum() -> None:
     text = text.replace("s[n] * h[n, k]", "s[k] * h[n, k]")
     program = specialise(parse_program(text.replace("RESULTS", "g, s")), {"N": 40, "M": 5, "K": 6})
     assert_same(program, strip_mine(program))
+
+
+PART = """part(x: f64[N, M]) {
+  a = build n < N, m < M { exp(x[n, m]) }
+  b = build n < N, m < M { tanh(a[n, m]) }
+  s = build m < M { sum n < N - LESS { a[n, m] * b[n, m] } }
+  c = build n < N, m < M { b[n, m] - a[n, m] }
+  t = build m < M { sum n < N { c[n, m] * c[n, m] } }
+  return s, t }"""
+
+
+@pytest.mark.parametrize("less", [1, 4, 9])
+def test_a_sum_over_a_part_of_the_axis_stays_one(less: int) -> None:
+    program = specialise(parse_program(PART.replace("LESS", str(less))), {"N": 16, "M": 3})
+    made = strip_mine(program)
+    assert any(isinstance(s, Fold) for s in made.body.statements)
+    assert_same(program, made)
+
+
+def test_the_sum_of_a_slice_is_the_same_in_all_modes() -> None:
+    def f(x: Float64[Array, "N M"]):
+        a = pb.exp(x)
+        return pb.sum((a * pb.tanh(pb.exp(a)))[:-100], axis=0)
+
+    x = np.random.default_rng(0).standard_normal((400, 5))
+    wanted = (np.exp(x) * np.tanh(np.exp(np.exp(x))))[:-100].sum(0)
+    for mode in MODES:
+        np.testing.assert_allclose(pb.function(memory=mode)(f)(x), wanted, rtol=1e-12)
+
+
+LABELS = """labels(x: f64[N, M], w: f64[M, K], at: i64[N], c: f64[K]) {
+  y = build n < N, k < K { sum m < M { x[n, m] * w[m, k] } }
+  e = build n < N, k < K { exp(y[n, k]) }
+  v = build n < N { [data(at[n]) >= 0, K - 1 >= data(at[n])] c[data(at[n])] }
+  TOTAL
+  u = build n < N { v[n] / total }
+  d: f64[N, K] = scatter n < N { [n, data(at[n])] += [data(at[n]) >= 0, K - 1 >= data(at[n])] u[n] }
+  g = build n < N, k < K { e[n, k] * v[n] - d[n, k] }
+  h = build m < M, k < K { sum n < N { x[n, m] * g[n, k] } }
+  return h }"""
+
+
+@pytest.mark.parametrize("count", [16, 17, 23])
+@pytest.mark.parametrize("total", ["total = build { f64(7.0) }", "total = build { f64(9.0) + sum n < N { v[n] } }"])
+def test_rows_that_labels_name_are_in_strips(count: int, total: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scatter into its own rows is along the axis; a sum of numbers that labels name comes ahead of it."""
+    monkeypatch.setattr(strips, "WHOLE", 3)
+    program = specialise(parse_program(LABELS.replace("TOTAL", total)), {"N": count, "M": 3, "K": 4})
+    made = strip_mine(program)
+    (fold,) = (s for s in made.body.statements if isinstance(s, Fold))
+    assert {s.outs[0].name for s in fold.body.statements} >= {"y", "e", "d", "g", "h"}
+    assert_same(program, made)
+
+
+def test_a_scatter_across_rows_is_whole() -> None:
+    text = LABELS.replace("TOTAL", "total = build { f64(7.0) }").replace("[n, data(at[n])]", "[N - 1 - n, data(at[n])]")
+    program = specialise(parse_program(text), {"N": 16, "M": 3, "K": 4})
+    made = strip_mine(program)
+    assert any(isinstance(s, Scatter) for s in made.body.statements)
+    assert_same(program, made)
