@@ -42,13 +42,21 @@ def register(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the table."""
     network = _network(options.network, options.classes).named(options.network)
-    found = network.on(" ".join(["N", *options.input])).describe(options.batch)
+    found = network.on(" ".join(["N", *options.input])).describe(options.batch, **_trained(options.network))
     print(found)
     if options.limit is not None:
         print(f"\nswapping while training, {found.swap_plan(options.limit)}")
     if options.json:
         print_json(_json(found))
     return 0
+
+
+def _trained(name: str) -> dict[str, Any]:
+    """The loss and the optimiser with which `pullback train` trains the network; none where it does not know it."""
+    from pullback.nn.models import LAYERED
+
+    recipe = LAYERED.get(name)
+    return {} if recipe is None else {"loss": recipe.loss, "optimiser": recipe.optimiser(recipe.rate)}
 
 
 def _network(name: str, classes: int | None) -> Layer:
@@ -86,5 +94,5 @@ def _extents(text: str) -> list[str]:
 
 
 def _json(found: Description) -> dict[str, Any]:
-    numbers = ("name", "takes", "parameters", "parameter_bytes", "operations", "peaks")
+    numbers = ("name", "takes", "parameters", "parameter_bytes", "optimiser_bytes", "operations", "peaks", "step")
     return {**{n: getattr(found, n) for n in numbers}, "layers": [asdict(row) for row in found.rows]}

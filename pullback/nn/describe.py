@@ -18,7 +18,10 @@ from pullback.ir.settings import MODES
 from pullback.lang import tree
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
-from pullback.nn.types import Network, function_types
+from pullback.nn.objective import objective
+from pullback.nn.optimisers import sgd
+from pullback.nn.training.step import Carry, Updates
+from pullback.nn.types import Network
 from pullback.passes.operations import operation_count
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Description", "LayerRow", "describe"]
 
-Loss = Callable[[Any], Any]
+Loss = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,11 @@ class Description:
         rows: the layers.
         parameters: how many numbers the network learns.
         parameter_bytes: their bytes.
+        optimiser_bytes: those of the optimiser's state.
         operations: of one run.
         inference: a function of (parameters, state, x): the result.
-        training: likewise: a loss of the result with its gradient by all parameters, and the next state.
+        training: the function that `nn.fit` compiles, of (carry, batch, step): updates in place, and their losses.
+        step: what training is measured with: the loss, the targets, the optimiser, and which of them are assumed.
     """
 
     name: str
@@ -72,9 +77,11 @@ class Description:
     rows: tuple[LayerRow, ...]
     parameters: int
     parameter_bytes: int
+    optimiser_bytes: int
     operations: int
     inference: pb.Function
     training: pb.Function
+    step: str
 
     @cached_property
     def peaks(self) -> Mapping[str, Mapping[str, int]]:
@@ -83,6 +90,16 @@ class Description:
             what: {mode: in_mode.arena_bytes for mode, in_mode in table.modes.items()}
             for what, table in self._memory.items()
         }
+
+    @cached_property
+    def exported(self) -> Mapping[str, int]:
+        """Bytes of the arena of an update in the C of `net.export`, in every mode, as the header says.
+
+        Exported C is serial, for any processor, and writes its results beside its arguments.
+        """
+        table = pb.function(self.training.python).memory("fastest", "export")
+        assert isinstance(table, MemoryTable)  # sizes are numbers
+        return {mode: in_mode.arena_bytes for mode, in_mode in table.modes.items()}
 
     def swap_plan(self, limit: int) -> SwapPlan:
         """Which arrays to move out of memory while training, and when they must be back, to keep `limit` bytes."""
@@ -97,16 +114,22 @@ class Description:
 
     def __str__(self) -> str:
         (layers, right), (peaks, of) = self._tables()
-        about = f"{self.name}(x: {self.takes})", f"parameters {self.parameter_bytes:,} bytes"
-        return "\n".join([about[0], *text_table(layers, right), "", about[1], *text_table(peaks, of)])
+        name, held, step = self._about()
+        return "\n".join([name, *text_table(layers, right), "", held, *text_table(peaks, of), step])
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         (layers, right), (peaks, of) = self._tables()
-        found = html_table(layers, right, caption=f"{self.name}(x: {self.takes})")
-        return "\n".join([found, html_note(f"parameters {self.parameter_bytes:,} bytes"), html_table(peaks, of)])
+        name, held, step = self._about()
+        found = html_table(layers, right, caption=name)
+        return "\n".join([found, html_note(held), html_table(peaks, of), html_note(step)])
+
+    def _about(self) -> tuple[str, str, str]:
+        """Lines about the network, the arrays that training keeps, and the step that is measured."""
+        held = f"parameters {self.parameter_bytes:,} bytes, optimiser {self.optimiser_bytes:,} bytes"
+        return f"{self.name}(x: {self.takes})", held, f"training: {self.step}"
 
     def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
         """Layers, then memory in every mode: rows, and which columns are numbers."""
@@ -124,8 +147,9 @@ class Description:
 
 
 def describe(
-    network: Network, batch: int, loss: Loss | None, dtype: DTypeLike, sizes: Mapping[str, int]
-) -> Description:
+    network: Network, batch: int, loss: Loss | None, optimiser: Any, target: Any, updates: int, dtype: DTypeLike,
+    sizes: Mapping[str, int],
+) -> Description:  # fmt: skip
     """See `Layer.describe`."""
     fixed = network.on(" ".join(_bound(network, batch, sizes)))
     found = fixed.typed(dtype)
@@ -133,16 +157,24 @@ def describe(
     rows = tuple(_row(call) for call in found.calls if not call.composed)
     arrays = [wanted for _, wanted in found.wanted("parameters")]
     count = sum(prod(_numbers(w.extents)) for w in arrays)
-    trees = found.start(0)
+    parameters, state = found.start(0)
+    of = sgd(0.01) if optimiser is None else optimiser
+    carry = Carry(parameters, state, of.init(parameters))
+    targets: Any = target
+    if target is None:
+        targets = () if loss is None else _targets(_numbers(whole.extents), batch, loss, dtype)
+    x = np.zeros([int(n) for n in (fixed.takes or "").split()], np.int64 if fixed.integers else dtype)
     return Description(
         network.name or network.kind,
         found.takes,
         rows,
         count,
         count * np.dtype(dtype).itemsize,
+        sum(np.asarray(leaf).nbytes for leaf in tree.flatten(carry.optimiser)[0]),
         _operations(whole),
         fixed.function(dtype),
-        _gradient(fixed, trees, loss or _size, dtype),
+        Updates(objective(fixed, loss or _size), of, carry).typed((x, targets), updates),
+        _step_text(loss, target, targets, optimiser, of, updates),
     )
 
 
@@ -177,16 +209,31 @@ def _numbers(extents: Sequence[Any]) -> list[int]:
     return [n for e in extents if (n := e.constant) is not None]
 
 
-def _size(y: Any) -> Any:
+def _size(y: Any, target: Any) -> Any:
     """The sum of the squares of a result, or of several."""
     first, *others = (pb.sum(part * part) for part in tree.flatten(y)[0])
     return sum(others, start=first)
 
 
-def _gradient(network: Network, trees: Any, loss: Loss, dtype: DTypeLike) -> pb.Function:
-    def training(parameters: Any, state: Any, x: Any) -> Any:
-        y, after = network.apply(parameters, state, x, training=True)
-        return loss(y), after
+def _targets(y: Sequence[int], batch: int, loss: Loss, dtype: DTypeLike) -> Any:
+    """Targets for a result of a shape: labels for its rows, or an array like it where the loss refuses these."""
+    if not y:
+        return np.zeros(batch, np.int64)
+    labels = np.zeros(y[:-1], np.int64)
+    result = np.zeros(y, dtype)
+    try:
+        pb.function(lambda y, target: loss(y, target)).program(result, labels)
+    except ShapeError:
+        return result
+    return labels
 
-    training.__annotations__ = function_types(network, trees, dtype)
-    return pb.value_and_grad(pb.function(training), wrt="parameters", has_aux=True)
+
+def _step_text(loss: Loss | None, target: Any, targets: Any, optimiser: Any, of: Any, updates: int) -> str:
+    """The step that is measured, and which parts of it nobody has named."""
+    types = [f"{found.dtype}{list(found.shape)}" for found in map(np.asarray, tree.flatten(targets)[0])]
+    name = "the sum of squares" if loss is None else getattr(getattr(loss, "func", loss), "__name__", str(loss))
+    parts = [f"loss {name}", *([f"targets {', '.join(types)}"] if types else []), f"optimiser {of}"]
+    given = [loss is not None, *([target is not None] if types else []), optimiser is not None]
+    found = [part + ("" if known else " (assumed)") for part, known in zip(parts, given, strict=True)]
+    made = "an update" if updates == 1 else f"{updates:,} updates in a call"
+    return f"{made} with {'; '.join(found)}"

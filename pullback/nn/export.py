@@ -67,11 +67,12 @@ def export(
     _check(what, weights, loss, optimiser)
     name = network.name or network.kind
     trees = [_Tree("parameters", parameters), _Tree("state", state)]
-    sample = _sample(network, parameters)
+    dtype = _dtype(parameters)
+    sample = _sample(network, dtype)
     infer = train = None
     made: list[Exported] = []
     if what != "train":
-        f = _constant(network, parameters, state, sample) if weights == "const" else network.function(sample.dtype)
+        f = _constant(network, parameters, state, dtype) if weights == "const" else network.function(dtype)
         made.append(_library(f, f"{name}_infer", memory, _batch_dim(network, 1)))
         infer = Step(made[-1].source, made[-1].lowered.function.outputs[0])
     if what != "infer":
@@ -114,10 +115,14 @@ def _check(what: str, weights: str, loss: Any, optimiser: Any) -> None:
         raise TraceError("E166", f"export: {wrong}", position=user_position(), remedy=REMEDY)
 
 
-def _sample(network: Network, parameters: Any) -> NDArray[Any]:
-    """One sample of the input, of the element type of the parameters."""
+def _dtype(parameters: Any) -> np.dtype[Any]:
+    """The element type of the parameters that are not integers."""
     kinds = [np.asarray(leaf).dtype for leaf in tree.flatten(parameters)[0]]
-    dtype = next((d for d in kinds if d.kind == "f"), np.dtype(np.float32))
+    return next((d for d in kinds if d.kind == "f"), np.dtype(np.float32))
+
+
+def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """One sample of the input: integers, or of an element type."""
     takes = (network.takes or "").split()
     if not takes or not all(t.isdigit() for t in takes[1:]):
         raise ShapeError(
@@ -140,14 +145,14 @@ def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Ex
     return library(*named.for_dims(dims))
 
 
-def _constant(network: Network, parameters: Any, state: Any, sample: NDArray[Any]) -> pb.Function:
+def _constant(network: Network, parameters: Any, state: Any, dtype: np.dtype[Any]) -> pb.Function:
     """Inference with the parameters in it."""
     fixed = [tree.map_leaves(_frozen, t) for t in (parameters, state)]
 
     def inference(x: Any) -> Any:
         return network.apply(fixed[0], fixed[1], x)[0]
 
-    inference.__annotations__ = {"x": function_types(network, ({}, {}), sample.dtype)["x"]}
+    inference.__annotations__ = {"x": function_types(network, ({}, {}), dtype)["x"]}
     return pb.function(inference)
 
 

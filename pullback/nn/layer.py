@@ -25,13 +25,13 @@ import pullback as pb
 from pullback.errors import ShapeError, TraceError
 from pullback.lang.array import Array
 from pullback.lang.trace import is_tracing
-from pullback.nn.describe import Description, describe
 from pullback.nn.scope import Scope
 from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.source import user_position
 
 if TYPE_CHECKING:
     from pullback.ir.settings import MemoryMode
+    from pullback.nn.describe import Description
     from pullback.nn.export import Weights, What
 
 __all__ = ["Layer", "as_layer", "branches", "chain", "layer", "residual", "written"]
@@ -165,16 +165,22 @@ class Layer:
         return self.typed(dtype).start(seed)
 
     def describe(
-        self, batch: int = 1, *, loss: Callable[[Any], Any] | None = None, dtype: DTypeLike = np.float32, **sizes: int
-    ) -> Description:
+        self, batch: int = 1, *, loss: Callable[[Any, Any], Any] | None = None, optimiser: Any = None,
+        target: Any = None, updates: int = 1, dtype: DTypeLike = np.float32, **sizes: int,
+    ) -> Description:  # fmt: skip
         """A table of every layer: its shape, parameters, operations and bytes; below it the peaks of memory.
 
         Nothing runs. The peaks are found when the table is printed, or `peaks` is asked for: they are those of plans,
-        which programs take to the byte, in the modes "fastest", "less" and "least".
+        which programs take to the byte, in the modes "fastest", "less" and "least". Training is the step that `nn.fit`
+        compiles for this loss, these targets and this optimiser; the last line says which of them are assumed.
 
         Args:
             batch: the first extent of the input, where it is open.
-            loss: of the result, one number; it costs memory itself. By default the sum of the squares.
+            loss: of the result and the target, as for `nn.fit`. By default the sum of the squares, without a target.
+            optimiser: as for `nn.fit`; by default `nn.sgd`.
+            target: targets of one batch, whose shape and element type count; by default int64 labels, or an array like
+                the result where the loss refuses labels.
+            updates: how many a call makes; `nn.fit` makes several of small networks, and says how many.
             dtype: float32 or float64.
             sizes: the other extents that are open, by name.
         Raises:
@@ -190,13 +196,16 @@ class Layer:
         dense2  dense(2)  f32[8, 2]           8         112     64
                                              23         352
         <BLANKLINE>
-        parameters 92 bytes
+        parameters 92 bytes, optimiser 0 bytes
         memory besides parameters, input and result  fastest  less  least
         -------------------------------------------  -------  ----  -----
           inference                                      128   128    128
           training                                       320   192    192
+        training: an update with loss the sum of squares (assumed); optimiser sgd(0.01) (assumed)
         """
-        return describe(self, batch, loss, dtype, sizes)
+        from pullback.nn.describe import describe
+
+        return describe(self, batch, loss, optimiser, target, updates, dtype, sizes)
 
     # Use ------------------------------------------------------------------------------------------------------
 

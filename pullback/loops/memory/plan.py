@@ -20,7 +20,7 @@ from pullback.ir.types import i8, u8
 from pullback.loops.analysis.first_reads import first_reads
 from pullback.loops.memory.slots import ALIGNMENT, Slot, share_slots
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Call, For, Function, If, Loop, Parallel, Stmt
+from pullback.loops.program.nodes import Call, Comment, For, Function, If, Loop, Parallel, Stmt
 from pullback.loops.program.values import STACK_LIMIT, Buffer
 
 FEW = 8  # elements of a buffer that may be an array of the function itself
@@ -69,7 +69,7 @@ class MemoryPlan:
 
 @dataclass
 class Lifetimes:
-    """First and last moment of each arena buffer; a moment is a statement of the walk."""
+    """First and last moment of each arena buffer; a moment is a statement of the walk, comments left out."""
 
     lives: dict[Buffer, tuple[int, int]] = field(default_factory=dict)
     now: int = 0
@@ -82,7 +82,7 @@ class Lifetimes:
         """Walk a list of statements."""
         self.depth += 1
         for s in statements:
-            self.now += 1
+            self.now += not isinstance(s, Comment)  # the plan is the same for C without comments
             self.timeline.append((self.now, self.depth, s))
             self._touch(s)
             if isinstance(s, For | Loop):

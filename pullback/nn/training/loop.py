@@ -6,9 +6,9 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from types import FrameType
 from typing import Any, Literal
@@ -41,6 +41,8 @@ class Run:
         steps: updates made.
         seconds: that they took.
         end: why training ended: it was "finished", "stopped early" for want of gain, or "interrupted".
+        arena_bytes: working memory of the compiled calls, by how many updates a call makes; none where the interpreter
+            or other processes ran them.
     """
 
     parameters: Any
@@ -50,6 +52,7 @@ class Run:
     steps: int
     seconds: float
     end: End
+    arena_bytes: Mapping[int, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         last = self.history.rows[-1] if self.history.rows else {}
@@ -135,7 +138,10 @@ class Training:
         self._save(always=True)
         carry = self.updates.carry
         history = History((*self.at.history, *self._part))
-        return Run(carry.parameters, carry.state, carry.optimiser, history, self.at.step, self.at.seconds, end)
+        return Run(
+            carry.parameters, carry.state, carry.optimiser, history, self.at.step, self.at.seconds, end,
+            self.updates.arena_bytes,
+        )  # fmt: skip
 
     def _train(self, report: Report, interrupted: list[bool]) -> End:
         """What is left of the run; why it ended."""
@@ -150,6 +156,7 @@ class Training:
                     continue
                 if stacked is not None:
                     self._update(stacked, first, size)
+                    report.memory(self.updates.arena_bytes)
                     if report.is_due():
                         report.show(self._progress())
                     if interrupted[0]:

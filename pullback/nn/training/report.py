@@ -52,6 +52,7 @@ class Report:
         self._wanted = wish is True
         self._bar: Bar | None = None
         self._next = 0.0
+        self._told: set[int] = set()  # the calls whose memory is written down
         self._first: tuple[float, float] | None = None  # the share and the seconds when this part of the run began
         self._stack = ExitStack()
 
@@ -78,6 +79,14 @@ class Report:
             if (left := self._left(at)) is not None:
                 parts.append(f"{duration(left)} left")
             self._bar.update(min(1.0, at.share), "  ".join(parts))
+
+    def memory(self, arena_bytes: Mapping[int, int]) -> None:
+        """Write down the working memory of calls, by how many updates they make, once for each."""
+        for updates in arena_bytes.keys() - self._told:
+            self._told.add(updates)
+            if self._bar is not None:
+                made = "an update" if updates == 1 else f"{updates:,} updates in a call"
+                self._bar.line(f"{arena_bytes[updates]:,} bytes of working memory for {made}")
 
     def epoch(self, row: Mapping[str, float], at: Progress) -> None:
         """Write down an epoch."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import pullback as pb
 from pullback.api import policy
 from pullback.lang import tree
+from pullback.lang.annotations import spec_like
 from pullback.nn.optimisers import Optimiser
 from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command
@@ -59,6 +60,10 @@ class Updates:
         optimiser: has `update(gradients, state, parameters, step)`, giving what to add and its state.
         carry: where training begins; its arrays are copied.
         options: those of `pb.function`.
+
+    Attributes:
+        arena_bytes: working memory of the calls made so far, by how many updates they make; none where calls are
+            interpreted.
     """
 
     def __init__(self, loss: Callable[..., Any], optimiser: Any, carry: Carry, **options: Any) -> None:
@@ -67,6 +72,7 @@ class Updates:
         self.options = options
         leaves, self.structure = tree.flatten(carry)
         self.arrays = tuple(np.array(leaf, order="C") for leaf in leaves)
+        self.arena_bytes: dict[int, int] = {}
         self._losses: dict[int, NDArray[Any]] = {}
 
     @property
@@ -92,15 +98,23 @@ class Updates:
         """
         count = len(tree.flatten(batches)[0][0])
         number = np.array(step, np.int64)
+        given = batches if count > 1 else tree.map_leaves(lambda x: x[0], batches)
         losses = self._losses.get(count)
         if losses is None:
             losses = self._losses[count] = np.empty(count, self._dtype(tree.map_leaves(lambda x: x[0], batches)))
-        if count == 1:
-            alone = tree.map_leaves(lambda x: x[0], batches)
-            self._one(self.arrays, alone, number, out=(self.arrays, losses.reshape(())))
-        else:
-            self._many(self.arrays, batches, number, out=(self.arrays, losses))
+            if is_compiled():
+                self.arena_bytes[count] = self._working_memory(self._function(count), given, number)
+        out = self.arrays, losses if count > 1 else losses.reshape(())
+        self._function(count)(self.arrays, given, number, out=out)
         return losses
+
+    def typed(self, batch: Any, updates: int = 1) -> pb.Function:
+        """The function of so many updates a call for batches like this one, which has memory and C before it runs."""
+        update = self._function(updates).python
+        stacked = tree.map_leaves(lambda x: np.broadcast_to(x, (updates, *np.shape(x))), batch)
+        given = {"carry": self.arrays, "batch": stacked if updates > 1 else batch, "step": np.int64(0)}
+        update.__annotations__ = {name: spec_like(value) for name, value in given.items()}
+        return pb.function(donate=("carry",), **self.options)(update)
 
     def rate_at(self, step: int) -> float | None:
         """The optimiser's rate of a step, for those who watch; None where it has none, or is of the user's making."""
@@ -109,6 +123,16 @@ class Updates:
 
     def end(self) -> None:
         """Give back what it holds besides its arrays."""
+
+    def _function(self, updates: int) -> pb.Function:
+        return self._one if updates == 1 else self._many
+
+    def _working_memory(self, function: pb.Function, batch: Any, step: Any) -> int:
+        """Bytes of the arena of calls with such arguments, which is compiled, or found in the cache."""
+        from pullback.runtime.executor import compile_program
+
+        program = function.program(self.arrays, batch, step)
+        return compile_program(program, {}, policy.thread_count(self.options.get("threads"))).arena_bytes
 
     def _dtype(self, batch: Any) -> Any:
         program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
@@ -127,11 +151,11 @@ class Updates:
     def _many(self) -> pb.Function:
         """Updates for stacked batches, one after another."""
 
-        def updates(carry: Any, batches: Any, step: Any) -> Any:
+        def updates(carry: Any, batch: Any, step: Any) -> Any:
             def update(carry: Any, s: Any) -> Any:
-                return self._updated(carry, tree.map_leaves(lambda x: x[s], batches), step + s)
+                return self._updated(carry, tree.map_leaves(lambda x: x[s], batch), step + s)
 
-            return pb.scan(len(tree.flatten(batches)[0][0]), carry, update)
+            return pb.scan(len(tree.flatten(batch)[0][0]), carry, update)
 
         return pb.function(donate=("carry",), **self.options)(updates)
 

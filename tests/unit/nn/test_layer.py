@@ -212,7 +212,7 @@ def test_a_network_of_several_results_is_described() -> None:
     wanted = nn.layer("N M")(lambda scope, x: x + nn.relu(x))().describe(2, M=3)
     assert found.peaks.keys() == wanted.peaks.keys()
     x = np.array([[1.0, -2.0, 3.0]] * 2, np.float32)
-    assert found.training.interpret({}, {}, x)[0][0] == 2 * (1 + 4 + 9 + 1 + 9)
+    assert found.training.interpret((), (x, ()), np.int64(0))[1] == 2 * (1 + 4 + 9 + 1 + 9)
 
 
 def test_functions_with_rules_are_named_by_their_place() -> None:
