@@ -193,7 +193,9 @@ def test_history_evaluation_and_progress(capsys: pytest.CaptureFixture[str]) -> 
     fit(epochs=2, batch=8, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
-    assert [row.split()[:3] for row in err.splitlines()] == [["epoch", "1", "loss"], ["epoch", "2", "loss"]]
+    memory, *rows = err.splitlines()
+    assert memory == "0 bytes of working memory for 6 updates in a call"
+    assert [row.split()[:3] for row in rows] == [["epoch", "1", "loss"], ["epoch", "2", "loss"]]
 
 
 def test_the_bar_shows_loss_rate_and_what_is_left(
@@ -213,7 +215,7 @@ def test_the_rate_of_the_optimiser_is_shown_and_written_down(capsys: pytest.Capt
     schedule = lambda step: pb.where(step < 12, 0.1, 0.01)  # in the language, as a step computes it
     run = fit(epochs=3, batch=8, optimiser=nn.clip_by_norm(1.0) >> nn.sgd(schedule), progress=True)
     assert run.history["rate"] == [0.1, 0.01, 0.01]  # of the update that follows
-    assert ["rate 0.1  " in row for row in capsys.readouterr().err.splitlines()] == [True, False, False]
+    assert ["rate 0.1  " in row for row in capsys.readouterr().err.splitlines()[1:]] == [True, False, False]
 
 
 def test_early_stop_asks_the_history() -> None:
