@@ -74,20 +74,23 @@ def export(
     if what != "train":
         f = _constant(network, parameters, state, dtype) if weights == "const" else network.function(dtype)
         made.append(_library(f, f"{name}_infer", memory, _batch_dim(network, 1)))
-        infer = Step(made[-1].source, made[-1].lowered.function.outputs[0])
+        infer = Step(made[-1].source, made[-1].lowered.function.outputs)
     if what != "infer":
         trees.append(_Tree("optimiser", optimiser.init(parameters)))
         targets = np.zeros(batch, np.int64) if target is None else np.asarray(target)
         f = _update(network, loss, optimiser, [t.value for t in trees], sample, batch, targets)
         made.append(_library(f, f"{name}_train", memory, {}))
-        train = Step(made[-1].source, made[-1].lowered.function.outputs[-1])
+        train = Step(made[-1].source, made[-1].lowered.function.outputs)
     else:
         targets = np.zeros(1, np.int64) if target is None else np.asarray(target)
     arrays = [array for t in trees for array in t.arrays]
     if train is not None:
         arrays.append(Array.of("step", np.zeros((), np.int64)))
     in_file = weights == "file"
-    main = Main(name, infer, train, arrays if in_file else [], len(parameters_of(trees)), sample, targets[:1], batch)
+    main = Main(
+        name, infer, train, arrays if in_file else [], len(parameters_of(trees)), sample, targets[:1],
+        _classes(network, dtype, targets), batch,
+    )  # fmt: skip
     texts: dict[str, str | bytes] = {file: text for library in made for file, text in library.files.items()}
     texts |= {"main.c": main.text, "CMakeLists.txt": main.cmake}
     if in_file:
@@ -132,6 +135,14 @@ def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
             remedy='give them: `net.on("N 1 28 28")`',
         )
     return np.zeros((1, *map(int, takes[1:])), np.int64 if network.integers else dtype)
+
+
+def _classes(network: Network, dtype: np.dtype[Any], targets: NDArray[Any]) -> int:
+    """How many classes labels name: targets are, where they are integers for each row of the result; otherwise 0."""
+    scores = network.typed(dtype).calls[0].extents
+    if targets.dtype.kind not in "iu" or len(scores) != targets.ndim + 1:
+        return 0
+    return scores[-1].constant or 0
 
 
 def _batch_dim(network: Network, batch: int) -> dict[str, int]:

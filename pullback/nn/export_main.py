@@ -15,6 +15,21 @@ from pullback.codegen.c.types import c_type
 from pullback.codegen.target import Source
 from pullback.ir.types import DType, dtype_of
 from pullback.loops.program.values import Buffer
+from pullback.nn.export_text import (
+    ERROR,
+    FINISHED,
+    FINITE,
+    INFER,
+    LABELS,
+    LOAD,
+    NOT_FINITE,
+    OPEN,
+    OPEN_BOTH,
+    RIGHT,
+    SAVE,
+    TRAIN,
+    replaced,
+)
 
 __all__ = ["Array", "Main", "Step"]
 
@@ -47,10 +62,10 @@ class Array:
 
 @dataclass(frozen=True)
 class Step:
-    """A function of the project, and the result that `main` looks at."""
+    """A function of the project, and the results that `main` looks at."""
 
     source: Source
-    result: Buffer
+    results: Sequence[Buffer]
 
     def call(self, arguments: Sequence[str]) -> str:
         """The statements that call it in its arena."""
@@ -76,6 +91,7 @@ class Main:
         inferred: how many of them, from the first, inference takes.
         sample: one sample of the input, with an axis of 1 before it.
         target: one target, likewise.
+        classes: how many classes there are where targets are labels, otherwise 0.
         batch: samples of an update.
     """
 
@@ -86,6 +102,7 @@ class Main:
     inferred: int
     sample: NDArray[Any]
     target: NDArray[Any]
+    classes: int
     batch: int
 
     # The weights file -----------------------------------------------------------------------------------------------
@@ -118,12 +135,16 @@ class Main:
     @property
     def text(self) -> str:
         """The program."""
-        parts = [self._about, self._includes, self._memory]
+        parts = [self._about, self._includes, self._memory, NOT_FINITE]
         if self.arrays:
-            parts += [self._table, _LOAD, _SAVE] if self.train else [self._table, _LOAD]
-        parts.append(_OPEN)
+            parts += [self._table, LOAD, SAVE] if self.train else [self._table, LOAD]
+        parts += [OPEN, self._fits("input", self.sample, 0)]
+        if self.train or self._tests:
+            parts += [self._fits("target", self.target, self.classes), self._open_both]
         if self.infer:
-            parts += [self._infer, self._infer_file, self._test_file]
+            parts += [self._infer, self._infer_file]
+        if self._tests:
+            parts.append(self._test_file)
         if self.train:
             parts.append(self._train_file)
         return "\n\n".join([*parts, self._entry]) + "\n"
@@ -151,16 +172,20 @@ endif()
 """
 
     @property
-    def _classes(self) -> bool:
-        """Whether targets are labels and the result has a score for each."""
-        return self.target.dtype.kind in "iu" and self.target.ndim == 1
+    def _tests(self) -> bool:
+        """Whether results can be compared with targets: there is a label for each row, or a number for each."""
+        if self.infer is None:
+            return False
+        count = _size(self.infer.results[0])
+        return count == self.target.size * (self.classes or 1)
 
     @property
     def _usage(self) -> list[str]:
         lines = []
         if self.infer:
             lines.append(("infer INPUTS", "the result for every sample, one a line"))
-            lines.append(("test INPUTS TARGETS", "how many are right" if self._classes else "the mean squared error"))
+        if self._tests:
+            lines.append(("test INPUTS TARGETS", "how many are right" if self.classes else "the mean squared error"))
         if self.train:
             lines.append(("train INPUTS TARGETS EPOCHS", f"updates for {self.batch} samples each, in their order"))
         return [f"{self.name} {command:28}  {what}" for command, what in lines]
@@ -186,7 +211,8 @@ endif()
     @property
     def _includes(self) -> str:
         own = [f'#include "{s.source.name}.h"' for s in (self.infer, self.train) if s]
-        return "\n".join(["#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", *own])
+        standard = [f"#include <{name}.h>" for name in ("math", "stdio", "stdlib", "string")]
+        return "\n".join([*standard, *own])
 
     @property
     def _memory(self) -> str:
@@ -204,12 +230,12 @@ endif()
             if s is not None:
                 lines.append(f"{s.source.name.upper()}_STATIC_ARENA({s.source.name}_arena);")
         if self.infer:
-            lines.append(f"static {c_type(self.infer.result.dtype)} result[{_size(self.infer.result)}];")
+            lines += [f"static {c_type(r.dtype)} {name}[{_size(r)}];" for name, r in self._results]
         return "\n".join(lines)
 
     @property
     def _table(self) -> str:
-        rows = [f"    {{{a.variable}, {a.value.nbytes}}}," for a in self.arrays]
+        rows = [f"    {{{a.variable}, {a.value.nbytes}, {_kind(a.value)}}}," for a in self.arrays]
         head = [f'    "{_quoted(line)}"' for line in _lines(self._head[8:].decode())]
         return "\n".join(
             [
@@ -217,11 +243,13 @@ endif()
                 "static const struct {",
                 "    void *data;",
                 "    size_t bytes;",
+                "    char kind;",
                 "} arrays[] = {",
                 *rows,
                 "};",
                 "",
                 f'#define WEIGHTS "{self.weights}"',
+                f"#define WEIGHTS_BYTES {len(self.content)}L",
                 "/* What the file begins with, behind eight bytes that count it (safetensors). */",
                 "static const char head[] =",
                 *head[:-1],
@@ -230,28 +258,49 @@ endif()
         )
 
     @property
+    def _results(self) -> list[tuple[str, Buffer]]:
+        """The results of inference, each with its variable: the first is `result`."""
+        assert self.infer is not None
+        return [(f"result_{k}" if k else "result", r) for k, r in enumerate(self.infer.results)]
+
+    @property
     def _infer(self) -> str:
         assert self.infer is not None
         given = [a.variable for a in self.arrays[: self.inferred]]
         return f"""\
-/* Whether `result` holds what the network makes of `input`. */
+/* Whether the results hold what the network makes of `input`. */
 static int run(void) {{
-{self.infer.call([*given, "input", "result"])}
+{self.infer.call([*given, "input", *(name for name, _ in self._results)])}
     return 1;
 }}"""
 
+    @staticmethod
+    def _fits(name: str, sample: NDArray[Any], classes: int) -> str:
+        body = LABELS if classes else FINITE
+        words = {"BYTES": sample.nbytes, "COUNT": sample.size, "KIND": _kind(sample), "CLASSES": classes, "NAME": name}
+        return replaced(body, words)
+
+    @property
+    def _open_both(self) -> str:
+        return replaced(OPEN_BOTH, {"SAMPLE": self.sample.nbytes, "TARGET": self.target.nbytes})
+
     @property
     def _infer_file(self) -> str:
-        return _INFER.replace("COUNT", str(_size(self.infer.result))).replace("SAMPLE", str(self.sample.nbytes))  # type: ignore[union-attr]
+        lines: list[str] = []
+        for name, r in reversed(self._results):  # the line ends behind the last one
+            ending = "' '" if lines else f"k + 1 < {_size(r)} ? ' ' : '\\n'"
+            lines.insert(0, f'for (int k = 0; k < {_size(r)}; ++k) printf("%.9g%c", (double){name}[k], {ending});')
+        return replaced(INFER, {"SAMPLE": self.sample.nbytes, "SHOWN": "\n".join(f"{8 * ' '}{x}" for x in lines)})
 
     @property
     def _test_file(self) -> str:
-        assert self.infer is not None
-        body = _RIGHT if self._classes else _ERROR
-        count = str(_size(self.infer.result))
-        return body.replace("COUNT", count).replace("SAMPLE", str(self.sample.nbytes)).replace(
-            "TARGET", str(self.target.nbytes)
-        )
+        words = {
+            "COUNT": self.target.size,
+            "CLASSES": self.classes,
+            "SAMPLE": self.sample.nbytes,
+            "TARGET": self.target.nbytes,
+        }
+        return replaced(RIGHT if self.classes else ERROR, words)
 
     @property
     def _train_file(self) -> str:
@@ -259,173 +308,36 @@ static int run(void) {{
         *trees, step = self.arrays
         given = [a.variable for a in trees] + [step.variable, "input", "target"]
         results = [f"next_{a.variable}" for a in trees] + ["&loss"]
-        copies = "\n".join(f"    memcpy({a.variable}, next_{a.variable}, {a.value.nbytes});" for a in trees)
-        return (
-            _TRAIN.replace("CALL", self.train.call([*given, *results]))
-            .replace("COPIES", copies)
-            .replace("LOSS", c_type(self.train.result.dtype))
-            .replace("SAMPLES", str(self.batch * self.sample.nbytes))
-            .replace("TARGETS", str(self.batch * self.target.nbytes))
-        )
+        words = {
+            "CALL": self.train.call([*given, *results]),
+            "COPIES": "\n".join(f"    memcpy({a.variable}, next_{a.variable}, {a.value.nbytes});" for a in trees),
+            "LOSS": c_type(self.train.results[-1].dtype),
+            "SAMPLES": self.batch * self.sample.nbytes,
+            "TARGETS": self.batch * self.target.nbytes,
+            "BATCH": self.batch,
+        }
+        return replaced(TRAIN, words)
 
     @property
     def _entry(self) -> str:
         cases = []
         if self.infer:
-            cases += [('"infer"', 3, "infer_file(argv[2])"), ('"test"', 4, "test_file(argv[2], argv[3])")]
+            cases.append(('"infer"', 3, "infer_file(argv[2])"))
+        if self._tests:
+            cases.append(('"test"', 4, "test_file(argv[2], argv[3])"))
         if self.train:
             cases.append(('"train"', 5, "train_file(argv[2], argv[3], argv[4])"))
-        lines = ["int main(int argc, char **argv) {"]
+        lines = [FINISHED, "", "int main(int argc, char **argv) {"]
         if self.arrays:
             lines += ["    if (argc > 1 && !load()) return 1;"]
-        lines += [f"    if (argc == {n} && !strcmp(argv[1], {c})) return {call};" for c, n, call in cases]
+        lines += [f"    if (argc == {n} && !strcmp(argv[1], {c})) return finished({call});" for c, n, call in cases]
         usage = "\\n".join(f"{line}" for line in self._usage)
         return "\n".join([*lines, f'    fprintf(stderr, "{usage}\\n");', "    return 2;", "}"])
 
 
-_LOAD: Final = """\
-static int load(void) {
-    static unsigned char found[sizeof head + 7];
-    FILE *file = fopen(WEIGHTS, "rb");
-    if (!file) {
-        perror(WEIGHTS);
-        return 0;
-    }
-    size_t size = 0;
-    int fits = fread(found, 1, sizeof found, file) == sizeof found;
-    for (int k = 7; k >= 0; --k) size = size << 8 | found[k];
-    fits = fits && size == sizeof head - 1 && !memcmp(found + 8, head, size);
-    for (size_t k = 0; fits && k < sizeof arrays / sizeof *arrays; ++k)
-        fits = fread(arrays[k].data, 1, arrays[k].bytes, file) == arrays[k].bytes;
-    fits = fits && fgetc(file) == EOF;
-    fclose(file);
-    if (!fits) fprintf(stderr, "%s: not the weights of this network, or damaged\\n", WEIGHTS);
-    return fits;
-}"""
-
-_SAVE: Final = """\
-/* The file is there whole or as it was. */
-static int save(void) {
-    FILE *file = fopen(WEIGHTS ".new", "wb");
-    int written = file != NULL;
-    for (int k = 0; written && k < 8; ++k) written = fputc((int)((sizeof head - 1) >> 8 * k & 255), file) != EOF;
-    written = written && fwrite(head, 1, sizeof head - 1, file) == sizeof head - 1;
-    for (size_t k = 0; written && k < sizeof arrays / sizeof *arrays; ++k)
-        written = fwrite(arrays[k].data, 1, arrays[k].bytes, file) == arrays[k].bytes;
-    if (file) written = !fclose(file) && written;
-#ifdef _WIN32
-    if (written) remove(WEIGHTS);
-#endif
-    written = written && !rename(WEIGHTS ".new", WEIGHTS);
-    if (!written) perror(WEIGHTS);
-    return written;
-}"""
-
-_OPEN: Final = """\
-static FILE *opened(const char *name) {
-    FILE *file = fopen(name, "rb");
-    if (!file) perror(name);
-    return file;
-}
-
-/* 1: the next bytes were read; 0: the file is at its end; -1: it ends within them. */
-static int next(FILE *file, const char *name, void *data, size_t bytes) {
-    const size_t count = fread(data, 1, bytes, file);
-    if (count == bytes) return 1;
-    if (count) fprintf(stderr, "%s: the last sample is not whole\\n", name);
-    return count ? -1 : 0;
-}"""
-
-_INFER: Final = """\
-static int infer_file(const char *inputs) {
-    FILE *file = opened(inputs);
-    if (!file) return 1;
-    int more;
-    while ((more = next(file, inputs, input, SAMPLE)) == 1 && run())
-        for (int k = 0; k < COUNT; ++k) printf("%.9g%c", (double)result[k], k + 1 < COUNT ? ' ' : '\\n');
-    fclose(file);
-    return more != 0;
-}"""
-
-_BOTH: Final = """\
-static int test_file(const char *inputs, const char *targets) {
-    FILE *file = opened(inputs), *wanted = opened(targets);
-    if (!file || !wanted) return 1;
-    long samples = 0;
-    VARIABLE;
-    int more;
-    while ((more = next(file, inputs, input, SAMPLE)) == 1 && (more = next(wanted, targets, target, TARGET)) == 1) {
-        if (!run()) return 1;
-LOOK
-        ++samples;
-    }
-    fclose(file);
-    fclose(wanted);
-    SAY;
-    return more != 0;
-}"""
-
-_RIGHT: Final = (
-    _BOTH.replace("VARIABLE", "long right = 0")
-    .replace(
-        "LOOK",
-        """\
-        int best = 0;
-        for (int k = 1; k < COUNT; ++k)
-            if (result[k] > result[best]) best = k;
-        right += best == (long)target[0];""",
-    )
-    .replace("SAY", 'printf("%ld of %ld right\\n", right, samples)')
-)
-
-_ERROR: Final = (
-    _BOTH.replace("VARIABLE", "double total = 0")
-    .replace(
-        "LOOK",
-        """\
-        for (int k = 0; k < COUNT; ++k) {
-            const double difference = (double)result[k] - (double)target[k];
-            total += difference * difference;
-        }""",
-    )
-    .replace("SAY", 'printf("mean squared error %.9g\\n", total / COUNT / (double)(samples ? samples : 1))')
-)
-
-_TRAIN: Final = """\
-/* Whether an update was made for the samples in `input`; the loss before it is added to `total`. */
-static int update(double *total) {
-    LOSS loss;
-CALL
-COPIES
-    ++step[0];
-    *total += (double)loss;
-    return 1;
-}
-
-static int train_file(const char *inputs, const char *targets, const char *epochs) {
-    FILE *file = opened(inputs), *wanted = opened(targets);
-    if (!file || !wanted) return 1;
-    for (long epoch = 1, count = atol(epochs); epoch <= count; ++epoch) {
-        double total = 0;
-        long updates = 0;
-        rewind(file);
-        rewind(wanted);
-        /* What is less than a batch at the end is left out. */
-        while (fread(input, 1, SAMPLES, file) == SAMPLES && fread(target, 1, TARGETS, wanted) == TARGETS) {
-            if (!update(&total)) return 1;
-            ++updates;
-        }
-        if (!updates) {
-            fprintf(stderr, "%s: less than a batch\\n", inputs);
-            return 1;
-        }
-        printf("epoch %ld  loss %.6g\\n", epoch, total / (double)updates);
-        if (!save()) return 1;
-    }
-    fclose(file);
-    fclose(wanted);
-    return 0;
-}"""
+def _kind(array: NDArray[Any]) -> str:
+    """How C calls the kind of an array's elements: float, double, or others, which are always finite."""
+    return {"f4": "'f'", "f8": "'d'"}.get(array.dtype.str[1:], "'i'")
 
 
 def _dtype(array: NDArray[Any]) -> DType:

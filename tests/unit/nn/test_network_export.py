@@ -85,27 +85,149 @@ def test_c24_a_program_trains_measures_and_recognises(tmp_path: Path) -> None:
     assert run(tmp_path, "test", "x", "labels") == f"{right} of 12 right\n"
 
 
+X = np.linspace(-1, 1, 48, dtype=np.float32).reshape(12, 4)
+LABELS = np.arange(12) % 3
+USAGE = (
+    "small infer INPUTS                  the result for every sample, one a line\n"
+    "small test INPUTS TARGETS           how many are right\n"
+    "small train INPUTS TARGETS EPOCHS   updates for 5 samples each, in their order\n"
+)
+
+
+def with_one(a: np.ndarray[Any, Any], at: tuple[int, ...], value: float) -> bytes:
+    changed = a.copy()
+    changed[at] = value
+    return changed.tobytes()
+
+
+DIRECTORY = None
+BAD_INPUTS: list[tuple[bytes | None, str]] = [
+    (X.tobytes()[:-1], "x: 11 samples of 16 bytes and 15 bytes more"),
+    (X.tobytes() + b"x", "x: 12 samples of 16 bytes and 1 bytes more"),
+    (X[:1].tobytes()[:3], "x: 0 samples of 16 bytes and 3 bytes more"),
+    (b"", "x: 0 samples of 16 bytes and 0 bytes more"),
+    (b"0.25 -1.5 2e3 7\n" * 12, "x: text, where the bytes of numbers are wanted"),
+    (b"1,2,3,4", "x: text, where the bytes of numbers are wanted"),
+    (with_one(X, (7, 2), np.nan), "x: sample 7: element 2 is not finite"),
+    (with_one(X, (0, 3), -np.inf), "x: sample 0: element 3 is not finite"),
+    (DIRECTORY, "x: Is a directory"),
+]
+BAD_TARGETS: list[tuple[bytes | None, str]] = [
+    (LABELS[:7].tobytes(), "x: 12 inputs, t: 7 targets"),
+    (np.resize(LABELS, 13).tobytes(), "x: 12 inputs, t: 13 targets"),
+    (LABELS.tobytes() + b"abc", "t: 12 samples of 8 bytes and 3 bytes more"),
+    (LABELS.astype(np.int32).tobytes(), f"t: sample 0: the label is {1 << 32}, and there are 3 classes"),
+    (with_one(LABELS, (11,), 3), "t: sample 11: the label is 3, and there are 3 classes"),
+    (with_one(LABELS, (4,), -1), "t: sample 4: the label is -1, and there are 3 classes"),
+    (b"", "t: 0 samples of 8 bytes and 0 bytes more"),
+    (b"0 1 2 0\n", "t: text, where the bytes of numbers are wanted"),
+    (DIRECTORY, "t: Is a directory"),
+]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with all commands, whose memory is watched."""
+    folder = tmp_path_factory.mktemp("program")
+    NET.export(folder, NET.init(seed=0)[0], what="both", batch=5, loss=nn.cross_entropy, optimiser=nn.sgd(0.1))
+    built(folder, *CHECKED)
+    return folder
+
+
+def written(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+
+
+def refused(program: Path, folder: Path, *arguments: str, stdout: Any = subprocess.PIPE) -> str:
+    """The message of a program that ends with an error, prints no result and leaves its weights as they are."""
+    weights = folder / "small.safetensors"
+    if not weights.exists():
+        shutil.copy(program / "small.safetensors", weights)
+    before = weights.read_bytes() if weights.is_file() else None
+    names = {path.name for path in folder.iterdir()}
+    command = [program / "program", *arguments]
+    done = subprocess.run(command, cwd=folder, stdout=stdout, stderr=subprocess.PIPE, text=True)
+    assert done.returncode in (1, 2) and not done.stdout
+    assert (weights.read_bytes() if weights.is_file() else None) == before
+    assert {path.name for path in folder.iterdir()} == names
+    return done.stderr
+
+
 @needs_compiler
-def test_what_a_program_says_of_bad_files(tmp_path: Path) -> None:
-    NET.export(tmp_path, NET.init(seed=0)[0])
-    program = built(tmp_path, "-O0", "-Wno-psabi")
+@pytest.mark.parametrize(("content", "message"), BAD_INPUTS)
+def test_bad_inputs_are_refused(program: Path, tmp_path: Path, content: bytes | None, message: str) -> None:
+    written(tmp_path / "x", content)
+    written(tmp_path / "t", LABELS.tobytes())
+    for command in (["infer", "x"], ["test", "x", "t"], ["train", "x", "t", "2"]):
+        assert refused(program, tmp_path, *command) == f"{message}\n"
 
-    def said(*arguments: str) -> str:
-        done = subprocess.run([program, *arguments], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode
-        return done.stderr
 
-    (tmp_path / "x").write_bytes(bytes(17))
-    assert said("infer", "x") == "x: the last sample is not whole\n"
-    assert said("infer", "none") == "none: No such file or directory\n"
-    assert said().splitlines() == [
-        "small infer INPUTS                  the result for every sample, one a line",
-        "small test INPUTS TARGETS           how many are right",
-    ]
-    content = (tmp_path / "small.safetensors").read_bytes()
-    for damaged in (content[:-1], content + b"x", content.replace(b"dense1", b"dense7"), b""):
-        (tmp_path / "small.safetensors").write_bytes(damaged)
-        assert said("infer", "x") == "small.safetensors: not the weights of this network, or damaged\n"
+@needs_compiler
+@pytest.mark.parametrize(("content", "message"), BAD_TARGETS)
+def test_bad_targets_are_refused(program: Path, tmp_path: Path, content: bytes | None, message: str) -> None:
+    written(tmp_path / "x", X.tobytes())
+    written(tmp_path / "t", content)
+    for command in (["test", "x", "t"], ["train", "x", "t", "2"]):
+        assert refused(program, tmp_path, *command) == f"{message}\n"
+
+
+@needs_compiler
+def test_bad_arguments_are_refused(program: Path, tmp_path: Path) -> None:
+    X.tofile(tmp_path / "x")
+    LABELS.tofile(tmp_path / "t")
+    X[:4].tofile(tmp_path / "x4")
+    LABELS[:4].tofile(tmp_path / "t4")
+    for count in ("0", "-1", "two", "2x", ""):
+        assert refused(program, tmp_path, "train", "x", "t", count) == (
+            f"{count}: a number of epochs is wanted, from 1 up\n"
+        )
+    assert refused(program, tmp_path, "train", "x4", "t4", "1") == "x4: 4 samples, less than a batch of 5\n"
+    assert refused(program, tmp_path, "infer", "none") == "none: No such file or directory\n"
+    for arguments in ((), ("infer",), ("learn", "x"), ("train", "x", "t")):
+        assert refused(program, tmp_path, *arguments) == USAGE
+
+
+@needs_compiler
+def test_bad_weights_are_refused(program: Path, tmp_path: Path) -> None:
+    X.tofile(tmp_path / "x")
+    LABELS.tofile(tmp_path / "t")
+    content = (program / "small.safetensors").read_bytes()
+    weights = tmp_path / "small.safetensors"
+    damaged = f"small.safetensors: not the {len(content)} bytes of weights of this network, or damaged\n"
+    nan = content[:-20] + np.float32(np.nan).tobytes() + content[-16:]
+    cases = [(content[:-1], damaged), (content + b"x", damaged), (content.replace(b"dense1", b"dense7"), damaged),
+             (b"", damaged), (content[:40], damaged), (nan, "small.safetensors: a weight is not finite\n")]  # fmt: skip
+    for found, message in cases:
+        weights.write_bytes(found)
+        for command in (["infer", "x"], ["train", "x", "t", "1"]):
+            assert refused(program, tmp_path, *command) == message
+    weights.unlink()
+    weights.mkdir()
+    assert refused(program, tmp_path, "infer", "x") == damaged
+
+
+@needs_compiler
+def test_output_that_cannot_be_written(program: Path, tmp_path: Path) -> None:
+    X.tofile(tmp_path / "x")
+    LABELS.tofile(tmp_path / "t")
+    (tmp_path / "small.safetensors.new").mkdir()  # in the way of the new weights
+    assert refused(program, tmp_path, "train", "x", "t", "1") == "small.safetensors.new: Is a directory\n"
+    if Path("/dev/full").exists():
+        with open("/dev/full", "w") as full:
+            assert refused(program, tmp_path, "infer", "x", stdout=full) == (
+                "standard output: No space left on device\n"
+            )
+
+
+@needs_compiler
+def test_training_that_diverges_writes_nothing(program: Path, tmp_path: Path) -> None:
+    (X * np.float32(3e38)).tofile(tmp_path / "x")
+    LABELS.tofile(tmp_path / "t")
+    said = refused(program, tmp_path, "train", "x", "t", "3")
+    assert "not finite" in said
 
 
 @needs_compiler
