@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback.errors import ShapeError, TraceError
+from pullback.ir.index import Index
 from pullback.lang import tree
 from pullback.lang.annotations import spec_like
 from pullback.nn.export_main import Array, Main, Step
@@ -89,7 +90,7 @@ def export(
     in_file = weights == "file"
     main = Main(
         name, infer, train, arrays if in_file else [], len(parameters_of(trees)), sample, targets[:1],
-        _classes(network, dtype, targets), batch,
+        _classes(infer.results[0].shape if infer else network.typed(dtype).calls[0].extents, targets), batch,
     )  # fmt: skip
     texts: dict[str, str | bytes] = {file: text for library in made for file, text in library.files.items()}
     texts |= {"main.c": main.text, "CMakeLists.txt": main.cmake}
@@ -137,9 +138,8 @@ def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.zeros((1, *map(int, takes[1:])), np.int64 if network.integers else dtype)
 
 
-def _classes(network: Network, dtype: np.dtype[Any], targets: NDArray[Any]) -> int:
-    """How many classes labels name: targets are, where they are integers for each row of the result; otherwise 0."""
-    scores = network.typed(dtype).calls[0].extents
+def _classes(scores: Sequence[Index], targets: NDArray[Any]) -> int:
+    """How many classes labels name; 0 where targets are no integers for each row of the scores."""
     if targets.dtype.kind not in "iu" or len(scores) != targets.ndim + 1:
         return 0
     return scores[-1].constant or 0
@@ -152,8 +152,9 @@ def _batch_dim(network: Network, batch: int) -> dict[str, int]:
 
 def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Exported:
     f.python.__name__ = name
-    named = pb.function(memory=memory)(f.python)
-    return library(*named.for_dims(dims))
+    program, found = pb.function(memory=memory)(f.python).for_dims(dims)
+    captured = tuple(map(_frozen, program.settings.captured))  # arrays that layers and losses hold are in the C
+    return library(replace(program, settings=replace(program.settings, captured=captured)), found)
 
 
 def _constant(network: Network, parameters: Any, state: Any, dtype: np.dtype[Any]) -> pb.Function:

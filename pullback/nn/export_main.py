@@ -139,7 +139,7 @@ class Main:
         if self.arrays:
             parts += [self._table, LOAD, SAVE] if self.train else [self._table, LOAD]
         parts += [OPEN, self._fits("input", self.sample, 0)]
-        if self.train or self._tests:
+        if self._compared:
             parts += [self._fits("target", self.target, self.classes), self._open_both]
         if self.infer:
             parts += [self._infer, self._infer_file]
@@ -178,6 +178,11 @@ endif()
             return False
         count = _size(self.infer.results[0])
         return count == self.target.size * (self.classes or 1)
+
+    @property
+    def _compared(self) -> bool:
+        """Whether the program reads targets."""
+        return self.train is not None or self._tests
 
     @property
     def _usage(self) -> list[str]:
@@ -224,8 +229,9 @@ endif()
         lines += [
             "",
             f"static {c_type(_dtype(self.sample))} input[{samples * self.sample.size}];",
-            f"static {c_type(_dtype(self.target))} target[{samples * self.target.size}];",
         ]
+        if self._compared:
+            lines.append(f"static {c_type(_dtype(self.target))} target[{samples * self.target.size}];")
         for s in (self.infer, self.train):
             if s is not None:
                 lines.append(f"{s.source.name.upper()}_STATIC_ARENA({s.source.name}_arena);")

@@ -15,6 +15,7 @@ from pullback.codegen.c.literals import (
     POSTFIX,
     PRODUCT,
     RELATION,
+    SHIFT,
     SUM,
     TERNARY,
     UNARY,
@@ -218,12 +219,16 @@ class Expressions:
         """An operator between its operands."""
         own = OPERATOR[op]
         left = own if own in (PRODUCT, SUM, AND, OR) else own + 1
-        if own == OR:
-            left = RELATION if isinstance(a, Binary) and a.op != "||" else OR
         right = own + 1 if own != OR else RELATION
-        if own == BITS:  # compilers warn of comparisons and sums there
+        # compilers warn of a && within ||, of comparisons that are compared, and of comparisons and sums among bits
+        first = self._value(a)
+        if own == OR and (first[1] == AND or (isinstance(a, Binary) and a.op != "||")):
+            left = RELATION
+        if own == EQUALITY:
+            left = right = SHIFT
+        if own == BITS:
             left, right = (BITS if isinstance(a, Binary) and a.op == op else UNARY), UNARY
-        return f"{self.value(a, left)} {op} {self.value(b, right)}", own
+        return f"{wrapped(first, left)} {op} {self.value(b, right)}", own
 
     def _wrapping(self, op: str, a: Value, b: Value, dtype: DType) -> Text:
         """Integer arithmetic modulo 2**bits, in unsigned arithmetic where C's would overflow."""

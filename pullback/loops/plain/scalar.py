@@ -13,7 +13,8 @@ Conditions on reduction variables become loop bounds, see `bounds`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 
 from pullback.ir import expr
@@ -97,6 +98,7 @@ class ScalarLowering:
         self.place = place
         self.site = site
         self.beside = beside
+        self.sums: Set[Scalar] = frozenset()  # sums that temporaries hold: what is made of them stays where they are
         self.uses = count_uses(roots)
         self._depths: dict[Value, int] = {}
         self._total: dict[tuple[Scalar, tuple[Cond, ...]], bool] = {}
@@ -143,7 +145,8 @@ class ScalarLowering:
         best = s = scope
         shared = self.uses.get(e, 0) > 1
         while s.parent is not None and s.introduced.isdisjoint(e.free):
-            if not s.certain and not self.total(e, s.parent.known):
+            summed = self.sums and any(n in self.sums and n in s.temps for n in walk(e))
+            if summed or (not s.certain and not self.total(e, s.parent.known)):
                 break
             left, s = s, s.parent
             if left.loop or shared or left.mask is not s.mask:
@@ -230,10 +233,7 @@ class ScalarLowering:
         type_ = scalar(e.dtype)
         total = Temp(_REDUCED[e.op], type_)
         scope.statements.append(Let(total, Literal(neutral(e.op, e.dtype), type_), mutable=True))
-        arg = e.arg
-        conds: tuple[Cond, ...] = ()
-        if e.op in ("sum", "any") and isinstance(e.arg, Bracket):
-            arg, conds = e.arg.arg, e.arg.conds
+        arg, conds = (e.arg.arg, e.arg.conds) if e.op in ("sum", "any") and isinstance(e.arg, Bracket) else (e.arg, ())
         nest = LoopNest(self, scope, e.vars, conds)
         inner = nest.innermost
         value = self.value(arg, inner)

@@ -233,8 +233,9 @@ class _TileWriter:
     def _block(self, sizes: Sizes, chunks: Chunks, scope: Scope) -> None:
         """One tile: accumulators, the loops of each reduction, then values and stores."""
         elements = self._elements(sizes, chunks)
+        self.writer.sums = {e.at.scalar(r) for e in elements for r in self.nest.reductions}
+        reduce = self._across if self.plan.reduced else self._along
         for r in self.nest.reductions:
-            reduce = self._across if self.plan.reduced else self._along
             different = {(e.at.scalar(r), e.lanes): e for e in elements}
             totals = reduce(r, list(different.values()), scope)
             for (one, lanes), total in zip(different, totals, strict=True):

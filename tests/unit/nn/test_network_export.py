@@ -1,7 +1,12 @@
 """The C project of a network: its program gives the numbers of Python, allocates nothing, and says what is wrong."""
 
+import dataclasses
+import functools
+import itertools
+import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +17,13 @@ from safetensors.numpy import load_file
 import pullback as pb
 from pullback import nn
 from pullback.errors import PullbackError
+from pullback.nn.layer import Layer
+from tests.unit.nn.layer_cases import CASES
+from tests.unit.nn.torch_peers.cases import LAYERS, MODELS
 
 NET = nn.chain(nn.dense(8), nn.relu, nn.dense(3)).named("small").on("N 4")
 CHECKED = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-Wno-psabi", "-fsanitize=address,undefined"]
+NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 
@@ -268,3 +277,76 @@ def test_open_sizes_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(PullbackError) as caught:
         nn.chain(nn.dense(2)).export(tmp_path, {})
     assert caught.value.what == "export: the sizes of the input of chain(dense(2)) are open: N M"
+
+
+# Every layer ---------------------------------------------------------------------------------------------------------
+
+NETWORKS: dict[str, Callable[[], Layer]] = {
+    **{name: lambda case=case: case.ours.on(" ".join(map(str, case.shape))) for name, case in CASES.items()},  # type: ignore[misc]
+    **{name: case.network for name, case in LAYERS.items()},
+    **({name: case.network for name, case in MODELS.items()} if NIGHTLY else {}),
+}
+
+
+def with_two_results(net: Layer) -> Layer:
+    def forward(scope: Any, x: Any) -> Any:
+        y = scope.call(net, x)
+        first = y[0] if isinstance(y, tuple) else y
+        return first, -first
+
+    return dataclasses.replace(nn.layer(net.takes or "N")(forward)(), integers=net.integers)
+
+
+@needs_compiler
+def test_every_layer_compiles_in_all_forms(tmp_path: Path) -> None:
+    """With weights in a file or in the C, of one result and of two; by turns, and each in all of them at night."""
+    forms = [(weights, results) for weights in ("file", "const") for results in (1, 2)]
+    turns = itertools.cycle(forms)
+    count = itertools.count()
+    for make in NETWORKS.values():
+        for weights, results in forms if NIGHTLY else [next(turns)]:
+            net = make() if results == 1 else with_two_results(make())
+            number = next(count)
+            made = net.named(f"net{number}")
+            made.export(tmp_path, *made.init(0), weights=weights)  # type: ignore[arg-type]
+            (tmp_path / "main.c").rename(tmp_path / f"main{number}.c")
+    assert COMPILER is not None
+    sources = sorted(path.name for path in tmp_path.glob("*.c"))
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-DPB_NO_VECTORS", "-fsyntax-only"]
+    done = subprocess.run([COMPILER, *flags, *sources], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
+
+
+@needs_compiler
+@pytest.mark.parametrize("weights", ["file", "const"])
+def test_a_network_with_two_results(weights: Any, tmp_path: Path) -> None:
+    """All results stand in a line, one behind the other; the first one is compared with the targets."""
+    two = dataclasses.replace(nn.layer("N 4")(lambda scope, x: (scope.call(NET, x), pb.sum(x, axis=1)))(), name="two")
+    parameters, _ = two.init(seed=0)
+    two.export(tmp_path, parameters, weights=weights)
+    built(tmp_path, *CHECKED)
+    X.tofile(tmp_path / "x")
+    scores, sums = two(parameters, X)
+    np.argmax(scores, axis=1).tofile(tmp_path / "t")
+    rows = np.array([line.split() for line in run(tmp_path, "infer", "x").splitlines()], float)
+    np.testing.assert_allclose(rows, np.column_stack([scores, sums]), rtol=1e-5, atol=1e-6)
+    assert run(tmp_path, "test", "x", "t") == "12 of 12 right\n"
+
+
+@needs_compiler
+def test_labels_of_sequences_are_compared_row_by_row(tmp_path: Path) -> None:
+    net = nn.chain(nn.embedding(7, 5), nn.dense(4)).named("letters").on("N 6")
+    parameters, _ = net.init(seed=0)
+    x = np.random.default_rng(0).integers(0, 7, (9, 6))
+    labels = np.argmax(net(parameters, x), axis=-1)
+    labels[2, 3] = (labels[2, 3] + 1) % 4
+    weighted = functools.partial(nn.cross_entropy, weights=np.array([1.0, 2.0, 0.5, 1.0], np.float32))
+    net.export(tmp_path, parameters, what="both", loss=weighted, optimiser=nn.sgd(0.1), batch=3, target=labels[:3])
+    built(tmp_path, *CHECKED)
+    x.tofile(tmp_path / "x")
+    labels.tofile(tmp_path / "t")
+    assert run(tmp_path, "test", "x", "t") == "53 of 54 right\n"
+    wanted, _ = pb.function(nn.objective(net, weighted))(parameters, {}, (x[:3], labels[:3]))
+    for path in ("x", "t"):
+        (tmp_path / path).write_bytes((tmp_path / path).read_bytes()[: 3 * 6 * 8])
+    assert float(run(tmp_path, "train", "x", "t", "1").split()[-1]) == pytest.approx(float(wanted), rel=1e-4)
