@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def export(source: Any, directory: str | os.PathLike[str], *, batch: int | None 
     result = function.outputs[0]
     labels = sample.shape[:1] == (1,) and extents(result)[:1] == (1,)
     target = np.zeros((1,), np.int64) if labels else np.zeros(extents(result), result.dtype.numpy)
-    main = Main(name, Step(made.source, result), None, arrays, len(arrays), sample, target, 1)
+    classes = prod(extents(result)) if labels else 0
+    main = Main(name, Step(made.source, [result]), None, arrays, len(arrays), sample, target, classes, 1)
     texts: dict[str, str | bytes] = {**made.files, main.weights: main.content}
     if len(given) == len(function.outputs) == 1 and sample.ndim and not given[0].dtype.is_half:
         texts |= {"main.c": main.text, "CMakeLists.txt": main.cmake}

@@ -125,7 +125,8 @@ class Updates:
         """Give back what it holds besides its arrays."""
 
     def _function(self, updates: int) -> pb.Function:
-        return self._one if updates == 1 else self._many
+        found: pb.Function = self._one if updates == 1 else self._many
+        return found
 
     def _working_memory(self, function: pb.Function, batch: Any, step: Any) -> int:
         """Bytes of the arena of calls with such arguments, which is compiled, or found in the cache."""
