@@ -28,6 +28,7 @@ from tests.laws.test_sizes import PROGRAMS, some_dims
 
 # What gcc does not see, such as sums that nothing reads, clang does; it is asked where it is installed.
 CLANG = [path for path in map(shutil.which, ("clang", "clang-19")) if path and path != COMPILER][:1]
+NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))
 STYLES: tuple[Style, ...] = ("user", "canonical")
 GRADBENCH = [p for p in sorted((ROOT / "examples" / "gradbench").glob("*.py")) if p.stem != "steepest"]  # a part of two
 
@@ -55,12 +56,12 @@ def sources(program: Program) -> Iterator[str]:
             assert error.code == "E262"  # it has a memory limit
 
 
-def check(texts: dict[str, str], folder: Path) -> None:
+def check(texts: dict[str, str], folder: Path, clang: bool = NIGHTLY) -> None:
     assert COMPILER is not None
     for k, (name, text) in enumerate(texts.items()):
         (folder / f"program{k}.c").write_text(f"/* {name} */\n{text}", encoding="utf-8")
     files = sorted(path.name for path in folder.glob("*.c"))
-    for compiler in (COMPILER, *CLANG):
+    for compiler in (COMPILER, *(CLANG if clang else [])):
         for flags in ((), ("-DPB_NO_VECTORS",)):
             done = subprocess.run([compiler, *STRICT, *flags, "-fsyntax-only", *files], cwd=folder, capture_output=True,
                                   text=True, check=False)  # fmt: skip
@@ -111,12 +112,12 @@ def test_tiles(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     drawn = [(*random.integers(1, 40, 2).tolist(), int(k % 3 and random.integers(1, 40))) for k in range(300)]
     texts = {}
-    for rows, steps, columns in TILES + (drawn if os.environ.get("PULLBACK_NIGHTLY") else []):
+    for rows, steps, columns in TILES + (drawn if NIGHTLY else []):
         x, w = np.zeros((rows, steps), np.float32), np.zeros((steps, columns) if columns else steps, np.float32)
         f = pb.grad(lambda x, w: pb.sum(pb.tanh(x @ w) ** 2), wrt=(0, 1))
         texts[f"{rows} {steps} {columns}"] = text = c_source(f.program(x, w), {})
         assert text.count("tanhf(total") == 0 or "tanhf(sum)" not in text.partition("#else")[0]
-    check(texts, tmp_path)
+    check(texts, tmp_path, clang=True)
 
 
 BETWEEN: dict[str, tuple[str, str, Callable[[Any, Any], Any]]] = {
@@ -147,4 +148,4 @@ def test_operators_within_operators(tmp_path: Path) -> None:
 
     arrays = {k: np.zeros(3, dtype) for k, dtype in KINDS.items()}
     program = pb.function(every).program(arrays, arrays, arrays)
-    check({f"operators {plain}": c_source(program, {}, plain=plain) for plain in (False, True)}, tmp_path)
+    check({f"operators {plain}": c_source(program, {}, plain=plain) for plain in (False, True)}, tmp_path, clang=True)
