@@ -200,7 +200,7 @@ class Layer:
         memory besides parameters, input and result  fastest  less  least
         -------------------------------------------  -------  ----  -----
           inference                                      128   128    128
-          training                                       320   192    192
+          training                                       320   320    320
         training: an update with loss the sum of squares (assumed); optimiser sgd(0.01) (assumed)
         """
         from pullback.nn.describe import describe
