@@ -26,8 +26,10 @@ from pullback.special.gamma import plain_betaln as betaln
 from pullback.special.gamma import plain_digamma as digamma
 from pullback.special.gamma import plain_lgamma as lgamma
 
-STEPS: Final = 300  # of the series and the fraction of the gamma function: for a up to 1000
-PAIRS: Final = 150  # of steps of the beta function's fraction: for a and b up to 5000
+STEPS: Final = 300  # of the series and the fraction of the gamma function
+LARGEST: Final = 1000.0  # the largest a that they are enough for
+PAIRS: Final = 150  # of steps of the beta function's fraction
+LARGEST_OF_BETA: Final = 5000.0  # the largest a and b that they are enough for
 
 
 @dataclass(frozen=True)
@@ -154,30 +156,36 @@ def _gamma_parts(a: Array, x: Array, moves: bool) -> tuple[Array, Moving]:
     return low, both * Moving(density, slopes)
 
 
+def _gamma_domain(a: Array, x: Array, value: Any) -> Array:
+    """The value where a and x are in the domain and a within its limit, NaN elsewhere and for NaN."""
+    return where((a > 0) & (a <= LARGEST) & (x >= 0), value, math.nan)
+
+
 def _lower(a: Array, x: Array) -> Array:
     low, part = _gamma_parts(a, x, moves=False)
     out = where(low, part.value, 1 - part.value)
-    return where(x == 0, 0.0, where(x == math.inf, 1.0, out))
+    return _gamma_domain(a, x, where(x == 0, 0.0, where(x == math.inf, 1.0, out)))
 
 
 def _upper(a: Array, x: Array) -> Array:
     low, part = _gamma_parts(a, x, moves=False)
     out = where(low, 1 - part.value, part.value)
-    return where(x == 0, 1.0, where(x == math.inf, 0.0, out))
+    return _gamma_domain(a, x, where(x == 0, 1.0, where(x == math.inf, 0.0, out)))
 
 
 def lower_by_a(a: Array, x: Array) -> Array:
     """The derivative of `gammainc` by a."""
     low, part = _gamma_parts(a, x, moves=True)
-    return where((x > 0) & (x < math.inf), where(low, part.slopes[0], -part.slopes[0]), 0.0)
+    inside = (x > 0) & (x < math.inf)
+    return _gamma_domain(a, x, where(inside, where(low, part.slopes[0], -part.slopes[0]), 0.0))
 
 
 def density_by_x(a: Array, x: Array) -> Array:
     """x^(a - 1) e^-x / Γ(a), DLMF 8.8.13."""
-    inside = x > 0
+    inside = (x > 0) & (x < math.inf)
     safe = where(inside, x, 1.0)
-    edge = where(a == 1, 1.0, where(a < 1, math.inf, 0.0))
-    return where(inside, _density(a, safe) * a / safe, edge)
+    edge = where((x > 0) | (a > 1), 0.0, where(a == 1, 1.0, math.inf))
+    return _gamma_domain(a, x, where(inside, _density(a, safe) * a / safe, edge))
 
 
 def _lower_jvp(primals: Any, out: Array, tangents: Any) -> Array:
@@ -193,8 +201,8 @@ def gammainc(a: Any, x: Any, /) -> Array:
     """The lower incomplete gamma function over Γ(a), which rises from 0 to 1, for a > 0, x >= 0. Operands broadcast.
 
     A series for x < a + 1 and Legendre's continued fraction beyond (DLMF 8.11.4, 8.9.2), 300 steps each, which are
-    enough for a up to 1000. Error: 150 units of the last place for a up to 100, above that 1000. Derivative: by x the
-    density (8.8.13), by a that of the steps.
+    enough for a up to 1000; NaN beyond and outside of the domain. Error: 150 units of the last place for a up to 100,
+    above that 1000. Derivative: by x the density (8.8.13), by a that of the steps.
 
     >>> pb.function(lambda a, x: pb.special.gammainc(a, x))(np.array([1.0]), np.array([1.0])).round(9).tolist()
     [0.632120559]
@@ -257,29 +265,43 @@ def _beta_parts(a: Array, b: Array, x: Array, moves: bool) -> tuple[Array, Movin
 def _beta(a: Array, b: Array, x: Array) -> Array:
     low, part = _beta_parts(a, b, x, moves=False)
     out = where(low, part.value, 1 - part.value)
-    return where(x <= 0, 0.0, where(x >= 1, 1.0, out))
+    return _beta_domain(a, b, x, where(x == 0, 0.0, where(x == 1, 1.0, out)))
+
+
+def _beta_domain(a: Array, b: Array, x: Array, value: Any) -> Array:
+    """The value where all are in the domain and the parameters within their limit, NaN elsewhere and for NaN."""
+    parameters = (a > 0) & (a <= LARGEST_OF_BETA) & (b > 0) & (b <= LARGEST_OF_BETA)
+    return where(parameters & (x >= 0) & (x <= 1), value, math.nan)
 
 
 def _beta_by_parameters(a: Array, b: Array, x: Array) -> Any:
     low, part = _beta_parts(a, b, x, moves=True)
     inside = (x > 0) & (x < 1)
-    return tuple(where(inside, where(low, s, -s), 0.0) for s in part.slopes)
+    return tuple(_beta_domain(a, b, x, where(inside, where(low, s, -s), 0.0)) for s in part.slopes)
+
+
+def _beta_by_x(a: Array, b: Array, x: Array) -> Array:
+    """x^(a - 1) (1 - x)^(b - 1) / B(a, b), DLMF 8.17.1."""
+    inside = (x > 0) & (x < 1)
+    safe = where(inside, x, 0.5)
+    density = exp((a - 1) * log(safe) + (b - 1) * log1p(-safe) - betaln(a, b))
+    own, other = where(x == 0, a, b), where(x == 0, b, a)
+    edge = where(own > 1, 0.0, where(own == 1, other, math.inf))
+    return _beta_domain(a, b, x, where(inside, density, edge))
 
 
 def _beta_jvp(primals: Any, out: Array, tangents: Any) -> Array:
     (a, b, x), (a_dot, b_dot, x_dot) = primals, tangents
-    inside = (x > 0) & (x < 1)
-    safe = where(inside, x, 0.5)
-    density = where(inside, exp((a - 1) * log(safe) + (b - 1) * log1p(-safe) - betaln(a, b)), 0.0)
     by_a, by_b = _beta_by_parameters(a, b, x)
-    return density * x_dot + by_a * a_dot + by_b * b_dot  # type: ignore[no-any-return]
+    return _beta_by_x(a, b, x) * x_dot + by_a * a_dot + by_b * b_dot  # type: ignore[no-any-return]
 
 
 def betainc(a: Any, b: Any, x: Any, /) -> Array:
     """The incomplete beta function over B(a, b), which rises from 0 to 1, for a, b > 0. Operands broadcast.
 
-    The continued fraction of DLMF 8.17.22, of 300 steps, at x or by 8.17.4 at 1 - x. Error: 250 units of the last place
-    for a and b up to 100, 6000 up to 3000. Derivative: by x the density (8.17.1), by a and b that of the steps.
+    The continued fraction of DLMF 8.17.22, of 300 steps, at x or by 8.17.4 at 1 - x, for a and b up to 5000; NaN beyond
+    and outside of the domain. Error: 250 units of the last place for a and b up to 100, 6000 up to 3000. Derivative: by
+    x the density (8.17.1), by a and b that of the steps.
 
     >>> @pb.function
     ... def half(a, x):
