@@ -174,6 +174,34 @@ ROWS: dict[str, tuple[Function, Any, Any]] = {
 }
 
 
+def legendre_rule(count: int = 32) -> tuple[list[float], list[float]]:
+    """Nodes and weights of the Gauss-Legendre rule on [0, 1]."""
+    nodes, weights = [], []
+    for k in range(1, count + 1):
+        z = mp.cos(mp.pi * (k - mp.mpf(1) / 4) / (count + mp.mpf(1) / 2))
+        for _ in range(8):
+            before, value = mp.mpf(1), z
+            for j in range(2, count + 1):
+                before, value = value, ((2 * j - 1) * z * value - (j - 1) * before) / j
+            slope = count * (z * value - before) / (z * z - 1)
+            z -= value / slope
+        nodes.append(float((1 - z) / 2))
+        weights.append(float(1 / ((1 - z * z) * slope * slope)))
+    return nodes, weights
+
+
+def wrapped(row: list[float]) -> list[str]:
+    """The numbers of a row on lines of at most 120 characters."""
+    lines, text = [], ""
+    for c in row:
+        piece = f"{c!r}, "
+        if len(text) + len(piece) > 114:
+            lines.append("    " + text.rstrip())
+            text = ""
+        text += piece
+    return [*lines, "    " + text.rstrip()]
+
+
 def main() -> None:
     lines = ['"""Coefficients of powers of t in [-1, 1], the lowest first, by benchmarks/special_coefficients.py."""']
     lines += ["", "from typing import Final", "", "# fmt: off"]
@@ -181,20 +209,15 @@ def main() -> None:
         row = powers(f, low, high)
         print(name, len(row), flush=True)
         lines.append(f"{name}: Final = (  # {mp.nstr(mp.mpf(low), 6)} to {mp.nstr(mp.mpf(high), 6)}")
-        text = ""
-        for c in row:
-            piece = f"{c!r}, "
-            if len(text) + len(piece) > 114:
-                lines.append("    " + text.rstrip())
-                text = ""
-            text += piece
-        lines += ["    " + text.rstrip(), ")"]
+        lines += [*wrapped(row), ")"]
     upper = float(ROOT)
     lines += [f"DIGAMMA_ROOT: Final = ({upper!r}, {float(ROOT - upper)!r})  # its upper and lower part"]
     bernoulli = [float(mp.bernoulli(2 * k)) for k in range(1, 16)]
     lines += ["BERNOULLI: Final = (  # of order 2, 4, 6, ...", "    " + ", ".join(map(repr, bernoulli[:5])) + ",",
               "    " + ", ".join(map(repr, bernoulli[5:10])) + ",",
               "    " + ", ".join(map(repr, bernoulli[10:])) + ",", ")"]
+    for name, rule in zip(("LEGENDRE_NODES", "LEGENDRE_WEIGHTS"), legendre_rule(), strict=True):
+        lines += [f"{name}: Final = (  # of 32 points on [0, 1]", *wrapped(rule), ")"]
     TARGET.write_text("\n".join(lines) + "\n")
 
 

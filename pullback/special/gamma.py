@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.errors import ShapeError
 from pullback.ir.expr import Scalar, apply, select
-from pullback.ir.notation import cos, equal, exp, greater, less, log, power, sin
+from pullback.ir.notation import cos, equal, exp, greater, less, log, power, sin, sqrt
 from pullback.lang.array import Array
 from pullback.source import user_position
 from pullback.special.elements import Function, Kernel, fitted, number, special
@@ -130,6 +130,33 @@ def _trigamma(x: Scalar) -> Scalar:
     return select(below, math.pi**2 / (sine * sine) - upper, upper)  # DLMF 5.15.6
 
 
+def _lgamma_above(x: Scalar) -> Scalar:
+    """log Γ(1 + x) for x >= 0, which is 0 at 0."""
+    small = less(x, number(1.0))
+    near = select(small, x, number(0.5))
+    return select(small, near * (near - 1) * fitted(LGAMMA, near + 1, 1, 2), _lgamma_positive(x + 1))
+
+
+def _stirling_ratio(x: Scalar) -> Scalar:
+    """Γ(x + 1) e^x / x^x for x > 0, which is √(2 π x) times the series of DLMF 5.11.1."""
+    small = less(x, number(FAR))
+    near, far = select(small, x, number(1.0)), select(small, number(FAR), x)
+    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:9], 1)]
+    series = _series(far, terms) / far
+    return select(small, number(1.0), sqrt(2 * math.pi * far)) * exp(
+        select(small, _lgamma_above(near) - near * log(near) + near, series)
+    )
+
+
+def _stirling_slope(x: Scalar) -> Scalar:
+    """The derivative of the logarithm of `_stirling_ratio`, ψ(x + 1) - log x."""
+    small = less(x, number(FAR))
+    near, far = select(small, x, number(1.0)), select(small, number(FAR), x)
+    terms = [-b / (2 * k) for k, b in enumerate(BERNOULLI[:10], 1)]
+    series = 0.5 / far + _series(far, terms) / far / far
+    return select(small, _digamma_positive(near + 1) - log(near), series)
+
+
 def _lbeta(a: Scalar, b: Scalar) -> Scalar:
     """With the larger p and the smaller q; from 8 on by the corrections to Stirling's formula."""
     p, q = apply("maximum", a, b), apply("minimum", a, b)
@@ -178,9 +205,10 @@ _lgamma_of: Function = special(
 )
 _higher = {n: special("polygamma", _polygamma(n)) for n in range(2, 8)}
 # where a rule is around them already: their derivatives are those of the expressions
-plain_lgamma: Function = special("lgamma", _lgamma_positive)
+lgamma_above: Function = special("lgamma", _lgamma_above)
 plain_digamma: Function = special("digamma", _digamma_positive)
-plain_betaln: Function = special("betaln", _lbeta)
+stirling_ratio: Function = special("stirling_ratio", _stirling_ratio)
+stirling_slope: Function = special("stirling_slope", _stirling_slope)
 
 
 def _betaln_partials(a: Array, b: Array, out: Array) -> tuple[Any, Any]:

@@ -1,94 +1,32 @@
-"""The incomplete gamma and beta functions, by series and continued fractions of a fixed number of steps.
+"""The incomplete gamma and beta functions, for all parameters, in a fixed number of steps.
 
-Every element takes the same steps, so that there is no branch; how many are enough depends on the parameters alone. The
-derivative by a parameter is that of the steps: they are taken by numbers that carry it (`Moving`).
+Every element takes the same steps, so that there is no branch. Series and continued fractions serve where a parameter
+is small; how many steps are enough there does not depend on the argument. Where all are large, the Gauss-Legendre rule
+integrates the density from the argument on to where it has vanished. The derivative by a parameter is that of the
+steps: they are taken by numbers that carry it (`Moving`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pullback.lang.array import Array
-from pullback.lang.control import fold
 from pullback.lang.creation import ones_like, zeros_like
 from pullback.lang.custom import emit_call
-from pullback.lang.elementwise import broadcast_extents, convert
-from pullback.lang.functions import exp, log, log1p
+from pullback.lang.elementwise import broadcast_extents, convert, elementwise
+from pullback.lang.functions import exp, expm1, log, maximum, minimum, sqrt
 from pullback.lang.index import where
 from pullback.lang.making import from_index
 from pullback.lang.manipulation import broadcast_to
 from pullback.source import user_position
 from pullback.special.elements import floating
-from pullback.special.gamma import plain_betaln as betaln
+from pullback.special.gamma import lgamma_above, stirling_ratio, stirling_slope
 from pullback.special.gamma import plain_digamma as digamma
-from pullback.special.gamma import plain_lgamma as lgamma
+from pullback.special.moving import DECAY, Moving, constant, excess, integral, logarithm, loop
 
-STEPS: Final = 300  # of the series and the fraction of the gamma function
-LARGEST: Final = 1000.0  # the largest a that they are enough for
-PAIRS: Final = 150  # of steps of the beta function's fraction
-LARGEST_OF_BETA: Final = 5000.0  # the largest a and b that they are enough for
-
-
-@dataclass(frozen=True)
-class Moving:
-    """A number with its derivatives by some parameters."""
-
-    value: Any
-    slopes: tuple[Any, ...]
-
-    def __add__(self, other: Any) -> Moving:
-        if isinstance(other, Moving):
-            return Moving(self.value + other.value, tuple(s + t for s, t in zip(self.slopes, other.slopes)))
-        return Moving(self.value + other, self.slopes)
-
-    __radd__ = __add__
-
-    def __neg__(self) -> Moving:
-        return Moving(-self.value, tuple(-s for s in self.slopes))
-
-    def __sub__(self, other: Any) -> Moving:
-        return self.__add__(-other)
-
-    def __rsub__(self, other: Any) -> Moving:
-        return (-self).__add__(other)
-
-    def __mul__(self, other: Any) -> Moving:
-        if isinstance(other, Moving):
-            slopes = tuple(s * other.value + self.value * t for s, t in zip(self.slopes, other.slopes))
-            return Moving(self.value * other.value, slopes)
-        return Moving(self.value * other, tuple(s * other for s in self.slopes))
-
-    __rmul__ = __mul__
-
-    def inverse(self) -> Moving:
-        """1 over it."""
-        value = 1 / self.value
-        return Moving(value, tuple(-s * value * value for s in self.slopes))
-
-    def __truediv__(self, other: Any) -> Moving:
-        return self.__mul__(other.inverse() if isinstance(other, Moving) else 1 / other)
-
-    def __rtruediv__(self, other: Any) -> Moving:
-        return self.inverse().__mul__(other)
-
-
-def _loop(steps: int, init: tuple[Moving, ...], step: Callable[..., tuple[Moving, ...]]) -> tuple[Moving, ...]:
-    """A fold over numbers that move."""
-
-    def pack(state: tuple[Moving, ...]) -> Any:
-        return tuple((m.value, *m.slopes) for m in state)
-
-    def unpack(state: Any) -> tuple[Moving, ...]:
-        return tuple(Moving(s[0], tuple(s[1:])) for s in state)
-
-    return unpack(fold(steps, pack(init), lambda state, n: pack(step(unpack(state), n))))
-
-
-def _constant(value: Array, count: int) -> Moving:
-    return Moving(value, tuple(zeros_like(value) for _ in range(count)))
+STEPS: Final = 100  # of the series and of the fractions
+LARGE: Final = 25.0  # parameters from which on the integral serves
 
 
 def _together(name: str, *values: Any) -> list[Array]:
@@ -101,17 +39,18 @@ def _together(name: str, *values: Any) -> list[Array]:
 # Gamma --------------------------------------------------------------------------------------------------------------
 
 
-def _density(a: Array, x: Array) -> Array:
-    """x^a e^-x / Γ(a + 1): from a = 8 on by Stirling's formula, with a (μ - log(1 + μ)) for x = a (1 + μ)."""
-    large = a >= 8.0
-    safe = where(large, a, 8.0)
-    mu = (x - safe) / safe
-    rest = 1 / (12 * safe) - 1 / (360 * safe * safe * safe) + 1 / (1260 * safe**5) - 1 / (1680 * safe**7)
-    rest = rest + 1 / (1188 * safe**9) - 691 / (360360 * safe**11)  # DLMF 5.11.1
-    far = safe * (log(x / safe) - mu) - rest
-    near = a * log(x) - x - lgamma(where(large, 8.0, a) + 1)
-    scale = where(large, 1 / (math.sqrt(2 * math.pi) * (safe**0.5)), 1.0)
-    return scale * exp(where(large, far, near))
+def _gamma_logarithms(a: Array, x: Array) -> tuple[Array, Array]:
+    """For x = a (1 + μ): a (μ - log(1 + μ)), and log(1 + μ)."""
+    mu, ratio = (x - a) / a, x / a
+    return a * excess(mu, ratio), logarithm(mu, ratio)
+
+
+def _gamma_front(a: Array, x: Array, count: int) -> Moving:
+    """x^a e^-x / Γ(a + 1)."""
+    a = maximum(a, 1e-300)
+    decay, ratio = _gamma_logarithms(a, x)
+    value = exp(-decay) / stirling_ratio(a)
+    return Moving(value, (value * (ratio - stirling_slope(a)),) * count)
 
 
 def _series(a: Moving, x: Array, count: int) -> Moving:
@@ -122,62 +61,93 @@ def _series(a: Moving, x: Array, count: int) -> Moving:
         term = term * x / (a + (n + 1))
         return term, total + term
 
-    one = _constant(ones_like(x), count)
-    return _loop(STEPS, (one, one), step)[1]
+    one = constant(ones_like(x), count)
+    return loop(STEPS, (one, one), step)[1]
 
 
 def _fraction(a: Moving, x: Array, count: int) -> Moving:
-    """The fraction of Legendre, DLMF 8.9.2, from its end: x + 1 - a + 1 (a - 1) / (x + 3 - a + 2 (a - 2) / ..."""
+    """1 over the fraction of Legendre, DLMF 8.9.2, from its end: x + 1 - a + 1 (a - 1) / (x + 3 - a + ...)."""
 
     def step(state: Any, n: Any) -> Any:
         k = STEPS - n  # as indices, which are exact: sums of numbers may be taken in another order
         return (-a + (x + (2 * k - 1)) + (a - k) * k / state[0],)
 
-    last = _constant(x + (2 * STEPS + 1.0), count) - a
-    return _loop(STEPS, (last,), step)[0]
+    last = constant(x + (2 * STEPS + 1.0), count) - a
+    return loop(STEPS, (last,), step)[0].inverse()
+
+
+def _gamma_integral(a: Moving, x: Array, low: Array, count: int) -> Moving:
+    """The integral of the density from x on, downwards or upwards, over x times that at x."""
+    side = where(low, -1.0, 1.0)
+    # a choice, and below a quotient, since sums of numbers may be taken in another order: x - a must come first
+    gap = Moving(where(low, a.value - x, x - a.value), tuple(-side * s for s in a.slopes))
+    slope, bend = gap + side, a - 1
+    p, q = slope.value, bend.value
+    # p t + q t² / 2 = 40 ends the lower one, whose t is at most 1, p t + q t² / (2 + 2 t) = 40 the upper one
+    down = minimum(2 * DECAY / (p + sqrt(p * p + 2 * DECAY * q)), 1.0)
+    root = sqrt((p - DECAY) * (p - DECAY) + 2 * DECAY * (2 * p + q))
+    up = where(p > DECAY, 2 * DECAY / (p - DECAY + root), (root - (p - DECAY)) / (2 * p + q))
+    end = elementwise("stop_gradient", where(low, down, up))
+    return integral(lambda t: slope * t + bend * excess(side * t), end, count)
 
 
 def _gamma_parts(a: Array, x: Array, moves: bool) -> tuple[Array, Moving]:
-    """Where the series serves, and there the lower part, elsewhere the upper one."""
+    """Whether x is low, and there the lower part, elsewhere the upper one."""
     count = int(moves)
-    low = x < a + 1
-    positive = (x > 0) & (x < math.inf)
-    x = where(positive, x, 1.0)
-    moving = Moving(a, (ones_like(a),) * count)
-    series = _series(moving, where(low, x, 1.0), count)
-    apart = Moving(where(low, 0.5, a), moving.slopes)
-    fraction = _fraction(apart, where(low, 2.0, x), count).inverse() * a
-    density = _density(a, x)
-    slopes = (density * (log(x) - digamma(a + 1)),) * count
-    both = Moving(
-        where(low, series.value, fraction.value),
-        tuple(where(low, s, t + fraction.value / a) for s, t in zip(series.slopes, fraction.slopes)),
-    )
-    return low, both * Moving(density, slopes)
+    low, large = x < a + 1, a >= LARGE
+    x = where((x > 0) & (x < math.inf), x, 1.0)
+
+    def moved(value: Array) -> Moving:
+        return Moving(value, (ones_like(a),) * count)
+
+    series = _series(moved(where(large, 1.0, a)), where(low & ~large, x, 1.0), count)
+    own = moved(where(low | large, 0.5, a))
+    fraction = _fraction(own, where(low, 2.0, x), count) * own
+    whole = moved(where(large, a, LARGE))
+    tail = _gamma_integral(whole, x, low & large, count) * whole
+    return low, _choose(large, tail, _choose(low, series, fraction)) * _gamma_front(a, x, count)
 
 
-def _gamma_domain(a: Array, x: Array, value: Any) -> Array:
-    """The value where a and x are in the domain and a within its limit, NaN elsewhere and for NaN."""
-    return where((a > 0) & (a <= LARGEST) & (x >= 0), value, math.nan)
+def _choose(condition: Array, first: Moving, second: Moving) -> Moving:
+    slopes = tuple(where(condition, s, t) for s, t in zip(first.slopes, second.slopes))
+    return Moving(where(condition, first.value, second.value), slopes)
+
+
+def _gamma_value(a: Array, x: Array, value: Array, start: float) -> Array:
+    """The value inside of the domain, its limits at the ends, and NaN elsewhere."""
+    lower = where((a == 0) | (x == math.inf), 1.0 - start, where((x == 0) | (a == math.inf), start, value))
+    ends = ((a == 0) & (x == 0)) | ((a == math.inf) & (x == math.inf))
+    return where((a >= 0) & (x >= 0) & ~ends, lower, math.nan)
 
 
 def _lower(a: Array, x: Array) -> Array:
     low, part = _gamma_parts(a, x, moves=False)
-    out = where(low, part.value, 1 - part.value)
-    return _gamma_domain(a, x, where(x == 0, 0.0, where(x == math.inf, 1.0, out)))
+    return _gamma_value(a, x, where(low, part.value, 1 - part.value), 0.0)
 
 
 def _upper(a: Array, x: Array) -> Array:
     low, part = _gamma_parts(a, x, moves=False)
-    out = where(low, 1 - part.value, part.value)
-    return _gamma_domain(a, x, where(x == 0, 1.0, where(x == math.inf, 0.0, out)))
+    above = where(low, where(a < 1, _upper_of_small(a, x), 1 - part.value), part.value)
+    return _gamma_value(a, x, above, 1.0)
+
+
+def _upper_of_small(a: Array, x: Array) -> Array:
+    """1 - x^a / Γ(a + 1) (1 + a Σ n ≥ 1: (-x)^n / ((a + n) n!)), DLMF 8.7.1, for a < 1 and x < 2."""
+    inside = (a < 1) & (x > 0) & (x < 2)
+    a, x = where(inside, a, 0.5), where(inside, x, 1.0)
+    total: Any = 0.0
+    for n in range(25, 0, -1):
+        total = (total + 1 / (a + n)) * (-x / n)
+    power = a * log(x) - lgamma_above(a)
+    return -expm1(power) - exp(power) * a * total
 
 
 def lower_by_a(a: Array, x: Array) -> Array:
     """The derivative of `gammainc` by a."""
     low, part = _gamma_parts(a, x, moves=True)
     inside = (x > 0) & (x < math.inf)
-    return _gamma_domain(a, x, where(inside, where(low, part.slopes[0], -part.slopes[0]), 0.0))
+    slope = where(inside, where(low, part.slopes[0], -part.slopes[0]), 0.0)
+    return where((a > 0) & (a < math.inf) & (x >= 0), slope, math.nan)
 
 
 def density_by_x(a: Array, x: Array) -> Array:
@@ -185,7 +155,9 @@ def density_by_x(a: Array, x: Array) -> Array:
     inside = (x > 0) & (x < math.inf)
     safe = where(inside, x, 1.0)
     edge = where((x > 0) | (a > 1), 0.0, where(a == 1, 1.0, math.inf))
-    return _gamma_domain(a, x, where(inside, _density(a, safe) * a / safe, edge))
+    decay, ratio = _gamma_logarithms(maximum(a, 1e-300), safe)
+    value = where(inside, exp(-decay - ratio) / stirling_ratio(a), edge)
+    return where((a > 0) & (a < math.inf) & (x >= 0), value, math.nan)
 
 
 def _lower_jvp(primals: Any, out: Array, tangents: Any) -> Array:
@@ -200,12 +172,13 @@ def _upper_jvp(primals: Any, out: Array, tangents: Any) -> Array:
 def gammainc(a: Any, x: Any, /) -> Array:
     """The lower incomplete gamma function over Γ(a), which rises from 0 to 1, for a > 0, x >= 0. Operands broadcast.
 
-    A series for x < a + 1 and Legendre's continued fraction beyond (DLMF 8.11.4, 8.9.2), 300 steps each, which are
-    enough for a up to 1000; NaN beyond and outside of the domain. Error: 150 units of the last place for a up to 100,
-    above that 1000. Derivative: by x the density (8.8.13), by a that of the steps.
+    For a below 25 a series where x < a + 1, and Legendre's continued fraction beyond (DLMF 8.11.4, 8.9.2); from 25 on,
+    for all a, the integral of the density by the Gauss-Legendre rule. NaN for NaN and outside of the domain. Error: 10
+    units of the last place, and what one unit in a and x changes. Derivative: by x the density (8.8.13), by a that of
+    the steps.
 
-    >>> pb.function(lambda a, x: pb.special.gammainc(a, x))(np.array([1.0]), np.array([1.0])).round(9).tolist()
-    [0.632120559]
+    >>> pb.function(lambda a, x: pb.special.gammainc(a, x))(np.array([1.0, 1e8]), np.array([1.0, 1e8])).round(9).tolist()
+    [0.632120559, 0.500013298]
     """
     return _wide("gammainc", _lower, _lower_jvp, a, x)
 
@@ -230,64 +203,111 @@ def _wide(name: str, body: Any, jvp: Any, *values: Any) -> Array:
 # Beta ---------------------------------------------------------------------------------------------------------------
 
 
+def _beta_logarithms(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array]:
+    """By how far x and 1 - x are from their means a / (a + b) and b / (a + b), u and v times these.
+
+    Returns a (u - log(1 + u)) + b (v - log(1 + v)), log(1 + u) and log(1 + v).
+    """
+    off = b * x - a * (1 - x)
+    u, v, total = off / a, -off / b, a + b
+    own, other = x * (total / a), (1 - x) * (total / b)
+    return a * excess(u, own) + b * excess(v, other), logarithm(u, own), logarithm(v, other)
+
+
+def _beta_ratio(a: Array, b: Array) -> Array:
+    return stirling_ratio(a + b) / (stirling_ratio(a) * stirling_ratio(b))
+
+
+def _beta_front(a: Array, b: Array, x: Array, count: int) -> Moving:
+    """(a + b) / (a b) x^a (1 - x)^b / B(a, b)."""
+    decay, own, other = _beta_logarithms(a, b, x)
+    value = _beta_ratio(a, b) * exp(-decay)
+    slope = stirling_slope(a + b)
+    slopes = own + (slope - stirling_slope(a)), other + (slope - stirling_slope(b))
+    return Moving(value, tuple(value * s for s in slopes[:count]))
+
+
 def _beta_fraction(a: Moving, b: Moving, x: Array) -> Moving:
-    """1 + d[1] / (1 + d[2] / ...), DLMF 8.17.22 from its end, two steps at a time."""
+    """The continued fraction of Didonato and Morris (1992, 4.5), from its end, of terms without cancellation."""
+    off = a * (1 - x) - b * x + 1
 
-    def step(state: Any, n: Any) -> Any:
-        m = PAIRS - n
-        even = (b - m) * m * x / ((a + (2 * m - 1)) * (a + 2 * m))
-        k = m - 1
-        odd = -((a + k) * (a + b + k) * x / ((a + 2 * k) * (a + (2 * k + 1))))
-        return (1 + odd / (1 + even / state[0]),)
+    def denominator(n: Any) -> Moving:
+        return (b - n) * (n * x) / (a + (2 * n - 1)) + (a + n) * (off + n * (2 - x)) / (a + (2 * n + 1)) + n
 
-    return _loop(PAIRS, (_constant(ones_like(x), len(a.slopes)),), step)[0]
+    def step(state: Any, k: Any) -> Any:
+        n = STEPS - k
+        root = a + (2 * n - 1)
+        numerator = (a + (n - 1)) * (a + b + (n - 1)) * ((b - n) * n * (x * x)) / (root * root)
+        return (denominator(n - 1) + numerator / state[0],)
+
+    rest = loop(STEPS - 1, (denominator(STEPS),), step)[0]
+    first = (a + b) * ((b - 1) * (x * x)) / ((a + 1) * (a + 1))  # both terms of n = 1 are divided by a
+    return (off / (a + 1) + first / rest).inverse()
+
+
+def _beta_integral(a: Moving, b: Moving, x: Array) -> Moving:
+    """The integral of the density from x down to 0 over x times that at x."""
+    odds = x / (1 - x)
+    slope, own, other = (a * (1 - x) - b * x) / (1 - x) + (odds - 1), a - 1, b - 1
+    p, q, r = slope.value, own.value, other.value
+    # as for gamma: either part of the decay alone ends it
+    first = 2 * DECAY / (p + sqrt(p * p + 2 * DECAY * q))
+    low, bend = p / odds, r
+    root = sqrt((low - DECAY) * (low - DECAY) + 2 * DECAY * (2 * low + bend))
+    second = where(low > DECAY, 2 * DECAY / (low - DECAY + root), (root - (low - DECAY)) / (2 * low + bend)) / odds
+    end = elementwise("stop_gradient", minimum(minimum(first, second), 1.0))
+    return integral(lambda t: slope * t + own * excess(-t) + other * excess(odds * t), end, len(a.slopes))
 
 
 def _beta_parts(a: Array, b: Array, x: Array, moves: bool) -> tuple[Array, Moving]:
-    """Where x stays, and there I(a, b, x), elsewhere I(b, a, 1 - x)."""
-    low = x <= (a + 1) / (a + b + 2)
-    inside = (x > 0) & (x < 1)
-    x = where(inside, x, 0.5)
+    """Whether x stays, and there I(a, b, x), elsewhere I(b, a, 1 - x)."""
+    low, large = x <= (a + 1) / (a + b + 2), minimum(a, b) >= LARGE
+    x = where((x > 0) & (x < 1), x, 0.5)
     zero, one = zeros_like(a), ones_like(a)
     p, q, y = where(low, a, b), where(low, b, a), where(low, x, 1 - x)
     slopes: tuple[Array, ...] = (where(low, one, zero), where(low, zero, one)) if moves else ()
-    first, second = Moving(p, slopes), Moving(q, slopes[::-1])
-    fraction = _beta_fraction(first, second, where(inside, y, 0.25))
-    front = exp(a * log(x) + b * log1p(-x) - betaln(a, b)) / p
-    if not moves:
-        return low, Moving(front, ()) / fraction
-    total = digamma(a + b)
-    by_a, by_b = log(x) - digamma(a) + total, log1p(-x) - digamma(b) + total
-    own = (by_a - slopes[0] / p, by_b - slopes[1] / p)
-    return low, Moving(front, tuple(front * s for s in own)) / fraction
+    fraction = _beta_fraction(
+        Moving(where(large, 2.0, p), slopes), Moving(where(large, 2.0, q), slopes[::-1]), where(large, 0.25, y)
+    )
+    first, second = Moving(where(large, p, 2 * LARGE), slopes), Moving(where(large, q, 2 * LARGE), slopes[::-1])
+    tail = _beta_integral(first, second, where(large, y, 0.25)) * first / (1 - y)
+    share = Moving(q, slopes[::-1]) / (Moving(p, slopes) + Moving(q, slopes[::-1]))
+    return low, _choose(large, tail, fraction) * share * _beta_front(a, b, x, 2 * int(moves))
+
+
+def _beta_value(a: Array, b: Array, x: Array, value: Array) -> Array:
+    """The value inside of the domain, its limits at the ends, and NaN elsewhere."""
+    up = (a == 0) | (b == math.inf)
+    down = (b == 0) | (a == math.inf)
+    inner = where(up, 1.0, where(down, 0.0, value))
+    inside = (a >= 0) & (b >= 0) & (x >= 0) & (x <= 1) & ~(up & down)
+    return where(inside, where(x == 0, 0.0, where(x == 1, 1.0, inner)), math.nan)
 
 
 def _beta(a: Array, b: Array, x: Array) -> Array:
     low, part = _beta_parts(a, b, x, moves=False)
-    out = where(low, part.value, 1 - part.value)
-    return _beta_domain(a, b, x, where(x == 0, 0.0, where(x == 1, 1.0, out)))
+    return _beta_value(a, b, x, where(low, part.value, 1 - part.value))
 
 
-def _beta_domain(a: Array, b: Array, x: Array, value: Any) -> Array:
-    """The value where all are in the domain and the parameters within their limit, NaN elsewhere and for NaN."""
-    parameters = (a > 0) & (a <= LARGEST_OF_BETA) & (b > 0) & (b <= LARGEST_OF_BETA)
-    return where(parameters & (x >= 0) & (x <= 1), value, math.nan)
+def _beta_domain(a: Array, b: Array, x: Array) -> Array:
+    return (a > 0) & (a < math.inf) & (b > 0) & (b < math.inf) & (x >= 0) & (x <= 1)
 
 
 def _beta_by_parameters(a: Array, b: Array, x: Array) -> Any:
     low, part = _beta_parts(a, b, x, moves=True)
-    inside = (x > 0) & (x < 1)
-    return tuple(_beta_domain(a, b, x, where(inside, where(low, s, -s), 0.0)) for s in part.slopes)
+    inside, domain = (x > 0) & (x < 1), _beta_domain(a, b, x)
+    return tuple(where(domain, where(inside, where(low, s, -s), 0.0), math.nan) for s in part.slopes)
 
 
 def _beta_by_x(a: Array, b: Array, x: Array) -> Array:
     """x^(a - 1) (1 - x)^(b - 1) / B(a, b), DLMF 8.17.1."""
     inside = (x > 0) & (x < 1)
     safe = where(inside, x, 0.5)
-    density = exp((a - 1) * log(safe) + (b - 1) * log1p(-safe) - betaln(a, b))
+    decay, first, second = _beta_logarithms(a, b, safe)
+    density = (a + b) * _beta_ratio(a, b) * exp(-decay - first - second)
     own, other = where(x == 0, a, b), where(x == 0, b, a)
     edge = where(own > 1, 0.0, where(own == 1, other, math.inf))
-    return _beta_domain(a, b, x, where(inside, density, edge))
+    return where(_beta_domain(a, b, x), where(inside, density, edge), math.nan)
 
 
 def _beta_jvp(primals: Any, out: Array, tangents: Any) -> Array:
@@ -299,9 +319,10 @@ def _beta_jvp(primals: Any, out: Array, tangents: Any) -> Array:
 def betainc(a: Any, b: Any, x: Any, /) -> Array:
     """The incomplete beta function over B(a, b), which rises from 0 to 1, for a, b > 0. Operands broadcast.
 
-    The continued fraction of DLMF 8.17.22, of 300 steps, at x or by 8.17.4 at 1 - x, for a and b up to 5000; NaN beyond
-    and outside of the domain. Error: 250 units of the last place for a and b up to 100, 6000 up to 3000. Derivative: by
-    x the density (8.17.1), by a and b that of the steps.
+    At x, or by DLMF 8.17.4 at 1 - x: where a or b is below 25 a continued fraction of 100 steps (Didonato and Morris
+    1992), else, for all a and b, the integral of the density by the Gauss-Legendre rule. NaN for NaN and outside of the
+    domain. Error: 20 units of the last place, beyond the mean of the larger of the result and 1, and what one unit in
+    a, b and x changes. Derivative: by x the density (8.17.1), by a and b that of the steps.
 
     >>> @pb.function
     ... def half(a, x):
