@@ -63,6 +63,23 @@ def scaled_erfcx(t: Any) -> Any:
     return (1 + 2 * x) * erfcx(x)
 
 
+def scaled_integral(n: int) -> Function:
+    """(1 + 2 x)^(n + 1) exp(x²) iⁿerfc(x), of which erfcx is the one for n = 0 (DLMF 7.18.2)."""
+
+    def at(t: Any) -> Any:
+        x = from_t(t, 4) if t < 1 else mp.inf
+        if x > 60:  # DLMF 7.18.14
+            terms = [(-1) ** k * mp.gamma(n + 2 * k + 1) / (mp.factorial(n) * mp.factorial(k) * (2 * x) ** (2 * k))
+                     for k in range(12)]
+            return 2 / mp.sqrt(mp.pi) * (1 + 1 / (2 * x)) ** (n + 1) * sum(terms)
+        values = [2 / mp.sqrt(mp.pi), erfcx(x)]
+        for k in range(1, n + 1):
+            values.append((values[-2] - 2 * x * values[-1]) / (2 * k))
+        return (1 + 2 * x) ** (n + 1) * values[-1]
+
+    return at
+
+
 def erfc_inverse(w: Any) -> Any:
     """The x >= 0 for which -log((1 - y)(1 + y)) = w, y = erf x, over y."""
     if w < mp.mpf(10) ** -30:
@@ -107,6 +124,9 @@ EULER = mp.euler
 
 ROWS: dict[str, tuple[Function, Any, Any]] = {
     "ERFCX": (scaled_erfcx, -1, 1),
+    "ERFCX_1": (scaled_integral(1), -1, 1),
+    "ERFCX_2": (scaled_integral(2), -1, 1),
+    "ERFCX_3": (scaled_integral(3), -1, 1),
     "ERFINV_NEAR": (erfc_inverse, 0, 5),
     "ERFINV_MIDDLE": (lambda s: erfc_inverse(s * s), mp.sqrt(5), 4),
     "ERFINV_FAR": (lambda s: erfc_inverse(s * s), 4, 7),

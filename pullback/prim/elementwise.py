@@ -6,12 +6,13 @@ division by zero gives 0.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 
 from pullback.ir import semantics
-from pullback.ir.expr import Const, Scalar, select, zero
+from pullback.ir.expr import Const, Scalar, apply, select, zero
 from pullback.ir.notation import (
     copysign,
     divide,
@@ -22,6 +23,7 @@ from pullback.ir.notation import (
     less,
     less_equal,
     log,
+    logical_and,
     logical_or,
     not_equal,
     number,
@@ -79,7 +81,10 @@ def _power_partials(x: Scalar, y: Scalar, out: Scalar) -> Partial:
     if isinstance(y, Const):
         return _constant_power_partial(x, float(y.value)), None
     nought = number(0, x)
-    by_x = select(logical_or(not_equal(y, nought), isfinite(divide(one(x), x))), y * power(x, y - 1), zero(x.dtype))
+    plain = select(logical_or(not_equal(y, nought), isfinite(divide(one(x), x))), y * power(x, y - 1), zero(x.dtype))
+    # for small y by x^y y / x: x^(y-1) and its derivatives overflow where x^y is near 1
+    small = logical_and(less(apply("abs", y), number(0.5, y)), not_equal(x, nought))
+    by_x = select(small, out * divide(y, x), plain)
     if isinstance(x, Const) and x.value > 0:
         return None, out * log(x)
     by_y = select(logical_or(not_equal(x, nought), less(y, nought)), out * log(x), zero(x.dtype))
@@ -153,9 +158,13 @@ MINIMUM: Final = PRIMITIVES.add(Primitive(
 ))
 
 def _hypot_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
-    # a / out and b / out, each 0 where out is: a kink as that of abs
+    # a / out and b / out, each 0 where out is: a kink as that of abs. Where one alone is infinite, it is 1 or -1
     length = select(equal(out, number(0, out)), one(out), out)
-    return divide(a, length), divide(b, length)
+
+    def share(x: Scalar, other: Scalar) -> Scalar:
+        return select(logical_and(equal(apply("abs", x), number(math.inf, x)), isfinite(other)), sign(x), divide(x, length))
+
+    return share(a, b), share(b, a)
 
 
 HYPOT: Final = PRIMITIVES.add(Primitive(

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.ir.expr import Scalar
-from pullback.ir.notation import cos, cosh, exp, hypot, number, one, sin, sinh, sqrt
+from pullback.ir.expr import Scalar, apply, select
+from pullback.ir.notation import cos, cosh, exp, greater, hypot, number, one, sin, sinh, sqrt
 from pullback.ir.primitive import PRIMITIVES, Partials, Primitive
 
 NDArray = np.ndarray[Any, Any]
@@ -42,7 +42,17 @@ ASIN: Final = _row("asin", "Angle whose sine is x.", np.arcsin, lambda x, out: (
                    domain=(-0.9, 0.9))
 ACOS: Final = _row("acos", "Angle whose cosine is x.", np.arccos, lambda x, out: (-(1 / sqrt((1 - x) * (1 + x))),),
                    domain=(-0.9, 0.9))
-ATAN: Final = _row("atan", "Angle whose tangent is x.", np.arctan, lambda x, out: (1 / (1 + x * x),))
+
+
+def _atan_partials(x: Scalar, out: Scalar) -> tuple[Scalar]:
+    # 1 / (1 + x²), for large x by 1 / x: its derivatives at infinity are 0
+    large = greater(apply("abs", x), one(x))
+    inverse = one(x) / select(large, x, one(x))
+    square = inverse * inverse
+    return (select(large, square / (1 + square), 1 / (1 + x * x)),)
+
+
+ATAN: Final = _row("atan", "Angle whose tangent is x.", np.arctan, _atan_partials)
 
 
 def _atan2_partials(y: Scalar, x: Scalar, out: Scalar) -> tuple[Scalar, Scalar]:
@@ -58,7 +68,7 @@ COSH: Final = _row("cosh", "Hyperbolic cosine.", np.cosh, lambda x, out: (sinh(x
 TANH: Final = _row("tanh", "Hyperbolic tangent.", np.tanh, lambda x, out: (1 - out * out,))
 ASINH: Final = _row("asinh", "Number whose hyperbolic sine is x.", np.arcsinh, lambda x, out: (1 / hypot(x, one(x)),))
 ACOSH: Final = _row("acosh", "Number whose hyperbolic cosine is x.", np.arccosh,
-                    lambda x, out: (1 / (sqrt(x - 1) * sqrt(x + 1)),), domain=(1.2, 4.0))
+                    lambda x, out: (1 / sqrt(x - 1) / sqrt(x + 1),), domain=(1.2, 4.0))
 ATANH: Final = _row("atanh", "Number whose hyperbolic tangent is x.", np.arctanh,
                     lambda x, out: (1 / ((1 - x) * (1 + x)),), domain=(-0.9, 0.9))
 
@@ -71,8 +81,8 @@ def _logistic(x: NDArray) -> NDArray:
         return np.asarray(1 / (1 + np.exp(-x)))
 
 
-# exp(-x) may overflow to infinity, for which the quotient is the right 0.
-LOGISTIC: Final = _row("logistic", "1 / (1 + exp(-x)).", _logistic, lambda x, out: (out * (1 - out),),
+# exp(-x) may overflow to infinity, for which the quotient is the right 0. 1 - out would be 0 from x = 37 on.
+LOGISTIC: Final = _row("logistic", "1 / (1 + exp(-x)).", _logistic, lambda x, out: (out * apply("logistic", -x),),
                        cost=25, domain=(-6.0, 6.0))
 
 

@@ -7,11 +7,14 @@ fits to modulus and phase (10.17.3) or to the factor of e^±x / √x (10.40).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.notation import cos, exp, less, log, sign, sin, sqrt
 from pullback.lang.array import Array
+from pullback.lang.functions import abs as magnitude
+from pullback.lang.functions import exp as exp_of
 from pullback.lang.functions import sign as sign_of
 from pullback.lang.index import where
 from pullback.special import tables as t
@@ -107,19 +110,40 @@ def _k(order: int, scaled: bool) -> Kernel:
     return kernel
 
 
-def _over(value: Array, x: Array) -> Array:
-    """Value / x for an odd function with slope 1/2 at 0."""
-    return where(x == 0, 0.5, value / where(x == 0, 1.0, x))
+def _even(name: str, row: tuple[float, ...], limit: float, odd: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """An odd function over x: near 0 the fit in x², so that derivatives hold there to any order."""
+
+    def kernel(x: Scalar) -> Scalar:
+        near = select(less(apply("abs", x), number(limit)), x, number(0.0))
+        return fitted(row, near * near, 0, limit**2)
+
+    fit = special(name, kernel)
+
+    def function(x: Array) -> Array:
+        near = magnitude(x) < limit
+        return where(near, fit(x), odd(where(near, limit, x)) / where(near, limit, x))
+
+    return function
+
+
+_j1_over = _even("j1", t.J1, LIMIT, lambda x: _j1(x))
+_i1_over = _even("i1", t.I1, NEAR, lambda x: _i1(x))
+
+
+def _i1e_over(x: Array) -> Array:
+    near = magnitude(x) < NEAR
+    safe = where(near, NEAR, x)
+    return where(near, exp_of(-magnitude(x)) * _i1_over(where(near, x, 0.0)), _i1e(safe) / safe)
 
 
 _j0: Function = special("j0", _j(0), lambda x, out: (-_j1(x),))
-_j1: Function = special("j1", _j(1), lambda x, out: (_j0(x) - _over(out, x),))
+_j1: Function = special("j1", _j(1), lambda x, out: (_j0(x) - _j1_over(x),))
 _y0_of: Function = special("y0", _y0, lambda x, out: (-_y1_of(x),))
 _y1_of: Function = special("y1", _y1, lambda x, out: (_y0_of(x) - out / x,))
 _i0: Function = special("i0", _i(0), lambda x, out: (_i1(x),))
-_i1: Function = special("i1", _i(1), lambda x, out: (_i0(x) - _over(out, x),))
+_i1: Function = special("i1", _i(1), lambda x, out: (_i0(x) - _i1_over(x),))
 _i0e: Function = special("i0e", _i_scaled(0), lambda x, out: (_i1e(x) - sign_of(x) * out,))
-_i1e: Function = special("i1e", _i_scaled(1), lambda x, out: (_i0e(x) - sign_of(x) * out - _over(out, x),))
+_i1e: Function = special("i1e", _i_scaled(1), lambda x, out: (_i0e(x) - sign_of(x) * out - _i1e_over(x),))
 _k0: Function = special("k0", _k(0, False), lambda x, out: (-_k1(x),))
 _k1: Function = special("k1", _k(1, False), lambda x, out: (-_k0(x) - out / x,))
 

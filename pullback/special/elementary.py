@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from pullback.ir.expr import Scalar, select
+from pullback.ir.notation import equal, greater, less
+from pullback.ir.notation import log as logarithm
 from pullback.lang.array import Array
+from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import elementwise
 from pullback.lang.functions import log, log1p, sin
 from pullback.lang.index import where
-from pullback.special.elements import floating
+from pullback.special.elements import floating, number, special
 
 
 def expit(x: Any, /) -> Array:
@@ -33,34 +38,73 @@ def logit(p: Any, /) -> Array:
     return log(h) - log1p(-h)
 
 
+def _times(name: str, of: Callable[[Array], Array], slope: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    """The function x of(y), 0 where x is 0 and of(y) infinite or undefined; `slope(x, y)` is its derivative by y."""
+
+    def guarded(x: Array, y: Array) -> tuple[Array, Array]:
+        empty = (x == 0) & ~elementwise("isfinite", of(y)) & ~elementwise("isnan", y)
+        return empty, where(empty, 1.0, y)
+
+    def body(x: Array, y: Array) -> Array:
+        empty, safe = guarded(x, y)
+        return where(empty, 0.0, x * of(safe))
+
+    def jvp(primals: Any, out: Array, tangents: Any) -> Array:
+        empty, safe = guarded(*primals)
+        by_x, by_y = of(safe), slope(primals[0], safe)
+        return where(empty, 0.0, by_x) * tangents[0] + where(empty, 0.0, by_y) * tangents[1]  # type: ignore[no-any-return]
+
+    def function(x: Any, y: Any) -> Array:
+        out: Array = emit_call(name, body, tuple(floating(name, [x, y])), jvp)
+        return out
+
+    return function
+
+
+_xlogy = _times("xlogy", log, lambda x, y: x / y)
+_xlog1py = _times("xlog1py", log1p, lambda x, y: x / (1 + y))
+
+
 def xlogy(x: Any, y: Any, /) -> Array:
     """X log(y), and 0 where x is 0, as its derivative by y is. Elementwise; operands broadcast.
+
+    Where x is 0 and log(y) not finite, all derivatives are taken as 0.
 
     >>> pb.function(lambda x, y: pb.special.xlogy(x, y))(np.array([0.0, 2.0]), np.array([0.0, 1.0])).tolist()
     [0.0, 0.0]
     """
-    a, b = floating("xlogy", [x, y])
-    return where((a == 0) & ~elementwise("isnan", b), 0.0, a * log(b))
+    return _xlogy(x, y)
 
 
 def xlog1py(x: Any, y: Any, /) -> Array:
     """X log(1 + y), and 0 where x is 0, as its derivative by y is. Elementwise; operands broadcast.
 
+    Where x is 0 and log(1 + y) not finite, all derivatives are taken as 0.
+
     >>> pb.function(lambda x, y: pb.special.xlog1py(x, y))(np.array([0.0, 2.0]), np.array([-1.0, 0.0])).tolist()
     [0.0, 0.0]
     """
-    a, b = floating("xlog1py", [x, y])
-    return where((a == 0) & ~elementwise("isnan", b), 0.0, a * log1p(b))
+    return _xlog1py(x, y)
+
+
+def _entr(x: Scalar) -> Scalar:
+    inside = -x * logarithm(select(greater(x, number(0.0)), x, number(1.0)))
+    inside = select(equal(x, number(0.0)), number(0.0), inside)
+    return select(less(x, number(0.0)), number(-math.inf), inside)
+
+
+_entr_of = special("entr", _entr, lambda x, out: (-log(x) - 1,))
 
 
 def entr(x: Any, /) -> Array:
     """-x log(x), 0 at 0 and -inf below. Elementwise.
 
+    Derivative: -log(x) - 1, which is infinite at 0.
+
     >>> pb.function(lambda x: pb.special.entr(x))(np.array([0.0, 1.0, -1.0])).tolist()
     [0.0, -0.0, -inf]
     """
-    (h,) = floating("entr", [x])
-    return where(h == 0, 0.0, where(h < 0, -math.inf, -h * log(h)))
+    return _entr_of(x)
 
 
 def sinc(x: Any, /) -> Array:

@@ -175,6 +175,23 @@ def _lbeta(a: Scalar, b: Scalar) -> Scalar:
     return select(less(p, number(FAR)), neither, select(less(q, number(FAR)), one, both))
 
 
+def _rise(x: Scalar, h: Scalar) -> Scalar:
+    """ψ(x + h) - ψ(x) for x, h > 0 as a sum of terms of one sign: by DLMF 5.5.2 to x + 8, and 5.11.2 from there."""
+    steps = number(0.0)
+    for k in range(FAR):
+        steps = steps + 1 / (x + k) * (h / (x + (h + k)))
+    low = x + FAR
+    high = low + h
+    v, w = 1 / (low * low), 1 / (high * high)
+    terms = [-b / (2 * k) for k, b in enumerate(BERNOULLI[:10], 1)]
+    total, slope = number(terms[-1]), number(0.0)  # Horner's rule at v, and for the divided difference with w
+    for c in [*terms[-2::-1], 0.0]:
+        slope, total = slope * w + total, total * v + c
+    share = h / high
+    rest = (0.5 / low) * share - slope * v * share * (2 - share)
+    return steps + (apply("log1p", h / low) + rest)
+
+
 def _zeta(s: Scalar, a: Scalar) -> Scalar:
     """Euler and Maclaurin's sum from a + 10 on (DLMF 25.11.5 with 2.10.1), for s > 1 and a > 0."""
 
@@ -212,10 +229,10 @@ stirling_slope: Function = special("stirling_slope", _stirling_slope)
 
 
 def _betaln_partials(a: Array, b: Array, out: Array) -> tuple[Any, Any]:
-    both = _digamma_of(a + b)
-    return _digamma_of(a) - both, _digamma_of(b) - both
+    return -_rise_of(a, b), -_rise_of(b, a)
 
 
+_rise_of = special("digamma", _rise)
 _betaln_of = special("betaln", _lbeta, _betaln_partials)
 _zeta_of = special("zeta", _zeta)
 
