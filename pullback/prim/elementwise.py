@@ -70,7 +70,8 @@ REMAINDER: Final = PRIMITIVES.add(Primitive(
 def _power(a: NDArray, b: NDArray) -> NDArray:
     """Power a ** b; for integers wrapping, and 0 for negative exponents but of 1 and -1."""
     if a.dtype.kind != "i":
-        return np.asarray(np.power(a, b))
+        # NumPy takes the square root for one exponent of 0.5, which differs at -infinity and -0
+        return np.asarray(np.power(a, np.array(np.broadcast_to(b, np.broadcast_shapes(a.shape, b.shape)))))
     unit = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
     return np.asarray(np.where(b < 0, unit, np.power(a, np.where(b < 0, 0, b))), a.dtype)
 
@@ -162,7 +163,8 @@ def _hypot_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
     length = select(equal(out, number(0, out)), one(out), out)
 
     def share(x: Scalar, other: Scalar) -> Scalar:
-        return select(logical_and(equal(apply("abs", x), number(math.inf, x)), isfinite(other)), sign(x), divide(x, length))
+        alone = logical_and(equal(apply("abs", x), number(math.inf, x)), isfinite(other))
+        return select(alone, sign(x), divide(x, length))
 
     return share(a, b), share(b, a)
 

@@ -1,7 +1,7 @@
 """Exponentials, logarithms, trigonometric and hyperbolic functions, square root, logistic, error function.
 
 Their derivatives use the result where that is cheaper: exp, tan, tanh, sqrt, logistic. Nothing
-cancels in (1 - x) (1 + x), as it does in 1 - x² near 1, and no square of x overflows.
+cancels in (1 - x) (1 + x) near 1, as it does in 1 - x², and no square of x overflows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _row(name: str, doc: str, evaluate: Callable[..., NDArray], partials: Partia
 
 
 EXP: Final = _row("exp", "e to the power x.", np.exp, lambda x, out: (out,))
-EXPM1: Final = _row("expm1", "exp(x) - 1, accurate near 0.", np.expm1, lambda x, out: (out + 1,))
+EXPM1: Final = _row("expm1", "exp(x) - 1, accurate near 0.", np.expm1, lambda x, out: (exp(x),))
 LOG: Final = _row("log", "Natural logarithm.", np.log, lambda x, out: (1 / x,), domain=(0.1, 4.0))
 LOG1P: Final = _row("log1p", "log(1 + x), accurate near 0.", np.log1p, lambda x, out: (1 / (1 + x),),
                     domain=(-0.8, 4.0))
@@ -38,9 +38,16 @@ LOG10: Final = _row("log10", "Logarithm to base 10.", np.log10, lambda x, out: (
 SIN: Final = _row("sin", "Sine of x, in radians.", np.sin, lambda x, out: (cos(x),), domain=(-10.0, 10.0))
 COS: Final = _row("cos", "Cosine of x, in radians.", np.cos, lambda x, out: (-sin(x),), domain=(-10.0, 10.0))
 TAN: Final = _row("tan", "Tangent of x, in radians.", np.tan, lambda x, out: (1 + out * out,), domain=(-1.3, 1.3))
-ASIN: Final = _row("asin", "Angle whose sine is x.", np.arcsin, lambda x, out: (1 / sqrt((1 - x) * (1 + x)),),
+
+
+def _complement(x: Scalar) -> Scalar:
+    # 1 - x²: near 1 as a product, near 0 as a difference, where the derivative of the product cancels
+    return select(greater(apply("abs", x), number(0.5, x)), (1 - x) * (1 + x), 1 - x * x)
+
+
+ASIN: Final = _row("asin", "Angle whose sine is x.", np.arcsin, lambda x, out: (1 / sqrt(_complement(x)),),
                    domain=(-0.9, 0.9))
-ACOS: Final = _row("acos", "Angle whose cosine is x.", np.arccos, lambda x, out: (-(1 / sqrt((1 - x) * (1 + x))),),
+ACOS: Final = _row("acos", "Angle whose cosine is x.", np.arccos, lambda x, out: (-(1 / sqrt(_complement(x))),),
                    domain=(-0.9, 0.9))
 
 
@@ -70,7 +77,7 @@ ASINH: Final = _row("asinh", "Number whose hyperbolic sine is x.", np.arcsinh, l
 ACOSH: Final = _row("acosh", "Number whose hyperbolic cosine is x.", np.arccosh,
                     lambda x, out: (1 / sqrt(x - 1) / sqrt(x + 1),), domain=(1.2, 4.0))
 ATANH: Final = _row("atanh", "Number whose hyperbolic tangent is x.", np.arctanh,
-                    lambda x, out: (1 / ((1 - x) * (1 + x)),), domain=(-0.9, 0.9))
+                    lambda x, out: (1 / _complement(x),), domain=(-0.9, 0.9))
 
 SQRT: Final = _row("sqrt", "Square root.", np.sqrt, lambda x, out: (0.5 / out,), cost=5, domain=(0.1, 4.0),
                    transcendental=False)
@@ -81,8 +88,9 @@ def _logistic(x: NDArray) -> NDArray:
         return np.asarray(1 / (1 + np.exp(-x)))
 
 
-# exp(-x) may overflow to infinity, for which the quotient is the right 0. 1 - out would be 0 from x = 37 on.
-LOGISTIC: Final = _row("logistic", "1 / (1 + exp(-x)).", _logistic, lambda x, out: (out * apply("logistic", -x),),
+# exp(-x) may overflow to infinity, for which the quotient is the right 0. The derivative is by the result, so that x
+# need not be kept: 1 - out is 0 from x = 37 on, where `special.expit` has all digits.
+LOGISTIC: Final = _row("logistic", "1 / (1 + exp(-x)).", _logistic, lambda x, out: (out * (1 - out),),
                        cost=25, domain=(-6.0, 6.0))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.ir.expr import Scalar, apply, select
-from pullback.ir.notation import cos, exp, less, log, sign, sin, sqrt
+from pullback.ir.notation import cos, equal, exp, less, log, sign, sin, sqrt
 from pullback.lang.array import Array
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import exp as exp_of
@@ -64,7 +64,8 @@ def _y0(x: Scalar) -> Scalar:
 
 def _y1(x: Scalar) -> Scalar:
     low = _low(x)
-    inner = BY_PI * (log(x) * (x * fitted(t.J1, low, 0, LIMIT**2)) - 1 / x)
+    logarithm = log(select(equal(x, number(0.0)), number(1.0), x))  # times 0
+    inner = BY_PI * (logarithm * (x * fitted(t.J1, low, 0, LIMIT**2)) - 1 / x)
     near = inner + x * fitted(t.Y1, low, 0, LIMIT**2)
     return select(less(x, number(LIMIT)), near, select(less(number(1e300), x), number(0.0), _waves(1, x)[1]))
 
@@ -100,7 +101,11 @@ def _k(order: int, scaled: bool) -> Kernel:
         square = low * low
         grown = fitted((t.I0, t.I1)[order], square, 0, NEAR**2)
         rest = fitted((t.K0, t.K1)[order], square, 0, NEAR**2)
-        logarithm = log(0.5 * low)
+        tiny = less(low, number(1e-300))  # whose half may vanish
+        half = low * select(tiny, number(2.0**100), number(0.5))
+        if order:  # times 0
+            half = select(equal(low, number(0.0)), number(1.0), half)
+        logarithm = log(half) - select(tiny, number(101 * math.log(2)), number(0.0))
         near = rest - logarithm * grown if order == 0 else x * (rest + logarithm * grown) + 1 / x
         far = fitted((t.K0_FAR, t.K1_FAR)[order], NEAR / apply("maximum", x, number(NEAR)), 0, 1) / sqrt(x)
         if scaled:

@@ -12,18 +12,42 @@ from pullback.ir.notation import log as logarithm
 from pullback.lang.array import Array
 from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import elementwise
-from pullback.lang.functions import log, log1p, sin
+from pullback.lang.functions import log, log1p, sin, tanh
 from pullback.lang.index import where
 from pullback.special.elements import floating, number, special
 
 
+def _expit(x: Array) -> Array:
+    return elementwise("logistic", x)
+
+
+def _expit_slope(x: Array) -> Array:
+    """Its derivative, whose own is -tanh(x / 2) times it: nothing cancels near 0 or far away."""
+
+    def body(x: Array) -> Array:
+        return _expit(x) * _expit(-x)
+
+    def jvp(primals: Any, out: Array, tangents: Any) -> Any:
+        return -out * tanh(primals[0] / 2) * tangents[0]
+
+    out: Array = emit_call("expit", body, (x,), jvp)
+    return out
+
+
 def expit(x: Any, /) -> Array:
-    """1 / (1 + exp(-x)), which `pb.logistic` is too. Elementwise.
+    """1 / (1 + exp(-x)). Elementwise.
+
+    The value is that of `pb.logistic`. Derivative: expit(x) expit(-x), which has all digits where the result is 1;
+    that of `pb.logistic` is by the result alone, so that x need not be kept.
 
     >>> pb.function(lambda x: pb.special.expit(x))(np.array([0.0, -1000.0])).tolist()
     [0.5, 0.0]
     """
-    return elementwise("logistic", *floating("expit", [x]))
+    (h,) = floating("expit", [x])
+    out: Array = emit_call(
+        "expit", _expit, (h,), lambda primals, out, tangents: _expit_slope(primals[0]) * tangents[0]
+    )
+    return out
 
 
 def logit(p: Any, /) -> Array:

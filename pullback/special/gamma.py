@@ -131,7 +131,7 @@ def _trigamma(x: Scalar) -> Scalar:
 
 
 def _lgamma_above(x: Scalar) -> Scalar:
-    """log Γ(1 + x) for x >= 0, which is 0 at 0."""
+    """Log Γ(1 + x) for x >= 0, which is 0 at 0."""
     small = less(x, number(1.0))
     near = select(small, x, number(0.5))
     return select(small, near * (near - 1) * fitted(LGAMMA, near + 1, 1, 2), _lgamma_positive(x + 1))

@@ -80,7 +80,11 @@ ROWS: Final[dict[str, Mapping[str, str | Body]]] = {
 """),
     },
     "power": {
-        "floating": "pow{f}({0}, {1})",
+        # gcc takes the square root in vectors for 0.5, which differs at -infinity and -0
+        "floating": Body("""\
+    if (b == ({c})0.5) return a == -INFINITY ? -a : sqrt{f}(a + 0);
+    return pow{f}(a, b);
+"""),
         "signed": Body("""\
     uint64_t r = 1, x = (uint64_t)a;
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
