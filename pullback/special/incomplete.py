@@ -232,7 +232,8 @@ def _beta_fraction(a: Moving, b: Moving, x: Array) -> Moving:
     off = a * (1 - x) - b * x + 1
 
     def denominator(n: Any) -> Moving:
-        return (b - n) * (n * x) / (a + (2 * n - 1)) + (a + n) * (off + n * (2 - x)) / (a + (2 * n + 1)) + n  # type: ignore[no-any-return]
+        first: Moving = (b - n) * (n * x) / (a + (2 * n - 1))
+        return first + (a + n) * (off + n * (2 - x)) / (a + (2 * n + 1)) + n
 
     def step(state: Any, k: Any) -> Any:
         n = STEPS - k
