@@ -13,7 +13,6 @@ Conditions on reduction variables become loop bounds, see `bounds`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 

@@ -19,7 +19,8 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "abs": abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "expm1": np.expm1, "log1p": np.log1p,
-    "log2": np.log2, "log10": np.log10, "square": np.square, "reciprocal": np.reciprocal, "sign": lambda z: z / np.abs(z) if np.iscomplexobj(z) else np.sign(z),
+    "log2": np.log2, "log10": np.log10, "square": np.square, "reciprocal": np.reciprocal,
+    "sign": lambda z: np.where(z == 0, 0, z / np.where(z == 0, 1, np.abs(z))),  # as NumPy 2 has it
     "negative": np.negative, "conj": np.conj, "real": np.real, "imag": np.imag, "angle": np.angle,
     "isnan": np.isnan, "isfinite": np.isfinite, "isinf": np.isinf, "sum": np.sum, "mean": np.mean, "round": np.round,
 }  # fmt: skip
