@@ -1,9 +1,13 @@
-"""Random numbers as functions of a key: the same bits in C, in the interpreter, and for any number of threads.
+"""Random numbers as functions of a key, without any state.
 
-A key is two words of 32 bits. Element i of a result depends on the key and on i alone: it is a word of the cipher
-Threefry-2x32 with 20 rounds, of which i is the plain text (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as
-easy as 1, 2, 3*, 2011). So there is no state to hand on, and what `split` and `fold_in` make are streams of their own.
-Bits, `split` and `fold_in` are those of `jax.random` for the same key.
+A key is two words of 32 bits. Element i of a result is made from one word of the cipher Threefry-2x32 with 20 rounds,
+of which i is the plain text (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011). The
+word depends on the key and on i alone. So there is no state to hand on, and what `split` and `fold_in` make are streams
+of their own. Bits, `split` and `fold_in` are those of `jax.random` for the same key.
+
+`split`, `fold_in`, `bits`, `integers`, `permutation`, `bernoulli` and `uniform` from 0 to 1 give the same bits in C and
+in the interpreter. Other numbers are rounded as the functions that make them: C and the interpreter may differ in the
+last places. One compiled function gives the same bits for any number of threads.
 
     key = pb.random.key(7)
     key, own = pb.random.split(key)
@@ -23,7 +27,7 @@ from pullback.ir.types import DType
 from pullback.lang.array import Array, type_text
 from pullback.lang.creation import asarray
 from pullback.lang.elementwise import choose, convert, dtype_from, elementwise
-from pullback.lang.functions import log, log1p
+from pullback.lang.functions import exp, log, log1p, sqrt
 from pullback.lang.index import build
 from pullback.lang.making import as_array, describe, scalar
 from pullback.lang.manipulation import broadcast_to, expand_dims, stack, take
@@ -31,7 +35,7 @@ from pullback.lang.reduction import argmax, normal_axes
 from pullback.lang.sorting import argsort
 from pullback.lang.trace import current
 from pullback.source import user_position
-from pullback.special import ndtr, ndtri
+from pullback.special import erfcx, ndtr, ndtri
 
 __all__ = [
     "bernoulli",
@@ -53,6 +57,8 @@ __all__ = [
 _WORD: Final = 0xFFFFFFFF
 _PARITY: Final = 0x1BD11BDA
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
+_ROOT_HALF: Final = 0.5**0.5
+_INT: Final = (int, np.integer)  # what is known while a function is traced
 
 
 def key(seed: Any, /) -> Any:
@@ -185,11 +191,13 @@ def _floating(what: str, dtype: Any) -> Any:
 
 
 def _shares(what: str, key: Any, shape: Any, dtype: Any, *, centre: bool = True) -> Array:
-    """Numbers in [0, 1): as many upper bits as a mantissa has, or with `centre` the middle of those they stand for."""
+    """Numbers in [0, 1): as many upper bits as a mantissa has; with `centre` in (0, 1), the middle of what they are."""
     target = _floating(what, dtype)
     taken, width = (53, 64) if target is types.f64 else (24, 32)
     whole = convert(bits(key, shape, dtype=f"uint{width}") >> (width - taken), target)
-    return (whole + 0.5) * 2.0**-taken if centre else whole * 2.0**-taken
+    if not centre:
+        return whole * 2.0**-taken
+    return elementwise("minimum", (whole + 0.5) * 2.0**-taken, 1 - 2.0**-taken)  # the last one rounds up to 1
 
 
 def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype: Any = None) -> Array:
@@ -206,22 +214,31 @@ def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype
     [0.41845711171638655, 0.21629545460551136]
     """
     shares = _shares("uniform", key, shape, dtype, centre=False)
-    if isinstance(low, float | int) and isinstance(high, float | int) and low == 0.0 and high == 1.0:
+    given = isinstance(low, float | int) and isinstance(high, float | int)
+    if given and low == 0.0 and high == 1.0:
         return shares
-    return low + shares * elementwise("subtract", high, low)  # type: ignore[no-any-return]
+    way = elementwise("subtract", high, low)
+    out: Array = low + shares * way
+    if given and abs(high - low) <= np.finfo(shares.settled.numpy).max:
+        return out
+    first, last = (elementwise("multiply", v, 0.5) for v in (low, high))  # the way may be too long for a number
+    return choose(elementwise("isinf", way), (first + shares * (last - first)) * 2.0, out)
 
 
 def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any = "int64") -> Array:
     """Integers from low up to, not including, high.
 
     The upper word of a product of 64 bits with how many there are, as Lemire has it (*Fast random integer generation in
-    an interval*, 2019), without his rejection: one is likelier than another by at most their number times 2^-64.
+    an interval*, 2019), without his rejection. Each of n integers comes from one in n of the 2^64 words, rounded up or
+    down. So a power of two is exact, and for other n probabilities differ from 1 / n by at most n 2^-64 of it: below
+    n = 2^32 nobody can see that, above n = 2^63 some are twice as likely as others.
 
     Args:
         key: a key.
         shape: extents.
-        low: the smallest; it and `high` are ints or traced integers that broadcast to the shape.
-        high: one more than the largest.
+        low: the smallest; it and `high` are ints or traced integers that broadcast to the shape. Traced ones are not
+            checked: where there is none between, the result is `low`; what the dtype lacks wraps around.
+        high: one more than the largest, which must fit the dtype; `high` itself need not.
         dtype: of the result.
 
     >>> pb.function(lambda key: pb.random.integers(key, 4, low=1, high=7))(pb.random.key(0)).tolist()
@@ -230,16 +247,41 @@ def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any =
     target = dtype_from(dtype)
     if not target.is_integer:
         raise DTypeError("E121", f"integers gives integers, not {target}", position=user_position())
-    if isinstance(low, int) and isinstance(high, int) and not low < high:
+    given = isinstance(low, _INT) and isinstance(high, _INT)
+    if given and not low < high:
         raise ShapeError(
             "E104",
             f"integers: there is none from {low} up to, not including, {high}",
             position=user_position(),
             remedy="`high` is one more than the largest",
         )
-    first, last = (asarray(v, dtype=target) if isinstance(v, int) else convert(v, target) for v in (low, high))
-    number = convert(elementwise("subtract", last, first), "uint64")
-    return first + convert(_upper(bits(key, shape, dtype="uint64"), number), target)
+    words, first, beyond = bits(key, shape, dtype="uint64"), _end(low, target), _end(high, target, past=1)
+    if given:
+        number = int(high) - int(low)
+        return convert(first + (words if number == 2**64 else _upper(words, _end(number, types.u64))), target)
+    steps = _upper(words, beyond - first)  # modulo 2^64, as all of these: 0 are all, or none
+    if target.bits == 64:
+        steps = choose(beyond == first, words, steps)
+    none = convert(beyond - 1, target) < convert(first, target)
+    if not isinstance(high, _INT):
+        none = none | (beyond == _end(target.minimum, target))
+    return convert(first + choose(none, 0, steps), target)
+
+
+def _end(value: Any, target: DType, past: int = 0) -> Array:
+    """An end of an interval of integers, modulo 2^64; a given one, less `past`, must fit the dtype."""
+    if isinstance(value, _INT):
+        asarray(int(value) - past, dtype=target)
+        return asarray(int(value) % 2**64, dtype="uint64")
+    h: Array = as_array(value, "integers")
+    if not h.settled.is_integer:
+        raise DTypeError(
+            "E121",
+            f"integers: low and high are integers, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "end")],
+        )
+    return convert(h, "uint64")
 
 
 def _upper(a: Array, b: Array) -> Array:
@@ -296,7 +338,8 @@ def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: A
     """Numbers of the standard normal distribution, of those between low and high.
 
     The inverse of the distribution function, evenly between its values at both ends; above 0 of its mirror image, so
-    that an upper tail is as accurate as a lower one. Both ends are numbers or traced values that broadcast.
+    that an upper tail is as accurate as a lower one. Far in a tail, where these values vanish, by their logarithms.
+    Both ends are numbers or traced values that broadcast; NaN where low > high.
 
     >>> pb.function(lambda key: pb.random.truncated_normal(key, 9.0, 10.0, 2))(pb.random.key(0)).round(6).tolist()
     [9.095143, 9.166564]
@@ -305,9 +348,28 @@ def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: A
     first, last = (asarray(v, dtype=u.settled) for v in (low, high))
     mirrored = first > 0
     a, b = choose(mirrored, -last, first), choose(mirrored, -first, last)
+    far = b < (-30 if u.settled is types.f64 else -10)
     below = ndtr(a)
-    x = elementwise("minimum", elementwise("maximum", ndtri(below + u * (ndtr(b) - below)), a), b)
-    return choose(mirrored, -x, x)
+    found = choose(far, -_tail(u, choose(far, -b, 40.0), -a), ndtri(below + u * (ndtr(b) - below)))
+    x = elementwise("minimum", elementwise("maximum", found, a), b)
+    return choose(first <= last, choose(mirrored, -x, x), first * np.nan + last)
+
+
+def _tail(u: Array, a: Array, b: Array) -> Array:
+    """The x from a up to b beyond which the normal distribution has the share v of what it has beyond a > 0, v even.
+
+    The share beyond x is erfcx(x / √2) exp(-x² / 2) / 2, so x² = a² + 2 log(erfcx(x / √2) / (v erfcx(a / √2))). The
+    steps of this fixed point shrink by a².
+    """
+    known = erfcx(a * _ROOT_HALF)
+    bounded = b < np.inf
+    end = choose(bounded, b, a)
+    beyond = choose(bounded, exp((a - end) * (a + end) * 0.5) * (erfcx(end * _ROOT_HALF) / known), 0.0)
+    v = (beyond + u * (1 - beyond)) * known
+    x = a
+    for _ in range(5):
+        x = a * sqrt(1 + 2 * log(erfcx(x * _ROOT_HALF) / v) / a / a)
+    return x
 
 
 def exponential(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:

@@ -53,6 +53,7 @@ SOURCES = {
         "pb.random.normal(k, (2, 3))", "pb.random.truncated_normal(k, x - 0.5, x + 1.0, 4)",
         "pb.random.truncated_normal(k, 1.0, 2.0, 3)", "x[pb.random.categorical(k, pb.sin(x), (6,))]",
         "x[pb.random.integers(k, 9, high=4)]",
+        "x * pb.astype(pb.random.integers(k, x.shape, low=-100, high=100, dtype='int8'), pb.float64)",
     ],
 }  # fmt: skip
 QUERIES = (

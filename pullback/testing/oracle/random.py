@@ -75,7 +75,8 @@ def _shares(key: Any, shape: Any, dtype: Any, centre: bool = True) -> Array:
     whole = bits(key, shape, dtype=of)
     middle = 0.5 if centre else 0.0
     rounded = [float((b >> (width - taken)) + middle) for b in whole.data]  # 2^53 - 1/2 is none, as in the language
-    return Array(whole.shape, target, [number(r * 2.0**-taken, target.unit) for r in rounded])
+    largest = 1 - 2.0**-taken if centre else 1.0
+    return Array(whole.shape, target, [number(min(r * 2.0**-taken, largest), target.unit) for r in rounded])
 
 
 def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype: Any = None) -> Array:
@@ -88,11 +89,8 @@ def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any =
     """Integers from low to below high: the upper word of a product with how many there are."""
     target: DType = dtype_of(dtype)
     words = bits(key, shape, dtype=UINT64)
-    first, last = (convert(as_array(v), target) for v in (low, high))
-    count = elementwise("subtract", last, first)
-    counts = f.broadcast_to(count, words.shape).data
-    steps = Array(words.shape, target, [target.wrap(w * (c % 2**64) >> 64) for w, c in zip(words.data, counts)])
-    return elementwise("add", first, steps)
+    ends = [f.broadcast_to(as_array(v), words.shape).data for v in (low, high)]
+    return Array(words.shape, target, [target.wrap(a + (w * (b - a) >> 64)) for w, a, b in zip(words.data, *ends)])
 
 
 def permutation(key: Any, x: Any, /, *, axis: int = 0) -> Array:
