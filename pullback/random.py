@@ -219,7 +219,7 @@ def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype
         return shares
     way = elementwise("subtract", high, low)
     out: Array = low + shares * way
-    if given and abs(high - low) <= np.finfo(shares.settled.numpy).max:
+    if given and abs(high - low) <= float(np.finfo(shares.settled.title).max):
         return out
     first, last = (elementwise("multiply", v, 0.5) for v in (low, high))  # the way may be too long for a number
     return choose(elementwise("isinf", way), (first + shares * (last - first)) * 2.0, out)

@@ -84,6 +84,9 @@ def test_densities(name: str) -> None:
     if name not in ("uniform", "beta", "student_t"):  # the last two are betaln, whose derivative has its own test
         check_grads(f, given, modes=("reverse",), order=1, elements=2)
     cdf = form(name, "cdf", len(parameters))
+    for k in range(len(given)):
+        odd = [np.full_like(v, np.nan) if j == k else v for j, v in enumerate(given)]
+        assert np.isnan(f(*odd)).all() and np.isnan(cdf(*odd)).all()
     start = low if low != -INF else -mp.mpf(10) ** 9
     for x, found in zip(points, cdf(*given), strict=True):
         pieces = [start, *(p for p in (-1e4, -100, -10, 0, parameters[0]) if start < p < x), x]
@@ -100,7 +103,10 @@ def test_probabilities(name: str) -> None:
     np.testing.assert_array_equal(f(np.array([0.5, -1.0]), *given[1:]), -np.inf)
     if name != "bernoulli":
         sums = [float(sum(mass(j, *parameters) for j in range(k + 1))) for k in points]
-        np.testing.assert_allclose(form(name, "cdf", len(parameters))(*given), sums, rtol=1e-12)
+        cdf = form(name, "cdf", len(parameters))
+        np.testing.assert_allclose(cdf(*given), sums, rtol=1e-12)
+        for k in range(len(given)):
+            assert np.isnan(cdf(*(np.full_like(v, np.nan) if j == k else v for j, v in enumerate(given)))).all()
 
 
 N = 4000

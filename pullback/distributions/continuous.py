@@ -1,0 +1,264 @@
+"""Distributions of numbers by elementary functions and the normal distribution function."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback import random
+from pullback.distributions.domains import LOG_ROOT_TWO_PI, LOG_TWO, given, inside, log1p_square
+from pullback.lang.elementwise import elementwise
+from pullback.lang.functions import abs as magnitude
+from pullback.lang.functions import atan, exp, expm1, log, log1p, square
+from pullback.lang.index import where
+from pullback.special import expit, ndtr, xlogy
+from pullback.special.elements import floating
+
+
+class normal:
+    """The normal distribution.
+
+    >>> @pb.function
+    ... def likelihood(x, mean):
+    ...     return pb.sum(pb.distributions.normal.logpdf(x, mean, 2.0))
+    >>> pb.grad(likelihood, wrt="mean")(np.array([1.0, 3.0]), 0.0).item()
+    1.0
+    """
+
+    @staticmethod
+    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-((x - mean) / scale)² / 2 - log(scale √(2π))."""
+        x, mean, scale = floating("normal", (x, mean, given(scale)))
+        return square((x - mean) / scale) * -0.5 - log(scale) - LOG_ROOT_TWO_PI
+
+    @staticmethod
+    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """Φ((x - mean) / scale)."""
+        x, mean, scale = floating("normal", (x, mean, given(scale)))
+        return ndtr((x - mean) / scale)
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Mean + scale times standard normal numbers."""
+        return mean + given(scale) * random.normal(key, shape, dtype=dtype)
+
+
+class lognormal:
+    """The distribution of exp of normal numbers."""
+
+    @staticmethod
+    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """That of log x, less log x."""
+        x, mean, scale = floating("lognormal", (x, mean, given(scale)))
+        logarithm = log(where(x > 0, x, 1.0))
+        return inside(x > 0, normal.logpdf(logarithm, mean, scale) - logarithm, x, mean, scale)
+
+    @staticmethod
+    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """That of log x."""
+        x, mean, scale = floating("lognormal", (x, mean, given(scale)))
+        found = normal.cdf(log(where(x > 0, x, 1.0)), mean, scale)
+        return inside(x > 0, found, x, mean, scale, outside=0.0)
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Exp of normal numbers."""
+        return exp(normal.sample(key, shape, mean, scale, dtype=dtype))
+
+
+class half_normal:
+    """The distribution of |x| for normal numbers x with mean 0."""
+
+    @staticmethod
+    def logpdf(x: Any, scale: Any = 1.0) -> Any:
+        """Log 2 more than the normal one."""
+        x, scale = floating("half_normal", (x, given(scale)))
+        return inside(x >= 0, normal.logpdf(x, 0.0, scale) + LOG_TWO, x, scale)
+
+    @staticmethod
+    def cdf(x: Any, scale: Any = 1.0) -> Any:
+        """2 Φ(x / scale) - 1."""
+        x, scale = floating("half_normal", (x, given(scale)))
+        return inside(x >= 0, elementwise("erf", x / scale * math.sqrt(0.5)), x, scale, outside=0.0)
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Magnitudes of normal numbers."""
+        return given(scale) * magnitude(random.normal(key, shape, dtype=dtype))
+
+
+class uniform:
+    """The distribution with one density from low up to high."""
+
+    @staticmethod
+    def logpdf(x: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
+        """-log(high - low)."""
+        x, low, high = floating("uniform", (x, low, high))
+        first, last, unit = _interval(low, high)
+        return inside((x >= low) & (x <= high), log(unit) - log(last - first), x, first, last)
+
+    @staticmethod
+    def cdf(x: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
+        """How far x is on the way."""
+        x, low, high = floating("uniform", (x, low, high))
+        first, last, unit = _interval(low, high)
+        share = (x * unit - first) / (last - first)
+        return inside((x >= low) & (x <= high), share, x, first, last, outside=where(x < low, 0.0, 1.0))
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), low: Any = 0.0, high: Any = 1.0, *, dtype: Any = None) -> Any:
+        """`random.uniform`, NaN where low < high does not hold."""
+        if all(isinstance(v, int | float) for v in (low, high)):
+            return random.uniform(key, shape, low=low, high=high if low < high else math.nan, dtype=dtype)
+        known = (low < high) & (low > -math.inf) & (high < math.inf)
+        last = where(known, high, elementwise("multiply", high, math.nan))
+        return random.uniform(key, shape, low=low, high=last, dtype=dtype)
+
+
+def _interval(low: Any, high: Any) -> tuple[Any, Any, Any]:
+    """Both ends in a unit, 1 or 1/2, in which they are no further apart than numbers go; NaN where there are none."""
+    known = (low < high) & (low > -math.inf) & (high < math.inf)
+    unit = where(elementwise("isinf", high - low), 0.5, 1.0)
+    return low * unit, where(known, high, high * math.nan) * unit, unit
+
+
+class exponential:
+    """The distribution of waiting times, by their rate."""
+
+    @staticmethod
+    def logpdf(x: Any, rate: Any = 1.0) -> Any:
+        """log(rate) - rate x."""
+        x, rate = floating("exponential", (x, given(rate)))
+        return inside(x >= 0, log(rate) - rate * x, x, rate)
+
+    @staticmethod
+    def cdf(x: Any, rate: Any = 1.0) -> Any:
+        """1 - exp(-rate x)."""
+        x, rate = floating("exponential", (x, given(rate)))
+        return inside(x >= 0, -expm1(-rate * x), x, rate, outside=0.0)
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), rate: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Standard ones over the rate."""
+        return random.exponential(key, shape, dtype=dtype) / given(rate)
+
+
+class cauchy:
+    """Cauchy's distribution."""
+
+    @staticmethod
+    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-log(π scale (1 + z²)), z = (x - mean) / scale."""
+        x, mean, scale = floating("cauchy", (x, mean, given(scale)))
+        return -math.log(math.pi) - log(scale) - log1p_square(x - mean, scale)
+
+    @staticmethod
+    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """1/2 + atan(z) / π, and atan(-1 / z) / π for z < -1."""
+        x, mean, scale = floating("cauchy", (x, mean, given(scale)))
+        z = (x - mean) / scale
+        low = z < -1
+        return where(low, atan(-1 / where(low, z, -1.0)) / math.pi, 0.5 + atan(z) / math.pi)
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Quotients of normal numbers."""
+        keys = random.split(key)
+        x, y = (random.normal(keys[k], shape, dtype=dtype) for k in (0, 1))
+        return mean + given(scale) * (x / y)
+
+
+class laplace:
+    """Laplace's distribution, exponential on both sides."""
+
+    @staticmethod
+    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-|z| - log(2 scale), z = (x - mean) / scale."""
+        x, mean, scale = floating("laplace", (x, mean, given(scale)))
+        return -magnitude((x - mean) / scale) - log(scale) - LOG_TWO
+
+    @staticmethod
+    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """exp(-|z|) / 2 below the mean, 1 less that above."""
+        x, mean, scale = floating("laplace", (x, mean, given(scale)))
+        z = (x - mean) / scale
+        tail = 0.5 * exp(-magnitude(z))
+        return where(z > 0, 1 - tail, tail)
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """`random.laplace`."""
+        return mean + given(scale) * random.laplace(key, shape, dtype=dtype)
+
+
+class logistic:
+    """The logistic distribution."""
+
+    @staticmethod
+    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-|z| - 2 log(1 + exp(-|z|)) - log(scale), z = (x - mean) / scale."""
+        x, mean, scale = floating("logistic", (x, mean, given(scale)))
+        z = (x - mean) / scale
+        size = where(z < 0, -z, z)
+        return -size - 2 * log1p(exp(-size)) - log(scale)
+
+    @staticmethod
+    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+        """1 / (1 + exp(-z))."""
+        x, mean, scale = floating("logistic", (x, mean, given(scale)))
+        return expit((x - mean) / scale)
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Differences of Gumbel's numbers."""
+        keys = random.split(key)
+        x, y = (random.gumbel(keys[k], shape, dtype=dtype) for k in (0, 1))
+        return mean + given(scale) * (x - y)
+
+
+class weibull:
+    """Weibull's distribution with exponent a."""
+
+    @staticmethod
+    def logpdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
+        """log(a / scale) + (a - 1) log z - z^a, z = x / scale."""
+        x, a, scale = floating("weibull", (x, given(a), given(scale)))
+        support = (x >= 0) & (x < math.inf)
+        z = where(support, x / scale, 1.0)
+        return inside(support, log(a) - log(scale) + xlogy(a - 1, z) - z**a, x, a, scale)
+
+    @staticmethod
+    def cdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
+        """1 - exp(-z^a)."""
+        x, a, scale = floating("weibull", (x, given(a), given(scale)))
+        z = where(x >= 0, x / scale, 1.0)
+        return inside(x >= 0, -expm1(-(z**a)), x, a, scale, outside=0.0)
+
+    @staticmethod
+    def sample(key: Any, shape: Any, a: Any, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Exponential numbers to the power 1 / a."""
+        return given(scale) * exp(log(random.exponential(key, shape, dtype=dtype)) / given(a))
+
+
+class pareto:
+    """Pareto's distribution with exponent a, from `scale` on."""
+
+    @staticmethod
+    def logpdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
+        """log(a / scale) - (a + 1) log z, z = x / scale."""
+        x, a, scale = floating("pareto", (x, given(a), given(scale)))
+        support = x >= scale
+        return inside(support, log(a) - log(scale) - (a + 1) * log(where(support, x / scale, 1.0)), x, a, scale)
+
+    @staticmethod
+    def cdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
+        """1 - z^-a."""
+        x, a, scale = floating("pareto", (x, given(a), given(scale)))
+        support = x >= scale
+        found = -expm1(-a * log(where(support, x / scale, 1.0)))
+        return inside(support, found, x, a, scale, outside=0.0)
+
+    @staticmethod
+    def sample(key: Any, shape: Any, a: Any, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Exp of exponential numbers over a."""
+        return given(scale) * exp(random.exponential(key, shape, dtype=dtype) / given(a))

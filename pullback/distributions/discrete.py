@@ -1,0 +1,164 @@
+"""Distributions of whole numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback import random
+from pullback.distributions.domains import count, given, inside, log_density, probability, rate
+from pullback.distributions.gammas import ATTEMPTS
+from pullback.lang.array import Array
+from pullback.lang.composed import logsumexp
+from pullback.lang.control import fold
+from pullback.lang.elementwise import convert, elementwise
+from pullback.lang.functions import abs as magnitude
+from pullback.lang.functions import exp, floor, log, log1p, sqrt
+from pullback.lang.index import build, where
+from pullback.lang.making import as_array
+from pullback.lang.manipulation import broadcast_to, expand_dims
+from pullback.lang.reduction import sum as total
+from pullback.special import betainc, betaln, gammaincc, xlog1py, xlogy
+from pullback.special.elements import floating
+
+LARGEST_RATE = 2.0**62  # whose counts are i64
+
+
+class bernoulli:
+    """1 with probability p, else 0."""
+
+    @staticmethod
+    def logpmf(k: Any, p: Any) -> Any:
+        """K log p + (1 - k) log(1 - p)."""
+        return binomial.logpmf(k, 1.0, p)
+
+    @staticmethod
+    def sample(key: Any, shape: Any = (), p: Any = 0.5) -> Any:
+        """`random.bernoulli`: bools."""
+        return random.bernoulli(key, shape, p=p)
+
+
+class binomial:
+    """How many of n are, each with probability p."""
+
+    @staticmethod
+    def logpmf(k: Any, n: Any, p: Any) -> Any:
+        """K log p + (n - k) log(1 - p) - log B(k + 1, n - k + 1) - log(n + 1), k in floating point."""
+        k, n, p = floating("binomial", (k, given(n, count), given(p, probability)))
+        support = (k >= 0) & (k <= n) & (k == floor(k))
+        j = where(support, k, 0.0)
+        ways = -betaln(j + 1, n - j + 1) - log1p(n)
+        return inside(support, ways + xlogy(j, p) + xlog1py(n - j, -p), k, n, p)
+
+    @staticmethod
+    def cdf(k: Any, n: Any, p: Any) -> Any:
+        """`special.betainc(n - k, k + 1, 1 - p)`."""
+        k, n, p = floating("binomial", (k, given(n, count), given(p, probability)))
+        j = floor(k)
+        within = (j >= 0) & (j < n)
+        found = betainc(where(within, n - j, 1.0), where(within, j + 1, 1.0), 1 - p)
+        return inside(within, found, k, n, p, outside=where(j < 0, 0.0, 1.0))
+
+    @staticmethod
+    def sample(key: Any, shape: Any, n: Any, p: Any) -> Any:
+        """The number of true ones among n of `random.bernoulli`; n is an int or dim. -1 where p is no probability."""
+        own = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+        h = as_array(p)
+        chosen = random.bernoulli(key, (*own, n), p=expand_dims(h, -1) if h.rank else h)
+        return where(probability(h), total(convert(chosen, "int64"), axis=-1), -1)
+
+
+class poisson:
+    """How often what has a rate happens."""
+
+    @staticmethod
+    def logpmf(k: Any, rate: Any) -> Any:
+        """K log(rate) - rate - log k!, k in floating point."""
+        k, rate = floating("poisson", (k, given(rate, _rate)))
+        support = (k >= 0) & (k < math.inf) & (k == floor(k))
+        j = where(support, k, 0.0)
+        return inside(support, log_density(j + 1, rate, j), k, rate)
+
+    @staticmethod
+    def cdf(k: Any, rate: Any) -> Any:
+        """`special.gammaincc(k + 1, rate)`."""
+        k, rate = floating("poisson", (k, given(rate, _rate)))
+        j = floor(k)
+        within = (j >= 0) & (j < math.inf)
+        found = gammaincc(where(within, j, 0.0) + 1, rate)
+        return inside(within, found, k, rate, outside=where(j < 0, 0.0, 1.0))
+
+    @staticmethod
+    def sample(key: Any, shape: Any, rate: Any, *, largest: int = 200) -> Any:
+        """Small rates by sums of probabilities, `largest` of them; large ones by rejection. -1 where there is no rate.
+
+        The number of sums below an even number, which `largest` are enough for up to a rate of (√(largest - 4) - 4)².
+        Beyond by Hörmann's PTRS (*The transformed rejection method for generating Poisson random variables*, 1993), the
+        first of 16 that is accepted. Rates above 2^62 have counts that are no i64, and give -1.
+        """
+        (h,) = floating("poisson", (rate,))
+        largest = max(largest, 60)  # rejection is for rates from 10 on
+        limit = (math.sqrt(largest - 4) - 4) ** 2
+        u = random.uniform(key, shape, dtype="float64")
+        own = broadcast_to(convert(h, "float64"), u.shape) if u.rank else convert(h, "float64")
+        known = _rate(own) & (own <= LARGEST_RATE)
+        small = own <= limit
+        found = where(small, _by_sums(u, where(small, own, 1.0), largest), _rejected(key, where(small, limit, own)))
+        return where(known, found, -1)
+
+
+_rate = rate  # by a name that no parameter hides
+
+
+def _by_sums(u: Array, rates: Array, largest: int) -> Array:
+    """The number of partial sums of the probabilities that are at most u."""
+
+    def step(state: Any, k: Any) -> Any:
+        term, below, found = state
+        return term * rates / (k + 1), below + term, found + convert(below + term <= u, "int64")
+
+    start = (exp(-rates), rates * 0, convert(rates * 0, "int64"))
+    out: Array = fold(largest, start, step)[2]
+    return out
+
+
+def _rejected(key: Any, rates: Array) -> Array:
+    """K = ⌊(2 a / (1/2 - |u|) + b) u + rate + 0.43⌋ for even u in (-1/2, 1/2), accepted by its probability."""
+    b = 0.931 + 2.53 * sqrt(rates)
+    a = -0.059 + 0.02483 * b
+    inverse = 1.1239 + 1.1328 / (b - 3.4)
+
+    def attempt(state: Any, i: Any) -> Any:
+        value, done = state
+        keys = random.split(random.fold_in(key, i))
+        u = random.uniform(keys[0], rates.shape, dtype="float64") - 0.5
+        v = 1 - random.uniform(keys[1], rates.shape, dtype="float64")
+        rest = elementwise("maximum", 0.5 - magnitude(u), 1e-300)
+        k = floor((2 * a / rest + b) * u + rates + 0.43)
+        j = where(k >= 0, k, 0.0)
+        likely = log(v * inverse / (a / (rest * rest) + b)) <= log_density(j + 1, rates, j)
+        fits = (k >= 0) & likely
+        return where(done | ~fits, value, k), done | fits
+
+    return convert(fold(ATTEMPTS, (floor(rates), rates < 0), attempt)[0], "int64")
+
+
+class categorical:
+    """One of n, with probabilities in proportion to exp(logits), along the last axis."""
+
+    @staticmethod
+    def logpmf(k: Any, logits: Any) -> Any:
+        """logits[k] - log Σ exp(logits); k is an integer, or an array of the leading axes of the logits."""
+        (h,) = floating("categorical", (given(logits, lambda h: h < math.inf),))
+        place = as_array(k)
+
+        def at(*i: Any) -> Array:
+            leading = i if h.rank > 1 else ()
+            return h.at(*leading, place[i] if i else place, fill=-math.inf)
+
+        return (build(place.shape, at) if place.rank else at()) - logsumexp(h, axis=-1)
+
+    @staticmethod
+    def sample(key: Any, logits: Any, shape: Any = None) -> Any:
+        """`random.categorical`."""
+        return random.categorical(key, logits, shape)

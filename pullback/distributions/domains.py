@@ -1,0 +1,81 @@
+"""Parts of densities: domains of parameters, values inside and outside of a support, sums that cancel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pullback.lang.array import Array
+from pullback.lang.elementwise import elementwise
+from pullback.lang.functions import abs as magnitude
+from pullback.lang.functions import floor, log, log1p, square
+from pullback.lang.index import where
+from pullback.lang.making import as_array
+from pullback.special import lgamma, xlogy
+
+LOG_TWO = math.log(2)
+LOG_ROOT_TWO_PI = math.log(2 * math.pi) / 2
+
+Domain = Callable[[Any], Any]
+
+
+def positive(h: Any) -> Any:
+    """Whether numbers are positive and finite."""
+    return (h > 0) & (h < math.inf)
+
+
+def probability(h: Any) -> Any:
+    """Whether numbers lie in [0, 1]."""
+    return (h >= 0) & (h <= 1)
+
+
+def rate(h: Any) -> Any:
+    """Whether numbers are finite and not negative."""
+    return (h >= 0) & (h < math.inf)
+
+
+def count(h: Any) -> Any:
+    """Whether numbers are whole and not negative."""
+    return rate(h) & (h == (math.floor(h) if isinstance(h, int | float) and math.isfinite(h) else floor(h)))
+
+
+def given(value: Any, domain: Domain = positive) -> Any:
+    """A parameter where it is in its domain, elsewhere NaN, as are its derivatives."""
+    if isinstance(value, int | float):
+        return value if domain(value) else math.nan
+    h = as_array(value)
+    return where(domain(h), h, h * math.nan) if h.settled.is_floating else value
+
+
+def inside(support: Any, value: Any, *operands: Any, outside: Any = -math.inf) -> Array:
+    """The value on the support, `outside` elsewhere; NaN, with all derivatives, where an operand is."""
+    odd, total = elementwise("isnan", operands[0]), operands[0]
+    for h in operands[1:]:
+        odd, total = odd | elementwise("isnan", h), total + h
+    return where(odd, total * math.nan, where(support, value, outside))
+
+
+def log1p_square(x: Any, scale: Any) -> Array:
+    """log(1 + (x / scale)²), also where the square overflows."""
+    z = x / scale
+    large = magnitude(z) > 1e8  # where 1 is less than rounding
+    return where(large, 2 * (log(magnitude(x)) - log(scale)), log1p(square(where(large, 1.0, z))))
+
+
+def log_density(a: Any, z: Any, less: Any) -> Array:
+    """(a - 1) log z - z - log Γ(a) for z >= 0, with `less` = a - 1.
+
+    For large a by Stirling's formula, where large terms cancel: with b = a - 1 and z = b (1 + t), b (log(z / b) - t).
+    """
+    large = less >= 16
+    b = where(large, less, 16.0)
+    t = (z - b) / b
+    r = 1 / (b * b)
+    rest = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r * (1 / 1188 - r * (691 / 360360)))))) / b
+    near = magnitude(t) < 0.5
+    low = z < 1  # where z / b may vanish
+    ratio = log(where(near, 1.0, where(low, z, z / b))) - where(low, log(b), 0.0)
+    ratio = where(near, log1p(where(near, t, 0.0)), ratio)
+    far = b * (ratio - t) - 0.5 * log(b) - LOG_ROOT_TWO_PI - rest  # DLMF 5.11.1
+    return where(large, far, xlogy(less, z) - z - lgamma(where(large, 1.0, a)))
