@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback import random
 from pullback.distributions.domains import LOG_ROOT_TWO_PI, LOG_TWO, given, inside, log1p_square
-from pullback.lang.elementwise import elementwise
+from pullback.lang.elementwise import convert, elementwise
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import atan, exp, expm1, log, log1p, square
 from pullback.lang.index import where
@@ -118,7 +118,7 @@ class uniform:
 def _interval(low: Any, high: Any) -> tuple[Any, Any, Any]:
     """Both ends in a unit, 1 or 1/2, in which they are no further apart than numbers go; NaN where there are none."""
     known = (low < high) & (low > -math.inf) & (high < math.inf)
-    unit = where(elementwise("isinf", high - low), 0.5, 1.0)
+    unit = convert(where(elementwise("isinf", high - low), 0.5, 1.0), low.settled)
     return low * unit, where(known, high, high * math.nan) * unit, unit
 
 

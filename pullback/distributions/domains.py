@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.lang.array import Array
-from pullback.lang.elementwise import elementwise
+from pullback.lang.elementwise import convert, elementwise
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import floor, log, log1p, square
 from pullback.lang.index import where
@@ -53,7 +53,7 @@ def inside(support: Any, value: Any, *operands: Any, outside: Any = -math.inf) -
     odd, total = elementwise("isnan", operands[0]), operands[0]
     for h in operands[1:]:
         odd, total = odd | elementwise("isnan", h), total + h
-    return where(odd, total * math.nan, where(support, value, outside))
+    return where(odd, total * math.nan, where(support, value, convert(outside, value.settled)))
 
 
 def log1p_square(x: Any, scale: Any) -> Array:
