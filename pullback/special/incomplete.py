@@ -233,7 +233,9 @@ def _beta_fraction(a: Moving, b: Moving, x: Array) -> Moving:
 
     def denominator(n: Any) -> Moving:
         first: Moving = (b - n) * (n * x) / (a + (2 * n - 1))
-        return first + (a + n) * (off + n * (2 - x)) / (a + (2 * n + 1)) + n
+        second: Moving = (a + n) * (off + n * (2 - x)) / (a + (2 * n + 1))
+        total: Moving = first + second + n
+        return total
 
     def step(state: Any, k: Any) -> Any:
         n = STEPS - k

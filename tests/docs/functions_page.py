@@ -68,7 +68,7 @@ SECTIONS = (
     Section("Sampled functions", ("lang.sampled",), "a few for each element"),
     Section("Trees", ("lang.trees",), "that of the leaves"),
     Section("Element types and shapes", ("lang.dtypes", "lang.open_shapes"), "none: known before it runs", "none"),
-    Section("Equations and minima", ("solve",)),
+    Section("Equations and minima", ("solvers",)),
 )
 SPACES = (
     Section("linalg", ("linalg",), "a few for each element"),

@@ -196,7 +196,8 @@ ERRORS = {
     "random.integers(key, 2, low=3, high=3)": "integers: there is none from 3 up to, not including, 3",
     "random.integers(key, 2, low=0, high=257, dtype='uint8')": "256 does not fit u8, which holds 0 to 255",
     "random.integers(key, 2, low=-1, high=5, dtype='uint8')": "-1 does not fit u8, which holds 0 to 255",
-    "random.integers(key, 2, low=np.int64(-129), high=5, dtype='int8')": "-129 does not fit i8, which holds -128 to 127",
+    "random.integers(key, 2, low=np.int64(-129), high=5, dtype='int8')":
+        "-129 does not fit i8, which holds -128 to 127",
     "random.integers(key, 2, low=1.5, high=3)": "integers: low and high are integers, not a Python float",
     "random.key(1.5)": "a seed is one integer, not a Python float",
 }
