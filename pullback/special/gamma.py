@@ -40,9 +40,10 @@ def _steps(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     z = select(less(x, number(1.0)), x + 1, x)
     product, top = number(1.0), number(0.0)
     for k in range(1, 7):
-        taken = select(greater(x, number(k + 1.0)), number(1.0), number(0.0))
+        further = greater(x, number(k + 1.0))
+        taken = select(further, number(1.0), number(0.0))
         z = z - taken
-        factor = apply("maximum", x - k, number(1.0))
+        factor = select(further, x - k, number(1.0))  # a maximum would have half the slope where x = k + 1
         top, product = top * factor + product * taken, product * factor
     return z, product, top
 

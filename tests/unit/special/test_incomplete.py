@@ -137,3 +137,23 @@ def test_halves() -> None:
         np.testing.assert_allclose(route(a, a)[0], 0.5 + 1 / (3 * np.sqrt(2 * np.pi * a)), rtol=1e-15)
     for route in (of_beta, of_beta.interpret):
         np.testing.assert_allclose(route(a, a, half)[0], 0.5, rtol=1e-15)
+
+
+WHOLE = [(1.0, 0.5), (2.0, 2.0), (8.0, 2.0)]
+
+
+def test_second_derivatives_at_whole_parameters() -> None:
+    of_a = pb.hessian(lambda v: special.gammainc(v[0], v[1]))
+    for a, x in WHOLE:
+        with mp.workdps(40):
+            lower = lambda t, s: mp.gammainc(t, 0, s, regularized=True)
+            wanted = [mp.diff(lower, (a, x), n) for n in ((2, 0), (1, 1), (0, 2))]
+        found = of_a.interpret(np.array([a, x]))
+        np.testing.assert_allclose([found[0, 0], found[0, 1], found[1, 1]], np.array(wanted, float), rtol=1e-11)
+    of_both = pb.hessian(lambda v: special.betainc(v[0], v[1], 0.3))
+    for a, b in [(0.5, 0.5), (2.0, 3.0)]:
+        with mp.workdps(40):
+            part = lambda t, s: mp.betainc(t, s, 0, mp.mpf(0.3), regularized=True)
+            wanted = [mp.diff(part, (a, b), n) for n in ((2, 0), (1, 1), (0, 2))]
+        found = of_both.interpret(np.array([a, b]))
+        np.testing.assert_allclose([found[0, 0], found[0, 1], found[1, 1]], np.array(wanted, float), rtol=1e-11)
