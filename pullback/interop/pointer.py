@@ -31,6 +31,7 @@ _TEXT: Final = """\
 #include <stdint.h>
 #include <stdlib.h>
 /* DIGEST NUMBER */
+void *aligned_alloc(size_t alignment, size_t size); /* stdlib.h of C99 may leave it out */
 typedef int entry_type(TYPES);
 static entry_type *entry;
 static void **held;

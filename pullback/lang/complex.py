@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pullback.errors import DTypeError
-from pullback.lang import complex_functions as analytic
 from pullback.lang.array import Array
 from pullback.lang.complex_arithmetic import absolute, divide, multiply, scaled, sign, square
 from pullback.lang.complex_arithmetic import real as _real
@@ -29,6 +28,14 @@ _ANALYTIC: Final = (
 )  # fmt: skip
 
 
+def _analytic(name: str) -> Callable[[_Complex], _Complex]:
+    """An analytic function by name; they are imported when the first is asked for, as most programs have none."""
+    from pullback.lang import complex_functions
+
+    function: Callable[[_Complex], _Complex] = getattr(complex_functions, name)
+    return function
+
+
 def _power(z: Any, w: Any) -> _Complex:
     """By squaring for a whole number, else exp(w log z); 0 to a power of positive real part is 0."""
     if isinstance(w, int) and abs(w) <= 64:
@@ -38,7 +45,7 @@ def _power(z: Any, w: Any) -> _Complex:
     z, w = as_complex(z), as_complex(w)
     nothing = _real("logical_and", _real("equal", z.real, 0.0), _real("equal", z.imag, 0.0))
     safe = _Complex(choose(nothing, 1.0, z.real), z.imag)
-    found = analytic.exp(multiply(w, analytic.log(safe)))
+    found = _analytic("exp")(multiply(w, _analytic("log")(safe)))
     zeroth = _real("logical_and", _real("equal", w.real, 0.0), _real("equal", w.imag, 0.0))
     end = choose(zeroth, 1.0, choose(_real("greater", w.real, 0.0), 0.0, math.nan))
     return _Complex(choose(nothing, end, found.real), choose(nothing, 0.0 * end, found.imag))
@@ -68,12 +75,11 @@ def _part(name: str) -> Callable[..., _Complex]:
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    **{name: getattr(analytic, name) for name in _ANALYTIC},
     "abs": absolute, "add": _part("add"), "divide": divide, "equal": _both("equal", "logical_and"),
     "isfinite": _either("isfinite", "logical_and"), "isinf": _either("isinf", "logical_or"),
     "isnan": _either("isnan", "logical_or"),
-    "log10": lambda z: scaled(analytic.log(z), 1.0 / math.log(10.0)),
-    "log2": lambda z: scaled(analytic.log(z), 1.0 / math.log(2.0)),
+    "log10": lambda z: scaled(_analytic("log")(z), 1.0 / math.log(10.0)),
+    "log2": lambda z: scaled(_analytic("log")(z), 1.0 / math.log(2.0)),
     "multiply": multiply, "negative": _part("negative"), "not_equal": _both("not_equal", "logical_or"),
     "positive": lambda z: z, "reciprocal": lambda z: divide(_alike(1.0, z), z), "round": _part("round"),
     "sign": sign, "square": square, "stop_gradient": _part("stop_gradient"),
@@ -94,7 +100,7 @@ def _elementwise(name: str, values: Sequence[Any]) -> Any:
         z = as_complex(z)
         as_complex(by)  # refuses integers
         return _Complex(elementwise(name, z.real, by), elementwise(name, z.imag, by))
-    function = _FUNCTIONS.get(name)
+    function = _analytic(name) if name in _ANALYTIC else _FUNCTIONS.get(name)
     if function is None:
         raise DTypeError(
             "E121",

@@ -179,14 +179,25 @@ class _Generator:
         return [Scatter(Ref(self.name("s"), dtype, shape), variables, indices, value)]
 
     def sort(self) -> list[Statement]:
-        """Rows in order, or the positions that put them in order; the order is that of exact numbers."""
-        shape = self.shape(3, 1)
-        variables = self.variables(shape)
-        dtype = self.pick([d for d in self.dtypes if not d.is_bool] or [types.i64])
-        value = self.exact(dtype, variables) if dtype.is_floating else self.scalar(dtype, variables, self.depth - 1)
-        if self.chance(0.5):
-            return [Sort(Ref(self.name("o"), dtype, shape), variables, value, "values")]
-        return [Sort(Ref(self.name("o"), types.i64, shape), variables, value)]
+        """The positions that put rows in order, and perhaps the rows in that order; it is that of exact numbers."""
+        sources = [r for r in self.inputs if r.rank and not r.dtype.is_bool]
+        if not sources or self.chance(0.5):
+            shape = self.shape(3, 1)
+            variables = self.variables(shape)
+            dtype = self.pick([d for d in self.dtypes if not d.is_bool] or [types.i64])
+            value = self.exact(dtype, variables) if dtype.is_floating else self.scalar(dtype, variables, self.depth - 1)
+            return [Sort(self.positions(shape), variables, value)]
+        source = self.pick(sources)
+        variables = self.variables(source.shape)
+        places = tuple(map(as_index, variables))
+        order = Sort(self.positions(source.shape), variables, expr.get(source, *places))
+        at = as_index(Data(expr.get(order.out, *places), source.shape[-1]))
+        value = expr.get(source, *places[:-1], at)
+        return [order, Build((Ref(self.name("v"), source.dtype, source.shape),), variables, (value,))]
+
+    def positions(self, shape: tuple[Index, ...]) -> Ref:
+        """An array of positions along its last axis."""
+        return Ref(self.name("o"), types.i64, shape, (as_index(0), shape[-1]))
 
     def block(self, results: Callable[[], list[tuple[DType, tuple[Index, ...]]]]) -> Block:
         """Some statements and the results asked for, each built at the end."""

@@ -141,14 +141,19 @@ RULES_OF_FIG_6: dict[str, tuple[Callable[..., Any], str]] = {
            y_dot = build n < N {
              1.0 / x[N - n - 1] * x_dot[n] - y[n] / x[N - n - 1] * x_dot[N - n - 1] } return y, y_dot""",
     ),
-    "D-Pow": (  # at exponent 0 guarded only where 0 * x^-1 is NaN: it moves with the exponent; else as printed
+    # At exponent 0 guarded only where 0 * x^-1 is NaN: it moves with the exponent. Below 1/2 by y / x, as x^(y - 1) may
+    # be infinite where x is subnormal. Else as printed.
+    "D-Pow": (
         lambda x: x ** pb.flip(x),
         """y = build n < N { x[n] ** x[N - n - 1] }
-           e = build n < N { x[N - n - 1] != 0.0 || isfinite(1.0 / x[n]) ? x[N - n - 1] - 1.0 : {} }
-           p = build n < N { x[N - n - 1] != 0.0 || isfinite(1.0 / x[n]) ? x[n] ** e[n] : {} }
+           e = build n < N { logical_not(abs(x[N - n - 1]) < 0.5 && x[n] != 0.0)
+                             ? x[N - n - 1] != 0.0 || isfinite(1.0 / x[n]) ? x[N - n - 1] - 1.0 : {} : {} }
+           p = build n < N { logical_not(abs(x[N - n - 1]) < 0.5 && x[n] != 0.0)
+                             ? x[N - n - 1] != 0.0 || isfinite(1.0 / x[n]) ? x[n] ** e[n] : {} : {} }
            l = build n < N { x[n] != 0.0 || x[N - n - 1] < 0.0 ? log(x[n]) : {} }
            y_dot = build n < N {
-             (x[N - n - 1] != 0.0 || isfinite(1.0 / x[n]) ? x[N - n - 1] * p[n] * x_dot[n] : {})
+             (abs(x[N - n - 1]) < 0.5 && x[n] != 0.0 ? y[n] * (x[N - n - 1] / x[n])
+              : x[N - n - 1] != 0.0 || isfinite(1.0 / x[n]) ? x[N - n - 1] * p[n] : {}) * x_dot[n]
              + (x[n] != 0.0 || x[N - n - 1] < 0.0 ? y[n] * l[n] * x_dot[N - n - 1] : {}) } return y, y_dot""",
     ),
     "D-Sin": (

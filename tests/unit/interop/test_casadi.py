@@ -14,6 +14,7 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import TraceError
 from pullback.interop.casadi import export
+from tests.strict import QUIET
 
 
 @pb.function
@@ -23,7 +24,7 @@ def model(x: Float64[Array, "N 2"], k: Float64[Array, ""]):
 
 def compiled(f: Any, folder: Path, **dims: int) -> str:
     files = [name for name in export(f, folder, **dims) if name.endswith(".c")]
-    flags = ["-std=gnu99", "-O1", "-Wall", "-Wno-psabi", "-Werror", "-fPIC", "-shared"]
+    flags = ["-std=gnu99", "-O1", "-Wall", *QUIET, "-Werror", "-fPIC", "-shared"]
     subprocess.run(["cc", *flags, *files, "-o", str(folder / "f.so"), "-lm"], check=True)
     return str(folder / "f.so")
 

@@ -17,6 +17,7 @@ from pullback.runtime.compile import build_library
 from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_general, compile_program
 from pullback.runtime.load import Library
+from tests.strict import WARNINGS
 
 needs_c = pytest.mark.skipif(not any(shutil.which(n) for n in ("cc", "gcc", "clang")), reason="no C compiler")
 Array = np.ndarray[Any, Any]
@@ -117,7 +118,7 @@ def test_plain_form(text: str) -> None:
         k: v for k, v in dims.items() if any(s.name == k for r in program.inputs for d in r.shape for s in d.symbols)
     }
     source = emit_c(program, dims)
-    path = build_library(source.text, ("-DPB_NO_VECTORS", "-Wall", "-Wextra", "-Werror"))
+    path = build_library(source.text, ("-DPB_NO_VECTORS", *WARNINGS))
     inputs = inputs_of(program, dims)
     wanted = interpret(program, inputs, {})
     got = [np.empty_like(w) for w in wanted]

@@ -18,11 +18,12 @@ import pullback as pb
 from pullback import nn
 from pullback.errors import PullbackError
 from pullback.nn.layer import Layer
+from tests.strict import QUIET
 from tests.unit.nn.layer_cases import CASES
 from tests.unit.nn.torch_peers.cases import LAYERS, MODELS
 
 NET = nn.chain(nn.dense(8), nn.relu, nn.dense(3)).named("small").on("N 4")
-CHECKED = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-Wno-psabi", "-fsanitize=address,undefined"]
+CHECKED = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", *QUIET, "-fsanitize=address,undefined"]
 NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -312,7 +313,7 @@ def test_every_layer_compiles_in_all_forms(tmp_path: Path) -> None:
             (tmp_path / "main.c").rename(tmp_path / f"main{number}.c")
     assert COMPILER is not None
     sources = sorted(path.name for path in tmp_path.glob("*.c"))
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-DPB_NO_VECTORS", "-fsyntax-only"]
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", *QUIET, "-DPB_NO_VECTORS", "-fsyntax-only"]
     done = subprocess.run([COMPILER, *flags, *sources], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
 

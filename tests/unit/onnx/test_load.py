@@ -20,6 +20,7 @@ import pullback as pb
 from pullback.cli.main import main
 from pullback.errors import DataError, PullbackError
 from pullback.onnx import load
+from tests.strict import QUIET
 from tests.unit.onnx.models import model, network, value
 
 X = np.random.default_rng(1).normal(size=(2, 1, 6, 6)).astype(np.float32)
@@ -113,7 +114,7 @@ def test_export_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "working memory" in capsys.readouterr().out
     assert sorted(os.listdir(out)) == ["CMakeLists.txt", "digits.safetensors", "digits_infer.c", "digits_infer.h",
                                        "main.c"]  # fmt: skip
-    flags = ["-std=c99", "-O0", "-Wno-psabi", "-Werror"]
+    flags = ["-std=c99", "-O0", *QUIET, "-Werror"]
     subprocess.run(["cc", *flags, "main.c", "digits_infer.c", "-o", "digits", "-lm"], cwd=out, check=True)
     X[:1].tofile(out / "x")
     done = subprocess.run(["./digits", "infer", "x"], cwd=out, capture_output=True, text=True, check=True)
