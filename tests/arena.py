@@ -1,4 +1,4 @@
-"""How far a program must use its arena."""
+"""The part of its arena that a program must use."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _selected(steps: Sequence[Step], y: Value) -> Value:
 
 
 def _steps(node: Node, scope: Scope) -> list[Step]:
-    """What selects, from the name outwards, with its left arguments and indices."""
+    """Return the selecting steps, from the name outwards, with their left arguments and indices."""
     match node:
         case Strand(items=(item,)):
             return _steps(item, scope)

@@ -108,7 +108,7 @@ def index(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> Ap
 
 
 def at_compilation(what: str) -> AplError:
-    """What may be another value at each call, inside a compiled function."""
+    """The error for a value that changes from call to call, inside a compiled function."""
     return domain(
         f"{what} in a compiled function, which would have its value from when it was compiled",
         remedy="its value as an argument",

@@ -70,7 +70,7 @@ def as_markdown(rules: Iterable[Rule]) -> str:
 
 
 def evidence(r: Rule) -> Evidence:
-    """How well a rule is founded."""
+    """The evidence for a rule."""
     return EVIDENCE.get(r.id, "assumed")
 
 

@@ -48,14 +48,14 @@ class lognormal:
 
     @staticmethod
     def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """That of log x, less log x."""
+        """The log density of log x, minus log x."""
         x, mean, scale = floating("lognormal", (x, mean, given(scale)))
         logarithm = log(where(x > 0, x, 1.0))
         return inside(x > 0, normal.logpdf(logarithm, mean, scale) - logarithm, x, mean, scale)
 
     @staticmethod
     def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """That of log x."""
+        """The distribution function of log x."""
         x, mean, scale = floating("lognormal", (x, mean, given(scale)))
         found = normal.cdf(log(where(x > 0, x, 1.0)), mean, scale)
         return inside(x > 0, found, x, mean, scale, outside=0.0)
@@ -99,7 +99,7 @@ class uniform:
 
     @staticmethod
     def cdf(x: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
-        """How far x is on the way."""
+        """The share of the interval below x."""
         x, low, high = floating("uniform", (x, low, high))
         first, last, unit = _interval(low, high)
         share = (x * unit - first) / (last - first)

@@ -39,7 +39,7 @@ class bernoulli:
 
 
 class binomial:
-    """How many of n are, each with probability p."""
+    """The number of successes in n trials, each with probability p."""
 
     @staticmethod
     def logpmf(k: Any, n: Any, p: Any) -> Any:
@@ -69,7 +69,7 @@ class binomial:
 
 
 class poisson:
-    """How often what has a rate happens."""
+    """The number of events at a rate."""
 
     @staticmethod
     def logpmf(k: Any, rate: Any) -> Any:

@@ -117,7 +117,7 @@ class chi2:
 
     @staticmethod
     def logpdf(x: Any, df: Any) -> Any:
-        """That of gamma(df / 2, 2)."""
+        """The distribution function of gamma(df / 2, 2)."""
         x, df = floating("chi2", (x, df))
         return gamma.logpdf(x, df / 2, 2.0)
 

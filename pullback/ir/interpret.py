@@ -214,7 +214,7 @@ def _scatter(machine: Machine, s: Scatter) -> None:
 
 
 def _guards(value: Scalar) -> Guards | None:
-    """What has to hold for a value to be there: its outermost brackets and selects; None where it is nowhere."""
+    """The conditions under which a value exists: its outermost brackets and selects; None where there are none."""
     guards: Guards = ()
     while True:
         if isinstance(value, Bracket):

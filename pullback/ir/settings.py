@@ -1,4 +1,4 @@
-"""What is asked of a program beside its meaning: in which order it may compute, in how much memory, for which sizes."""
+"""Settings of a program beside its meaning: the order of computation, the memory, and the sizes."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def verifying() -> bool:
 
 
 def equivalence() -> ModuleType | None:
-    """What compares programs with what they become: `pullback.testing.equivalence`, where PULLBACK_VERIFY asks for it.
+    """Return the module `pullback.testing.equivalence` where PULLBACK_VERIFY asks for it.
 
     It stands above all that compiles, and is imported when it is asked for.
     """

@@ -57,7 +57,7 @@ def _depends(arrays: Iterable[Array]) -> bool:
 
 
 def _instead(position: Position | None) -> str:
-    """What to write in place of the function that the user gives the value to."""
+    """Return the remedy: the function to use instead of the one that receives the value."""
     module, _, name = (called(position) or "").rpartition(".")
     if module.split(".")[0] not in _MODULES:
         return _KEEP

@@ -188,7 +188,7 @@ def _nested(x: Any) -> Any:
 
 
 def _parts(x: Any) -> Iterator[Any]:
-    """What nested lists hold."""
+    """The elements of nested lists."""
     if isinstance(x, list | tuple):
         for y in x:
             yield from _parts(y)

@@ -52,7 +52,7 @@ def _counterpart(name: str, module: str = "") -> Any:
 
 
 def _values(x: Any) -> Any:
-    """What a function of NumPy is given, with values in the place of lazy arrays."""
+    """The arguments of a NumPy function, with values in place of lazy arrays."""
     if isinstance(x, tuple | list):
         return type(x)(map(_values, x)) if type(x) in (tuple, list) else x
     if isinstance(x, dict):

@@ -139,7 +139,7 @@ def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _classes(scores: Sequence[Index], targets: NDArray[Any]) -> int:
-    """How many classes labels name; 0 where targets are no integers for each row of the scores."""
+    """The number of classes; 0 where targets are no integer for each row of the scores."""
     if targets.dtype.kind not in "iu" or len(scores) != targets.ndim + 1:
         return 0
     return scores[-1].constant or 0

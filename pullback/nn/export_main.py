@@ -342,7 +342,7 @@ static int run(void) {{
 
 
 def _kind(array: NDArray[Any]) -> str:
-    """How C calls the kind of an array's elements: float, double, or integers."""
+    """The letter for an array's elements in C: float, double, or integer."""
     return {"f4": "'f'", "f8": "'d'"}.get(array.dtype.str[1:], "'i'")
 
 

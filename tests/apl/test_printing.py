@@ -11,7 +11,7 @@ from pullback.apl.session import Session
 
 
 def printed(*lines: str) -> str:
-    """What a session prints for some lines."""
+    """Return the output of a session for some lines."""
     written: list[str] = []
     session = Session(written.append)
     for line in lines:

@@ -1,4 +1,4 @@
-"""What the docstrings and `docs/explanation/correctness.md` promise: each sentence has tests in `promises.toml`.
+"""Promises of the docstrings and of `docs/explanation/correctness.md`: each has tests in `promises.toml`.
 
 A promise is a sentence with one of the words below, outside of code and quotes; and every sentence of the section "What
 is promised". The table has the sentence, under its file, with the tests that would fail if it were not true.

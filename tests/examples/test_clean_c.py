@@ -108,7 +108,7 @@ TILES = [(33, 20, 0), (7, 20, 0), (33, 20, 6), (5, 3, 40), (17, 33, 5), (3, 4, 5
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler installed")
 def test_tiles(tmp_path: Path) -> None:
-    """What is made of a sum is computed where the sum is: the rest of a tile had sums of its own that nothing read."""
+    """Values made of a sum are computed beside it: the rest of a tile had sums that nothing read."""
     random = np.random.default_rng(0)
     drawn = [(*random.integers(1, 40, 2).tolist(), int(k % 3 and random.integers(1, 40))) for k in range(300)]
     texts = {}

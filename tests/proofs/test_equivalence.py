@@ -1,4 +1,4 @@
-"""What is compiled computes what was written: every pass, every strategy, and that faults are found."""
+"""Compiled programs compute what was written: every pass, every strategy; planted faults are found."""
 
 from __future__ import annotations
 

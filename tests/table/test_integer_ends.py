@@ -144,7 +144,7 @@ def test_integers_are_refused(name: str) -> None:
 
 
 def test_negative_exponents() -> None:
-    """Of 1 and -1 they are whole numbers."""
+    """Negative powers of 1 and -1 are whole numbers."""
     x = np.array([-128, -2, -1, 0, 1, 127], np.int8)
     for found in (pb.function(lambda x: pb.pow(x, -1))(x), pb.function(lambda x: pb.pow(x, -3)).interpret(x)):
         assert found.tolist() == [0, 0, -1, 0, 1, 0]

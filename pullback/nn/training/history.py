@@ -44,7 +44,7 @@ class History:
         return iter(self.rows)
 
     def __getitem__(self, name: str) -> list[float]:
-        """What was measured under a name, in the epochs in which it was.
+        """Return the values measured under a name, one for each epoch that measured it.
 
         Raises:
             MissingKeyError: [E525] nothing was measured under this name.

@@ -123,7 +123,7 @@ def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
 
 
 def _number(of: Any, value: Any) -> Any:
-    """What a loss or a metric gives, as means over samples need it.
+    """Return the result of a loss or a metric, in the form that means over samples need.
 
     Raises:
         UsageError: [E526] it is no single number.

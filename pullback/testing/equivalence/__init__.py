@@ -33,7 +33,7 @@ POINTS: Final = 12
 
 @dataclass(frozen=True)
 class Found:
-    """What one comparison gave.
+    """The result of one comparison.
 
     Attributes:
         program: its name.   what: the pass, or the loops.

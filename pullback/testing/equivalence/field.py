@@ -31,11 +31,11 @@ _HALF: Final = np.uint64(P // 2)
 
 
 class Unreachable(Exception):
-    """What this evaluation does not cover."""
+    """The error for a program that this evaluation does not cover."""
 
 
 def storage(dtype: DType) -> np.dtype[Any]:
-    """How elements are held: of the field, or as they are."""
+    """The representation of elements: of the field, or as they are."""
     return np.dtype(np.uint64) if of_field(dtype) else dtype.numpy
 
 

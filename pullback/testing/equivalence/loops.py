@@ -65,7 +65,7 @@ Number = Any  # an integer, or one for each point
 
 
 class Memory:
-    """What all kernels of a run share."""
+    """The state that all kernels of a run share."""
 
     def __init__(self, field: Field, steps: int, portable: bool) -> None:
         self.field = field

@@ -304,7 +304,7 @@ def _affordable(lengths: Iterable[int]) -> None:
 
 
 def _nested(e: Scalar) -> int:
-    """How many variables of reductions are bound around each other at most."""
+    """The greatest number of reduction variables bound around each other."""
     found: dict[Scalar, int] = {}
 
     def parts(x: Scalar) -> list[Scalar]:

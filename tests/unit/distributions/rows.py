@@ -54,7 +54,7 @@ def xlog(c: Any, y: Any) -> Any:
 
 
 def normal_log(z: Any) -> Any:
-    """Of the standard normal density."""
+    """Return the logarithm of the standard normal density."""
     return -z * z / 2 - mp.log(2 * mp.pi) / 2
 
 
@@ -75,7 +75,7 @@ def gamma_cdf(z: Any, a: Any) -> Any:
 
 
 def gamma_log(x: Any, a: Any, s: Any) -> Any:
-    """Of the gamma density."""
+    """Return the logarithm of the gamma density."""
     return xlog(a - 1, x / s) - x / s - mp.loggamma(a) - mp.log(s)
 
 
@@ -89,12 +89,12 @@ def poisson_cdf(k: Any, r: Any) -> Any:
 
 
 def beta_log(x: Any, a: Any, b: Any) -> Any:
-    """Of the beta density."""
+    """Return the logarithm of the beta density."""
     return xlog(a - 1, x) + xlog(b - 1, 1 - x) - mp.loggamma(a) - mp.loggamma(b) + mp.loggamma(a + b)
 
 
 def student_log(z: Any, v: Any) -> Any:
-    """Of Student's density."""
+    """Return the logarithm of Student's density."""
     rest = mp.loggamma((v + 1) / 2) - mp.loggamma(v / 2) - mp.log(v * mp.pi) / 2
     return -(v + 1) / 2 * mp.log1p(z * z / v) + rest
 

@@ -120,7 +120,7 @@ async def waited(x: Any) -> Any:
 
 
 def outcome(f: Callable[[Any], Any], x: Any = X) -> Any:
-    """What f gives inside of a gradient, or the error that it raises."""
+    """Return the result of f inside a gradient, or the error that it raises."""
     found: list[Any] = []
 
     def inner(x: Any) -> Any:

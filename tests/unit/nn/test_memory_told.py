@@ -61,7 +61,7 @@ def header(path: Path) -> int:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_a_step_takes_what_its_description_tells(name: str) -> None:
-    """What `describe` tells is what `fit` takes, and a call touches all of it and nothing else."""
+    """The memory told by `describe` is what `fit` takes; a call touches all of it and nothing else."""
     found, given = described(name)
     case, net = MODELS[name], network(name)
     batch = case.input(np.float32), given["target"]

@@ -49,7 +49,7 @@ def exact_derivatives(row: Row, x: float, count: int) -> list[Any]:
 
 
 def off(row: Row, order: int, x: float, found: float, exact: list[Any], unit: float = 2.0**-53) -> float:
-    """How far it is off, in units of the last place and of what x changes."""
+    """The error in units of the last place and of the change that one unit in x makes."""
     want = exact[order]
     if abs(want) > 1e307:
         return 0.0 if found == float(mp.sign(want)) * np.inf or abs(found) > 1e306 else np.inf
