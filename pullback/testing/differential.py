@@ -1,6 +1,7 @@
 """Random programs of source text, values and derivatives, held to the oracle.
 
-They are run in the interpreter, as they are and as the compiler's passes leave them, and in C.
+They are run in the interpreter, as they are and as the compiler's passes leave them, and in C. The route "expressions"
+runs programs of many small expressions in the interpreter.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from pullback.testing.agreement import Program, Verdict
 from pullback.testing.oracle.numbers import value_of
 from pullback.testing.oracle.trees import leaves
 from pullback.testing.shrink_source import parameters, shrink_source
-from pullback.testing.sources import Sample, random_source, with_settings
+from pullback.testing.sources import Sample, random_expressions, random_source, with_settings
 from pullback.testing.ways import Way, drawn_for_passes, drawn_for_users, interpreted
 
-Route = Literal["interpreter", "c", "passes"]
-ROUTES: Final[tuple[Route, ...]] = ("interpreter", "c", "passes")
-BATCH: Final = {"interpreter": 200, "c": 20, "passes": 50}
+Route = Literal["interpreter", "c", "passes", "expressions"]
+ROUTES: Final[tuple[Route, ...]] = ("interpreter", "c", "passes", "expressions")
+BATCH: Final = {"interpreter": 200, "c": 20, "passes": 50, "expressions": 100}
 LARGE: Final = {"c": 0.6, "passes": 0.25}  # of programs: what the oracle takes for them is not to be most of it
 
 
@@ -140,6 +141,8 @@ def _drawn(seed: int, route: Route, longest: int | None) -> tuple[Sample, Way | 
     rng = np.random.default_rng([seed, ROUTES.index(route)])
     if route == "interpreter":
         return random_source(rng, longest=longest), None
+    if route == "expressions":
+        return random_expressions(rng), None
     way = drawn_for_users(rng) if route == "c" else drawn_for_passes(rng)
     large = bool(rng.random() < LARGE[route])
     return with_settings(random_source(rng, large=large, longest=longest), way.settings()), way

@@ -5,9 +5,10 @@
     Program(sample.source, sample.arguments).judge(sample.queries[0])
 
 Each module writes what the one before it cannot: `_writer` has choices and inputs, `_scalars` numbers, `_arrays` whole
-arrays, `_loops` what has a body, `_programs` functions. A writer grows text from the inside out: scalars over the index
-variables in scope, arrays of shapes asked for, statements that give them names. Dims are names of an annotation or
-numbers; every read is provably in range, guarded, or filled.
+arrays, `_loops` what has a body, `_programs` functions, `_expressions` functions of many numbers.
+A writer grows text from the inside out: scalars over the index variables in scope, arrays of shapes asked for,
+statements that give them names. Dims are names of an annotation or numbers; every read is provably in range, guarded,
+or filled.
 What is written is tame on purpose (most values stay near 1), and awkward in places: ties, zeros, kinks, tiny and huge
 arguments.
 """
@@ -18,6 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pullback.testing.sources._expressions import COUNT, Expressions
 from pullback.testing.sources._programs import Programs
 from pullback.testing.sources._writer import LARGE, SMALL, Sample
 
@@ -37,9 +39,14 @@ def random_source(rng: np.random.Generator, *, large: bool = False, longest: int
             return sample
 
 
+def random_expressions(rng: np.random.Generator) -> Sample:
+    """A program that returns `COUNT` random numbers over a vector and two numbers."""
+    return Expressions(rng, SMALL).sample()
+
+
 def with_settings(sample: Sample, settings: str) -> Sample:
     """The program with settings of its function."""
     return replace(sample, source=sample.source.replace("@pb.function\n", f"@pb.function({settings})\n"))
 
 
-__all__ = ["Sample", "random_source", "with_settings"]
+__all__ = ["COUNT", "Sample", "random_expressions", "random_source", "with_settings"]
