@@ -101,6 +101,15 @@ def test_order_and_writes_are_numpys() -> None:
     assert by_row.data == [2.0, 4.0, 1.0]
 
 
+@pytest.mark.parametrize(("name", "by_numpy"), [
+    ("floor", np.floor), ("ceil", np.ceil), ("round", np.rint), ("trunc", np.trunc),
+])  # fmt: skip
+def test_whole_numbers_keep_the_sign_of_zero(name: str, by_numpy: Any) -> None:
+    x = np.array([-0.0, 0.0, -0.3, 0.3, -0.5, 0.5, -1.5])
+    found = getattr(oracle, name)(oracle.asarray(x)).data
+    assert np.array(found).tobytes() == by_numpy(x).tobytes()
+
+
 def test_kinks_and_ties() -> None:
     x = np.array([2.0, 2.0, 1.0])
     assert oracle.grad(lambda x: oracle.max(x))(x).data == [1.0, 0.0, 0.0]

@@ -59,8 +59,9 @@ def _with_numpy(plain: Callable[..., float], general: Callable[..., Any]) -> Cal
     return function
 
 
-def _round_half_even(x: float) -> float:
-    return float(round(x))
+def _whole(f: Callable[[float], int]) -> Callable[[float], float]:
+    """A rounding to whole numbers with IEEE's sign of zero, which Python's integers do not have."""
+    return lambda x: math.copysign(float(f(x)), x)
 
 
 FLOAT: Final[dict[str, Callable[..., float]]] = {
@@ -76,8 +77,8 @@ FLOAT: Final[dict[str, Callable[..., float]]] = {
         ("atan2", math.atan2, np.arctan2), ("hypot", math.hypot, np.hypot),
         ("divide", lambda a, b: a / b, np.divide),
         ("logistic", lambda x: 1 / (1 + math.exp(-x)), lambda x: 1 / (1 + np.exp(-x))),
-        ("floor", lambda x: float(math.floor(x)), np.floor), ("ceil", lambda x: float(math.ceil(x)), np.ceil),
-        ("round", _round_half_even, np.rint), ("trunc", lambda x: float(math.trunc(x)), np.trunc),
+        ("floor", _whole(math.floor), np.floor), ("ceil", _whole(math.ceil), np.ceil),
+        ("round", _whole(round), np.rint), ("trunc", _whole(math.trunc), np.trunc),
         ("remainder", lambda a, b: a % b, np.remainder),
         ("floor_divide", lambda a, b: a // b, np.floor_divide),
         ("copysign", math.copysign, np.copysign), ("nextafter", math.nextafter, np.nextafter),
