@@ -83,9 +83,12 @@ class Process:
                 ray.get(self.actor.__ray_ready__.remote())
 
 
-def answer(promised: Any, what: str) -> Any:
+def answer(promised: Any, what: str, remedy: str = "`restart=True` starts it again") -> Any:
     """What a process gave.
 
+    Args:
+        promised: what `ask` gave.   what: what messages call the process.
+        remedy: what to do where it is lost.
     Raises:
         LostError: [E711] the process ended. Otherwise what was raised there.
     """
@@ -96,9 +99,7 @@ def answer(promised: Any, what: str) -> Any:
         raise error.cause from None
     except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise LostError(
-            "E711", f"{what}: its process is lost", facts=lines[:1], remedy="`restart=True` starts it again"
-        ) from None
+        raise LostError("E711", f"{what}: its process is lost", facts=lines[:1], remedy=remedy) from None
 
 
 def sent(value: Any) -> Any:

@@ -1,12 +1,27 @@
-"""Files that are written at once: readers see the old one or the new one, and a failure leaves the old one."""
+"""Files that are written at once: readers see the old one or the new one, and a failure leaves the old one.
+
+What is not complete yet has a name of its process, and a lock on POSIX systems; so has a folder in use. The system
+gives a lock up when its process ends, however that ends.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
+import re
 import stat
+import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-__all__ = ["check_place", "put_file", "remove_unfinished"]
+__all__ = ["BusyError", "FolderLock", "check_place", "name_problem", "put_file", "remove_unfinished"]
+
+UNFINISHED: Final = re.compile(r"\.pullback-\d+-[0-9a-f]{16}\.new")
+LOCK: Final = ".pullback.lock"
+FAR: Final = 1 << 30  # Windows keeps others from reading what is locked: a byte behind the text
+LONGEST: Final = 200  # bytes of a name; file systems have 255, and endings are added to names
+_HELD: Final = set[int]()  # the locks of folders
 
 
 def put_file(path: Path, content: bytes, mode: int = 0o666, sync: bool = False) -> None:
@@ -24,20 +39,39 @@ def put_file(path: Path, content: bytes, mode: int = 0o666, sync: bool = False) 
     if path.exists() and not path.is_file():  # a device or a pipe, which is no file to be replaced
         path.write_bytes(content)
         return
-    temporary = target.with_name(f".{os.urandom(8).hex()}.new")  # short, however long the file's name is
+    temporary = _temporary(target)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
     try:
         with os.fdopen(handle, "wb") as file:
+            if os.name == "posix":  # elsewhere nobody can remove a file that is open
+                _lock(handle)
             file.write(content)
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
-        if target.exists():
-            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-        os.replace(temporary, target)
+            if target.exists():
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            file.flush()
+            if os.name == "posix":  # elsewhere a file that is open keeps its name
+                os.replace(temporary, target)
+        if os.name != "posix":
+            os.replace(temporary, target)
+        if sync:
+            _sync_folder(target.parent)
     except BaseException:
-        os.unlink(temporary)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names of a folder on the disk, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def check_place(path: Path) -> None:
@@ -51,7 +85,7 @@ def check_place(path: Path) -> None:
         raise IsADirectoryError("it is a folder")
     if path.exists() and not path.is_file():
         return
-    temporary = target.with_name(f".{os.urandom(8).hex()}.new")
+    temporary = _temporary(target)
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     os.unlink(temporary)
 
@@ -65,7 +99,124 @@ def _target(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def _temporary(target: Path) -> Path:
+    """A name beside a file that is this process's alone; short, however long the file's is."""
+    return target.with_name(f".pullback-{os.getpid()}-{os.urandom(8).hex()}.new")
+
+
 def remove_unfinished(folder: Path) -> None:
-    """Remove what `put_file` left in a folder when its process was killed."""
-    for path in folder.glob(".*.new"):
-        path.unlink(missing_ok=True)
+    """Remove what `put_file` left in a folder when its process was killed; what a process still writes stays."""
+    for path in folder.glob(".pullback-*.new"):
+        if UNFINISHED.fullmatch(path.name):
+            with suppress(OSError):
+                if os.name != "posix" or _is_left(path):
+                    path.unlink()
+
+
+def _is_left(path: Path) -> bool:
+    """Whether the process that wrote a file is gone, or has written it."""
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return _lock(handle) is True
+    finally:
+        os.close(handle)
+
+
+def name_problem(name: str) -> str | None:
+    """The reason why a name is none for a file inside of a folder, on any system; None where it is one."""
+    if name in ("", ".", ".."):
+        return "it is no name"
+    if found := re.search(r'[/\\:*?"<>|\x00-\x1f]', name):
+        return f"{found[0]!r} in it"
+    if name.endswith((" ", ".")):
+        return "it ends with a dot or a space"
+    if len(os.fsencode(name)) > LONGEST:
+        return f"it has more than {LONGEST} bytes"
+    return None
+
+
+# Locks ----------------------------------------------------------------------------------------------------------
+
+
+class BusyError(Exception):
+    """A folder is in use, with the words of the process that uses it."""
+
+
+class FolderLock:
+    """A folder that one run at a time may write to, from here until `release`.
+
+    Attributes:
+        works: whether the file system has locks.
+    Raises:
+        BusyError: another run has it. OSError: no file can be made in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LOCK
+        while True:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+            found = _lock(handle)
+            if found is False:
+                words = os.read(handle, 1000).decode(errors="replace").strip()
+                os.close(handle)
+                raise BusyError(words or "another process")
+            if _is_file(handle, path):
+                break
+            os.close(handle)  # whoever had it removed it meanwhile
+        self.works = found is not None
+        self.path, self._handle = path, handle
+        _HELD.add(handle)
+        with suppress(OSError):  # a full disk; the words are for people
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {platform.node() or 'this machine'}\n".encode())
+
+    def release(self) -> None:
+        """Let others use the folder."""
+        if self._handle not in _HELD:
+            return
+        _HELD.discard(self._handle)
+        if os.name == "posix":  # while it is locked, so that nobody else's is removed
+            self.path.unlink(missing_ok=True)
+        os.close(self._handle)
+        if os.name != "posix":
+            with suppress(OSError):
+                self.path.unlink()
+
+
+def _is_file(handle: int, path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(handle: int) -> bool | None:
+    """Lock an open file for this process, if no other has; None where the file system has no locks."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(handle, FAR, os.SEEK_SET)
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except (ImportError, OSError):
+        return None
+    finally:
+        os.lseek(handle, 0, os.SEEK_SET)
+    return True
+
+
+def _forget() -> None:
+    """Close the locks in a new process, which would keep them when the one that has them is gone."""
+    while _HELD:
+        os.close(_HELD.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -47,7 +47,12 @@ def register(commands: Any) -> None:
     add("--in-order", action="store_true", help="take the samples in their order, in every epoch")
     add("--load", metavar="PATH", help="start from the parameters in this file, or folder of checkpoints")
     add("--save", metavar="DIR", help="write checkpoints and the history into this folder")
-    add("--resume", action="store_true", help="go on from the last checkpoint in the folder of --save")
+    resume = command.add_mutually_exclusive_group().add_argument
+    resume("--resume", action="store_true", help="go on from the last checkpoint in the folder of --save")
+    intact, anyway = "go on from the last one that is not damaged", "go on although that of another run is there"
+    for how, about in (("newest intact", intact), ("anyway", anyway)):
+        flag = f"--resume-{how.replace(' ', '-')}"
+        resume(flag, dest="resume", action="store_const", const=how, default=False, help=about)
     add("--history", metavar="FILE.csv", help="write what was measured in every epoch")
     add_json(command)
     command.set_defaults(run=run)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import pullback.lang.complex  # noqa: F401  says what trees are to know of complex arrays
 from pullback.data.dataset import Dataset
+from pullback.data.fingerprint import described, fingerprint
 from pullback.data.order import permutation
 from pullback.errors import DataError, UsageError
 from pullback.lang import tree
@@ -42,6 +43,9 @@ class Batches(Protocol):
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
         """`count` batches of an epoch from the one numbered `first`: a tree of arrays (count, B, ...)."""
+
+    def fingerprint(self, batch: Any) -> tuple[str, str]:
+        """What the arrays are in words, and a digest of their values; `batch` is a first one."""
 
 
 class Samples:
@@ -81,6 +85,15 @@ class Samples:
         size = (end - start) // count
         return tree.map_leaves(lambda x: _contiguous(x).reshape(count, size, *x.shape[1:]), self._read(samples, epoch))
 
+    def fingerprint(self, batch: Any) -> tuple[str, str]:
+        """The arrays in words, and a digest of their values and of what transformations make of the first ones."""
+        if isinstance(self.data, Dataset):
+            arrays = {"inputs": self.data.inputs, "targets": self.data.targets}
+            made: tuple[Any, ...] = self.data.batch(slice(0, 4))
+        else:
+            arrays, made = _paths(self.data), ()
+        return f"{self.name} with {described(arrays)}", fingerprint(*arrays.values(), *made)
+
     def samples(self, epoch: int, start: int, end: int) -> Any:
         """Which samples are from the place `start` to `end` in the order of an epoch."""
         if not self.shuffle:
@@ -99,10 +112,15 @@ def _contiguous(x: NDArray[Any]) -> NDArray[Any]:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
+def _paths(data: Any) -> dict[str, Any]:
+    """The arrays of a tree by their paths."""
+    leaves, structure = tree.flatten(data)
+    return dict(zip(tree.leaf_paths(structure, "data"), leaves, strict=True))
+
+
 def _extent(data: Any) -> int:
     """The first extent of all arrays of a tree."""
-    leaves, structure = tree.flatten(data)
-    counts = {path: len(x) for path, x in zip(tree.leaf_paths(structure, "data"), leaves, strict=True)}
+    counts = {path: len(x) for path, x in _paths(data).items()}
     if len(set(counts.values())) > 1:
         raise DataError(
             "E512",
@@ -146,6 +164,11 @@ class Stream:
         if self.check is not None:
             self.check(self._last, f" in batch {first + 1} of epoch {epoch + 1}")
         return tree.map_leaves(lambda x: np.asarray(x)[None], self._last)
+
+    def fingerprint(self, batch: Any) -> tuple[str, str]:
+        """What it gives in words. Values and extents may differ from one epoch to the next, so they are left out."""
+        kinds = ", ".join(f"{path} {x.dtype} of {x.ndim} axes" for path, x in _paths(batch).items())
+        return f"{self.name} with {kinds}", ""
 
     def _start(self, epoch: int) -> None:
         again = iter(self.batches)

@@ -106,8 +106,6 @@ def bind(f: pb.Function, language: str, directory: str | os.PathLike[str], **dim
                          position=user_position(), facts=[str(f.type)], remedy="a number for each dim")  # fmt: skip
     arrays = tuple(replace(a, name=n) for n, a in zip(names, made.arrays))
     texts = write(Binding(made, arrays))
-    for file in texts:
-        (Path(directory) / file).parent.mkdir(parents=True, exist_ok=True)
     return put_files(directory, texts)
 
 

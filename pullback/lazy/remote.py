@@ -13,7 +13,6 @@ result is the same to the last bit, as is that of one process which holds the ex
 
 from __future__ import annotations
 
-import io
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -25,13 +24,15 @@ import numpy as np
 import pullback as pb
 from pullback.cluster import LostError, Process, answer, library, memory_of_process
 from pullback.errors import DerivativeError, PullbackError, UsageError
-from pullback.files import put_file
+from pullback.files import name_problem
 from pullback.lang import tree
 from pullback.lazy.foreign import Foreign
 from pullback.lazy.node import Array
 from pullback.lazy.operation import as_operand
 from pullback.nn.layer import Layer
 from pullback.nn.optimisers import Optimiser
+from pullback.nn.parameters import alike, named, put, read
+from pullback.source import user_position
 
 __all__ = ["Expert", "Remote", "Worker", "remote", "workers"]
 
@@ -50,6 +51,9 @@ class Expert:
         optimiser: changes the parameters at `update`; None where they stay.
         checkpoint: a folder.   every: updates between checkpoints.
         load: whether it begins with its checkpoint, where there is one.
+    Raises:
+        UsageError: [E532] the name is none for a file in the folder.
+        DataError: [E509] the checkpoint is damaged, [E510] it is that of another network.
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class Expert:
             self.parameters, self.state = tree.map_leaves(np.array, parameters), {} if state is None else state
         self.memory = optimiser.init(self.parameters) if optimiser is not None else {}
         self.steps = 0
-        self.path = Path(checkpoint) / f"{name}.npz" if checkpoint is not None else None
+        self.path = checkpoint_path(checkpoint, name)
         self._kept: dict[int, tuple[Any, Any, int]] = {}
         self._gradients: dict[int, Any] = {}
         self._results: dict[tuple[Types, tuple[bool, ...]], tuple[Types, bool]] = {}
@@ -187,19 +191,29 @@ class Expert:
     def save(self) -> None:
         """Write its checkpoint."""
         assert self.path is not None
-        content = io.BytesIO()
-        leaves = tree.flatten((self.parameters, self.state, self.memory))[0]
-        np.savez(content, *leaves, steps=np.int64(self.steps))
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        put_file(self.path, content.getvalue())
+        put(self.path, named({**self.held(), "steps": np.int64(self.steps)}), {})
 
     def _load(self) -> None:
         assert self.path is not None
-        with np.load(self.path) as file:
-            structure = tree.flatten((self.parameters, self.state, self.memory))[1]
-            leaves = [file[name] for name in file.files if name != "steps"]
-            self.parameters, self.state, self.memory = tree.unflatten(structure, leaves)
-            self.steps = int(file["steps"])
+        own = {**self.held(), "steps": np.int64(self.steps)}
+        held = tree.unflatten(tree.flatten(own)[1], alike(self.path, named(own), read(self.path)[0]))
+        self.parameters, self.state, self.memory = held["parameters"], held["state"], held["optimiser"]
+        self.steps = int(held["steps"])
+
+
+def checkpoint_path(folder: str | None, name: str) -> Path | None:
+    """The file of an expert in a folder of checkpoints, if there is one.
+
+    Raises:
+        UsageError: [E532] the name is none for a file.
+    """
+    if folder is None:
+        return None
+    if problem := name_problem(name):
+        raise UsageError("E532", f"the expert {name!r} cannot have a checkpoint of this name: {problem}",
+                         position=user_position(), remedy="a `name=` of letters and digits")  # fmt: skip
+    return Path(folder) / f"{name}.safetensors"
 
 
 def _sum(arrays: Sequence[Any]) -> Any:
@@ -457,6 +471,7 @@ def remote(
         The expert, to be called with lazy arrays.
     Raises:
         UsageError: [E712] it cannot be sent. [E713] Ray is not installed. [E518] what is given contradicts itself.
+            [E532] its name is none for a checkpoint.
         LostError: [E711] when a value is wanted: the process is lost.
         DerivativeError: [E703] in a backward pass: the weights were changed since the forward pass.
     Cost:
@@ -474,6 +489,7 @@ def remote(
         raise UsageError("E518", "remote: the worker that is given has its own options", remedy="`lazy.workers(n, …)`")
     number = next(_NUMBERS)
     own = name or f"{getattr(expert, '__name__', None) or 'expert'} {number}"
+    checkpoint_path(checkpoint, own)  # before a process starts
     held = worker or Worker(own, restart=restart, **options)
     settings = {"network": expert, "parameters": parameters, "state": state, "seed": seed, "optimiser": optimiser,
                 "checkpoint": checkpoint, "every": every}  # fmt: skip

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import pullback as pb
 from pullback.errors import ShapeError, TraceError
 from pullback.ir.index import Index
+from pullback.ir.types import dtype_of
 from pullback.lang import tree
 from pullback.lang.annotations import spec_like
 from pullback.nn.export_main import Array, Main, Step
@@ -67,8 +68,10 @@ def export(
     """See `Layer.export`."""
     _check(what, weights, loss, optimiser)
     name = network.name or network.kind
-    trees = [_Tree("parameters", parameters), _Tree("state", state)]
     dtype = _dtype(parameters)
+    if weights == "file":  # the functions in C take arrays of one element type
+        parameters, state = (tree.map_leaves(lambda x: _of_type(x, dtype), t) for t in (parameters, state))
+    trees = [_Tree("parameters", parameters), _Tree("state", state)]
     sample = _sample(network, dtype)
     infer = train = None
     made: list[Exported] = []
@@ -120,9 +123,17 @@ def _check(what: str, weights: str, loss: Any, optimiser: Any) -> None:
 
 
 def _dtype(parameters: Any) -> np.dtype[Any]:
-    """The element type of the parameters that are not integers."""
-    kinds = [np.asarray(leaf).dtype for leaf in tree.flatten(parameters)[0]]
-    return next((d for d in kinds if d.kind == "f"), np.dtype(np.float32))
+    """The element type of the C: f64 where a parameter has it, or f32."""
+    found = {np.asarray(leaf).dtype.newbyteorder("=") for leaf in tree.flatten(parameters)[0]}
+    return np.dtype(np.float64 if np.dtype(np.float64) in found else np.float32)
+
+
+def _of_type(x: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array of floating-point numbers in this type; any other as it is."""
+    array = np.asarray(x)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    found = dtype_of(array.dtype)
+    return array.astype(dtype, copy=False) if found and (found.is_floating or found.is_half) else array
 
 
 def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:

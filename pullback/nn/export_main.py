@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +29,9 @@ from pullback.nn.export_text import (
     TRAIN,
     replaced,
 )
+from pullback.nn.safetensors_file import header
 
 __all__ = ["Array", "Main", "Step"]
-
-SAFETENSORS: Final = {"f4": "F32", "f8": "F64", "i8": "I64", "i4": "I32", "u4": "U32", "u1": "U8", "b1": "BOOL"}
 
 
 @dataclass(frozen=True)
@@ -120,15 +118,7 @@ class Main:
     @property
     def _head(self) -> bytes:
         """Eight bytes that count those of a JSON object, and the object: where each array lies behind it."""
-        table: dict[str, Any] = {"__metadata__": {"program": "pullback", "network": self.name}}
-        at = 0
-        for a in self.arrays:
-            kind = SAFETENSORS[a.value.dtype.str[1:]]
-            table[a.name] = {"dtype": kind, "shape": list(a.value.shape), "data_offsets": [at, at + a.value.nbytes]}
-            at += a.value.nbytes
-        text = json.dumps(table, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 8)
-        return len(text).to_bytes(8, "little") + text
+        return header({a.name: a.value for a in self.arrays}, {"program": "pullback", "network": self.name})
 
     # The program ----------------------------------------------------------------------------------------------------
 

@@ -23,8 +23,8 @@ from pullback.codegen.c.sizes import TOO_LARGE, WRONG_DIMS
 from pullback.codegen.c.types import c_type
 from pullback.codegen.target import Source, Target
 from pullback.codegen.targets import C
-from pullback.errors import IndexRangeError, ShapeError
-from pullback.files import put_file
+from pullback.errors import IndexRangeError, ShapeError, UsageError
+from pullback.files import name_problem, put_file
 from pullback.ir.dims import holds
 from pullback.ir.halves import elements_of, to_half
 from pullback.ir.interpret import interpret
@@ -37,6 +37,7 @@ from pullback.loops.program.values import Buffer
 from pullback.machine import GENERIC
 from pullback.runtime.buffer import NDArray, extents, prepared
 from pullback.runtime.emit import Lowered, is_constant, lower_program, print_lowered, with_constants
+from pullback.source import user_position
 
 SAMPLES: Final = 32
 EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
@@ -130,10 +131,19 @@ def library(program: Program, dims: Mapping[str, int], how: str = HOW, target: T
 
 
 def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes]) -> list[str]:
-    """Write the files of a project, each whole or not at all; their paths."""
+    """Write the files of a project, each whole or not at all; their paths.
+
+    Raises:
+        UsageError: [E532] a name, which is that of a function or a network, is none for a file.
+    """
+    for part in (part for file in texts for part in file.split("/")):
+        if problem := name_problem(part):
+            raise UsageError("E532", f"export: {part!r} is no name for a file: {problem}", position=user_position(),
+                             remedy="a name of letters and digits for the function")  # fmt: skip
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
+        (folder / file).parent.mkdir(exist_ok=True)
         put_file(folder / file, text if isinstance(text, bytes) else text.encode())
     return [str(folder / file) for file in texts]
 

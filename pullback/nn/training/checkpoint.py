@@ -1,25 +1,30 @@
 """Checkpoints: all that a run needs to go on as if it had never stopped, in one file that is there whole or not at all.
 
 A file is safetensors: the arrays of three trees under `parameters/…`, `state/…` and `optimiser/…`, and in its metadata,
-as JSON, the position (updates, epoch, batch), the history, and what a run that goes on must share with this one.
+as JSON, the position (updates, epoch, batch), the history, and what a run that goes on must share with this one. A
+digest covers all of it. One run at a time uses a folder.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Mapping
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from pullback.errors import DataError
-from pullback.files import remove_unfinished
+from pullback.errors import DataError, UsageError
+from pullback.files import BusyError, FolderLock, remove_unfinished
 from pullback.lang import tree
-from pullback.nn.parameters import CHECKPOINTS, check_writable, differences, named, put, read
+from pullback.nn.parameters import CHECKPOINTS, alike, check_writable, named, newest_intact, put, read
+from pullback.nn.training.sameness import PLACES, Shared, differing
 from pullback.nn.training.step import Carry
 
-__all__ = ["Checkpoints", "Folder", "Position"]
+__all__ = ["Checkpoints", "Folder", "Position", "Resume"]
+
+Resume = bool | Literal["newest intact", "anyway"] | None
 
 FORMAT = 1
 KEY = "training"
@@ -35,12 +40,22 @@ class Checkpoints:
         every_steps: updates after which to save.
         every_seconds: seconds after which to save.
         keep: how many of the last checkpoints stay.
+    Raises:
+        UsageError: [E518] a number that is none for its purpose.
     """
 
     folder: str
     every_steps: int | None = None
     every_seconds: float | None = 60.0
     keep: int = 2
+
+    def __post_init__(self) -> None:
+        least = {"every_steps": 1, "every_seconds": 0, "keep": 1}
+        for name, low in least.items():
+            value = getattr(self, name)
+            missing = value is None and name != "keep"
+            if not missing and not (isinstance(value, int | float) and value >= low):
+                raise UsageError("E518", f"Checkpoints: {name}={value!r}", remedy=f"a number from {low} up")
 
 
 @dataclass
@@ -54,6 +69,8 @@ class Position:
         loss: the sum of their losses.
         seconds: of training so far.
         history: the rows of the epochs that are over.
+    Raises:
+        ValueError: one of them is nothing of the kind.
     """
 
     step: int = 0
@@ -63,20 +80,26 @@ class Position:
     seconds: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        counts = (self.step, self.epoch, self.batch)
+        measured = [self.loss, self.seconds, *(x for row in self.history for x in dict(row).values())]
+        if any(type(n) is not int or n < 0 for n in counts) or any(type(x) not in (int, float) for x in measured):
+            raise ValueError("a position of other things than numbers")
+
 
 class Folder:
     """The checkpoints of one run.
 
     Args:
         settings: where, and how often.
-        shared: what a run that goes on must have alike, in words.
+        shared: what a run that goes on must have alike.
     Raises:
-        DataError: [E511] the folder cannot be made or written to.
+        DataError: [E511] the folder cannot be made or written to, [E516] another run uses it.
     """
 
-    def __init__(self, settings: Checkpoints, shared: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Checkpoints, shared: Shared) -> None:
         self.settings = settings
-        self.shared = dict(shared)
+        self.shared = shared
         self.path = Path(settings.folder)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -87,10 +110,32 @@ class Folder:
                 remedy="a folder that may be made and written to",
             ) from error
         check_writable(self.path / CHECKPOINTS.replace("*", "0"))
+        self._lock = self._locked()
         remove_unfinished(self.path)
         self._saved: int | None = None
         self._next = (0, 0.0)
         self._plan(0)
+
+    def _locked(self) -> FolderLock:
+        try:
+            lock = FolderLock(self.path)
+        except BusyError as error:
+            raise DataError(
+                "E516",
+                f"{self.path} is in use by another run",
+                facts=(str(error),),
+                remedy="a folder of its own for each run, or wait until that one has ended",
+            ) from None
+        except OSError as error:
+            raise DataError("E511", f"{self.path}: checkpoints cannot be written: {error.strerror or error}") from error
+        if not lock.works:
+            warnings.warn(f"{self.path} is on a file system without locks: a second run in it would not be noticed",
+                          RuntimeWarning, stacklevel=5)  # fmt: skip
+        return lock
+
+    def release(self) -> None:
+        """Let other runs use the folder."""
+        self._lock.release()
 
     def files(self) -> list[Path]:
         """The checkpoints, the oldest first."""
@@ -125,51 +170,60 @@ class Folder:
         for old in self.files()[: -self.settings.keep]:
             old.unlink(missing_ok=True)
 
-    def load(self, like: Carry) -> tuple[Carry, Position] | None:
+    def load(self, like: Carry, wish: Resume = None) -> tuple[Carry, Position] | None:
         """The last checkpoint; None where there is none.
 
         Args:
             like: arrays of the names, shapes and element types that it must have.
+            wish: "newest intact" passes over damaged checkpoints, "anyway" goes on with another run's.
         Raises:
             DataError: [E509] it is damaged, [E510] it holds other arrays, [E515] it is that of another run: what
                 differs is listed.
         """
+        if wish == "newest intact":
+            self._set_damaged_aside()
         if not (files := self.files()):
             return None
         path = files[-1]
         arrays, words = read(path)
-        about = self._about(path, words)
-        theirs = about["shared"]
-        other = tuple(
-            f"{name}: {theirs.get(name)} in the checkpoint, {value} now"
-            for name, value in self.shared.items()
-            if theirs.get(name) != value
-        )
-        if other:
+        theirs, position = self._about(path, words)
+        other = differing(theirs, self.shared)
+        if other and wish != "anyway":
             raise DataError(
                 "E515",
                 f"{self.path} holds the checkpoints of another run",
-                facts=other,
-                remedy="a folder of its own for each run, or the settings of that run",
+                facts=tuple(other.values()),
+                remedy='a folder of its own for each run, the settings of that run, or `resume="anyway"` '
+                "(--resume-anyway)",
             )
+        if other.keys() & PLACES:  # there is no such place in the new epochs
+            position.batch, position.loss = 0, 0.0
         wanted = {f"{part}/{n}": a for part, x in zip(PARTS, like, strict=True) for n, a in named(x).items()}
-        if wrong := differences(wanted, arrays, exactly=True):
-            raise DataError(
-                "E510", f"{path}: not a checkpoint of this network", facts=wrong, remedy="a folder of its own for each"
-            )
-        leaves = [arrays[n] for n in wanted]
-        position = Position(**about["position"])
-        self._saved = position.step
+        leaves = alike(path, wanted, arrays)
+        self._saved = None if other else position.step
         self._plan(position.step)
         return tree.unflatten(tree.flatten(like)[1], leaves), position
 
-    def _about(self, path: Path, words: Mapping[str, str]) -> dict[str, Any]:
+    def _set_damaged_aside(self) -> None:
+        """Rename the checkpoints behind the newest intact one, so that it is the last."""
+        intact = newest_intact(self.path)
+        for path in self.files():
+            if intact is not None and path > intact:
+                try:
+                    os.replace(path, f"{path}.damaged")
+                except OSError as error:
+                    raise DataError("E511", f"{path} cannot be renamed: {error.strerror or error}") from error
+
+    def _about(self, path: Path, words: dict[str, str]) -> tuple[Shared, Position]:
         try:
-            about: dict[str, Any] = json.loads(words[KEY])
-            if about["format"] == FORMAT:
-                return about
-            problem = f"format {about['format']}, this version reads {FORMAT}"
-        except (KeyError, ValueError, TypeError):
-            problem = "parameters alone, without a position"
+            about = json.loads(words[KEY]) if KEY in words else {}
+            if not about:
+                problem = "parameters alone, without a position"
+            elif about["format"] != FORMAT:
+                problem = f"format {about['format']}, this version reads {FORMAT}"
+            else:
+                return dict(about["shared"]), Position(**about["position"])
+        except (KeyError, ValueError, TypeError, RecursionError) as error:
+            problem = f"what it says of training cannot be read: {error}"
         what = f"{path}: no checkpoint of training"
         raise DataError("E509", what, facts=(problem,), remedy="another folder for `save`")

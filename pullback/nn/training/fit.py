@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from numbers import Real
+from typing import Any, Final, Literal
 
-from pullback.data import Batches, Splits, batches_of
+import numpy as np
+
+from pullback.data import Splits, batches_of
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
 from pullback.lang import tree
 from pullback.nn.optimisers import check_descends
-from pullback.nn.training.checkpoint import Checkpoints, Folder
+from pullback.nn.training.checkpoint import Checkpoints, Folder, Resume
 from pullback.nn.training.history import EarlyStop
 from pullback.nn.training.loop import Run, Second, Training
 from pullback.nn.training.report import Progress
+from pullback.nn.training.sameness import shared
 from pullback.nn.training.shared import SharedUpdates
 from pullback.nn.training.step import Carry, Measure, Updates
-from pullback.nn.training.task import Task, task_of
+from pullback.nn.training.task import task_of
 
 __all__ = ["evaluate", "fit"]
+
+HOW: Final = ("newest intact", "anyway")
 
 
 def fit(
@@ -36,7 +42,7 @@ def fit(
     evaluate: Any = None,
     metrics: Sequence[Callable[..., Any]] = (),
     save: str | Checkpoints | None = None,
-    resume: bool | None = None,
+    resume: Resume = None,
     progress: bool | Callable[[Progress], None] = True,
     early_stop: EarlyStop | int | None = None,
     shuffle: bool = True,
@@ -66,8 +72,10 @@ def fit(
         metrics: measured there too: traced functions of a Layer's result and the target, or of (parameters, state,
             batch) beside a loss; each gives one number, a mean over the batch.
         save: a folder for checkpoints and the history, or `Checkpoints` that say how often. Where it holds
-            checkpoints of this run, training goes on from the last one.
-        resume: True demands that there is one, False that there is none.
+            checkpoints of this run, training goes on from the last one. One run at a time may use it.
+        resume: True demands that there is one, False that there is none. "newest intact" passes over damaged ones, and
+            sets them aside as `.damaged`. "anyway" goes on although the loss, the optimizer, the data, the seed or the
+            batch size is another; where batches differ, the epoch begins anew.
         progress: whether to show it on the error stream, or what to call between calls instead.
         early_stop: epochs without gain after which training ends, or an `EarlyStop`.
         shuffle: whether every epoch has an order of its own, which follows from the seed.
@@ -81,7 +89,7 @@ def fit(
         one raises.
     Raises:
         DataError: [E508] the network does not take the data, [E512] there is none, [E513] a label is no class,
-            [E514] the loss is not finite; [E509], [E510], [E511], [E515] of checkpoints.
+            [E514] the loss is not finite; [E509], [E510], [E511], [E515], [E516] of checkpoints.
         UsageError: [E518] arguments that contradict each other. [E526] a metric gives an array. With `workers`:
             [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] a process is lost.
 
@@ -100,8 +108,7 @@ def fit(
     if isinstance(data, Splits):
         evaluate = data.test if evaluate is None else evaluate
         data = data.train
-    if (epochs is None) == (steps is None):
-        raise UsageError("E518", "fit: one of `epochs` and `steps` says when to end", remedy="epochs=10")
+    _check(epochs, steps, save, resume, early_stop, remainder)
     source = batches_of(data, batch, seed=seed, shuffle=shuffle, remainder=remainder)
     first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
     task = task_of(model, loss, first, metrics, parameters, state, seed)
@@ -125,15 +132,18 @@ def fit(
             task.labels.check_source(source, evaluate, "evaluation data")
         training.second = Second(Measure(task.measured, **options), source, task.columns)
         training.second.measure.check(start, tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1)))
-    if early_stop is not None:
-        training.early_stop = early_stop if isinstance(early_stop, EarlyStop) else EarlyStop(early_stop)
-    if save is not None:
-        settings = save if isinstance(save, Checkpoints) else Checkpoints(str(save))
-        training.folder = Folder(settings, _shared(task, training.source, optimiser, seed, shuffle, remainder))
-        training.resume(resume)
     try:
+        if early_stop is not None:
+            training.stop_early(early_stop if isinstance(early_stop, EarlyStop) else EarlyStop(early_stop))
+        if save is not None:
+            order = {"seed": seed, "shuffle": shuffle, "remainder": remainder}
+            alike = shared(task, training.source, optimiser, start, first, **order)
+            training.folder = Folder(save if isinstance(save, Checkpoints) else Checkpoints(str(save)), alike)
+            training.resume(resume)
         return training.run(first, progress)
     finally:
+        if training.folder is not None:
+            training.folder.release()
         updates.end()
 
 
@@ -168,16 +178,28 @@ def evaluate(
     return second.measured(Carry(task.parameters, task.state, None), 0)
 
 
-def _shared(task: Task, source: Batches, optimiser: Any, seed: int, shuffle: bool, remainder: str) -> dict[str, Any]:
-    """What a run that goes on must have alike."""
-    text = str(optimiser)
-    return {
-        "model": task.name,
-        "optimiser": text if " at 0x" not in text else type(optimiser).__name__,
-        "data": source.name,
-        "batches in an epoch": source.steps,
-        "samples in a batch": source.items,
-        "seed": seed,
-        "shuffle": shuffle,
-        "remainder": remainder,
-    }
+def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stop: Any, remainder: Any) -> None:
+    """Refuse settings that would fail, or go unnoticed, after training has begun.
+
+    Raises:
+        UsageError: [E518] arguments that contradict each other, or that are none.
+    """
+    if (epochs is None) == (steps is None):
+        raise UsageError("E518", "fit: one of `epochs` and `steps` says when to end", remedy="epochs=10")
+    given = (
+        ("epochs", epochs, epochs is None or _is_count(epochs), "a number from 0 up"),
+        ("steps", steps, steps is None or _is_count(steps), "a number from 0 up"),
+        ("remainder", remainder, remainder in ("drop", "keep"), '"drop" or "keep"'),
+        ("resume", resume, resume is None or isinstance(resume, bool) or resume in HOW,
+         'True, False, "newest intact" or "anyway"'),
+        ("resume", resume, not resume or save is not None, "`save=`, the folder of the run that is to go on"),
+        ("early_stop", early_stop, early_stop is None or isinstance(early_stop, int | np.integer | EarlyStop),
+         "a number of epochs, or an `EarlyStop`"),
+    )  # fmt: skip
+    for name, value, fits, remedy in given:
+        if not fits:
+            raise UsageError("E518", f"fit: {name}={value!r}", remedy=remedy)
+
+
+def _is_count(x: Any) -> bool:
+    return isinstance(x, Real) and float(x) >= 0

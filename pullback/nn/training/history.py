@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pullback.errors import DataError, MissingKeyError
 from pullback.files import put_file
 from pullback.lang.elsewhere import one_of
@@ -137,7 +139,7 @@ class History:
 
 @dataclass(frozen=True)
 class EarlyStop:
-    """When training has stopped to gain: some epochs without a value below the least one so far.
+    """The end of training for want of gain: some epochs without a value below the least one so far.
 
     It asks the history alone, so a resumed run stops where an uninterrupted one does.
 
@@ -146,6 +148,8 @@ class EarlyStop:
         on: the column that is to become smaller; by default the loss on the second set, where there is one.
         least: what counts as gain.
         rising: whether the column is to become larger instead, as accuracy is.
+    Raises:
+        DataError: [E518] a patience below 1; in `fit`, before training, that nothing is measured as `on`.
 
     >>> from pullback import nn
     >>> stop = nn.EarlyStop(patience=2)
@@ -158,12 +162,28 @@ class EarlyStop:
     least: float = 0.0
     rising: bool = False
 
+    def __post_init__(self) -> None:
+        patience: object = self.patience
+        if not isinstance(patience, int | np.integer) or patience < 1:
+            raise DataError("E518", f"EarlyStop: patience={self.patience!r}", remedy="a number of epochs, at least 1")
+
+    def check(self, names: Sequence[str]) -> str:
+        """The column that counts among those of a history.
+
+        Raises:
+            DataError: [E518] there is none of its name.
+        """
+        name = self.on or (EVALUATED if EVALUATED in names else "loss")
+        if name not in names:
+            known = ", ".join(n for n in names if n != "epoch")
+            raise DataError("E518", f"EarlyStop: nothing is measured as {name!r}", remedy=f"one of {known}")
+        return name
+
     def __call__(self, history: History) -> bool:
         """Whether training is to end."""
-        name = self.on or (EVALUATED if EVALUATED in history.names else "loss")
-        if history.rows and name not in history.names:
-            known = ", ".join(n for n in history.names if n != "epoch")
-            raise DataError("E518", f"EarlyStop: nothing is measured as {name!r}", remedy=f"one of {known}")
+        if not history.rows:
+            return False
+        name = self.check(history.names)
         best, since = float("inf"), 0
         for value in history[name]:
             value = -value if self.rising else value

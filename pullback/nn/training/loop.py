@@ -18,7 +18,7 @@ import numpy as np
 from pullback.data import Batches, ahead
 from pullback.errors import CompilerError, NotFiniteError, UsageError
 from pullback.lang import tree
-from pullback.nn.training.checkpoint import Folder, Position
+from pullback.nn.training.checkpoint import Folder, Position, Resume
 from pullback.nn.training.history import NOT_MEASURED, EarlyStop, History
 from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
@@ -103,20 +103,31 @@ class Training:
         self._since = 0.0  # when this part of the run began
         self._began = (0.0, 0)  # when this part of the epoch began, and with which batch
 
-    def resume(self, wish: bool | None) -> None:
+    def resume(self, wish: Resume) -> None:
         """Go on from the last checkpoint, if there is one and it is of this run."""
         assert self.folder is not None
         there = bool(self.folder.files())
-        if wish is not None and wish != there:
+        if wish is not None and bool(wish) != there:
             raise UsageError(
                 "E518",
                 f"{self.folder.path} holds {'checkpoints' if there else 'no checkpoint'}",
                 remedy="`resume=True` (--resume) goes on from the last one" if there else "begin without `resume`",
             )
-        if found := self.folder.load(self.updates.carry):
+        if found := self.folder.load(self.updates.carry, wish):
             carry, self.at = found
             for own, saved in zip(self.updates.arrays, tree.flatten(carry)[0], strict=True):
                 own[...] = saved
+
+    def stop_early(self, rule: EarlyStop) -> None:
+        """End when this rule says so, which asks for what an epoch measures.
+
+        Raises:
+            DataError: [E518] it asks for something else.
+        """
+        second = () if self.second is None else self.second.columns
+        rate = () if self.updates.rate_at(0) is None else ("rate",)
+        rule.check(("epoch", "step", "loss", *second, *rate, "speed", "seconds"))
+        self.early_stop = rule
 
     # The loop -------------------------------------------------------------------------------------------------
 

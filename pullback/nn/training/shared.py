@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from pullback.nn.optimisers import Optimiser
 from pullback.nn.training.step import SLOW, Carry, Updates, pair
 
 __all__ = ["SharedUpdates"]
+
+REMEDY: Final = '`fit(…, save="folder")`: called again, it goes on from the last checkpoint there'
 
 
 class Part:
@@ -81,7 +83,7 @@ class SharedUpdates(Updates):
             for p, low, high in zip(self.processes, edges, edges[1:])
             if high > low
         ]
-        found = [answer(reference, p.what) for _, p, reference in asked]
+        found = [answer(reference, p.what, REMEDY) for _, p, reference in asked]
         weights = [n / size for n, _, _ in asked]
         gradients = _means([g for _, g, _ in found], weights)
         state = own.state if found[0][2] is None else tree.unflatten(

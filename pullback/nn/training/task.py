@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from pullback.nn.training.step import pair
 __all__ = ["Task", "task_of"]
 
 OF_TASK = ("parameters", "state", "batch")
+OF_RUN = ("epoch", "step", "loss", "rate", "speed", "seconds")  # other columns of a history
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Task:
     """What is trained.
 
     Attributes:
-        name: for messages and checkpoints.
+        name: for messages and checkpoints.   loss_name: likewise.
         loss: traced; (parameters, state, batch) -> the loss, or the loss and the next state.
         measured: traced; (parameters, state, batch) -> the loss and every metric, as inference sees them.
         columns: what these are called in a history.
@@ -38,6 +40,7 @@ class Task:
     """
 
     name: str
+    loss_name: str
     loss: Callable[..., Any]
     measured: Callable[..., Any]
     columns: tuple[str, ...]
@@ -60,10 +63,14 @@ def task_of(
         parameters, state: where training begins; a Layer makes its own.
         seed: for those.
     Raises:
-        UsageError: [E518] a Layer without a loss, or a loss without parameters.
+        UsageError: [E518] a Layer without a loss, a loss without parameters, or metrics of one name.
         DataError: [E508] a Layer does not take the data.
     """
     columns = ("evaluation_loss", *map(_name, metrics))
+    if twice := [c for c, n in Counter((*columns, *OF_RUN)).items() if n > 1]:
+        raise UsageError(
+            "E518", f"fit: two columns of the history would be {twice[0]}", remedy="a metric of another name"
+        )
     for of in metrics:
         _check_takes("the metric", of, ("result", "target") if isinstance(model, Layer) else OF_TASK)
     if not isinstance(model, Layer):
@@ -81,7 +88,7 @@ def task_of(
             loss = _number(model, pair(model(parameters, state, batch))[0])
             return [loss, *(_number(m, m(parameters, state, batch)) for m in metrics)]
 
-        return Task(_name(model), model, measured, columns, parameters, {} if state is None else state)
+        return Task(_name(model), _name(model), model, measured, columns, parameters, {} if state is None else state)
     if loss is None:
         raise UsageError("E518", f"fit: no loss for {model}", remedy="`fit(net, nn.cross_entropy, data, …)`")
     _check_takes("the loss", loss, ("result", "target"))
@@ -95,6 +102,7 @@ def task_of(
     started = net.init(seed) if parameters is None or state is None else ({}, {})
     return Task(
         str(model),
+        _name(loss),
         objective(model, loss),
         measured_network,
         columns,

@@ -174,7 +174,9 @@ def test_other_runs_are_refused(tmp_path: Path) -> None:
         "   | optimiser: Descent(0.1) in the checkpoint, Descent(0.2) now      "
         "batches in an epoch: 6 in the checkpoint, 5 now      "
         "samples in a batch: 8 in the checkpoint, 9 now      seed: 0 in the checkpoint, 3 now\n"
-        "  try: a folder of its own for each run, or the settings of that run      See `pullback explain-error E515`"
+        "  try: a folder of its own for each run, the settings of that run, or "
+        '`resume="anyway"` (--resume-anyway)      '
+        "See `pullback explain-error E515`"
     )
     wide = {"a": np.zeros((), np.float32), "b": np.zeros(1)}
     assert complete(lambda: fit(epochs=1, batch=8, save=tmp_path, parameters=wide), DataError).splitlines()[1:3] == [

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -93,6 +94,26 @@ def test_c24_a_program_trains_measures_and_recognises(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows, NET(p, x), rtol=1e-4, atol=1e-5)
     right = int(np.sum(np.argmax(rows, axis=1) == labels))
     assert run(tmp_path, "test", "x", "labels") == f"{right} of 12 right\n"
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtypes", [("f2", "f2"), ("bfloat16", "bfloat16"), ("f4", "f8"), ("f2", "f4"), (">f4", "f4")])
+def test_parameters_of_any_type(tmp_path: Path, dtypes: tuple[str, str]) -> None:
+    """The functions take arrays of one type, and so the file holds them."""
+    of = {n: np.dtype(ml_dtypes.bfloat16 if n == "bfloat16" else n) for n in dtypes}
+    given = NET.init(seed=0)[0]
+    for k, name in enumerate(dtypes, 1):
+        given[f"dense{k}"]["w"] = given[f"dense{k}"]["w"].astype(of[name])
+    NET.export(tmp_path, given)
+    built(tmp_path, "-std=c99", "-O1", "-Werror", *QUIET)
+    x = np.linspace(-1, 1, 48).reshape(12, 4)
+    wide = np.float64 if "f8" in dtypes else np.float32
+    x.astype(wide).tofile(tmp_path / "x")
+    rows = [list(map(float, line.split())) for line in run(tmp_path, "infer", "x").splitlines()]
+    hidden = np.maximum(x @ given["dense1"]["w"].astype(float).T + given["dense1"]["b"], 0)
+    wanted = hidden @ given["dense2"]["w"].astype(float).T + given["dense2"]["b"]
+    np.testing.assert_allclose(rows, wanted, rtol=1e-5, atol=1e-6)
+    assert load_file(tmp_path / "small.safetensors")["parameters/dense1/w"].dtype == wide
 
 
 X = np.linspace(-1, 1, 48, dtype=np.float32).reshape(12, 4)

@@ -1,0 +1,46 @@
+"""Fingerprints of data: what its arrays are, and a digest of values by which a change of them is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.ir.identity import digest
+
+__all__ = ["array_digest", "described", "fingerprint"]
+
+WHOLE: Final = 1 << 26  # bytes of an array in memory that is read whole
+ROWS: Final = 64  # samples of others, such as images that are decoded when they are read
+
+
+def array_digest(*arrays: Any) -> str:
+    """A digest of the shapes, element types and values of arrays."""
+    state = hashlib.blake2b(digest_size=16)
+    for array in map(np.asarray, arrays):
+        state.update(f"{array.dtype}{array.shape}".encode())
+        state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return state.hexdigest()
+
+
+def described(arrays: Mapping[str, Any]) -> str:
+    """The names, element types and shapes of arrays."""
+    return ", ".join(f"{name} {x.dtype}{list(x.shape)}" for name, x in arrays.items())
+
+
+def fingerprint(*arrays: Any) -> str:
+    """A digest of arrays; of some rows of those that are large or not in memory.
+
+    >>> from pullback.data.fingerprint import fingerprint
+    >>> fingerprint(np.arange(3)) == fingerprint(np.array([0, 1, 2]))
+    True
+    """
+    return digest(*map(_rows_digest, arrays))
+
+
+def _rows_digest(x: Any) -> str:
+    if not isinstance(x, np.ndarray) or x.nbytes > WHOLE:
+        x = x[np.unique(np.linspace(0, len(x) - 1, ROWS).astype(np.intp))]
+    return array_digest(x)

@@ -1,0 +1,85 @@
+"""What a run that goes on must have alike with the one whose checkpoint it reads, and what differs, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+import pullback as pb
+from pullback.data import Batches
+from pullback.data.fingerprint import array_digest
+from pullback.ir.identity import digest, identity
+from pullback.lang import tree
+from pullback.nn.training.step import Carry, pair
+from pullback.nn.training.task import Task
+
+__all__ = ["PLACES", "Shared", "differing", "shared"]
+
+Shared = dict[str, Any]
+"""A text or a number by what it is of; or a list of a text, a digest, and what the digest was made for.
+
+The digest is of what the text does not say. Digests made for different things are not compared.
+"""
+
+PLACES: Final = frozenset({"samples in a batch", "batches in an epoch"})  # with others, a place means other samples
+
+
+def shared(task: Task, source: Batches, optimiser: Any, start: Carry, batch: Any, **order: Any) -> Shared:
+    """What a run that goes on must have alike.
+
+    Args:
+        task, source, optimiser: what is trained, on what, how.
+        start: what training begins with.
+        batch: a first batch.
+        order: settings of the order of samples, the seed among them.
+    """
+
+    def loss(parameters: Any, state: Any, batch: Any) -> Any:
+        return pair(task.loss(parameters, state, batch))
+
+    def update(gradients: Any, memory: Any, parameters: Any, step: Any) -> Any:
+        return optimiser.update(gradients, memory, parameters, step)
+
+    given = start.parameters, start.optimiser, start.parameters, np.zeros((), np.int64)
+    return {
+        "model": _text(task.name),
+        "loss": [_text(task.loss_name), *_program(loss, start.parameters, start.state, batch)],
+        "optimiser": [_text(optimiser), *_program(update, *given)],
+        "data": [*source.fingerprint(batch), ""],
+        "batches in an epoch": source.steps,
+        "samples in a batch": source.items,
+        **order,
+    }
+
+
+def _text(x: Any) -> str:
+    """A text of an object that is the same in every process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(x))
+
+
+def _program(f: Callable[..., Any], *arguments: Any) -> tuple[str, str]:
+    """Two digests: of the program of a function with the arrays from around it, and of the arguments' types."""
+    program = pb.function(f).program(*arguments)
+    leaves, structure = tree.flatten(arguments)
+    types = digest(str(structure), *(f"{np.asarray(x).dtype}{np.shape(x)}" for x in leaves))
+    return digest(identity(program), *map(array_digest, program.settings.captured)), types
+
+
+def differing(theirs: Shared, ours: Shared) -> dict[str, str]:
+    """What is not alike by its name, each with a sentence on it."""
+    found = {}
+    for name, own in ours.items():
+        (then, digest_then, of_then), (now, digest_now, of_now) = _parts(theirs.get(name, "unknown")), _parts(own)
+        if then != now:
+            found[name] = f"{name}: {then} in the checkpoint, {now} now"
+        elif of_then == of_now and digest_then != digest_now:
+            found[name] = f"{name}: {now} in both, with other {'values' if name == 'data' else 'computations'}"
+    return found
+
+
+def _parts(value: Any) -> tuple[Any, Any, Any]:
+    """The text, the digest, and what that was made for."""
+    return (value[0], value[1], value[2]) if isinstance(value, list) and len(value) == 3 else (value, "", "")
