@@ -28,6 +28,7 @@ Resume = bool | Literal["newest intact", "anyway"] | None
 
 FORMAT = 1
 KEY = "training"
+HISTORY = "history.csv"
 PARTS = ("parameters", "state", "optimiser")
 
 
@@ -109,7 +110,8 @@ class Folder:
                 f"{self.path}: checkpoints cannot be written: {error.strerror or error}",
                 remedy="a folder that may be made and written to",
             ) from error
-        check_writable(self.path / CHECKPOINTS.replace("*", "0"))
+        for name in (CHECKPOINTS.replace("*", "0"), HISTORY):
+            check_writable(self.path / name)
         self._lock = self._locked()
         remove_unfinished(self.path)
         self._saved: int | None = None

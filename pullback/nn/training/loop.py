@@ -18,7 +18,7 @@ import numpy as np
 from pullback.data import Batches, ahead
 from pullback.errors import CompilerError, NotFiniteError, UsageError
 from pullback.lang import tree
-from pullback.nn.training.checkpoint import Folder, Position, Resume
+from pullback.nn.training.checkpoint import HISTORY, Folder, Position, Resume
 from pullback.nn.training.history import NOT_MEASURED, EarlyStop, History
 from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
@@ -273,7 +273,7 @@ class Training:
         if self.folder is not None and (always or self.folder.is_due(self.at.step)):
             self.folder.save(self.updates.carry, self.at)
             if self.at.history:
-                History(tuple(self.at.history)).save(self.folder.path / "history.csv")
+                History(tuple(self.at.history)).save(self.folder.path / HISTORY)
 
 
 @contextmanager

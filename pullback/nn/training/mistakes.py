@@ -33,6 +33,8 @@ def not_finite(loss: float, batch: Any, number: int, at: Position, folder: Folde
     if folder is not None and (files := folder.files()):
         facts.append(f"the last checkpoint: {files[-1]}")
     remedy = "data without NaN and infinity" if wrong else "a smaller rate, or `clip_by_norm`"
+    if not wrong and any(x.dtype.kind in "iu" for x in arrays.values()):
+        remedy += "; labels that are no class give NaN"
     if not wrong and not debug:
         remedy += "; debug=True names the line where it is made"
     return DataError(

@@ -61,7 +61,8 @@ def test_a_damaged_checkpoint_names_the_newest_intact_one(tmp_path: Path) -> Non
         f"   | {len(files[-1].read_bytes())} bytes      "
         "its digest does not match: bytes were changed since it was written      "
         "the newest intact checkpoint: step-000000000002.safetensors\n"
-        '  try: `resume="newest intact"` (--resume-newest-intact)      See `pullback explain-error E509`'
+        '  try: `resume="newest intact"` (--resume-newest-intact), or the path of that file      '
+        "See `pullback explain-error E509`"
     )
     flip(files[-2])
     assert "checkpoint: step-000000000001.safetensors" in complete(lambda: nn.load_parameters(tmp_path), tmp_path)
@@ -374,6 +375,24 @@ def test_mistakes_are_found_before_training(settings: dict[str, Any], text: str,
     assert f"[E518] {text}" in str(caught.value)
     assert not shown
     assert not list(tmp_path.iterdir())
+
+
+def test_a_place_for_the_history_is_found_before_training(tmp_path: Path) -> None:
+    (tmp_path / "history.csv").mkdir()
+    shown: list[Any] = []
+    assert "E511" in complete(lambda: fit(epochs=1, save=tmp_path, progress=shown.append), tmp_path)
+    assert not shown
+
+
+@pytest.mark.parametrize("of", [tuple, data.Dataset])
+def test_labels_of_a_loss_by_hand(of: Any) -> None:
+    """Only a network says how many classes there are: the advice names labels where a loss is not finite."""
+    x, labels = np.ones((4, 3), np.float32), np.array([0, 1, 2, 7])
+    own = lambda p, s, b: nn.cross_entropy(b[0] @ p["w"], b[1])
+    given = (x, labels) if of is tuple else data.Dataset(x, labels)
+    with pytest.raises(DataError, match=r"E514.*\n.*\n.*labels that are no class give NaN"):
+        nn.fit(own, given, parameters={"w": np.zeros((3, 3), np.float32)}, optimiser=nn.sgd(0.1), epochs=1, batch=4,
+               progress=False)  # fmt: skip
 
 
 @pytest.mark.parametrize("settings", [
