@@ -353,6 +353,13 @@ def test_a_file_that_another_program_wrote_anew_is_theirs(tmp_path: Path) -> Non
     with safe_open(tmp_path / "p", "numpy") as file:
         words = file.metadata()
     save_file({"w": np.zeros(2)}, tmp_path / "p", {"format": "pt", **words})
-    content = (tmp_path / "p").read_bytes()
-    if b'{"__metadata__":{"digest"' not in content:  # the library's order of words is its own
-        assert nn.load_parameters(tmp_path / "p")["w"].tolist() == [0, 0]
+    text = (tmp_path / "p").read_bytes()[8:].decode(errors="replace")
+    head, _ = json.JSONDecoder().raw_decode(text)
+    words = {k: head["__metadata__"][k] for k in ("format", "program", "pullback digest")}  # the library has no order
+    new = json.dumps({"__metadata__": words, "w": head["w"]}).encode()
+    (tmp_path / "p").write_bytes(made(new, bytes(16)))
+    assert nn.load_parameters(tmp_path / "p")["w"].tolist() == [0, 0]
+    words["pullback digest"] = words["pullback digest"].replace("file", "fire")
+    (tmp_path / "p").write_bytes(made({"__metadata__": words, "w": head["w"]}, bytes(16)))
+    with pytest.raises(DataError, match=r"E509.*\n.*its digest was changed"):
+        nn.load_parameters(tmp_path / "p")

@@ -49,7 +49,7 @@ def test_save_then_load(tmp_path: Path, dtype: str) -> None:
         new[...] = 0  # writable, to be trained on
     assert [p.name for p in tmp_path.iterdir()] == ["p.safetensors"]
     with safe_open(path, "numpy") as file:
-        assert file.metadata().keys() == {"program", "digest"}
+        assert file.metadata().keys() == {"program", "pullback digest"}
     other = load_parameters(path, some("float64" if dtype == "float32" else "float32"))
     assert other.k.dtype != some(dtype).k.dtype
 
