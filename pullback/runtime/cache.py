@@ -9,8 +9,10 @@ one at the same time.
 
 A library from the cache runs with the user's rights, so a folder that belongs to somebody else, or that others may
 write, is not used; one warning says so, as for a folder that cannot be read or written. A folder of this process takes
-its place. The secret is kept apart from the cache, so that a cache that came with other files, all of which are the
-user's own by then, is not taken either; where there is no such place it is kept in the cache.
+its place. The same holds for the folders and files in it: what others may change between a look and a load is no entry.
+The secret is kept apart from the cache, so that a cache that came with other files, all of which are the user's own by
+then, is not taken either. Where there is no such place it is kept in the cache. Where it can be kept nowhere, a code
+proves nothing: no entry is taken from such a cache, and none is put there.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 SECRET_BYTES = 32
 CODE_BYTES = 20
 PRIVATE = 0o600
+OTHERS_WRITE, OTHERS_ANY = 0o022, 0o077
 _OTHER: ContextVar[Path | None] = ContextVar("cache", default=None)
 
 
@@ -84,16 +87,17 @@ def find(kind: str, key: str) -> Found | None:
     for root in _readable_folders():
         folder = root / kind / key[:2]
         try:
+            _check_own(folder.parent, folder)
             names = [name for name in os.listdir(folder) if name.startswith(f"{key}-")]
         except OSError:
             continue
         for name in names:
             try:
-                content = (folder / name).read_bytes()
+                content = _read_own(folder / name)
+                if name.removeprefix(f"{key}-").partition(".")[0] == _code(root, kind, key, content):
+                    return Found(folder / name, content)
             except OSError:
                 continue
-            if name.removeprefix(f"{key}-").partition(".")[0] == _code(root, kind, key, content):
-                return Found(folder / name, content)
     return None
 
 
@@ -115,6 +119,7 @@ def keep_file(root: Path, kind: str, key: str, file: Path, suffix: str) -> Path:
         OSError: the folder cannot be written.
     """
     path = _place(root, kind, key, file.read_bytes(), suffix)
+    file.chmod(PRIVATE)
     os.replace(file, path)
     return path
 
@@ -134,6 +139,7 @@ def work_folder(root: Path) -> tempfile.TemporaryDirectory[str]:
 def _place(root: Path, kind: str, key: str, content: bytes, suffix: str) -> Path:
     folder = root / kind / key[:2]
     _make_folder(folder)
+    _check_own(folder.parent, folder)
     return folder / f"{key}-{_code(root, kind, key, content)}{suffix}"
 
 
@@ -142,6 +148,26 @@ def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _check_own(*folders: Path) -> None:
+    """Raise OSError where one of the folders is another user's, or others may write it."""
+    for folder in folders:
+        if not _is_own(os.stat(folder)):
+            raise PermissionError(errno.EPERM, "others may change it", str(folder))
+
+
+def _read_own(path: Path, limit: int = -1, others: int = OTHERS_WRITE) -> bytes:
+    """The content of a file that is the user's, up to a limit; OSError where others have any of these rights."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb") as file:
+        if not _is_own(os.fstat(file.fileno()), others):
+            raise PermissionError(errno.EPERM, "others may change it", str(path))
+        return file.read(limit)
+
+
+def _is_own(s: os.stat_result, others: int = OTHERS_WRITE) -> bool:
+    return s.st_uid == _user() and not stat.S_IMODE(s.st_mode) & others
 
 
 # The secret -----------------------------------------------------------------------------------------------------
@@ -156,26 +182,30 @@ def _code(root: Path, kind: str, key: str, content: bytes) -> str:
 
 
 def _secret(root: Path) -> bytes:
-    """The user's secret; made when it is first needed."""
+    """The user's secret; made when it is first needed.
+
+    Raises:
+        OSError: there is no place for it.
+    """
     found = _SECRETS.get(root)
     if found is None:
         state = Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "pullback")
         places = [folder / "secret" for folder in (state, root) if folder.is_absolute()]
         read = (_read_secret(p) or _new_secret(p) for p in places)
-        found = _SECRETS.setdefault(root, next((s for s in read if s is not None), b""))
+        found = next((s for s in read if s is not None), None)
+        if found is None:
+            raise PermissionError(errno.EACCES, "there is no place for the key of its entries", str(root))
+        found = _SECRETS.setdefault(root, found)
     return found
 
 
 def _read_secret(path: Path) -> bytes | None:
     """The secret in a file that is the user's alone; None where there is no such file."""
     try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
-            s = os.fstat(file.fileno())
-            content = file.read(SECRET_BYTES + 1)
+        content = _read_own(path, SECRET_BYTES + 1, OTHERS_ANY)
     except OSError:
         return None
-    private = not stat.S_IMODE(s.st_mode) & 0o077 and s.st_uid == _user()
-    return content if private and len(content) == SECRET_BYTES else None
+    return content if len(content) == SECRET_BYTES else None
 
 
 def _new_secret(path: Path) -> bytes | None:
@@ -274,7 +304,7 @@ def _objection(root: Path) -> str | None:
         return "cannot be read"
     if any(s.st_uid != _user() for s in found):
         return "belongs to another user"
-    if stat.S_IMODE(found[-1].st_mode) & 0o022:
+    if stat.S_IMODE(found[-1].st_mode) & OTHERS_WRITE:
         return "can be written by others (chmod go-w)"
     return None
 

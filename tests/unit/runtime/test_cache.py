@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
+import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -196,7 +199,13 @@ def test_a_folder_that_others_may_write(cache: Path) -> None:
 
 def test_a_folder_of_somebody_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.mkdir()
-    monkeypatch.setattr(caching, "_user", lambda: 12345)
+    look = os.lstat
+
+    def lstat(path: object) -> os.stat_result:
+        s = look(path)  # type: ignore[call-overload]
+        return os.stat_result((*s[:4], 12345, *s[5:10])) if path == cache else s
+
+    monkeypatch.setattr(os, "lstat", lstat)
     refused(cache, "belongs to another user")
     assert not entries(cache)
 
@@ -317,6 +326,133 @@ def test_without_a_place_for_it_the_secret_is_in_the_cache(cache: Path, tmp_path
     caching._SECRETS.clear()
     assert find("kind", "00") is not None
     assert (cache / "secret").stat().st_mode & 0o777 == 0o600
+
+
+# Other users ----------------------------------------------------------------------------------------------------
+
+ROOTED = hasattr(os, "geteuid") and os.geteuid() == 0
+VICTIM, ATTACKER = 65534, 65533
+START = f"""
+import os, stat, warnings
+from pullback.runtime import cache
+from pullback.runtime.cache import another_cache, find, keep
+from pullback.runtime.load import compiled_entry
+text = {TEXT!r}
+with another_cache():  # all that is imported, as this user may not see where Python is
+    compiled_entry(text, "answer", 1)
+if {ROOTED}:
+    os.setgroups([])
+    os.setgid({VICTIM})
+    os.setuid({VICTIM})
+"""
+LOOKS = """
+warnings.simplefilter("ignore")
+keep("kind", "01", b"mine")
+print(*(found and found.content for found in (find("kind", "00"), find("kind", "01"))))
+"""
+ANSWERS = """
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    print(compiled_entry(text, "answer", 1)(0))
+print(*(str(w.message).partition(":")[0] for w in caught), sep="; ")
+(folder,) = cache._spare_folders
+print(folder, oct(stat.S_IMODE(os.stat(folder).st_mode)))
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that another user reaches, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        hidden = [p for p in place.parents if ROOTED and not p.stat().st_mode & 0o001]
+        if hidden:
+            pytest.skip(f"another user cannot reach {hidden[0]}")
+        for name in ("cache", "temporary"):
+            own(place / name)
+        yield place
+
+
+def own(folder: Path, user: int = VICTIM, mode: int = 0o700) -> Path:
+    folder.mkdir(exist_ok=True)
+    folder.chmod(mode)
+    if ROOTED:
+        os.chown(folder, user, user)
+    return folder
+
+
+def as_victim(place: Path, code: str) -> list[str]:
+    """The lines that a process of one user prints, who has no home."""
+    known = {k: v for k, v in os.environ.items() if not k.startswith("XDG_")}
+    places = {"PULLBACK_CACHE_DIR": str(place / "cache"), "TMPDIR": str(place / "temporary"), "HOME": "/dev/null"}
+    ended = subprocess.run([sys.executable, "-c", START + code], env={**known, **places, "PYTHONPATH": ROOT},
+                           capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
+
+
+def forge(cache: Path, secret: bytes, user: int = VICTIM, mode: int = 0o600, inside: int = 0o700) -> Path:
+    """An entry whose code was made with this secret."""
+    code = hashlib.blake2b(b"kind\x0000\0theirs", digest_size=20, key=secret).hexdigest()
+    folder = own(own(cache / "kind", mode=inside) / "00")
+    path = folder / f"00-{code}"
+    path.write_bytes(b"theirs")
+    path.chmod(mode)
+    if ROOTED:
+        os.chown(path, user, user)
+    return path
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users")
+def test_without_a_place_for_the_secret_nothing_is_taken(place: Path) -> None:
+    """A cache that came with other files, read-only, from somebody who knew that there would be no key."""
+    forge(place / "cache", b"")
+    (place / "cache").chmod(0o555)
+    assert as_victim(place, LOOKS) == ["None None"]
+    answer, said, folder = as_victim(place, ANSWERS)
+    assert answer == "42"
+    assert said == f"the cache folder {place}/cache cannot be written"
+    path, mode = folder.split()
+    assert Path(path).parent == place / "temporary"
+    assert mode == "0o700"
+    assert not Path(path).exists()  # it went with its process
+
+
+@pytest.mark.skipif(not ROOTED, reason="files of two users are made by root alone")
+def test_a_folder_of_another_user(place: Path) -> None:
+    forge(place / "cache", b"")
+    own(place / "cache", ATTACKER, 0o755)
+    assert as_victim(place, LOOKS) == ["None None"]
+    assert as_victim(place, ANSWERS)[1] == f"the cache folder {place}/cache belongs to another user"
+
+
+def secret_of_victim(place: Path) -> bytes:
+    assert as_victim(place, LOOKS) == ["None b'mine'"]
+    return (place / "cache" / "secret").read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users")
+@pytest.mark.parametrize("changed", ["nothing", "an entry", "a folder", "the entry's owner"])
+def test_an_entry_that_others_may_change_is_none(place: Path, changed: str) -> None:
+    """Its content may be right when it is read, and another one when it is loaded."""
+    if changed == "the entry's owner" and not ROOTED:
+        pytest.skip("files of two users are made by root alone")
+    secret = secret_of_victim(place)
+    forge(place / "cache", secret, user=ATTACKER if "owner" in changed else VICTIM,
+          mode=0o666 if changed == "an entry" else 0o644, inside=0o777 if changed == "a folder" else 0o700)
+    found = {"nothing": "b'theirs' b'mine'", "a folder": "None None"}.get(changed, "None b'mine'")
+    assert as_victim(place, LOOKS) == [found]
+
+
+def test_libraries_are_the_users_alone(cache: Path) -> None:
+    """Whatever the mask, which compilers go by."""
+    before = os.umask(0)
+    try:
+        assert answers()
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(p.stat().st_mode) & 0o022 for p in (cache, *cache.rglob("*"))} == {0}
 
 
 # The compiler's words -------------------------------------------------------------------------------------------
