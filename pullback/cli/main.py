@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pullback.cli import apl, bench, check, describe, explain, explain_error, export, machine, primitives, train
+from pullback.cli import apl, bench, cache, check, describe, explain, explain_error, export, machine, primitives, train
 from pullback.errors import PullbackError, UsageError
 from pullback.source import working_on
 
 __all__ = ["main"]
 
 INTERRUPTED = 130
-COMMANDS = (train, describe, export, explain, explain_error, check, bench, machine, primitives, apl)
+COMMANDS = (train, describe, export, explain, explain_error, check, cache, bench, machine, primitives, apl)
 
 
 class Parser(argparse.ArgumentParser):

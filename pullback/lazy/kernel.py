@@ -141,6 +141,9 @@ class _Compiler:
         self._queue.put(kernel)
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
+                import pullback.runtime.cache  # noqa: F401  # its folders go at exit, after `stop`, as it is registered first
+
+                atexit.register(self.stop)
                 self._thread = threading.Thread(target=self._work, name="pullback lazy compiler", daemon=True)
                 self._thread.start()
 
@@ -174,7 +177,6 @@ class _Compiler:
 
 
 _COMPILER: Final = _Compiler()
-atexit.register(_COMPILER.stop)
 
 
 def finish_compiling() -> None:

@@ -17,28 +17,29 @@ proves nothing: no entry is taken from such a cache, and none is put there.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import hashlib
+import math
 import os
 import shutil
 import stat
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pullback.errors import CompilerError
 from pullback.files import put_file
 from pullback.turns import turn
 
-if TYPE_CHECKING:
-    import tempfile
-
 SECRET_BYTES = 32
 CODE_BYTES = 20
 PRIVATE = 0o600
+DISK = {errno.ENOSPC: "is full", errno.EDQUOT: "is full", errno.EFBIG: "takes no file so large"}
 OTHERS_WRITE, OTHERS_ANY = 0o022, 0o077
 _OTHER: ContextVar[Path | None] = ContextVar("cache", default=None)
 
@@ -82,23 +83,43 @@ def another_cache() -> Iterator[None]:
 # Entries --------------------------------------------------------------------------------------------------------
 
 
-def find(kind: str, key: str) -> Found | None:
-    """The entry with this key, as it was written; None where there is none."""
+def find(kind: str, key: str, seconds: float = math.inf) -> Found | None:
+    """The entry with this key, as it was written; None where there is none.
+
+    Args:
+        seconds: pass over entries written longer ago, and those that a wrong clock dates in the future.
+    """
     for root in _readable_folders():
         folder = root / kind / key[:2]
         try:
-            _check_own(folder.parent, folder)
             names = [name for name in os.listdir(folder) if name.startswith(f"{key}-")]
         except OSError:
             continue
         for name in names:
-            try:
-                content = _read_own(folder / name)
-                if name.removeprefix(f"{key}-").partition(".")[0] == _code(root, kind, key, content):
-                    return Found(folder / name, content)
-            except OSError:
-                continue
+            found = _as_written(root, kind, folder / name)
+            if found is not None and (seconds == math.inf or 0 <= age(found.path) <= seconds):
+                return found
     return None
+
+
+def _as_written(root: Path, kind: str, path: Path) -> Found | None:
+    """The entry in a file; None where it is not as it was written, or others may change it."""
+    key, _, rest = path.name.partition("-")
+    try:
+        _check_own(path.parent.parent, path.parent)
+        content = _read_own(path)
+        right = rest.partition(".")[0] == _code(root, kind, key, content)
+    except OSError:
+        return None
+    return Found(path, content) if right else None
+
+
+def age(path: Path) -> float:
+    """The seconds since a file was written: negative where a clock was set back, infinite where the file is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return math.inf
 
 
 def keep(kind: str, key: str, content: bytes, suffix: str = "") -> None:
@@ -124,8 +145,9 @@ def keep_file(root: Path, kind: str, key: str, file: Path, suffix: str) -> Path:
     return path
 
 
-def work_folder(root: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder to make entries of this one in.
+@contextmanager
+def work_folder(root: Path) -> Iterator[Path]:
+    """A folder to make entries of this one in. The process does not end while it is used.
 
     Raises:
         OSError: the folder cannot be written.
@@ -133,7 +155,13 @@ def work_folder(root: Path) -> tempfile.TemporaryDirectory[str]:
     import tempfile
 
     _make_folder(root)
-    return tempfile.TemporaryDirectory(dir=root, prefix="build-", ignore_cleanup_errors=True)
+    folder = Path(tempfile.mkdtemp(dir=root, prefix="build-"))
+    _builds.add(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _builds.discard(folder)
 
 
 def _place(root: Path, kind: str, key: str, content: bytes, suffix: str) -> Path:
@@ -168,6 +196,43 @@ def _read_own(path: Path, limit: int = -1, others: int = OTHERS_WRITE) -> bytes:
 
 def _is_own(s: os.stat_result, others: int = OTHERS_WRITE) -> bool:
     return s.st_uid == _user() and not stat.S_IMODE(s.st_mode) & others
+
+
+# All of it ------------------------------------------------------------------------------------------------------
+
+KINDS = ("programs", "libraries", "objects", "derived", "compilers", "refused")
+ABANDONED = 3600.0
+
+
+def files(kind: str) -> list[Path]:
+    """The files of a kind of entries in the cache folder, whether or not they are as they were written.
+
+    Raises:
+        CompilerError: [E416] the folder is not used.
+    """
+    root = cache_folder()
+    why = _objection(root)
+    if why is not None:
+        raise CompilerError("E416", f"the cache folder {root} {why}", remedy="PULLBACK_CACHE_DIR names another")
+    return sorted(p for p in (root / kind).glob("??/*") if p.is_file() and not p.name.startswith("."))
+
+
+def is_sound(path: Path) -> bool:
+    """Whether the entry in a file of `files` is as it was written."""
+    kind, start = path.parts[-3:-1]
+    return path.name.startswith(start) and _as_written(cache_folder(), kind, path) is not None
+
+
+def remove_abandoned() -> int:
+    """Remove what processes that were killed left an hour ago or longer; how many files and folders that were."""
+    root = cache_folder()
+    left = [p for p in (*root.glob("build-*"), *root.glob("*/??/.*.new")) if age(p) > ABANDONED]
+    for path in left:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return len(left)
 
 
 # The secret -----------------------------------------------------------------------------------------------------
@@ -250,12 +315,12 @@ def writable_folders() -> Iterator[Path]:
 
 def give_up(root: Path, error: OSError) -> None:
     """Write into this folder no more, and say so once; raise where no other folder is left."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    why = "is full" if full else "cannot be written"
+    why = DISK.get(error.errno or 0, "cannot be written")
     if root in _spare_folders:
+        more = ", or raise the limit of a file's size (`ulimit -f`)" if error.errno == errno.EFBIG else ""
         raise CompilerError("E412", f"a library needs a place, and the folder {root} {why}",
                             facts=(f"the cache folder {cache_folder()} did not serve either",),
-                            remedy="set PULLBACK_CACHE_DIR or TMPDIR to a folder with room") from error
+                            remedy="set PULLBACK_CACHE_DIR or TMPDIR to a folder with room" + more) from error
     _UNWRITABLE.add(root)
     _say(root, why, "a folder with room")
 
@@ -320,19 +385,33 @@ def _spare_folder() -> Path:
     """The folder of this process, which goes when it ends."""
     with turn(_spare_folder):
         if not _spare_folders:
-            import atexit
             import tempfile
 
-            owner, folder = os.getpid(), tempfile.mkdtemp(prefix="pullback-")
-            _spare_folders.append(Path(folder))
-
-            def remove() -> None:
-                if os.getpid() == owner:
-                    shutil.rmtree(folder, ignore_errors=True)
-
-            atexit.register(remove)
+            _spare_folders.append(Path(tempfile.mkdtemp(prefix="pullback-")))
+            _passing.append(_spare_folders[0])
         return _spare_folders[0]
 
 
+# The end of the process -----------------------------------------------------------------------------------------
+
+_builds: set[Path] = set()  # work folders in use
+_passing: list[Path] = []  # folders that go with the process
+
+
+def _end() -> None:
+    """Wait for compilers under way in other threads, which need their folders; then remove what goes."""
+    while _builds:
+        time.sleep(0.01)
+    for folder in _passing:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _forget() -> None:
+    """In a new process, leave folders and builds to the one that made them."""
+    for known in (_spare_folders, _builds, _passing):
+        known.clear()
+
+
+atexit.register(_end)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_spare_folders.clear)  # that one goes with the process that made it
+    os.register_at_fork(after_in_child=_forget)

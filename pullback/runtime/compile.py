@@ -13,8 +13,10 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shlex
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -34,14 +36,20 @@ if TYPE_CHECKING:
     import subprocess
 
 TIMEOUT: Final = 600
+SAID: Final = re.compile(r"^(?:.*[/\\])?(?:program|unit\d+)\.c:\d+(?::\d+)?: error: ", re.MULTILINE)  # of the text
+DISK_WORDS: Final = {
+    errno.ENOSPC: ("No space left on device", "Disk quota exceeded"),
+    errno.EFBIG: ("File too large", "File size limit exceeded"),
+}
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler: the words that start it, and what it says about its version."""
+    """A C compiler: the words that start it, what it says about its version, and a digest that its file changes."""
 
     command: tuple[str, ...]
     version: str
+    digest: str
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -50,7 +58,7 @@ class Compiler:
 
 
 class RefusedError(CompilerError):
-    """The compiler ended by itself, without a result: given the same again it will do the same."""
+    """The compiler found an error in the text: given the same again it will say the same."""
 
 
 def compiler_command() -> tuple[str, ...] | None:
@@ -95,23 +103,25 @@ def find_compiler() -> Compiler:
         cc = os.environ.get("CC")
         why = f"CC={cc} names no program" if cc else "tried CC, cc, gcc, clang and ziglang"
         raise CompilerError("E410", f"no C compiler: {why}", remedy="install gcc or clang, or `pip install ziglang`")
-    return Compiler(command, _version(command))
+    return Compiler(command, *_version(command))
 
 
 @lru_cache(maxsize=16)
-def _version(command: tuple[str, ...]) -> str:
-    """What `--version` says; kept on disk under the program's path, size and time of change."""
+def _version(command: tuple[str, ...]) -> tuple[str, str]:
+    """What `--version` says; kept on disk under the digest of the program's path, size and time of change."""
     program = os.path.realpath(command[0])
     stat = os.stat(program)
     key = json.dumps([command, program, stat.st_size, stat.st_mtime_ns])
     digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
     known = find("compilers", digest)
     if known is not None:
-        return known.content.decode()
+        return known.content.decode(), digest
     result = _run((*command, "--version"))
-    version = result.stdout.partition("\n")[0].strip() if result.returncode == 0 else "unknown"
+    if result.returncode != 0:  # as it may on a bad day
+        return "unknown", digest
+    version = result.stdout.partition("\n")[0].strip()
     keep("compilers", digest, version.encode())
-    return version
+    return version, digest
 
 
 @dataclass(frozen=True)
@@ -169,8 +179,7 @@ def _flags(compiler: Compiler, more: tuple[str, ...]) -> tuple[str, ...]:
 
 def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, key: str) -> Path:
     """Make a library. OSError where the folder is the reason that it cannot be made."""
-    with work_folder(root) as folder:
-        work = Path(folder)
+    with work_folder(root) as work:
         library = work / "program.so"
         if isinstance(text, str):
             (work / "program.c").write_text(text, encoding="utf-8")
@@ -228,13 +237,16 @@ def _run_all(
 
 
 def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) -> None:
-    """Raise for a compiler that failed."""
-    if any(text in result.stderr for text in ("No space left on device", "Disk quota exceeded")):
-        raise OSError(errno.ENOSPC, "the compiler found no room")
+    """Raise for a compiler that failed, by itself, for want of room on the disk, or at the text."""
     status = result.returncode
-    killed = status < 0 or "Killed" in result.stderr  # a part of it: there may be more memory another time
+    for number, words in DISK_WORDS.items():
+        if any(text in result.stderr for text in words):
+            raise OSError(number, "the compiler could not write")
+    if status < 0 and -status == getattr(signal, "SIGXFSZ", None):
+        raise OSError(errno.EFBIG, "the compiler could not write")
     how = f"was killed by signal {-status}" if status < 0 else f"failed with status {status}"
-    raise (CompilerError if killed else RefusedError)(
+    at_text = status == 1 and SAID.search(result.stderr)
+    raise (RefusedError if at_text else CompilerError)(
         "E411", f"the C compiler {how}: {command[0]}", facts=(_excerpt(result.stderr),),
         remedy="report this with the text of `c_source`; meanwhile set PULLBACK_BACKEND=interpreter")
 

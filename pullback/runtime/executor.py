@@ -293,7 +293,7 @@ def _found_or_made(program: Known, dims: Mapping[str, int], record: Record | Non
         if record is not None:
             return record, record.load(), lambda: _lowered(program, dims, native())
         compiler = find_compiler()
-        record = find_record(record_key(program, dims, compiler))
+        record = find_record(record_key(program, dims, compiler), refused=True)
         if record is not None:
             library = record.load()
             _warn(f"the C compiler failed before: {compiler.command[0]}")
@@ -359,7 +359,7 @@ def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> Com
     except CompilerError:
         raise error from None
     if isinstance(error, RefusedError):
-        keep_record(record_key(program, dims, find_compiler()), record)
+        keep_record(record_key(program, dims, find_compiler()), record, refused=True)
     _warn(error.what)
     return record, library, lambda: _lowered(program, dims, SCALAR)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pullback.loops.program.values import Buffer
 
 ROOT = str(Path(__file__).resolve().parents[1])
+REFUSED_SECONDS = 86_400.0  # how long a compiler's refusal is remembered
 BRIEF = 100_000  # operations and bytes: some 20 microseconds
 
 
@@ -151,17 +152,17 @@ def note_derived(what: str) -> None:
     keep("derived", digest(what, fingerprint()), b"")
 
 
-def find_record(key: str) -> Record | None:
-    """The record with this key, None where there is none."""
-    found = find("programs", key)
+def find_record(key: str, refused: bool = False) -> Record | None:
+    """The record with this key, None where there is none; of the plain C of a program, where it was refused lately."""
+    found = find("refused", key, REFUSED_SECONDS) if refused else find("programs", key)
     if found is None:
         return None
     return Record.read(json.loads(found.content))
 
 
-def keep_record(key: str, record: Record) -> None:
-    """Keep a record."""
-    keep("programs", key, json.dumps(asdict(record)).encode(), ".json")
+def keep_record(key: str, record: Record, refused: bool = False) -> None:
+    """Keep a record; that of the plain C of a program, where the compiler has refused more."""
+    keep("refused" if refused else "programs", key, json.dumps(asdict(record)).encode(), ".json")
 
 
 @lru_cache(maxsize=1)

@@ -201,8 +201,8 @@ def test_a_folder_of_somebody_else(cache: Path, monkeypatch: pytest.MonkeyPatch)
     cache.mkdir()
     look = os.lstat
 
-    def lstat(path: object) -> os.stat_result:
-        s = look(path)  # type: ignore[call-overload]
+    def lstat(path: object, **given: object) -> os.stat_result:
+        s = look(path, **given)  # type: ignore[call-overload]
         return os.stat_result((*s[:4], 12345, *s[5:10])) if path == cache else s
 
     monkeypatch.setattr(os, "lstat", lstat)

@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -155,10 +156,9 @@ def test_what_a_compiler_refuses_is_not_tried_again(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "log"
-    refuses = 'case "$*" in *-march=native*) echo "unknown option -march=native" >&2; exit 3 ;; esac'
-    cc = script(tmp_path / "mycc", f'echo "$*" >> "{log}"\n{refuses}\nexec cc "$@"')
+    cc = refusing(tmp_path / "mycc", log)
     monkeypatch.setenv("CC", str(cc))
-    with pytest.warns(RuntimeWarning, match="failed with status 3"):
+    with pytest.warns(RuntimeWarning, match="failed with status 1"):
         dot_agrees()
     before = log.read_text()
     executor._warned.clear()
@@ -169,6 +169,145 @@ def test_what_a_compiler_refuses_is_not_tried_again(
     monkeypatch.undo()
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(cache))
     assert not compile_program(parse_program(VECTORS), {}).record.flags  # another compiler is given everything
+
+
+BAD_DAYS = {
+    "status": "exit 3",
+    "status 1": 'echo "cc1: out of memory allocating 65536 bytes" >&2; exit 1',
+    "signal": "kill -SEGV $$",
+    "internal error": 'echo "program.c:1:1: internal compiler error: Segmentation fault" >&2; exit 1',
+    "no header": 'echo "program.c:1:10: fatal error: math.h: No such file or directory" >&2; exit 1',
+    "no folder": 'echo "cc1: fatal error: program.c: No such file or directory" >&2; exit 1',
+    "no library": 'echo "/usr/bin/ld: cannot find -lm" >&2; exit 1',
+    "no output": "exit 0",
+}
+
+
+@pytest.mark.parametrize("day", BAD_DAYS.values(), ids=BAD_DAYS.keys())
+def test_a_bad_day_of_a_compiler_is_forgotten(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, day: str
+) -> None:
+    """It is the same compiler on the next day, and is given everything."""
+    bad = tmp_path / "bad"
+    bad.touch()
+    fails = f'[ -e "{bad}" ] && case "$*" in *PB_NO_VECTORS*|*--version*) ;; *) {day} ;; esac'
+    monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'{fails}\nexec cc "$@"')))
+    with pytest.warns(RuntimeWarning, match="functions are compiled as plain C"):
+        dot_agrees()
+    bad.unlink()
+    assert not compile_program(parse_program(VECTORS), {}).record.flags
+    dot_agrees()
+
+
+def refusing(path: Path, log: Path) -> Path:
+    """A compiler that takes plain C only, and says so of the text."""
+    said = "program.c:7:3: error: unknown type name 'pb_vector'"
+    return script(path, f'echo "$*" >> "{log}"\ncase "$*" in *PB_NO_VECTORS*|*--version*) ;; '
+                  f'*) echo "{said}" >&2; exit 1 ;; esac\nexec cc "$@"')
+
+
+def asked_again(log: Path) -> bool:
+    """Whether a process that comes now gives the compiler the text again."""
+    compiling._version.cache_clear()
+    executor._warned.clear()
+    before = log.read_text().count("-shared")
+    with pytest.warns(RuntimeWarning, match="functions are compiled as plain C"):
+        dot_agrees()
+    return log.read_text().count("-shared") > before
+
+
+def test_a_refusal_is_remembered_for_a_time_and_for_one_compiler(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cc = refusing(tmp_path / "mycc", log := tmp_path / "log")
+    monkeypatch.setenv("CC", str(cc))
+    with pytest.warns(RuntimeWarning, match="failed with status 1"):
+        dot_agrees()
+    assert not asked_again(log)
+    (entry,) = (cache / "refused").rglob("*.json")
+    now = time.time()
+    for age in (2 * 86400, -3600):  # long ago, or written by a clock that was wrong
+        os.utime(entry, (now - age, now - age))
+        assert asked_again(log)
+        assert not asked_again(log)
+    assert [p.name for p in (cache / "refused").rglob("*.json")] == [entry.name]
+    os.utime(cc, (now - 5, now - 5))  # changed, though it says that its version is the same
+    assert asked_again(log)
+    assert not asked_again(log)
+
+
+def test_a_version_that_was_not_said_is_asked_for_again(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = tmp_path / "bad"
+    bad.touch()
+    fails = f'[ -e "{bad}" ] && exit 1'
+    monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'{fails}\nexec cc "$@"')))
+    assert compiling.find_compiler().version == "unknown"
+    bad.unlink()
+    compiling._version.cache_clear()
+    assert compiling.find_compiler().version != "unknown"
+
+
+LIMITED = f"""
+import resource, sys
+from pullback.runtime.load import compiled_entry
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+compiled_entry({TEXT!r}, "answer", 1)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the words of the compiler here")
+@pytest.mark.parametrize("limit", [64, 8192], ids=["the text", "the library"])
+def test_a_limit_of_files_is_the_disks_error(cache: Path, tmp_path: Path, limit: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", LIMITED, str(limit)], env=environment,
+                           capture_output=True, text=True, check=False, timeout=300)
+    last = ended.stderr.rpartition("pullback.errors.")[2]
+    assert re.sub(r"pullback-\w+", "pullback-x", last) == f"""\
+CompilerError: CompilerError [E412] a library needs a place, and the folder {tmp_path}/pullback-x takes no file so large
+   | the cache folder {cache} did not serve either
+  try: set PULLBACK_CACHE_DIR or TMPDIR to a folder with room, or raise the limit of a file's size (`ulimit -f`)      \
+See `pullback explain-error E412`
+"""
+
+
+BACKGROUND = {
+    "lazy": """
+from pullback import lazy
+import numpy as np
+w = lazy.asarray(np.ones(1000))
+for _ in range(3):
+    (lazy.exp(w) * 3.0).numpy()
+""",
+    "daemon": f"""
+import threading
+from pullback.runtime.load import compiled_entry
+threading.Thread(target=compiled_entry, args=({TEXT!r}, "answer", 1), daemon=True).start()
+""",
+}
+
+
+@pytest.mark.parametrize("place", ["cache", "spare"])
+@pytest.mark.parametrize("code", BACKGROUND.values(), ids=BACKGROUND.keys())
+def test_the_end_waits_for_compilers_under_way(cache: Path, tmp_path: Path, code: str, place: str) -> None:
+    begun, log = tmp_path / "begun", tmp_path / "log"
+    slow = f'case "$*" in *-shared*) : > "{begun}"; sleep 1; ls program.c > /dev/null 2>> "{log}" ;; esac'
+    cc = script(tmp_path / "mycc", f'{slow}\nexec cc "$@" 2>> "{log}"')
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    if place == "spare":
+        cache.write_text("a file where the folder should be")
+    end = f"\nimport os, time\nwhile not os.path.exists({str(begun)!r}): time.sleep(0.01)\n"
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "CC": str(cc), "TMPDIR": str(temporary)}
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", code + end],
+                           env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert log.read_text() == ""
+    assert not list(temporary.iterdir())
+    assert not list(cache.rglob("build-*"))
+    assert place == "spare" or list(cache.rglob("*.so"))
 
 
 def test_a_compiler_without_vectors(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
