@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from typing import Final
 
 from pullback.codegen.c.expressions import Expressions
@@ -11,12 +14,15 @@ from pullback.codegen.c.statements import Writer
 from pullback.codegen.c.text import shape_text, wrap
 from pullback.codegen.c.types import c_type
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, polynomial
+from pullback.ir.index.polynomial import Monomial
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.memory.slots import ALIGNMENT
+from pullback.loops.program.nodes import For, Function, kernels_of, walk
 from pullback.loops.program.values import Buffer
 
 WRONG_DIMS: Final = -1  # what a function returns for dims that it does not take
-TOO_LARGE: Final = -2  # and for those whose arena has no size
+TOO_LARGE: Final = -2  # and for those whose arrays are too large
+LARGEST: Final = "4e18"  # below half of the largest int64_t, so that a size beside one of memory fits
 _ALIGNED: Final = f"""\
 static inline size_t pb_aligned(int64_t bytes) {{
     return ((size_t)bytes + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT};
@@ -42,32 +48,84 @@ def slot_sizes(plan: MemoryPlan, e: Expressions) -> list[str]:
     return [f"pb_aligned({e.bound(s.bytes)})" for s in plan.slots]
 
 
-def arena_body(plan: MemoryPlan, needs: tuple[Cond, ...], e: Expressions) -> list[str]:
-    """The lines of the function that gives the bytes of the arena, SIZE_MAX where there can be none.
+def tests(f: Function, plan: MemoryPlan, e: Expressions, wrong: str, large: str) -> list[str]:
+    """Lines that return `wrong` for dims that the function does not take, `large` for those with too large arrays.
 
-    Whether they fit is found in floating point, where nothing wraps.
+    Conditions on one dim come first: all dims are at least 1 then. Whether sizes fit is found in floating point, where
+    nothing wraps. Then nothing wraps in the other conditions either.
     """
-    lines = [f"if ({fails(needs, e)}) return SIZE_MAX;"] if needs else []
+    single = tuple(c for c in f.needs if _is_single(c))
+    others = tuple(c for c in f.needs if not _is_single(c))
+    tested = [(fails(single, e), wrong), (_too_large(f, plan, e), large), (fails(others, e), wrong)]
+    return [f"if ({test}) return {code};" for test, code in tested if test]
+
+
+def _is_single(c: Cond) -> bool:
+    """Whether a condition compares a dim with a number."""
+    return all(not m or (len(m) == 1 and isinstance(m[0], DimSymbol) and abs(k) == 1) for m, k in c.index.terms)
+
+
+def _too_large(f: Function, plan: MemoryPlan, e: Expressions) -> str:
+    """A test that a size does not fit: the arena as memory, arrays, loops and sides of conditions as integers."""
+    stored: Counter[Monomial] = Counter()
+    for n in (n for s in plan.slots for n in s.sizes):
+        stored.update(_positive(n))
+    more: dict[Monomial, int] = {}
+    for terms in sorted(_sizes(f), key=lambda terms: -max(map(len, terms), default=0)):
+        held: Counter[Monomial] = Counter()
+        for m, c in terms.items():
+            held[next((k for k in (*stored, *more) if _covers(k, m)), m)] += c
+        if any(c > max(stored[m], more.get(m, 0)) for m, c in held.items()):
+            more |= {m: max(more.get(m, 0), c) for m, c in terms.items()}
+    parts = ((stored, "(double)(SIZE_MAX / 4)"), (more, LARGEST))
+    test = " || ".join(f"{_sum(terms.items(), e)} > {limit}" for terms, limit in parts if terms)
+    small = max((n for n in range(1, 63) if _bound(stored, n) < 1 << 30 and _bound(more, n) < 1 << 61), default=0)
+    if not small or not test:
+        return test
+    dims = " | ".join(e.names(d, d.name) for d in f.dims)
+    return f"({dims}) >= INT64_C({1 << small}) && ({test})" if len(f.dims) > 1 else test
+
+
+def _sizes(f: Function) -> Iterator[dict[Monomial, int]]:
+    """Bounds of what must fit into an integer for the dims of a function."""
+    for b in (*f.inputs, *f.outputs):
+        yield _positive(b.elements * b.dtype.size)
+    for body in (f.body, *(k.body for k in kernels_of(f.body))):
+        for s in walk(body):
+            if isinstance(s, For) and isinstance(s.upper, Index) and not s.upper.free:
+                yield _positive(s.upper)
+    for c in f.needs:
+        yield from (_positive(c.index), _positive(-c.index))
+
+
+def _positive(i: Index) -> dict[Monomial, int]:
+    """The terms that are added: no part of the sum is farther from 0, where the whole is not negative."""
+    return {m: c for m, c in i.terms if c > 0 and m}
+
+
+def _covers(m: Monomial, other: Monomial) -> bool:
+    """Whether a product is at least another one, as all dims are at least 1."""
+    more = Counter(m)
+    more.subtract(other)
+    return all(n >= 0 and (n == 0 or isinstance(a, DimSymbol)) for a, n in more.items())
+
+
+def arena_body(f: Function, plan: MemoryPlan, e: Expressions) -> list[str]:
+    """The lines of the function that gives the bytes of the arena, SIZE_MAX where there can be none."""
     terms = [str(plan.bytes)] if plan.bytes or not plan.slots else []
-    if plan.slots:
-        about = " + ".join(_magnitude(n, e) for s in plan.slots for n in s.sizes)
-        lines.append(f"if ({about} > (double)(SIZE_MAX / 4)) return SIZE_MAX;")
-    return [*lines, f"return {' + '.join([*terms, *slot_sizes(plan, e)])};"]
+    return [*tests(f, plan, e, "SIZE_MAX", "SIZE_MAX"), f"return {' + '.join([*terms, *slot_sizes(plan, e)])};"]
 
 
 def check_dims(unit: Unit, writer: Writer, text: str) -> None:
     """Tests of the dims, and which of them are not used."""
     f = unit.function
-    if f.needs:
-        writer.line(f"if ({fails(f.needs, writer.expressions)}) return {WRONG_DIMS};")
-    if unit.plan.slots:
-        dims = ", ".join(writer.names(d, d.name) for d in f.dims)
-        writer.line(f"if ({unit.name}_arena_bytes({dims}) == SIZE_MAX) return {TOO_LARGE};")
-    else:
-        tested = {s for c in f.needs for s in c.index.symbols}
-        for d in f.dims:
-            if d not in tested and writer.names(d, d.name) not in text:
-                writer.line(f"(void){writer.names(d, d.name)};")
+    lines = tests(f, unit.plan, writer.expressions, str(WRONG_DIMS), str(TOO_LARGE))
+    for line in lines:
+        writer.line(line)
+    for d in f.dims:
+        name = writer.names(d, d.name)
+        if not any(name in t for t in (text, *lines)):
+            writer.line(f"(void){name};")
 
 
 def place_slots(unit: Unit, writer: Writer, text: str) -> None:
@@ -101,7 +159,7 @@ def arena_function(unit: Unit) -> tuple[str, str]:
     names = Names()
     writer = unit.writer(names)
     params = ", ".join(f"int64_t {names(d, d.name)}" for d in f.dims)
-    for line in arena_body(unit.plan, f.needs, writer.expressions):
+    for line in arena_body(f, unit.plan, writer.expressions):
         writer.line(line)
     used = "\n".join(writer.lines)
     unused = [f"    (void){t};" for d in f.dims if (t := names(d, d.name)) not in used]
@@ -112,9 +170,19 @@ def arena_function(unit: Unit) -> tuple[str, str]:
     return f"{comment}{declaration}\n{text}", declaration
 
 
-def _magnitude(i: Index, e: Expressions) -> str:
-    """A bound of the magnitude of a dim as a double; `(double)` keeps products from being ones of integers."""
-    return " + ".join(" * ".join([f"{abs(c)}.0", *(_atom(a, e) for a in m)]) for m, c in i.terms)
+def _bound(terms: Mapping[Monomial, int], bits: int) -> int:
+    """The sum of `_sum` where all dims are below 2 ** bits."""
+    return sum(c * prod(_atom_bound(a, bits) for a in m) for m, c in terms.items())
+
+
+def _atom_bound(a: Atom, bits: int) -> int:
+    part = a.numerator if isinstance(a, Floor) else a.denominator if isinstance(a, Mod) else None
+    return 1 << bits if part is None else _bound({m: abs(c) for m, c in part.terms}, bits)
+
+
+def _sum(terms: Iterable[tuple[Monomial, int]], e: Expressions) -> str:
+    """A bound of the magnitude of a sum as a double; `(double)` keeps products from being ones of integers."""
+    return " + ".join(" * ".join([f"{abs(c)}.0", *(_atom(a, e) for a in m)]) for m, c in terms)
 
 
 def _atom(a: Atom, e: Expressions) -> str:
@@ -122,9 +190,9 @@ def _atom(a: Atom, e: Expressions) -> str:
         case DimSymbol():
             return f"(double){e.names(a, a.name)}"
         case Floor():
-            return f"({_magnitude(a.numerator, e)})"
+            return f"({_sum(a.numerator.terms, e)})"
         case Mod():
-            return f"({_magnitude(a.denominator, e)})"
+            return f"({_sum(a.denominator.terms, e)})"
         case _:
             assert not isinstance(a, Data)
             raise AssertionError(f"{a} in the size of an array")
