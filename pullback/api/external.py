@@ -6,9 +6,9 @@ import linecache
 import re
 from collections.abc import Callable, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
+from pullback import reading
 from pullback.api.call import unify
 from pullback.api.custom import Whole
 from pullback.api.mistakes import public
@@ -165,8 +165,10 @@ def _text(c_source: str | PathLike[str], position: Position | None) -> tuple[str
     """The C, and where its first line stands, as far as that can be found."""
     if not isinstance(c_source, str) or (c_source.endswith(".c") and "{" not in c_source):
         try:
-            text = Path(c_source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            text = reading.content(c_source).decode("utf-8")
+        except DataError as error:
+            raise DataError(error.code, error.what, position=position, facts=error.facts, remedy=error.remedy) from None
+        except UnicodeDecodeError as error:
             raise DataError("E501", f"{c_source}: cannot be read: {error}", position=position) from None
         return text, TextPlace(str(c_source), 1, 1, 1, None)
     file = "" if position is None else position.file

@@ -190,6 +190,8 @@ class _Body:
                 break
         if last is None:
             raise AplError("VALUE ERROR", "the function gives no value", position=self.f.dfn.spot)
+        if isinstance(last, Verb | Operator):
+            raise errors.syntax("the function gives a verb, where a value is needed", self.f.dfn.spot)
         return Shy(last)
 
     def assigned(self, node: Assign, last: Any = None) -> Any:
@@ -223,7 +225,7 @@ class _Body:
                 y = self.scope.value(node.omega)
                 x = self.scope.value(node.alpha) if isinstance(node, Dyadic) else None
                 return TailCall(found, y, x, node.spot)
-        return self.scope.evaluate(node)
+        return self.scope.value(node)
 
     def call(self, statement: Statement) -> Monadic | Dyadic | None:
         """The call of the dfn itself that a statement is, None where it is something else."""

@@ -18,6 +18,9 @@ CODES: Final = {
     "LIMIT ERROR": "E807",
     "FILE ERROR": "E808",
     "SHAPE OF DATA": "E809",
+    "WS FULL": "E810",
+    "INTERRUPT": "E811",
+    "SYSTEM ERROR": "E812",
 }
 
 

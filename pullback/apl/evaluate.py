@@ -14,7 +14,7 @@ from pullback.apl.operators import Reduce
 from pullback.apl.parser import statements
 from pullback.apl.reader import tokens
 from pullback.apl.scopes import GlyphOperator, Operator, Scope
-from pullback.apl.system import OUTSIDE, VARIABLES
+from pullback.apl.system import OUTSIDE, VARIABLES, characters_of
 from pullback.apl.tree import (
     Assign,
     Derived,
@@ -179,7 +179,7 @@ class Execute(Verb):
         if is_traced(y) or (y.size and not is_characters(y)) or rank_of(y) > 1:
             raise errors.domain("⍎ takes characters")
         value = None
-        for statement in statements(tokens("".join(y.reshape(-1).tolist()) if y.size else "", "⍎")):
+        for statement in statements(tokens(characters_of(y), "⍎")):
             value = stated(self.scope.parsed(statement).node, self.scope)
         if plain(value) is None or isinstance(plain(value), Verb | Operator):
             raise AplError("VALUE ERROR", "the text gives no value")

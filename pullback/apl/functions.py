@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pullback.apl import errors, values
 from pullback.apl.errors import AplError, Spot
@@ -26,9 +27,12 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.apl.verbs.scalar import DYADIC, MONADIC, circle, pervade
-from pullback.errors import PullbackError, ShapeError, UnfinishedError
+from pullback.errors import DataError, OutOfMemoryError, PullbackError, ShapeError, UnfinishedError
 from pullback.lang.trace import is_tracing
 from pullback.source import standing_at
+
+TOO_LARGE: Final = re.compile("too big|[Mm]aximum (allowed|supported)")
+"""The words of NumPy's errors for shapes that no array has."""
 
 
 class Verb:
@@ -81,9 +85,13 @@ def placed(spot: Spot | None) -> Iterator[None]:
             remedy="a guard that ends the recursion",
         ) from None
     except MemoryError:
-        raise AplError("LIMIT ERROR", "there is no memory for the result", position=spot) from None
+        raise AplError("WS FULL", "there is no memory for the result", position=spot) from None
     except OverflowError:
         raise AplError("DOMAIN ERROR", "a number is too large", position=spot) from None
+    except ValueError as error:
+        if TOO_LARGE.search(str(error)):
+            raise AplError("LIMIT ERROR", "an array has too many elements or axes", position=spot) from None
+        raise
 
 
 def translated(error: PullbackError, spot: Spot | None) -> AplError:
@@ -92,6 +100,10 @@ def translated(error: PullbackError, spot: Spot | None) -> AplError:
         kind = "RANK ERROR" if error.code == "E104" else "LENGTH ERROR"
     elif isinstance(error, UnfinishedError):
         kind = "LIMIT ERROR"
+    elif isinstance(error, DataError):
+        kind = "FILE ERROR"
+    elif isinstance(error, OutOfMemoryError):
+        kind = "WS FULL"
     else:
         kind = "DOMAIN ERROR"
     return AplError(kind, error.what, position=spot, facts=error.facts, remedy=error.remedy)

@@ -29,7 +29,7 @@ def load_ipython_extension(shell: Any) -> None:
             for name in used:
                 if name in shell.user_ns and shell.user_ns[name] is not given.get(name, work):
                     work[name] = given[name] = shell.user_ns[name]
-            work.run(text, "cell", shows=True)
+            work.within_limits(text, "cell")
         except PullbackError as error:
             print(error)
         for name in used:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from pullback.apl.compiled import floating, function_of, to_python
 from pullback.apl.display import display
 from pullback.apl.evaluate import evaluate
 from pullback.apl.functions import Verb
+from pullback.apl.limits import Limits
 from pullback.apl.parser import parse, statements
 from pullback.apl.reader import tokens
 from pullback.apl.tree import Dyadic, Monadic
@@ -36,11 +38,16 @@ HELP: Final = """\
 
 
 class Session:
-    """A workspace and the commands of a session."""
+    """A workspace and the commands of a session.
 
-    def __init__(self, write: Callable[[str], Any] = sys.stdout.write) -> None:
+    Args:
+        write: takes the text that is printed.
+        limits: the time of a line, and the memory of the workspace.
+    """
+
+    def __init__(self, write: Callable[[str], Any] = sys.stdout.write, limits: Limits | None = None) -> None:
         self.write = write
-        self.work = Workspace(boxed=True, show=self.print)
+        self.work = Workspace(boxed=True, show=self.print, limits=limits)
 
     def print(self, value: Any) -> None:
         """Print a value."""
@@ -51,8 +58,9 @@ class Session:
         text = text.strip()
         try:
             if text.startswith((")", "]")):
-                return self._command(text[1:])
-            self.work.run(text, shows=True)
+                with self.work.limits.guarded():
+                    return self._command(text[1:])
+            self.work.within_limits(text)
         except PullbackError as error:
             self.write(f"{error}\n")
         return True
@@ -115,6 +123,8 @@ def lines_typed(folder: Path) -> Iterator[str]:
         while True:
             try:
                 yield typed(input("      "))
+            except KeyboardInterrupt:
+                yield ""
             except EOFError:
                 return
     bindings = KeyBindings()
@@ -125,13 +135,18 @@ def lines_typed(folder: Path) -> Iterator[str]:
     while True:
         try:
             yield prompt.prompt("      ")
+        except KeyboardInterrupt:
+            yield ""
         except EOFError:
             return
 
 
-def run_session() -> None:
+def run_session(limits: Limits | None = None) -> None:
     """A session on the terminal, until `)off` or the end of the input."""
-    session = Session()
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, TextIOWrapper):  # characters that a terminal does not have end no session
+            stream.reconfigure(errors="backslashreplace")
+    session = Session(limits=limits)
     session.write("APL of Pullback; ] for commands, )off ends it\n")
     for text in lines_typed(user_state_path("pullback")):
         if not session.line(text):

@@ -1,9 +1,8 @@
-"""System names: ⎕A ⎕D ⎕TS ⎕UCS ⎕CSV, and files read-only by ⎕NTIE ⎕NSIZE ⎕NREAD ⎕NUNTIE."""
+"""System names: ⎕A ⎕D ⎕TS ⎕WA ⎕UCS ⎕CSV, and files read-only by ⎕NTIE ⎕NSIZE ⎕NREAD ⎕NUNTIE."""
 
 from __future__ import annotations
 
 import datetime
-import gzip
 import os
 import string
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback import reading
 from pullback.apl import errors
 from pullback.apl.errors import AplError
 from pullback.apl.functions import Verb
@@ -28,7 +28,7 @@ from pullback.apl.values import (
     whole_list,
 )
 
-OUTSIDE: Final = frozenset(("⎕TS", "⎕CSV", "⎕NTIE", "⎕NSIZE", "⎕NREAD", "⎕NUNTIE", "⎕NNUMS"))
+OUTSIDE: Final = frozenset(("⎕TS", "⎕WA", "⎕CSV", "⎕NTIE", "⎕NSIZE", "⎕NREAD", "⎕NUNTIE", "⎕NNUMS"))
 """Names for what may be another thing at each call."""
 OPERATORS: Final[dict[str, Any]] = {}  # by their names, added by `compiled`, which makes functions of workspaces
 
@@ -51,12 +51,17 @@ def text_of(x: Value, what: str) -> str:
     """Characters as a Python string."""
     if not is_characters(x) and x.size:
         raise errors.domain(f"{what} takes characters")
-    return "".join(x.reshape(-1).tolist()) if x.size else ""
+    return characters_of(x)
+
+
+def characters_of(x: Value) -> str:
+    """Characters as a Python string. NumPy has NUL as an empty text."""
+    return "".join(c or "\0" for c in x.reshape(-1).tolist()) if x.size else ""
 
 
 def _ucs(y: Value, x: Value | None) -> Value:
     if is_characters(y):
-        return np.array([ord(c) for c in y.reshape(-1).tolist()], np.int64).reshape(y.shape)
+        return np.array([*map(ord, characters_of(y))], np.int64).reshape(y.shape)
     try:
         return np.array([chr(n) for n in whole_list(y.reshape(-1), "⎕UCS")], dtype="<U1").reshape(y.shape)
     except (ValueError, OverflowError):
@@ -66,11 +71,11 @@ def _ucs(y: Value, x: Value | None) -> Value:
 def _csv(y: Value, x: Value | None) -> Value:
     path = Path(text_of(y, "⎕CSV"))
     try:
-        rows = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise AplError("FILE ERROR", f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+        lines = reading.content(path).decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise AplError("FILE ERROR", f"{path}: not UTF-8") from None
     try:
-        return np.array([[float(field) for field in row] for row in rows])
+        return np.array([np.array(line.split(","), np.float64) for line in lines if line.strip()])
     except ValueError:
         raise errors.domain(f"{path} is no table of numbers: ⎕CSV reads numbers") from None
 
@@ -119,6 +124,8 @@ def find(name: str, work: Any) -> Any:
         case "⎕TS":
             now = datetime.datetime.now()
             return np.array([now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond // 1000])
+        case "⎕WA":
+            return np.array(work.limits.left())
         case "⎕UCS":
             return Builtin(name, _ucs)
         case "⎕CSV":
@@ -148,28 +155,25 @@ def _tie(work: Any, y: Value, x: Value | None) -> Value:
         number = min([0, *work.files]) - 1
     if number in work.files:
         raise AplError("FILE ERROR", f"the number {number} is tied already")
-    try:
-        work.files[number] = _bytes(path)
-    except OSError as error:
-        raise AplError("FILE ERROR", f"{path}: {error.strerror}") from None
+    work.files[number] = _bytes(path)
     return np.array(number)
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Path) -> bytes | bytearray:
     """A file, also one that is compressed, or that is in the folder of data sets."""
-    places = [path, path.with_name(path.name + ".gz")]
+    places = [path, Path(f"{path}.gz")]
     if folder := os.environ.get("PULLBACK_DATA"):
         places += [Path(folder) / p for p in places]
     found = next((p for p in places if p.is_file()), path)
-    data = found.read_bytes()
-    return gzip.decompress(data) if found.suffix == ".gz" else data
+    data = reading.content(found)
+    return reading.inflated(data, found) if found.suffix == ".gz" else data
 
 
-def _tied(work: Any, y: Value) -> bytes:
+def _tied(work: Any, y: Value) -> bytes | bytearray:
     number = whole(y.reshape(-1)[:1], "a tie number")
     if number not in work.files:
         raise AplError("FILE ERROR", f"no file is tied to {number}")
-    found: bytes = work.files[number]
+    found: bytes | bytearray = work.files[number]
     return found
 
 

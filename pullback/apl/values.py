@@ -18,6 +18,7 @@ import numpy as np
 
 import pullback as pb
 from pullback.apl import errors
+from pullback.apl.nests import check_nest
 from pullback.lang.array import Array
 from pullback.lang.making import as_array
 from pullback.lang.subscript import subscript
@@ -107,7 +108,10 @@ def objects(items: Sequence[Value], shape: Sequence[int] | None = None) -> NDArr
     made = np.empty(len(items), dtype=object)
     for k, item in enumerate(items):
         made[k] = item
-    return made if shape is None else made.reshape(tuple(shape))
+    if shape is not None:
+        made = made.reshape(tuple(shape))
+    check_nest(made, items)
+    return made
 
 
 def vector(items: Sequence[Value]) -> NDArray:

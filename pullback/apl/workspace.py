@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pullback import reading
 from pullback.apl import errors, system
 from pullback.apl.display import display, show_when_called
 from pullback.apl.errors import AplError, Spot
 from pullback.apl.evaluate import evaluate, stated
 from pullback.apl.functions import PythonVerb, Shy, placed, plain
+from pullback.apl.limits import Limits
 from pullback.apl.parser import statements
 from pullback.apl.reader import tokens
 from pullback.apl.scopes import Scope
@@ -28,6 +30,7 @@ class Workspace:
         settings: the system variables to start from.
         show: what prints a value that ⎕← gives, or that no name gets; by default it goes to standard output.
         arguments: what a script was given: ⎕ARGS.
+        limits: those of `within_limits`.
 
     >>> from pullback import apl
     >>> work = apl.Workspace()
@@ -41,9 +44,11 @@ class Workspace:
         show: Callable[[Value], None] | None = None,
         arguments: Sequence[str] = (),
         boxed: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         self.scope = Scope(settings=settings or Settings(), host=self, evaluator=evaluate)
         self.boxed = boxed
+        self.limits = limits or Limits()
         self.arguments = tuple(arguments)
         self.files: dict[int, Any] = {}
         self._show = show
@@ -72,6 +77,11 @@ class Workspace:
                     if shows and not quiet:
                         self.show(value)
         return value, quiet
+
+    def within_limits(self, text: str, file: str = "apl") -> None:
+        """Run a text as a session does: within the limits, and with every exception as an error of APL."""
+        with self.limits.guarded():
+            self.run(text, file, shows=True)
 
     def show(self, value: Any) -> None:
         """Print a value; a function being compiled prints it when it is called."""
@@ -106,20 +116,14 @@ def read_text(path: Path) -> str:
     """The text of a file of APL.
 
     Raises:
-        AplError: [E808] there is none, or it is not UTF-8.
+        AplError: [E808] there is none, it is not UTF-8, or it is larger than the limit of readers.
     """
+    with placed(None):
+        content = reading.content(path)
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise AplError("FILE ERROR", f"{path}: {error.strerror}") from None
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = path.read_bytes()[: error.start]
-        line = before.count(b"\n") + 1
-        spot = Spot(
-            str(path),
-            line,
-            len(before) - (before.rfind(b"\n") + 1) + 1,
-            len(before) - (before.rfind(b"\n") + 1) + 2,
-            "",
-        )
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+        spot = Spot(str(path), line, column, column + 1, "")
         raise AplError("FILE ERROR", f"{path} is not UTF-8", position=spot, remedy="save it as UTF-8") from None

@@ -14,7 +14,8 @@ from typing import Any
 from pullback.errors import PullbackError, UsageError
 from pullback.source import Position, working_on
 
-__all__ = ["add_dims", "add_json", "at_least", "dims_of", "find_function", "import_file", "last_place", "positive"]
+__all__ = ["add_dims", "add_json", "at_least", "bytes_of_memory", "dims_of", "find_function", "import_file",
+           "last_place", "positive"]  # fmt: skip
 
 
 def add_json(command: argparse.ArgumentParser) -> None:
@@ -70,6 +71,15 @@ def positive(text: str) -> float:
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"{text}: a number above 0 is needed")
     return value
+
+
+def bytes_of_memory(text: str) -> int:
+    """An argument type: a number of bytes, as in `1000000`, `512M` or `2G`."""
+    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
+    number = text if unit == 1 else text[:-1]
+    if not (number.isascii() and number.isdigit() and int(number)):
+        raise argparse.ArgumentTypeError(f"{text}: a number of bytes is needed, as in 512M or 2G")
+    return int(number) * unit
 
 
 def import_file(path: Path) -> ModuleType:

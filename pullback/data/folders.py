@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback import reading
 from pullback.data.dataset import Dataset, Splits
 from pullback.data.transforms import scale
 from pullback.errors import DataError
@@ -20,6 +23,7 @@ __all__ = ["ImageFiles", "load_arrays", "load_cifar", "load_image_splits", "load
 SIDE = 32  # of CIFAR's images
 KINDS = {"inputs": ("inputs", "images", "x"), "targets": ("targets", "labels", "y")}
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff"}
+PIXEL = 4  # bytes that a decoder takes for a pixel
 LAYOUT = "train/CLASS/*.png and test/CLASS/*.png, with the same classes"
 
 
@@ -62,7 +66,8 @@ def load_arrays(folder: str | os.PathLike[str]) -> Splits:
     names instead.
 
     Raises:
-        DataError: [E507] a file is missing, or inputs and targets differ in number; [E503] one is damaged.
+        DataError: [E507] a file is missing, or inputs and targets differ in number; [E503] one is damaged; [E527] an
+            array of an archive is larger than the limit.
     """
     folder = Path(folder)
     return splits(folder, *(_arrays(folder, part) for part in ("train", "test")))
@@ -88,15 +93,29 @@ def _arrays(folder: Path, part: str) -> Dataset:
 
 def _opened(path: Path) -> Any:
     """The array of a file, mapped, or those of an archive by name."""
-    try:
+    with reading.parsing(path, "a NumPy file", "write it again with `np.save`"):
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-            return dict(held)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise DataError(
-            "E503", f"{path}: not a NumPy file, or damaged", facts=(str(error),), remedy="write it again with `np.save`"
-        ) from error
+        return _members(path)
+
+
+def _members(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive that a data set has, each checked by its header before it is read."""
+    arrays = {}
+    with ZipFile(path) as archive:
+        there = set(archive.namelist())
+        for name in (w for words in KINDS.values() for w in words if f"{w}.npy" in there):
+            entry, title = archive.getinfo(f"{name}.npy"), f"{path}, {name}"
+            with archive.open(entry) as member:
+                first = np.lib.format.read_magic(member) == (1, 0)
+                read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(member)
+            reading.check_size(title, shape, dtype.itemsize)
+            if math.prod(shape) * dtype.itemsize > entry.file_size:
+                raise ValueError(f"{name} has fewer bytes than its shape {shape} takes")
+            with archive.open(entry) as member:
+                arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
+    return arrays
 
 
 # CIFAR ------------------------------------------------------------------------------------------------------------
@@ -109,7 +128,7 @@ def load_cifar(folder: str | os.PathLike[str]) -> Splits:
     float32 from 0 to 1 when they are read.
 
     Raises:
-        DataError: [E507] a file is missing; [E503] one does not hold whole records.
+        DataError: [E507] a file is missing; [E503] one does not hold whole records, [E527] it is larger than the limit.
     """
     folder = Path(folder)
     hundred = any((folder / name).exists() for name in ("train.bin", "test.bin"))
@@ -126,6 +145,7 @@ def _cifar(folder: Path, names: Sequence[str], labels: int) -> Dataset:
     parts = []
     for path in (folder / name for name in names):
         size = path.stat().st_size
+        reading.check_bytes(path, size, "the file has")
         if size == 0 or size % length:
             raise DataError(
                 "E503",
@@ -174,17 +194,11 @@ class ImageFiles:
         return whole if dtype is None else whole.astype(dtype)
 
     def _decoded(self, path: Path) -> NDArray[np.uint8]:
-        pillow = _pillow()
-        try:
-            with pillow.open(path) as file:
-                image = file.convert("RGB" if self.colour else "L")
-                if image.size != self.size[::-1]:
-                    image = image.resize(self.size[::-1], pillow.Resampling.BILINEAR)
-                pixels = np.asarray(image)
-        except OSError as error:
-            raise DataError(
-                "E503", f"{path}: not an image, or damaged", facts=(str(error),), remedy="remove it or replace it"
-            ) from error
+        with _image(path) as file:
+            image = file.convert("RGB" if self.colour else "L")
+            if image.size != self.size[::-1]:
+                image = image.resize(self.size[::-1], _pillow().Resampling.BILINEAR)
+            pixels = np.asarray(image)
         return pixels.transpose(2, 0, 1) if self.colour else pixels[None]
 
 
@@ -201,7 +215,7 @@ def load_images(
         Inputs (N, channels, rows, columns), decoded when they are read and then float32 from 0 to 1; labels (N,).
     Raises:
         DataError: [E506] Pillow is not installed, [E507] there are no class folders, or one is empty; when they are
-            read, [E503] a file is no image.
+            read, [E503] a file is no image, [E527] it is larger than the limit.
     """
     folder = Path(folder)
     classes = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
@@ -247,14 +261,22 @@ def load_image_splits(
 
 
 def _size(path: Path) -> tuple[int, int]:
-    try:
-        with _pillow().open(path) as image:
-            width, height = image.size
-    except OSError as error:
-        raise DataError(
-            "E503", f"{path}: not an image, or damaged", facts=(str(error),), remedy="remove it or replace it"
-        ) from error
-    return height, width
+    with _image(path) as image:
+        return image.height, image.width
+
+
+@contextmanager
+def _image(path: Path) -> Iterator[Any]:
+    """An image whose header has been read, and whose pixels the limit allows."""
+    pillow = _pillow()
+    with reading.parsing(path, "an image", "remove it or replace it"):
+        try:
+            image = pillow.open(path)
+        except pillow.DecompressionBombError as error:
+            raise DataError("E527", f"{path}: {error}", remedy="a smaller image, if you trust the file") from error
+        with image:
+            reading.check_size(path, (image.height, image.width), PIXEL)
+            yield image
 
 
 def _pillow() -> Any:

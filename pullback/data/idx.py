@@ -15,13 +15,13 @@ import gzip
 import math
 import os
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback import reading
 from pullback.errors import DataError
 from pullback.files import put_file
 
@@ -35,7 +35,7 @@ ELEMENT_TYPES: dict[int, np.dtype[Any]] = {
     0x0D: np.dtype(np.float32),
     0x0E: np.dtype(np.float64),
 }
-GZIP_MAGIC = b"\x1f\x8b"
+LARGEST_HEADER = 4 + 4 * 255
 
 
 def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
@@ -47,7 +47,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
         The array, in the machine's byte order.
     Raises:
         DataError: [E501] the file cannot be read, [E502] it is not an idx file, [E503] it is truncated or damaged,
-            [E504] it holds more bytes than its header promises.
+            [E504] it holds more bytes than its header promises, [E527] it is larger than the limit.
 
     >>> from pullback.data import read_idx, write_idx
     >>> write_idx("images.idx.gz", np.zeros((2, 3, 3), np.uint8))
@@ -55,27 +55,35 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
     (2, 3, 3)
     """
     path = Path(path)
-    content = _content(path)
+    content: bytes | bytearray = reading.content(path)
+    packed = content if reading.is_gzip(content) else None
+    if packed is not None:
+        content = reading.inflated(packed, path, LARGEST_HEADER)
     dtype, shape, start = _header(path, content)
     wanted = math.prod(shape) * dtype.itemsize
+    if packed is not None:
+        reading.check_size(path, shape, dtype.itemsize)
+        content = reading.inflated(packed, path, start + wanted)
     found = len(content) - start
-    facts = (f"header: {dtype.name} of shape {shape}", f"{wanted} bytes of elements expected", f"{found} found")
+    facts = (f"header: {dtype.name} of shape {shape}", f"{wanted} bytes of elements expected")
     if found < wanted:
         raise DataError(
             "E503",
             f"{path}: the file ends before its last element",
-            facts=facts,
+            facts=(*facts, f"{found} found"),
             remedy="copy or download the file again",
         )
     if found > wanted:
+        more = "more bytes follow" if packed else f"{found - wanted} bytes follow"
         raise DataError(
             "E504",
-            f"{path}: {found - wanted} bytes follow the last element",
-            facts=facts,
+            f"{path}: {more} the last element",
+            facts=facts if packed else (*facts, f"{found} found"),
             remedy="check that the file was written whole and is not two files joined",
         )
-    big_endian = np.frombuffer(content, dtype=dtype.newbyteorder(">"), offset=start).reshape(shape)
-    return big_endian.astype(dtype)
+    reading.check_size(path, shape, dtype.itemsize)  # of a size of 0, with other extents that no array has
+    big_endian = np.frombuffer(content, dtype=dtype.newbyteorder(">"), offset=start, count=math.prod(shape))
+    return big_endian.reshape(shape).astype(dtype)
 
 
 def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
@@ -83,7 +91,7 @@ def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
 
     Args:
         path: the file; it appears whole or not at all.
-        array: uint8, int8, int16, int32, float32 or float64; rank up to 255.
+        array: uint8, int8, int16, int32, float32 or float64.
     Raises:
         DataError: [E502] the element type has no idx code.
 
@@ -109,27 +117,7 @@ def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
     put_file(path, content)
 
 
-def _content(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            "E501", f"{path}: {error.strerror or error}", remedy="check the path and the file's permissions"
-        ) from error
-    if not content.startswith(GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            "E503",
-            f"{path}: the gzip data is truncated or damaged",
-            facts=(f"{len(content)} bytes compressed", str(error)),
-            remedy="copy or download the file again",
-        ) from error
-
-
-def _header(path: Path, content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+def _header(path: Path, content: bytes | bytearray) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     """Element type, shape and offset of the first element."""
     first = content[:4]
     dtype = ELEMENT_TYPES.get(first[2]) if len(first) == 4 and first[:2] == b"\0\0" else None

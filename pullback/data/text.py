@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pullback import reading
 from pullback.data.dataset import Dataset
 from pullback.errors import DataError
 
@@ -24,7 +25,8 @@ def load_text(path: str | os.PathLike[str], length: int = 64, step: int | None =
         Inputs and targets of shape (N, length), which are windows of one array: numbers of characters in `classes`,
         uint8 where there are at most 256 and int32 otherwise.
     Raises:
-        DataError: [E501] the file cannot be read, [E519] it is no text in UTF-8, [E512] it is shorter than a window.
+        DataError: [E501] the file cannot be read, [E519] it is no text in UTF-8, [E512] it is shorter than a window,
+            [E527] it is larger than the limit.
 
     >>> from pullback import data
     >>> from pathlib import Path
@@ -34,12 +36,8 @@ def load_text(path: str | os.PathLike[str], length: int = 64, step: int | None =
     (('a', 'b', 'c'), [[0, 1, 2], [0, 1, 2]], [[1, 2, 0], [1, 2, 0]])
     """
     path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            "E501", f"{path}: {error.strerror or error}", remedy="check the path and the file's permissions"
-        ) from error
+    content = reading.content(path)
+    reading.check_size(path, (len(content),), 4)  # each character takes four bytes for a while
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

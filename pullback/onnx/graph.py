@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback import reading
 from pullback.errors import DataError
 from pullback.onnx.operators import find
 from pullback.onnx.operators.common import DTYPES
@@ -20,7 +21,6 @@ from pullback.onnx.operators.common import DTYPES
 __all__ = ["Graph", "Input", "Node", "library", "names_for", "read", "refused"]
 
 SET: Final = ("", "ai.onnx")  # the domain of the operators of the standard has two names
-MOST: Final = 2**33  # bytes of an array
 
 
 def library() -> ModuleType:
@@ -93,7 +93,8 @@ def read(source: Any) -> Graph:
 
     Raises:
         DataError: [E501] there is no such file. [E520] it is no ONNX file. [E521] it has operators that there are no
-            rows for. [E522] one of its nodes or arrays is damaged.
+            rows for. [E522] one of its nodes or arrays is damaged. [E527] the file, or an array in it, is above the
+            limit.
     """
     onnx = library()
     model, folder, title = _model(onnx, source)
@@ -133,10 +134,7 @@ def _model(onnx: Any, source: Any) -> tuple[Any, Path, str]:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         folder, title = path.parent, str(path)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise DataError("E501", f"{path}: {error.strerror or error}", remedy="the path of an ONNX file") from None
+        content = reading.content(path)
     else:
         content, title = bytes(source), "the model"
     model = onnx.ModelProto()
@@ -241,9 +239,10 @@ class _Reader:
         if t.data_type not in DTYPES:
             raise refused(title, f"elements of type {t.data_type}, which arrays here do not have")
         extents = tuple(map(int, t.dims))
-        size = int(np.prod([float(e) for e in extents])) if extents else 1
-        if any(e < 0 for e in extents) or size * 8 > MOST:
+        if any(e < 0 for e in extents):
             raise refused(title, f"it has the extents {list(extents)}")
+        reading.check_size(title, extents, np.dtype(DTYPES[t.data_type].replace("bfloat", "float")).itemsize)
+        self.check_place(t, title)
         try:
             found = self.onnx.numpy_helper.to_array(t, str(self.folder) if self.folder.parts else "")
         except Exception as error:
@@ -251,6 +250,14 @@ class _Reader:
         if found.shape != extents:
             raise refused(title, f"it says {list(extents)} and holds {list(found.shape)}")
         return np.ascontiguousarray(found).reshape(extents)
+
+    def check_place(self, t: Any, title: str) -> None:
+        """Compare the file that holds an array outside of this one with the limit."""
+        places = [entry.value for entry in t.external_data if entry.key == "location"]
+        for place in places:
+            file = self.folder / text(place)
+            if file.is_file():
+                reading.check_bytes(title, file.stat().st_size, f"its file {text(place)} has")
 
     def input(self, v: Any) -> Input:
         """What the graph is given, as far as its type is one of arrays of numbers."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -21,11 +22,16 @@ from pullback.nn.types import Shaped
 from pullback.onnx.graph import CONTROL, Graph, Node, names_for, read, refused
 from pullback.onnx.operators import Operator, WrongNode, find
 from pullback.onnx.operators.common import integers, traced
+from pullback.reading import check_bytes, check_size
 
 __all__ = ["load"]
 
 Parameters = dict[str, NDArray[Any]]
 NEEDS_NUMBER: Final = "E117"
+BOUNDS: Final = ("E527", "E528")
+COMPUTED: Final = 1 << 27  # bytes of constants that a file may have computed
+COMPUTED_FOR_EACH: Final = 16  # and as many more for each byte of its arrays
+MOST_NODES: Final = 10_000  # of loops, written out
 
 
 def load(source: Any, *, batch: int | None = None, sizes: Mapping[str, int] | None = None,
@@ -49,7 +55,8 @@ def load(source: Any, *, batch: int | None = None, sizes: Mapping[str, int] | No
     Raises:
         DataError: [E501] there is no such file. [E506] the package onnx is not installed. [E520] it is no ONNX file.
             [E521] it has operators that there are none of; all are listed. [E522] a node, which is named, is not what
-            its operator takes. [E523] a shape follows from an argument.
+            its operator takes. [E523] a shape follows from an argument. [E527] an array is above the limit of readers.
+            [E528] its loops are too long.
 
     >>> from onnx import TensorProto, helper
     >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2])
@@ -103,9 +110,14 @@ class _Model:
     def __init__(self, graph: Graph, given: Mapping[str, NDArray[Any]]) -> None:
         self.graph = graph
         self.arrays: dict[str, NDArray[Any]] = {**graph.arrays, **given}
+        self.most = COMPUTED + COMPUTED_FOR_EACH * sum(a.nbytes for a in self.arrays.values())
+        self.work = _Work(self.most)
+        constants = 0
         for node in graph.nodes:  # weights that the file has as one value and a shape
             if node.op in ("Constant", "ConstantOfShape") and all(n in self.arrays for n in node.inputs):
                 found = _Run(self, {n: self.arrays[n] for n in node.inputs}).outputs(node)
+                constants += sum(v.nbytes for v in found if isinstance(v, np.ndarray))
+                check_bytes(graph.name, constants, "its constants have")
                 self.arrays |= {n: v for n, v in zip(node.outputs, found) if isinstance(v, np.ndarray)}
         computed = set(_computed_with(graph.nodes))
         self.parameters: Parameters = {
@@ -116,6 +128,7 @@ class _Model:
 
     def results(self, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> Any:
         """What the graph gives, traced."""
+        self.work = _Work(self.most)
         names = [i.name for i in self.graph.inputs if i.name not in self.arrays]
         run = _Run(self, {**self.arrays, **parameters, **dict(zip(names, inputs, strict=True))})
         run.all(self.graph.nodes)
@@ -169,23 +182,29 @@ class _Run:
             raise refused(node, f"its input {missing[0]} is made by no node before it")
         try:
             found = self._control(node) if node.op in CONTROL else self._computed(node)
+            found = tuple(found) if isinstance(found, tuple | list) else (found,)
+            _check(found)
         except (WrongNode, PullbackError) as error:
+            if isinstance(error, DataError) and error.code in BOUNDS and not error.what.startswith("node "):
+                raise DataError(error.code, f"{node}: {error.what}", facts=error.facts, remedy=error.remedy) from error
             if isinstance(error, PullbackError) and (error.code == NEEDS_NUMBER or isinstance(error, DataError)):
                 raise
             raise refused(
                 node, error.what if isinstance(error, PullbackError) else str(error), self._types(node)
             ) from error
+        except MemoryError as error:
+            raise DataError("E527", f"{node}: there is no memory for its result", facts=self._types(node),
+                            remedy="a machine with more memory, or a smaller model") from error  # fmt: skip
         except (
             ArithmeticError,
             AttributeError,
             LookupError,
-            MemoryError,
             RuntimeError,
             TypeError,
             ValueError,
         ) as error:
             raise refused(node, f"{type(error).__name__}: {error}", self._types(node)) from error
-        return tuple(found) if isinstance(found, tuple | list) else (found,)
+        return found
 
     def _types(self, node: Node) -> list[str]:
         """The inputs of a node, for errors."""
@@ -208,7 +227,7 @@ class _Run:
         parameters = self.model.parameters if hasattr(self.model, "parameters") else {}
         if any(isinstance(v, pb.Array) or n in parameters for n, v in zip(inputs, given)):
             return row.compute(*(v if row.knows(k) else traced(v) for k, v in enumerate(given)), **named)
-        return _folded(row, given, named)
+        return _folded(row, given, named, self.model.work)
 
     def _known(self, node: Node, name: str, value: Any) -> Any:
         """A value as a NumPy array, which a shape follows from."""
@@ -255,6 +274,7 @@ class _Run:
         for node in graph.nodes:
             for name in node.outputs:
                 inner.pop(name, None)
+        self.model.work.write_out(len(graph.nodes))
         run = _Run(self.model, inner)
         run.all(graph.nodes)
         return tuple(run.values[out.name] for out in graph.outputs)
@@ -322,7 +342,57 @@ def _stacked(rows: Sequence[Any], axis: int) -> Any:
     return pb.stack([traced(r) for r in rows], axis=axis)
 
 
-def _folded(row: Operator, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _check(results: Sequence[Any]) -> None:
+    """Compare results with the limit of readers, as far as their extents are numbers.
+
+    Raises:
+        DataError: [E527] one is above it.
+    """
+    for value in results:
+        if isinstance(value, np.ndarray | pb.Array):
+            dtype = value.dtype if isinstance(value, np.ndarray) else value.dtype.numpy
+            check_size("its result", [e for e in value.shape if isinstance(e, int)], dtype.itemsize)
+
+
+@dataclass
+class _Work:
+    """The work that a graph asks for while it is read: bytes of computed constants, and nodes of loops written out.
+
+    Attributes:
+        most: bytes that may be computed: some, and some for each byte that the file has.
+    """
+
+    most: int
+    computed: int = 0
+    nodes: int = 0
+
+    def compute(self, size: int) -> None:
+        """Count bytes that go into, or come out of, a constant that is computed.
+
+        Raises:
+            DataError: [E527] they are too many.
+        """
+        self.computed += size
+        if self.computed > self.most:
+            raise DataError(
+                "E527", f"computing its constants takes {self.computed} bytes",
+                facts=(f"limit for a file with so few arrays: {self.most} bytes",),
+                remedy="an export of the model with its constants computed",
+            )  # fmt: skip
+
+    def write_out(self, nodes: int) -> None:
+        """Count nodes of a graph inside a node.
+
+        Raises:
+            DataError: [E528] they are too many.
+        """
+        self.nodes += nodes
+        if self.nodes > MOST_NODES:
+            raise DataError("E528", f"its loops are more than {MOST_NODES:,} nodes when they are written out",
+                            remedy="an export of the model for shorter sequences, or without its loops")  # fmt: skip
+
+
+def _folded(row: Operator, values: Sequence[Any], named: Mapping[str, Any], work: _Work) -> Any:
     """A row computed now, of arrays that are known."""
     open_ = [k for k, v in enumerate(values) if isinstance(v, np.ndarray) and not row.knows(k)]
     if not open_:
@@ -332,12 +402,16 @@ def _folded(row: Operator, values: Sequence[Any], named: Mapping[str, Any]) -> A
         if isinstance(found, tuple) and all(isinstance(v, np.ndarray) for v in found):
             return found
 
+    work.compute(sum(values[k].nbytes for k in open_))
+
     def compute(*arrays: Any) -> Any:
         given = list(values)
         for k, array in zip(open_, arrays):
             given[k] = array
         found = row.compute(*given, **named)
-        return tuple(map(traced, found)) if isinstance(found, tuple | list) else traced(found)
+        made = tuple(map(traced, found)) if isinstance(found, tuple | list) else (traced(found),)
+        work.compute(sum(prod(v.shape) * v.dtype.numpy.itemsize for v in made))
+        return made if isinstance(found, tuple | list) else made[0]
 
     found = pb.function(compute).interpret(*(values[k] for k in open_))
     return tuple(map(np.asarray, found)) if isinstance(found, tuple) else np.asarray(found)

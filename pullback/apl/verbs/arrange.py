@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,8 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
             raise errors.domain(f"⍴ takes no negative extent, and one is {n}")
     if len(extents) > 15:
         raise errors.AplError("LIMIT ERROR", f"an array has at most 15 axes, not {len(extents)}")
-    size = int(np.prod([n for n in extents if isinstance(n, int)], dtype=object))
-    if size > 2**31:
-        raise errors.AplError("LIMIT ERROR", f"an array of {size} elements is too large")
+    if _too_large(extents):
+        raise errors.AplError("LIMIT ERROR", f"an array of shape {' '.join(map(str, extents))} is too large")
     if count_of(y) == 0:  # nothing but fills to take from
         return filled(extents, prototype(y))
     return moved(("⍴", *extents), lambda y: verbs.reshape(tuple(extents), y), y, dims=has_dims(extents))
@@ -288,7 +288,8 @@ def take(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
 
 
 def _too_large(extents: Sequence[Any]) -> bool:
-    return int(np.prod([abs(n) for n in extents if isinstance(n, int)], dtype=object)) > 2**31
+    """Whether an array would have too many elements; extents of 0 count as 1, as NumPy counts them."""
+    return prod(abs(n) or 1 for n in extents if isinstance(n, int)) > 2**31
 
 
 @dyadic("↓", axis=True)

@@ -111,7 +111,8 @@ def encode(s: Settings, x: Value, y: Value) -> Value:
         if zero:
             rest = np.zeros_like(left) if isinstance(left, np.ndarray) else left * 0
         elif isinstance(left, np.ndarray) and isinstance(base, np.ndarray):
-            quotient = np.where(base == 0, 0, np.rint(left / np.where(base == 0, 1, base)))
+            with np.errstate(over="ignore"):
+                quotient = np.where(base == 0, 0, np.rint(left / np.where(base == 0, 1, base)))
             rest = quotient.astype(np.int64) if quotient.size == 0 or np.abs(quotient).max() < 2**62 else quotient
         else:
             if rank_of(base):

@@ -14,6 +14,7 @@ from pullback.apl.display import aligned, lines, number_text
 from pullback.apl.table import Settings, dyadic, monadic
 from pullback.apl.values import NDArray, Value, is_characters, is_nested, is_traced, rank_of, settled, whole_list
 
+WIDEST: Final = 10_000  # characters of a number
 KNOWN_DIGITS: Final = 16  # of a double; what is asked for beyond is shown as _
 
 
@@ -43,6 +44,9 @@ def format_by_specification(s: Settings, x: Value, y: Value) -> Value:
     pairs = wanted * count if len(wanted) == 2 else wanted
     if len(pairs) != 2 * count:
         raise errors.length(f"⍕ takes a width and a number of digits for each column: {2 * count} numbers")
+
+    if any(abs(n) > WIDEST for n in wanted):
+        raise errors.AplError("LIMIT ERROR", f"⍕ takes widths and digits up to {WIDEST}")
 
     def fields(column: Sequence[Any], k: int) -> list[str]:
         width, digits = pairs[2 * k : 2 * k + 2]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 import pullback as pb
-from pullback.errors import ShapeError
+from pullback.errors import DataError, ShapeError
 from pullback.ir.types import DType, dtype_of
 from pullback.nn.layers.windows import named
 from pullback.onnx.operators.table import WrongNode
 
-__all__ = ["DTYPES", "axis_of", "build", "constant", "dtype_named", "floating", "integers", "is_floating", "number",
-           "numbers", "traced"]  # fmt: skip
+__all__ = ["DTYPES", "axis_of", "build", "check_table", "constant", "dtype_named", "floating", "integers",
+           "is_floating", "number", "numbers", "traced"]  # fmt: skip
 
 NAMES: Final = "ijklmnabcd"
+LARGEST_TABLE: Final = 1 << 27  # bytes
 
 # The codes of element types in a file (TensorProto.DataType) that arrays here have.
 DTYPES: Final = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
@@ -94,6 +96,18 @@ def axis_of(axis: Any, rank: int) -> int:
     if not -rank <= found < max(rank, 1):
         raise WrongNode(f"axis {found} of an array with {rank}")
     return found % rank if rank else 0
+
+
+def check_table(*extents: Any) -> None:
+    """Check the size of a table of numbers that a row computes while it is traced.
+
+    Raises:
+        DataError: [E527] it is too large.
+    """
+    size = 8 * prod(int(e) for e in extents)
+    if size > LARGEST_TABLE:
+        raise DataError("E527", f"a table for its result has {size} bytes", facts=[f"limit: {LARGEST_TABLE} bytes"],
+                        remedy="smaller sizes in the model")  # fmt: skip
 
 
 def build(shape: Sequence[Any], f: Callable[..., Any]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
-from pullback.onnx.operators.common import axis_of, build, constant, integers, is_floating, number, numbers
+from pullback.onnx.operators.common import axis_of, build, check_table, constant, integers, is_floating, number, numbers
 from pullback.onnx.operators.table import Known, WrongNode, operator
 
 Floats = NDArray[np.float64]
@@ -131,6 +131,7 @@ def resize(x: Any, roi: Known | None = None, scales: Known | None = None, sizes:
     y = x if is_floating(x) or mode == "nearest" else pb.astype(x, pb.float32)
     for k, (axis, scale, count) in enumerate(zip(own, factors, counts)):
         extent = number(x.shape[axis])
+        check_table(count)
         at = _places(form, count, extent, scale, corners[k], corners[k + len(own)])
         if form == "tf_crop_and_resize":
             outside.append((axis, (at < 0) | (at > extent - 1)))
@@ -161,6 +162,7 @@ def upsample(x: Any, scales: Known, *, mode: str = "nearest") -> Any:
 def affine_grid(theta: Any, size: Known, *, align_corners: int = 0) -> Any:
     """Where an affine map takes the points of a grid between -1 and 1."""
     _, _, *space = integers(size)
+    check_table(*space, len(space) + 1)
     lines = []
     for e in space:
         line = np.linspace(-1, 1, e) if align_corners else (2 * np.arange(e) + 1) / e - 1

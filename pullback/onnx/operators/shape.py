@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.onnx.operators.common import axis_of, build, constant, dtype_named, integers, number, numbers, traced
+from pullback.onnx.operators.common import (
+    axis_of,
+    build,
+    check_table,
+    constant,
+    dtype_named,
+    integers,
+    number,
+    numbers,
+    traced,
+)
 from pullback.onnx.operators.table import Known, WrongNode, operator
+from pullback.reading import check_size
 
 # Shapes -----------------------------------------------------------------------------------------------------------
 
@@ -181,8 +192,9 @@ def constant_of_shape(shape: Known, *, value: Any = None) -> Any:
     if of.size != 1:
         raise WrongNode(f"a value of {of.size} elements")
     extents = integers(shape)
-    if any(e < 0 for e in extents) or prod(extents) * of.itemsize > 2**33:
+    if any(e < 0 for e in extents):
         raise WrongNode(f"the shape {extents}")
+    check_size("its result", extents, of.itemsize)
     return np.full(extents, of.reshape(()), of.dtype)
 
 
@@ -205,8 +217,7 @@ def arange(start: Known, limit: Known, delta: Known, *, stash_type: int = 1) -> 
     if not delta.all():
         raise WrongNode("a step of 0")
     count = max(0, int(np.ceil((limit.reshape(()) - start.reshape(())) / delta.reshape(()))))
-    if count > 2**28:
-        raise WrongNode(f"{count} numbers")
+    check_table(count)
     return (start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype)
 
 
@@ -214,6 +225,7 @@ def _window(name: str, *shares: float) -> None:
     @operator(name)
     def row(size: Known, *, output_datatype: int = 1, periodic: int = 1) -> Any:
         count = integers(size)[0]
+        check_table(count)
         angle = 2 * np.pi * np.arange(count) / max(1, count if periodic else count - 1)
         return sum(a * np.cos(k * angle) for k, a in enumerate(shares)).astype(dtype_named(output_datatype).numpy)  # type: ignore[union-attr]
 
@@ -336,6 +348,8 @@ def _put(x: Any, places: Any, values: Any, reduction: str) -> Any:
     if reduction == "add":
         return x.add(places, values)
     f, count = REDUCED[reduction], number(places.shape[0])
+    if count > 10_000:
+        raise WrongNode(f"reduction={reduction!r} of more than 10,000 elements")
     for k in range(count):  # one after another, as places may be the same
         x = x.set(places[k], f(x[places[k]], values[k]))  # type: ignore[misc]
     return x

@@ -11,7 +11,7 @@ import numpy as np
 
 import pullback as pb
 from pullback import nn
-from pullback.onnx.operators.common import build, constant, integers, is_floating, number, numbers
+from pullback.onnx.operators.common import build, check_table, constant, integers, is_floating, number, numbers
 from pullback.onnx.operators.shape import padded
 from pullback.onnx.operators.table import Known, WrongNode, operator
 
@@ -238,6 +238,7 @@ def average_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mo
     sums = _pooled(x, g, ceil_mode, 0.0, _over(pb.sum_over))
     share: Any = np.ones(())
     for extent, n, k in zip(numbers(_image(x)), numbers(sums.shape[2:]), range(len(g.size))):
+        check_table(n, g.size[k])
         at = np.arange(n)[:, None] * g.stride[k] + np.arange(g.size[k]) * g.dilation[k] - g.before[k]
         low, high = (-g.before[k], extent + g.after[k]) if count_include_pad else (0, extent)
         share = np.multiply.outer(share, ((at >= low) & (at < high)).sum(1))

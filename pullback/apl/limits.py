@@ -1,0 +1,134 @@
+"""Limits of a session: the time of a line and the memory of the workspace. Whatever ends a line is an error of APL.
+
+A line runs inside `guarded`. Ctrl-C is INTERRUPT, memory that is not there WS FULL, a line over its time LIMIT ERROR.
+Any other exception of Python is SYSTEM ERROR, a fault of Pullback to report. The names of the workspace stay as the
+line has left them.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pullback.apl.errors import AplError
+from pullback.apl.functions import placed
+from pullback.errors import PullbackError
+from pullback.reading import memory_of_machine
+
+__all__ = ["Limits"]
+
+AGAIN: Final = 0.5  # seconds until a line is told again that its time is over
+WITHOUT_SYSTEM: Final = 1 << 33  # bytes of a workspace where the system does not say what memory there is
+
+
+class Limits:
+    """The time that a line may take, and the memory that values may take in a process.
+
+    Args:
+        seconds: for each line; None is no limit.
+        memory: bytes besides those that the process has now; half of the machine's unless told otherwise. Linux
+            keeps it.
+    """
+
+    def __init__(self, seconds: float | None = None, memory: int | None = None) -> None:
+        self.seconds = seconds
+        self.memory = memory if memory is not None else (memory_of_machine() or 2 * WITHOUT_SYSTEM) // 2
+        self._end = (_memory_of_data() or 0) + self.memory
+
+    def left(self) -> int:
+        """The bytes that values may still take: ⎕WA."""
+        return self.memory if (now := _memory_of_data()) is None else max(0, self._end - now)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Run a line within the limits.
+
+        Raises:
+            AplError: [E807] its time is over, [E810] the workspace is full, [E811] Ctrl-C, [E812] any other exception.
+        """
+        clock = _Clock(self.seconds)
+        try:
+            with placed(None), _memory_at_most(self._end), clock:
+                yield
+        except (PullbackError, BrokenPipeError):
+            raise
+        except KeyboardInterrupt:
+            if clock.late:
+                raise self._late() from None
+            raise AplError("INTERRUPT", "the line was interrupted; names have the values that it gave them") from None
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+            raise AplError(
+                "SYSTEM ERROR", f"{type(error).__name__} in Pullback itself", facts=(f"{error}"[:200], f"at {place}"),
+                remedy="report the line with this message to the makers of Pullback; the workspace is as it was",
+            ) from error  # fmt: skip
+        if clock.late:
+            raise self._late()
+
+    def _late(self) -> AplError:
+        return AplError("LIMIT ERROR", f"the line has taken more than {self.seconds:g} seconds",
+                        remedy="`pullback apl --limit SECONDS` gives lines more time")  # fmt: skip
+
+
+class _Clock:
+    """A clock that interrupts the main thread when the time is over, and again until the line ends."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.late = False
+        self._ended = threading.Event()
+        self._turn = threading.Lock()
+
+    def __enter__(self) -> None:
+        if self.seconds is not None and threading.current_thread() is threading.main_thread():
+            threading.Thread(target=self._run, args=(self.seconds,), daemon=True).start()
+
+    def __exit__(self, *about: object) -> None:
+        try:
+            with self._turn:
+                self._ended.set()
+            for _ in range(100 if self.late else 0):  # an interrupt that is under way comes here
+                pass
+        except KeyboardInterrupt:
+            self._ended.set()
+            if not self.late:
+                raise
+
+    def _run(self, seconds: float) -> None:
+        while not self._ended.wait(AGAIN if self.late else seconds):
+            with self._turn:
+                if not self._ended.is_set():
+                    self.late = True
+                    _thread.interrupt_main()
+
+
+@contextmanager
+def _memory_at_most(end: int) -> Iterator[None]:
+    """Let allocations beyond `end` bytes of data fail, where the system counts them."""
+    try:
+        import resource
+    except ImportError:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bounds = [n for n in (end, soft, hard) if n != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _memory_of_data() -> int | None:
+    """The bytes that the system counts for RLIMIT_DATA, None where it does not say."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, AttributeError, ValueError, IndexError):
+        return None
