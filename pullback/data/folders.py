@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback import reading
+from pullback.data.archive import read_archive
 from pullback.data.dataset import Dataset, Splits
 from pullback.data.transforms import scale
 from pullback.errors import DataError
@@ -93,29 +92,10 @@ def _arrays(folder: Path, part: str) -> Dataset:
 
 def _opened(path: Path) -> Any:
     """The array of a file, mapped, or those of an archive by name."""
+    if path.suffix == ".npz":
+        return read_archive(path, [w for words in KINDS.values() for w in words])
     with reading.parsing(path, "a NumPy file", "write it again with `np.save`"):
-        if path.suffix == ".npy":
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        return _members(path)
-
-
-def _members(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive that a data set has, each checked by its header before it is read."""
-    arrays = {}
-    with ZipFile(path) as archive:
-        there = set(archive.namelist())
-        for name in (w for words in KINDS.values() for w in words if f"{w}.npy" in there):
-            entry, title = archive.getinfo(f"{name}.npy"), f"{path}, {name}"
-            with archive.open(entry) as member:
-                first = np.lib.format.read_magic(member) == (1, 0)
-                read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(member)
-            reading.check_size(title, shape, dtype.itemsize)
-            if math.prod(shape) * dtype.itemsize > entry.file_size:
-                raise ValueError(f"{name} has fewer bytes than its shape {shape} takes")
-            with archive.open(entry) as member:
-                arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
-    return arrays
+        return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 # CIFAR ------------------------------------------------------------------------------------------------------------

@@ -26,14 +26,15 @@ SECONDS = 0.3  # of a line
 
 TOKEN = re.compile(r"⎕[A-Z]*|[A-Za-z_]\w*|¯?\d[\d.eEjJ¯]*|'[^']*'|\s+|.")
 HUGE = (
-    *"1e8 1e12 1e300 ¯1e9 9223372036854775807 ¯9223372036854775808 1e308 1e¯308 0.1 0J1 ¯1 ⍬ ''".split(),
-    *("(2*40)", "(2*62)", "(2*63)", "(⊂⍬)", "(⎕UCS 0)", "(⎕UCS 55296)", "1e8 1e8", "(1e5⍴1)"),
+    *("1e8", "1e12", "1e300", "¯1e9", "9223372036854775807", "¯9223372036854775808", "1e308", "1e¯308", "0.1", "0J1"),
+    *("¯1", "⍬", "''", "(2*40)", "(2*62)", "(2*63)", "(⊂⍬)", "(⎕UCS 0)", "(⎕UCS 55296)", "1e8 1e8", "(1e5⍴1)"),
 )
-NAMES = (
-    "⎕NTIE ⎕NSIZE ⎕NREAD ⎕NUNTIE ⎕NNUMS ⎕CSV ⎕UCS ⎕TS ⎕A ⎕D ⎕WA ⎕IO ⎕CT ⎕PP ⎕FR ⎕ML ⎕ARGS ⎕GRAD ⎕VGRAD ⎕ ⍞ ⍺⍺ ⍵⍵ ∇∇ ∇"
-).split()
+NAMES = TOKEN.findall("⎕NTIE⎕NSIZE⎕NREAD⎕NUNTIE⎕NNUMS⎕CSV⎕UCS⎕TS⎕A⎕D⎕WA⎕IO⎕CT⎕PP⎕FR⎕ML⎕ARGS⎕GRAD⎕VGRAD⎕⍞⍺⍵∇")
 COMMANDS = ("]type ", "]ir ", "]grad ", "]box on", "]box", ")vars", ")fns", "]keys", "]", ")nothing ")
-FURTHER = ("'a.csv'⎕NTIE 0", "⎕CSV'x.csv'", "⎕NREAD ¯1 83 4 0", "{+/⍵*3}⎕GRAD 1 2 3", "{⍵ ⍵}⍣4⊢1", "⊂⍣5⊢1 2", "⍎'1+1'", "{∇⍵}1")
+FURTHER = (
+    *("'a.csv'⎕NTIE 0", "⎕CSV'x.csv'", "⎕NREAD ¯1 83 4 0", "{+/⍵*3}⎕GRAD 1 2 3"),
+    *("{⍵ ⍵}⍣4⊢1", "⊂⍣5⊢1 2", "⍎'1+1'", "{∇⍵}1"),
+)
 PAIRS = sorted((Path(__file__).parent / "pairs").glob("*.txt"))
 SEEDS = [line.strip() for path in PAIRS for line in path.read_text("utf-8").splitlines() if line.startswith(" " * 6)]
 SEEDS += FURTHER * (len(SEEDS) // 40)
