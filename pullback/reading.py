@@ -69,12 +69,12 @@ def content(path: str | os.PathLike[str]) -> bytes:
         raise DataError("E501", what, remedy="check the path and the file's permissions") from error
 
 
-def is_gzip(data: bytes) -> bool:
+def is_gzip(data: bytes | bytearray) -> bool:
     """Whether data is compressed with gzip, by its first bytes."""
     return data.startswith(GZIP_MAGIC)
 
 
-def inflated(data: bytes, title: object, most: int | None = None) -> bytearray:
+def inflated(data: bytes | bytearray, title: object, most: int | None = None) -> bytearray:
     """Unpack gzip data.
 
     Args:
@@ -141,7 +141,7 @@ def _too_large(title: object, what: str, size: int, most: int) -> DataError:
         "E527",
         f"{title}: {what} {size} bytes",
         facts=(f"limit: {most} bytes",),
-        remedy=f"set {VARIABLE} to a larger number of bytes, if you trust the file",
+        remedy=f"set {VARIABLE} to more bytes, if you trust the file",
     )
 
 

@@ -33,7 +33,8 @@ def read_archive(path: Path, wanted: Collection[str] | None = None) -> dict[str,
             if wanted is not None and name not in wanted:
                 continue
             with archive.open(member) as file:
-                read = format.read_array_header_1_0 if format.read_magic(file) == (1, 0) else format.read_array_header_2_0
+                first = format.read_magic(file) == (1, 0)
+                read = format.read_array_header_1_0 if first else format.read_array_header_2_0
                 shape, _, dtype = read(file)
             reading.check_size(f"{path}, {name}", shape, dtype.itemsize)
             if math.prod(shape) * dtype.itemsize > archive.getinfo(member).file_size:

@@ -34,7 +34,8 @@ LARGEST: Final = 100_000  # bytes of a file that is damaged
 SECONDS: Final = 20
 ROOM: Final = 6 << 30  # bytes of addresses that a damaged file may take besides what there is
 NUMBERS: Final = (-(2**63), -(2**31), -7, -1, 0, 1, 2, 3, 17, 1000, 2**31, 2**40, 2**63 - 1)
-OF_FILES: Final = ("E117", "E140", "E520", "E521", "E522", "E523", "E527", "E528")  # the first two: a call has to say an extent, a rank
+# Of the first two a call has to say an extent, a rank.
+OF_FILES: Final = ("E117", "E140", "E520", "E521", "E522", "E523", "E527", "E528")
 NAMED: Final = ("node ", "the array ", "the input ", "the result ", "the graph ")
 """What errors about a part of a file begin with."""
 

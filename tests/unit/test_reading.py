@@ -57,7 +57,7 @@ def test_gzip_data_without_a_header_is_unpacked_up_to_the_limit(
     work = Workspace()
     work["path"] = str(path)
     assert peak(lambda: code(lambda: work.evaluate("path⎕NTIE 0"), AplError)) < 1 << 24
-    with pytest.raises(AplError, match="FILE ERROR.*it unpacks to more than 1000000 bytes"):
+    with pytest.raises(AplError, match=r"FILE ERROR.*it unpacks to more than 1000000 bytes"):
         work.evaluate("path⎕NTIE 0")
 
 
@@ -129,7 +129,7 @@ def test_the_limit_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         """\
 DataError [E527] a.idx: the file has 112 bytes
    | limit: 111 bytes
-  try: set PULLBACK_READ_LIMIT to a larger number of bytes, if you trust the file      See `pullback explain-error E527`"""
+  try: set PULLBACK_READ_LIMIT to more bytes, if you trust the file      See `pullback explain-error E527`"""
     )
     monkeypatch.setenv(reading.VARIABLE, "much")
     with pytest.raises(UsageError, match="PULLBACK_READ_LIMIT=much is not a number of bytes"):

@@ -55,7 +55,7 @@ FILES = {
     "Range": model([node("Range", ["a", "b", "d"], ["z"]), *SUM], a=0, b=2**28, d=1),
     "Range without end": model([node("Range", ["a", "b", "d"], ["z"]), *SUM], a=0, b=2**62, d=1),
     "HannWindow": model([node("HannWindow", ["n"], ["z"]), *SUM], n=2 * BILLION),
-    "Resize": model([node("Resize", ["x", "", "", "n"], ["y"])], n=[10**7, 10**7]),
+    "Resize": model([node("Resize", ["x", "", "", "n"], ["y"])], n=[10**6, 10**6]),
     "Resize of an axis": model([node("Resize", ["x", "", "", "n"], ["y"])], n=[2, BILLION]),
     "EyeLike": model([node("Pad", ["x", "p"], ["l"]), node("EyeLike", ["l"], ["y"])], p=[0, 0, 9 * 10**4, 9 * 10**4]),
     "OneHot": model([node("Cast", ["x"], ["i"], to=7), node("OneHot", ["i", "n", "v"], ["y"])], n=10**10,
@@ -66,13 +66,14 @@ FILES = {
     "doubled forty times": model([*DOUBLED, node("Identity", ["c40"], ["z"]), *SUM], c0=[1, 2]),
     "doubled when traced": model([node("Identity", ["x"], ["c0"]), *DOUBLED, node("Identity", ["c40"], ["y"])]),
     "Loop": model([node("Loop", ["n", "t", "x"], ["y"], body=body([INNER]))], n=2**40, t=True),
-    "Loop of constants": model([node("Loop", ["n", "t", "k"], ["z"], body=body([INNER])), *SUM], n=2**40, t=True, k=[1]),
+    "Loop of constants": model([node("Loop", ["n", "t", "k"], ["z"], body=body([INNER])), *SUM], n=2**40,
+                               t=True, k=[1]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_small_file_asks_for_little(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BOUNDS, "MOST_NODES", 300)
+    monkeypatch.setattr(BOUNDS, "MOST_NODES", 100)
     monkeypatch.setenv("PULLBACK_READ_LIMIT", str(1 << 33))
     start = time.process_time()
     tracemalloc.start()
@@ -102,7 +103,7 @@ def test_a_file_with_large_arrays_may_compute_with_them(monkeypatch: pytest.Monk
     doubled = [node("Concat", ["c", "c"], ["z"], axis=0), *SUM]
     f, parameters = load(model(doubled, c=np.arange(1000)))
     assert float(f(parameters, np.zeros((2, 3), np.float32))[0, 0]) == 999_000.0
-    with pytest.raises(DataError, match=r"node Concat.*computing its constants takes"):
+    with pytest.raises(DataError, match=r"node Tile -> d: computing its constants takes 80080 bytes"):
         load(model([node("Tile", ["c", "p"], ["d"]), *doubled], c=np.arange(10), p=[1000]))
 
 
