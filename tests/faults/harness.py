@@ -16,7 +16,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -106,7 +105,7 @@ class Control:
 class Zygote:
     """A warm interpreter under the layer."""
 
-    def __init__(self, work: Path, user: int | None = None) -> None:
+    def __init__(self, work: Path) -> None:
         layer = work / "layer.so"
         source = Path(__file__).with_name("layer.c")
         subprocess.run(["gcc", "-O1", "-shared", "-fPIC", str(source), "-o", str(layer), "-ldl"], check=True)
@@ -115,7 +114,7 @@ class Zygote:
                        "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         environment.pop("PULLBACK_VERIFY", None)
         self.process = subprocess.Popen([sys.executable, "-m", "tests.faults.zygote"], cwd=ROOT, env=environment,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=user)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._answer() == {"ready": True}
 
     def run(self, operation: str, folder: Path, fault: Fault = Fault(), clock: int = 0, **options: Any) -> Outcome:
@@ -126,7 +125,8 @@ class Zygote:
             folder: the folder under test, its argument.
             fault: the call that fails.
             clock: seconds by which the clock of the day is ahead.
-            options: environment variables, and `limits`, a dict of names of RLIMITs and numbers.
+            options: environment variables; `limits`, a dict of names of RLIMITs and numbers; `user`, whose process
+                it is.
         """
         self.control.set(folder, fault, clock)
         asked = {"operation": operation, "folder": str(folder), "seconds": SECONDS, **options}
@@ -153,13 +153,11 @@ class Zygote:
 
 
 @contextmanager
-def zygote(user: int | None = None) -> Iterator[tuple[Zygote, Path]]:
+def zygote() -> Iterator[tuple[Zygote, Path]]:
     """A zygote, and a folder for what it works on."""
-    with tempfile.TemporaryDirectory(prefix="faults-") as name, warnings.catch_warnings():
-        if user is not None:
-            os.chmod(name, 0o755)
-            os.chown(name, user, user)
-        made = Zygote(Path(name), user)
+    with tempfile.TemporaryDirectory(prefix="faults-") as name:
+        os.chmod(name, 0o755)  # for other users
+        made = Zygote(Path(name))
         try:
             yield made, Path(name)
         finally:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import tempfile
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +23,7 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array, nn
+from pullback.codegen.c.build import PLAIN_FLAGS
 from pullback.errors import PullbackError
 from pullback.runtime import cache, compile
 from pullback.runtime.compile import Units
@@ -82,7 +87,52 @@ def compiling(folder: Path) -> Prepared:
 def _is_quick(f: Any) -> bool:
     """Whether the code of a function is that with vectors."""
     program, dims = f.for_dims({"N": len(X)})
-    return "-fno-tree-vectorize" not in compile_program(program, dims).record.flags
+    return compile_program(program, dims).record.flags[: len(PLAIN_FLAGS)] != PLAIN_FLAGS
+
+
+def threads(folder: Path, count: int = 8) -> Prepared:
+    """Threads that call functions for the first time at once, and go on calling: how many calls were right."""
+    _cold(folder)
+    seconds = float(os.environ.get("FAULTS_SECONDS", "0.3"))
+
+    def calls() -> Any:
+        cases = [(k, wave(k), X[:size]) for k in (7.0, 8.0) for size in (512, 33, 1)]
+        start, warm = threading.Barrier(count), threading.Barrier(count)
+
+        def is_right(factor: float, f: Any, x: Any) -> bool:
+            return np.allclose(f(x), np.exp(-factor * x * x) * np.sin(x) + np.sum(x * x), rtol=1e-12)
+
+        def work(seed: int) -> tuple[int, int]:
+            chosen = random.Random(seed)
+            start.wait()
+            found = [is_right(*case) for case in chosen.sample(cases, len(cases))]
+            warm.wait()
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                found.append(is_right(*chosen.choice(cases)))
+            return sum(found), len(found) - sum(found)
+
+        with ThreadPoolExecutor(count) as pool:
+            found = list(pool.map(work, range(count)))
+        return [sum(r for r, _ in found), sum(w for _, w in found)]
+
+    return calls
+
+
+def large(folder: Path) -> Prepared:
+    """A call whose result and working memory are 400 MB each: whether it is right."""
+    _cold(folder)
+
+    @pb.function
+    def powers(x: Float64[Array, "N"]) -> Any:
+        y = pb.build((50_000_000,), lambda n: pb.astype(n % 7, pb.float64) + x[0])
+        return pb.sort(y)
+
+    def call() -> Any:
+        y = powers(np.ones(1))
+        return {"right": float(y[0]) == 1.0 and float(y[-1]) == 7.0}
+
+    return call
 
 
 def compiling_units(folder: Path) -> Prepared:
@@ -157,6 +207,8 @@ def exporting(folder: Path, factor: float = 7.0) -> Prepared:
 PREPARE: Final[dict[str, Callable[[Path], Prepared]]] = {
     "compile": compiling,
     "compile_units": compiling_units,
+    "large": large,
+    "threads": threads,
     "save": saving,
     "saved_old": saving_old,
     "load": loading,

@@ -14,14 +14,14 @@ import errno
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.faults.harness import KILL, KILL_GROUP, SHORT, Fault, Outcome, Zygote, digest, fresh, zygote
+from tests.faults.harness import KILL, KILL_GROUP, SHORT, Fault, Outcome, Zygote, digest, fresh
 from tests.faults.operations import LAST, NEW, OLD
 
 NIGHTLY: Final = os.environ.get("PULLBACK_NIGHTLY")
@@ -68,12 +68,6 @@ class Operation:
     before: tuple[str, ...]
     check: Callable[[Zygote, Path, Outcome, dict[str, str]], None]
     samples: int
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[tuple[Zygote, Path]]:
-    with zygote() as made:
-        yield made
 
 
 def files(folder: Path) -> set[str]:

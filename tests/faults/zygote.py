@@ -70,7 +70,7 @@ def answer(control: Control, seconds: float, **asked: Any) -> dict[str, Any]:
 
 
 def work(control: Control, into: int, operation: str, folder: str, limits: dict[str, int] | None = None,
-         **environment: str) -> None:
+         user: int | None = None, **environment: str) -> None:
     """Do an operation and say how it went; never returns."""
     found: dict[str, Any] = {}
     os.environ.update(environment)
@@ -81,10 +81,13 @@ def work(control: Control, into: int, operation: str, folder: str, limits: dict[
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             os.environ["TMPDIR"] = f"{folder}/tmp"
+            if user is not None:
+                os.setgroups([])
+                os.setgid(user)
+                os.setuid(user)
             prepared = operations.PREPARE[operation](Path(folder))
             for name, most in (limits or {}).items():
-                number = getattr(resource, name)
-                resource.setrlimit(number, (most, resource.getrlimit(number)[1]))
+                limit(name, most)
             control.arm()
             try:
                 found["result"] = prepared()
@@ -99,11 +102,19 @@ def work(control: Control, into: int, operation: str, folder: str, limits: dict[
         found["trace"] = traceback.format_exc()
     control.arm(False)
     for name in limits or {}:
-        number = getattr(resource, name)
-        most = resource.getrlimit(number)[1]
-        resource.setrlimit(number, (most, most))
+        limit(name, None)
     os.write(into, json.dumps(found).encode())
     os._exit(0)
+
+
+def limit(name: str, most: int | None) -> None:
+    """Set a limit; addresses are counted from those in use. None takes it back."""
+    number = getattr(resource, name)
+    hard = resource.getrlimit(number)[1]
+    if most is not None and number == resource.RLIMIT_AS:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most += pages * resource.getpagesize()
+    resource.setrlimit(number, (hard if most is None else most, hard))
 
 
 if __name__ == "__main__":
