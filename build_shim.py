@@ -38,7 +38,8 @@ class ShimBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         abi = "abi3" if stable else sysconfig.get_config_var("SOABI")
         made = Path(self.directory) / f"call.{abi}.so"
         made.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(_command(Path(self.root) / "pullback/runtime/c/call.c", made, stable), check=True)
+        # from the root, as names of sources are in what is compiled: the wheel is the same wherever it is built
+        subprocess.run(_command(Path("pullback/runtime/c/call.c"), made.resolve(), stable), check=True, cwd=self.root)
         python = "cp{}{}".format(*(FIRST_STABLE if stable else sys.version_info[:2]))
         build_data["force_include"][str(made)] = f"pullback/runtime/{made.name}"
         build_data["pure_python"] = False

@@ -24,3 +24,18 @@ def __dir__() -> list[str]:
     from pullback.names import public
 
     return sorted({*globals(), *public()})
+
+
+def _check_lock() -> None:
+    """Warn where the interpreter runs without its lock: tables that threads share rely on it."""
+    import sys
+
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        import warnings
+
+        warnings.warn("pullback needs the interpreter lock, and this interpreter runs without it: calls from several "
+                      "threads may give wrong results (start it with PYTHON_GIL=1 or -X gil=1)", RuntimeWarning,
+                      stacklevel=3)
+
+
+_check_lock()

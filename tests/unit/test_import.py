@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,27 @@ def test_the_package_alone() -> None:
     """Names bring what they need; the package brings nothing, NumPy neither."""
     assert modules("import pullback") == ["pullback"]
     assert modules("import pullback", "m.partition('.')[0] in ('numpy', 'jaxtyping', 'safetensors')") == []
+
+
+WITHOUT_LOCK = """
+import sys, warnings
+sys._is_gil_enabled = lambda: {}
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import pullback
+print(*((w.category.__name__, w.filename == __file__, w.message) for w in caught))
+"""
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_an_interpreter_without_its_lock(locked: bool, tmp_path: Path) -> None:
+    (script := tmp_path / "script.py").write_text(WITHOUT_LOCK.format(locked))
+    shown = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout
+    warning = RuntimeWarning(
+        "pullback needs the interpreter lock, and this interpreter runs without it: calls from several threads may "
+        "give wrong results (start it with PYTHON_GIL=1 or -X gil=1)"
+    )
+    assert shown == ("\n" if locked else f"{('RuntimeWarning', True, warning)}\n")
 
 
 def test_a_function_brings_no_passes() -> None:
