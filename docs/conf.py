@@ -43,7 +43,7 @@ FOLDERS = {
     "docs/design/index": "docs/design",
     "benchmarks/README": "benchmarks/results",
 }
-TOP = [*list(FOLDERS), "README", "CONTRIBUTING", "CHANGELOG"]
+TOP = [*list(FOLDERS), "README", "CONTRIBUTING", "SECURITY", "CHANGELOG"]
 
 
 def pages_of(index: str) -> list[str]:
