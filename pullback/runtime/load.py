@@ -43,7 +43,8 @@ class Library(ctypes.CDLL):
 def loaded(text: Text, more: tuple[str, ...] = (), load: Callable[[str], T] = Library) -> T:  # type: ignore[assignment]
     """The library of a text, compiled or cached, as `load` gives it for its path.
 
-    One that cannot be loaded is copied to where it may run, and compiled anew where that was not the reason.
+    One that cannot be loaded is copied to where it may run. Where that was not the reason it is removed, as other
+    processes would find it again, and compiled anew.
 
     Args:
         more: flags after the usual ones.
@@ -69,6 +70,7 @@ def _attempts(text: Text, more: tuple[str, ...]) -> Iterator[Path]:
         yield path
         try:
             yield runnable_copy(path)
+            path.unlink(missing_ok=True)
         except OSError:
             pass
 
