@@ -131,7 +131,7 @@ def test_what_is_lost_is_told_and_training_goes_on(tmp_path: Path, whole: str, l
     status, out = run(tmp_path, lost)
     assert status == -9 if lost == "driver" else status != 0
     if lost == "worker":
-        assert (status, out.splitlines()[-1]) == (3, "E711")
+        assert status == 3 and "E711" in out.splitlines()
     assert max(checkpoints(tmp_path)) >= SAVED
     end = time.monotonic() + 60
     while "ray::_Held" in (left := left_behind(tmp_path)).values() and time.monotonic() < end:
