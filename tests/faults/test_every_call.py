@@ -169,9 +169,9 @@ def after_compile(z: Zygote, root: Path, outcome: Outcome, before: dict[str, str
 
 
 def leftovers(root: Path) -> set[str]:
-    """The files that are neither entries nor the secret nor the user's own."""
+    """The files that are neither entries nor the secret, in either of its places, nor the user's own."""
     entries = {f for f in files(root) if f.startswith("cache/") and f.count("/") == 3 and "/." not in f}
-    return files(root) - entries - MINE - {"state/pullback/secret"}
+    return files(root) - entries - MINE - {"state/pullback/secret", "cache/secret"}
 
 
 def after_units(z: Zygote, root: Path, outcome: Outcome, before: dict[str, str]) -> None:
@@ -201,7 +201,7 @@ def after_training(z: Zygote, root: Path, outcome: Outcome, before: dict[str, st
     ended = z.run("checkpoint", root)
     assert ended.result == right[max(right, key=int)], ended
     assert_only({f for f in files(root) if "/step-" not in f}, {"work/run/history.csv"})
-    assert len([f for f in files(root) if "/step-" in f]) <= 2
+    assert len([f for f in files(root) if "/step-" in f]) <= 3  # a kill may come between a new one and an old one's end
 
 
 _WHOLE: dict[Zygote, dict[str, str]] = {}
