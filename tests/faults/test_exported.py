@@ -1,4 +1,4 @@
-"""The program of an exported network, given files that a fuzzer makes up: it ends with a status, under the sanitizers."""
+"""The program of an exported network ends with a status, whatever files a fuzzer makes up; under the sanitizers."""
 
 from __future__ import annotations
 

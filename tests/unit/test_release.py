@@ -52,7 +52,8 @@ def bill(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return [built(tmp_path_factory.mktemp(name), when) for name, when in (("one", 10**9), ("two-longer", 10**9 + 12345))]
+    places = (("one", 10**9), ("two-longer", 10**9 + 12345))
+    return [built(tmp_path_factory.mktemp(name), when) for name, when in places]
 
 
 def test_two_builds_are_the_same(wheels: list[Path]) -> None:
