@@ -39,6 +39,7 @@ from pullback.turns import turn
 SECRET_BYTES = 32
 CODE_BYTES = 20
 PRIVATE = 0o600
+BUILD, SECRET = "pullback-build", "pullback-secret"  # folders of a process begin so, others in the same place do not
 DISK = {errno.ENOSPC: "is full", errno.EDQUOT: "is full", errno.EFBIG: "takes no file so large"}
 OTHERS_WRITE, OTHERS_ANY = 0o022, 0o077
 _OTHER: ContextVar[Path | None] = ContextVar("cache", default=None)
@@ -155,7 +156,10 @@ def work_folder(root: Path) -> Iterator[Path]:
     import tempfile
 
     _make_folder(root)
-    folder = Path(tempfile.mkdtemp(dir=root, prefix="build-"))
+    if root not in _tidied:
+        _tidied.add(root)
+        remove_abandoned()
+    folder = Path(tempfile.mkdtemp(dir=root, prefix=f"{BUILD}-"))
     _builds.add(folder)
     try:
         yield folder
@@ -226,7 +230,9 @@ def is_sound(path: Path) -> bool:
 def remove_abandoned() -> int:
     """Remove what processes that were killed left an hour ago or longer; how many files and folders that were."""
     root = cache_folder()
-    left = [p for p in (*root.glob("build-*"), *root.glob("*/??/.*.new")) if age(p) > ABANDONED]
+    secrets = (p for s in _secret_files(root) for p in s.parent.glob(f"{SECRET}-*"))
+    found = (*root.glob(f"{BUILD}-*"), *root.glob("*/??/.*.new"), *secrets)
+    left = [p for p in found if age(p) > ABANDONED]
     for path in left:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -254,14 +260,18 @@ def _secret(root: Path) -> bytes:
     """
     found = _SECRETS.get(root)
     if found is None:
-        state = Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "pullback")
-        places = [folder / "secret" for folder in (state, root) if folder.is_absolute()]
-        read = (_read_secret(p) or _new_secret(p) for p in places)
+        read = (_read_secret(p) or _new_secret(p) for p in _secret_files(root))
         found = next((s for s in read if s is not None), None)
         if found is None:
             raise PermissionError(errno.EACCES, "there is no place for the key of its entries", str(root))
         found = _SECRETS.setdefault(root, found)
     return found
+
+
+def _secret_files(root: Path) -> list[Path]:
+    """The files that may hold the secret, the first that can be written first."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "pullback")
+    return [folder / "secret" for folder in (state, root) if folder.is_absolute()]
 
 
 def _read_secret(path: Path) -> bytes | None:
@@ -280,7 +290,7 @@ def _new_secret(path: Path) -> bytes | None:
     try:
         _make_folder(path.parent)
         path.unlink(missing_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{SECRET}-", ignore_cleanup_errors=True) as folder:
             new = Path(folder, "secret")
             put_file(new, os.urandom(SECRET_BYTES), PRIVATE)
             try:
@@ -302,6 +312,7 @@ def _user() -> int:
 
 _UNWRITABLE: set[Path] = set()
 _said: set[Path] = set()
+_tidied: set[Path] = set()
 _spare_folders: list[Path] = []
 
 
@@ -310,19 +321,26 @@ def writable_folders() -> Iterator[Path]:
     root = cache_folder()
     if root not in _UNWRITABLE and _is_usable(root):
         yield root
-    yield _spare_folder()
+    try:
+        yield _spare_folder()
+    except OSError as error:
+        raise _no_place("no folder for temporary files can be written", error) from error
 
 
 def give_up(root: Path, error: OSError) -> None:
     """Write into this folder no more, and say so once; raise where no other folder is left."""
     why = DISK.get(error.errno or 0, "cannot be written")
     if root in _spare_folders:
-        more = ", or raise the limit of a file's size (`ulimit -f`)" if error.errno == errno.EFBIG else ""
-        raise CompilerError("E412", f"a library needs a place, and the folder {root} {why}",
-                            facts=(f"the cache folder {cache_folder()} did not serve either",),
-                            remedy="set PULLBACK_CACHE_DIR or TMPDIR to a folder with room" + more) from error
+        raise _no_place(f"the folder {root} {why}", error) from error
     _UNWRITABLE.add(root)
     _say(root, why, "a folder with room")
+
+
+def _no_place(what: str, error: OSError) -> CompilerError:
+    more = ", or raise the limit of a file's size (`ulimit -f`)" if error.errno == errno.EFBIG else ""
+    return CompilerError("E412", f"a library needs a place, and {what}",
+                         facts=(f"the cache folder {cache_folder()} did not serve either",),
+                         remedy="set PULLBACK_CACHE_DIR or TMPDIR to a folder with room" + more)
 
 
 def runnable_copy(path: Path) -> Path:

@@ -78,7 +78,7 @@ def test_clear_removes_entries_alone(cache: Path, capsys: pytest.CaptureFixture[
     mine = [cache / "notes.txt", cache / "libraries" / "notes.txt"]
     for path in mine:
         path.write_text("mine")
-    builds = [cache / "build-old", cache / "build-new"]
+    builds = [cache / "pullback-build-old", cache / "pullback-build-new"]
     for path in builds:
         (path / "inside").mkdir(parents=True)
     os.utime(builds[0], (then := time.time() - 7200, then))

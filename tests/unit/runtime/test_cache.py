@@ -140,7 +140,7 @@ def test_a_process_with_a_damaged_cache_works_as_with_none(cache: Path, change: 
 def test_processes_fill_one_cache_at_the_same_time(cache: Path) -> None:
     at_once = [process() for _ in range(4)]
     assert all(map(ends_well, at_once))
-    assert not [p for p in cache.rglob("*") if p.name.startswith((".", "build-"))]
+    assert not [p for p in cache.rglob("*") if p.name.startswith((".", "pullback-build-"))]
     for path in entries(cache):
         assert find(path.parent.parent.name, path.name.partition("-")[0]) is not None
 
