@@ -17,7 +17,7 @@ from typing import Final
 
 __all__ = ["BusyError", "FolderLock", "check_place", "name_problem", "put_file", "remove_unfinished"]
 
-UNFINISHED: Final = re.compile(r"\.pullback-\d+-[0-9a-f]{16}\.new")
+UNFINISHED: Final = re.compile(r"\.pullback-(\d+)-[0-9a-f]{16}\.new")
 LOCK: Final = ".pullback.lock"
 FAR: Final = 1 << 30  # Windows keeps others from reading what is locked: a byte behind the text
 LONGEST: Final = 200  # bytes of a name; file systems have 255, and endings are added to names
@@ -39,6 +39,7 @@ def put_file(path: Path, content: bytes, mode: int = 0o666, sync: bool = False) 
     if path.exists() and not path.is_file():  # a device or a pipe, which is no file to be replaced
         path.write_bytes(content)
         return
+    remove_unfinished(target.parent)
     temporary = _temporary(target)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
     try:
@@ -106,15 +107,29 @@ def _temporary(target: Path) -> Path:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what `put_file` left in a folder when its process was killed; what a process still writes stays."""
-    for path in folder.glob(".pullback-*.new"):
-        if UNFINISHED.fullmatch(path.name):
-            with suppress(OSError):
-                if os.name != "posix" or _is_left(path):
-                    path.unlink()
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if (found := UNFINISHED.fullmatch(name)) and not _is_running(int(found[1])):
+                with suppress(OSError):
+                    if os.name != "posix" or _is_left(folder / name):
+                        os.unlink(folder / name)
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is a process of this number here: it may not have locked its new file yet."""
+    if os.name != "posix":  # nobody can remove a file that is open
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
 
 
 def _is_left(path: Path) -> bool:
-    """Whether the process that wrote a file is gone, or has written it."""
+    """Whether a file is locked by no process, on whatever machine it runs."""
     handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         return _lock(handle) is True

@@ -21,8 +21,8 @@ from pullback.lang import tree
 from pullback.nn.safetensors_file import DamagedError, Words, pack, unpack
 
 __all__ = [
-    "CHECKPOINTS", "TRAINED", "alike", "check_writable", "differences", "load_parameters", "named", "names_of",
-    "newest_intact", "put", "read", "save_parameters",
+    "CHECKPOINTS", "TRAINED", "alike", "check_writable", "checkpoints_in", "differences", "load_parameters", "named",
+    "names_of", "newest_intact", "put", "read", "save_parameters",
 ]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
@@ -152,9 +152,22 @@ def read(path: Path) -> tuple[Arrays, dict[str, str]]:
     return arrays, words
 
 
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, the oldest first.
+
+    Raises:
+        DataError: [E501] the folder cannot be read.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise DataError("E501", f"{folder}: {error.strerror or error}", remedy="a folder that may be read") from error
+    return sorted(folder / name for name in names if fnmatchcase(name, CHECKPOINTS))
+
+
 def newest_intact(folder: Path) -> Path | None:
     """The last checkpoint of a folder that can be read; None where there is none."""
-    for path in sorted(folder.glob(CHECKPOINTS), reverse=True):
+    for path in reversed(checkpoints_in(folder)):
         with suppress(OSError, DamagedError, DataError):
             unpack(path.read_bytes())
             return path
@@ -184,7 +197,7 @@ def load_parameters(
     """
     path = Path(path)
     if path.is_dir():
-        path = max(path.glob(CHECKPOINTS), default=path / CHECKPOINTS)
+        path = next(reversed(checkpoints_in(path)), path / CHECKPOINTS)
     arrays, _ = read(path)
     if trained := {n.removeprefix(TRAINED): a for n, a in arrays.items() if n.startswith(TRAINED)}:
         arrays = trained

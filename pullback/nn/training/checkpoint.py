@@ -18,7 +18,7 @@ from typing import Literal
 from pullback.errors import DataError, UsageError
 from pullback.files import BusyError, FolderLock, remove_unfinished
 from pullback.lang import tree
-from pullback.nn.parameters import CHECKPOINTS, alike, check_writable, named, newest_intact, put, read
+from pullback.nn.parameters import CHECKPOINTS, alike, check_writable, checkpoints_in, named, newest_intact, put, read
 from pullback.nn.training.sameness import PLACES, Shared, differing
 from pullback.nn.training.step import Carry
 
@@ -140,8 +140,12 @@ class Folder:
         self._lock.release()
 
     def files(self) -> list[Path]:
-        """The checkpoints, the oldest first."""
-        return sorted(self.path.glob(CHECKPOINTS))
+        """The checkpoints, the oldest first.
+
+        Raises:
+            DataError: [E501] the folder cannot be read.
+        """
+        return checkpoints_in(self.path)
 
     def is_due(self, step: int) -> bool:
         """Whether it is time to save."""
@@ -159,7 +163,7 @@ class Folder:
         """Write a checkpoint, then remove those that are too old. Nothing where this position is saved already.
 
         Raises:
-            DataError: [E511] the file cannot be written.
+            DataError: [E501] the folder cannot be read, [E511] the file cannot be written, or an old one removed.
         """
         self._plan(position.step)
         if self._saved == position.step:
@@ -170,7 +174,11 @@ class Folder:
         put(path, arrays, {KEY: json.dumps(about)})
         self._saved = position.step
         for old in self.files()[: -self.settings.keep]:
-            old.unlink(missing_ok=True)
+            try:
+                old.unlink(missing_ok=True)
+            except OSError as error:
+                raise DataError("E511", f"{old}: an old checkpoint cannot be removed: {error.strerror or error}",
+                                remedy="a folder whose files may be removed") from error  # fmt: skip
 
     def load(self, like: Carry, wish: Resume = None) -> tuple[Carry, Position] | None:
         """The last checkpoint; None where there is none.
