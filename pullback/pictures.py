@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from pullback.errors import UsageError
-from pullback.files import put_file
+from pullback.writing import write_file
 
 __all__ = ["TINTS", "Picture", "element", "text"]
 
@@ -51,11 +49,7 @@ class Picture:
         Raises:
             UsageError: [E607] the file cannot be written.
         """
-        try:
-            put_file(Path(path), f"{self.svg}\n".encode())
-        except OSError as error:
-            raise UsageError("E607", f"{path}: cannot be written: {error.strerror or error}",
-                             remedy="a folder you may write to") from error  # fmt: skip
+        write_file(path, f"{self.svg}\n".encode())
 
     def _repr_html_(self) -> str:
         return self.svg

@@ -9,6 +9,7 @@ from typing import Any
 from pullback.cli.options import add_dims, add_json, at_least, dims_of, find_function
 from pullback.cli.output import print_json
 from pullback.errors import UsageError
+from pullback.writing import writing
 
 __all__ = ["register", "run"]
 
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if directory is None or (options.function is None and options.wasm is None):
         missing = "--out DIR or --wasm DIR" if directory is None else "FILE.py:FUNCTION, MODEL.onnx or --wasm DIR"
         raise UsageError("E601", f"pullback export: {missing} is missing", remedy="pullback export --help")
-    try:
+    with writing(directory):
         if options.wasm:
             return _wasm(options)
         if options.function.endswith(".onnx"):
@@ -60,10 +61,6 @@ def run(options: argparse.Namespace) -> int:
         if options.binding or options.build:
             return _bound(options, function)
         project = function.export(options.out, **dims_of(options))
-    except OSError as error:
-        raise UsageError(
-            "E607", f"{directory}: cannot be written: {error.strerror or error}", remedy="a folder you may write to"
-        ) from error
     files, peak_bytes = sorted(project["files"]), project["peak_bytes"]
     for file in files:
         print(file)

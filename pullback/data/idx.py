@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pullback import reading
 from pullback.errors import DataError
-from pullback.files import put_file
+from pullback.writing import write_file
 
 __all__ = ["read_idx", "write_idx"]
 
@@ -93,7 +93,7 @@ def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
         path: the file; it appears whole or not at all.
         array: uint8, int8, int16, int32, float32 or float64.
     Raises:
-        DataError: [E502] the element type has no idx code.
+        DataError: [E502] the element type has no idx code. UsageError: [E607] the file cannot be written.
 
     >>> from pullback.data import read_idx, write_idx
     >>> write_idx("labels.idx", np.array([3, 1], np.uint8))
@@ -114,7 +114,7 @@ def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
     content = header + array.astype(array.dtype.newbyteorder(">")).tobytes()
     if path.suffix == ".gz":
         content = gzip.compress(content, mtime=0)
-    put_file(path, content)
+    write_file(path, content)
 
 
 def _header(path: Path, content: bytes | bytearray) -> tuple[np.dtype[Any], tuple[int, ...], int]:

@@ -13,13 +13,12 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from pullback.errors import UsageError
 from pullback.explanation.difference import Changed, changes
 from pullback.explanation.sources import Sources
 from pullback.explanation.stages import Backend, Explained, Explanation
 from pullback.explanation.text_of_c import c_blocks
-from pullback.files import put_file
 from pullback.memory.table import MemoryTable
+from pullback.writing import write_file
 
 __all__ = ["filled", "page", "save_page"]
 
@@ -33,12 +32,7 @@ def save_page(explanation: Explanation, path: str | os.PathLike[str]) -> None:
     Raises:
         UsageError: [E607] the file cannot be written.
     """
-    try:
-        put_file(Path(path), page(explanation).encode())
-    except OSError as error:
-        raise UsageError(
-            "E607", f"{path}: cannot be written: {error.strerror or error}", remedy="a folder you may write to"
-        ) from error
+    write_file(path, page(explanation).encode())
 
 
 def page(explanation: Explanation) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, assert_never
 
 import numpy as np
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback.errors import DataError
-from pullback.files import put_file
 from pullback.ir.dims import determined_dims
 from pullback.ir.expr import (
     Add,
@@ -44,6 +42,7 @@ from pullback.ir.types import DType
 from pullback.nn.parameters import named
 from pullback.onnx.graph import library
 from pullback.rewrite.calls import inline_checkpoints
+from pullback.writing import write_file
 
 __all__ = ["save"]
 
@@ -76,6 +75,7 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
     Raises:
         DataError: [E506] the package onnx is not installed. [E524] the function has what ONNX has not: loops that
             carry state, sorting, writing at places that are data; everything is listed at once.
+        UsageError: [E607] the file cannot be written.
 
     >>> from jaxtyping import Float32
     >>> from pullback import Array
@@ -98,7 +98,7 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
     held = {} if parameters is None else named(parameters)
     writer = _Writer(onnx, program)
     model = writer.model(held, traced.captured)
-    put_file(Path(file), model.SerializeToString())
+    write_file(file, model.SerializeToString())
 
 
 @dataclass(frozen=True)

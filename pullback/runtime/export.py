@@ -38,6 +38,7 @@ from pullback.machine import GENERIC
 from pullback.runtime.buffer import NDArray, extents, prepared
 from pullback.runtime.emit import Lowered, is_constant, lower_program, print_lowered, with_constants
 from pullback.source import user_position
+from pullback.writing import writing
 
 SAMPLES: Final = 32
 EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
@@ -134,17 +135,18 @@ def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes
     """Write the files of a project, each whole or not at all; their paths.
 
     Raises:
-        UsageError: [E532] a name, which is that of a function or a network, is none for a file.
+        UsageError: [E532] a name, which is that of a function or a network, is none for a file. [E607] a file cannot
+            be written.
     """
     for part in (part for file in texts for part in file.split("/")):
         if problem := name_problem(part):
             raise UsageError("E532", f"export: {part!r} is no name for a file: {problem}", position=user_position(),
                              remedy="a name of letters and digits for the function")  # fmt: skip
     folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
-        (folder / file).parent.mkdir(exist_ok=True)
-        put_file(folder / file, text if isinstance(text, bytes) else text.encode())
+        with writing(folder / file):
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            put_file(folder / file, text if isinstance(text, bytes) else text.encode())
     return [str(folder / file) for file in texts]
 
 
