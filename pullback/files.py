@@ -191,11 +191,14 @@ class FolderLock:
             return
         _HELD.discard(self._handle)
         if os.name == "posix":  # while it is locked, so that nobody else's is removed
-            self.path.unlink(missing_ok=True)
+            self._remove()
         os.close(self._handle)
         if os.name != "posix":
-            with suppress(OSError):
-                self.path.unlink()
+            self._remove()
+
+    def _remove(self) -> None:
+        with suppress(OSError):  # it stays without a lock, and the next run takes it
+            self.path.unlink()
 
 
 def _is_file(handle: int, path: Path) -> bool:
