@@ -43,6 +43,12 @@ class Case:
 
 
 MATMUL = "mm(x: {t}[M, K], y: {t}[K, N]) {{ z = build m < M, n < N {{ sum k < K {{ x[m, k] * y[k, n] }} }} return z }}"
+UPDATE = """update(p0: f32[N, M], x: f32[K, N], rate: f32[]) {{
+      p = fold t < 3 (p = p0) {{
+        a = build k < K, m < M {{ tanh(sum n < N {{ x[k, n] * p[n, m] }}) }}
+        q = build n < N, m < M {{ p[n, m] - {factor} * sum k < K {{ x[k, n] * a[k, m] }} }}
+        yield q }}
+      return p }}"""
 CASES = {
     "product": Case(MATMUL.format(t="f32"), {"M": 500, "N": 410, "K": 1300}),
     "product_open": Case(MATMUL.format(t="f32")),
@@ -157,6 +163,11 @@ CASES = {
     "scaled_update": Case("""update(w: f32[M, N], x: f32[M, K], y: f32[K, N], rate: f32[]) {
       z = build m < M, n < N { w[m, n] + rate[] * sum k < K { x[m, k] * y[k, n] } }
       return z }""", {"M": 200, "N": 300, "K": 400}),
+    "update_by_rate": Case(UPDATE.format(factor="0.5 * rate[]"), {"N": 130, "M": 97, "K": 64}),
+    "update_by_number": Case(UPDATE.format(factor="0.5"), {"N": 130, "M": 97, "K": 64}),
+    "update_open": Case(UPDATE.format(factor="rate[]")),
+    "lone_column": Case(MATMUL.format(t="f32"), {"M": 300, "N": 97, "K": 400}),
+    "lone_column_wide": Case(MATMUL.format(t="f64"), {"M": 300, "N": 97, "K": 400}, AVX512),
     "chosen_products": Case("""chosen(x: f32[M, K], v: f32[M, K], y: f32[K, N], w: f32[K, N]) {
       z = build c < 3, m < M, n < N { sum k < K {
         [c == 0] x[m, k] * y[k, n] + [c == 1] x[m, k] * w[k, n] + [c == 2] v[m, k] * y[k, n] } }

@@ -1,0 +1,325 @@
+"""The small parts of training: labels, tables of what was measured, early stops, what is shown, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import nn
+from pullback.data import Dataset
+from pullback.data.loader import Samples, Stream
+from pullback.errors import DataError, PullbackError, UsageError
+from pullback.nn.training import report, task
+from pullback.nn.training.checkpoint import Position
+from pullback.nn.training.fit import _shared
+from pullback.nn.training.labels import Labels, check_labels, labels_of
+from pullback.nn.training.mistakes import _is_finite, not_finite
+from pullback.nn.training.report import Progress, Report
+from pullback.nn.training.task import _check_takes, _name, _number, _sized, task_of
+
+
+def refused(call: Callable[[], Any], kind: type[PullbackError] = DataError) -> list[str]:
+    with pytest.raises(kind) as caught:
+        call()
+    return str(caught.value).splitlines()
+
+
+# Labels -----------------------------------------------------------------------------------------------------------
+
+
+def scores(result: str) -> Any:
+    """A network whose result is of this type."""
+    return SimpleNamespace(type=SimpleNamespace(result=result))
+
+
+def cross(y: Any, t: Any, axis: int = -1, ignore: int | None = None) -> Any: ...
+
+
+@pytest.mark.parametrize(("result", "loss", "labels"), [
+    ("f32[N, 10]", cross, Labels(10, 1, None)),
+    ("f32[N, 10, H, W]", functools.partial(cross, axis=1), Labels(10, 3, None)),
+    ("f32[N, 10, H, W]", cross, None),  # no number along the last axis
+    ("f32[N, T, 7]", functools.partial(cross, ignore=3), Labels(7, 2, 3)),
+    ("f32[N, T, 7]", functools.partial(functools.partial(cross, axis=2), ignore=0), Labels(7, 2, 0)),
+    ("f32[5, 7]", functools.partial(cross, axis=-2), Labels(5, 1, None)),
+    ("f32[5, 7]", functools.partial(cross, axis=-3), None),
+    ("f32[5, 7]", functools.partial(cross, axis=2), None),
+    ("f32", cross, None),
+])  # fmt: skip
+def test_the_labels_of_a_network(result: str, loss: Any, labels: Labels | None) -> None:
+    assert labels_of(scores(result), loss) == labels
+
+
+@pytest.mark.parametrize(("labels", "ignored", "wrong"), [
+    ([0, 1, 2], None, None), ([0, 3, -1], None, (1, 3, 2)), ([-1, 3], -1, (1, 3, 1)), ([-1, 2, 0], -1, None),
+    ([[0, 1], [2, 5]], None, (1, 5, 1)), ([2, 7, 7, 9], 9, (1, 7, 2)), ([], None, None),
+])  # fmt: skip
+def test_labels_that_are_no_class(labels: Any, ignored: int | None, wrong: Any) -> None:
+    given = np.array(labels, np.int64)
+    if wrong is None:
+        check_labels(given, 3, "mine", ignored)
+        return
+    sample, label, count = wrong
+    first, facts, *_ = refused(lambda: check_labels(given, 3, "mine", ignored, " of batch 2"))
+    assert f"mine: the label of sample {sample} of batch 2 is {label}, and there are 3 classes" in first
+    assert f"labels outside of 0 … 2: {count} of {given.size}" in facts
+
+
+def test_which_data_is_looked_at_for_labels() -> None:
+    x, wrong = np.zeros((3, 2)), np.array([0, 9, 1])
+    labels = Labels(3, 1, None)
+    labels.check_source(Samples((x, wrong.astype(float)), 2), (x, wrong.astype(float)), "data")  # numbers, no labels
+    labels.check_source(Samples((x, wrong[:, None]), 2), (x, wrong[:, None]), "data")  # of two axes
+    labels.check_source(Samples((x, wrong % 3), 2), (x, wrong % 3), "data")
+    small = wrong.astype(np.uint8)
+    for data, name in (((x, wrong), "data"), (Dataset(x, wrong, "mine"), "mine"), ((x, small), "data")):
+        first = refused(lambda data=data: labels.check_source(Samples(data, 2), data, "data"))[0]
+        assert f"{name}: the label of sample 1 is 9" in first
+    given = Stream([(x, wrong)])
+    labels.check_source(given, [(x, wrong)], "data")
+    assert "list: the label of sample 1 in batch 1 of epoch 1 is 9" in refused(lambda: given.stacked(0, 0, 1))[0]
+
+
+# Histories and early stops ----------------------------------------------------------------------------------------
+
+ROWS: Any = ({"epoch": 1, "loss": 3.0, "rate": 0.1}, {"epoch": 2, "loss": 2.0, "evaluation_loss": 4.0, "hits": 0.5})
+
+
+def test_columns_of_a_history() -> None:
+    history = nn.History(ROWS)
+    assert (history["loss"], history["hits"], history.losses) == ([3.0, 2.0], [0.5], [3.0, 2.0])
+    assert history.names == ["epoch", "loss", "rate", "evaluation_loss", "hits"]
+    assert history.csv().splitlines() == [
+        "epoch,loss,rate,evaluation_loss,hits", "1,3.0,0.1,,", "2,2.0,,4.0,0.5"]  # fmt: skip
+    assert nn.History()["anything"] == []
+    said = refused(lambda: history["los"], PullbackError)
+    assert "[E525] the history has no 'los'" in said[0] and "loss" in said[-1]
+
+
+@pytest.mark.parametrize(("names", "titles"), [
+    ((), [["loss", "evaluation loss"], ["hits"]]),  # what says of the run itself is left out
+    (("hits", "rate"), [["hits"], ["rate"]]),
+    (("loss",), [["loss"]]),
+])  # fmt: skip
+def test_curves_of_a_history(names: Any, titles: Any) -> None:
+    pytest.importorskip("matplotlib")
+    axes = nn.History(ROWS).plot(names=names).axes
+    assert [[line.get_label() for line in a.lines] for a in axes] == titles
+    points = {line.get_label(): line.get_xydata().tolist() for a in axes for line in a.lines}
+    assert points.get("hits", [[2, 0.5]]) == [[2, 0.5]] and points.get("loss", [[1, 3], [2, 2]]) == [[1, 3], [2, 2]]
+    assert all(a.get_xlabel() == "epoch" and a.get_legend() is not None for a in axes)
+    assert axes[0].figure.get_size_inches().tolist() == [5.0 * len(titles), 3.5]
+    refused(lambda: nn.History(ROWS).plot(names=["los"]), PullbackError)
+
+
+@pytest.mark.parametrize(("stop", "losses", "ends"), [
+    (nn.EarlyStop(1), [3, 2, 2], True), (nn.EarlyStop(1), [3, 2, 1], False), (nn.EarlyStop(2), [3, 2, 2], False),
+    (nn.EarlyStop(2), [3, 2, 2, 2], True), (nn.EarlyStop(2), [3, 2, 4, 1, 5], False), (nn.EarlyStop(1), [3], False),
+    (nn.EarlyStop(1, least=0.5), [3, 2.75], True), (nn.EarlyStop(1, least=0.5), [3, 2.5], True),
+    (nn.EarlyStop(1, least=0.5), [3, 2.25], False), (nn.EarlyStop(2, least=0.5), [3, 2.75, 2.25], False),
+    (nn.EarlyStop(1, rising=True), [1, 2], False), (nn.EarlyStop(1, rising=True), [2, 1], True),
+    (nn.EarlyStop(1, rising=True, least=0.5), [1, 1.5], True), (nn.EarlyStop(0), [], True),
+    (nn.EarlyStop(1), [], False),
+])  # fmt: skip
+def test_when_nothing_is_gained(stop: nn.EarlyStop, losses: Any, ends: bool) -> None:
+    assert stop(nn.History(tuple({"loss": float(x)} for x in losses))) is ends
+
+
+def test_an_early_stop_looks_at_the_second_set_where_there_is_one() -> None:
+    rows = nn.History(({"loss": 1.0, "evaluation_loss": 1.0}, {"loss": 2.0, "evaluation_loss": 0.5}))
+    assert not nn.EarlyStop(1)(rows)
+    assert nn.EarlyStop(1, on="loss")(rows)
+    said = refused(lambda: nn.EarlyStop(1, on="hits")(nn.History(ROWS[:1])))
+    assert "EarlyStop: nothing is measured as 'hits'" in said[0]
+    assert "one of loss, rate" in said[-1]
+
+
+# What is shown ----------------------------------------------------------------------------------------------------
+
+
+class Bar:
+    """A bar that notes what it shows."""
+
+    def __init__(self) -> None:
+        self.shown: list[Any] = []
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *exception: Any) -> None: ...
+
+    def update(self, share: float, text: str) -> None:
+        self.shown.append((share, text))
+
+    def line(self, text: str) -> None:
+        self.shown.append(text)
+
+
+@pytest.fixture
+def bar(monkeypatch: pytest.MonkeyPatch) -> Bar:
+    made = Bar()
+    monkeypatch.setattr(report, "progress_bar", lambda: made)
+    return made
+
+
+def test_what_a_bar_shows(bar: Bar) -> None:
+    with Report(True, 0) as shown:
+        shown.show(Progress(0, None, 3, 3, 10, 0.5, 4.0, 0.25, 10.0))
+        shown.show(Progress(1, 2, 3, 3, 10, 0.5, 40.0, 0.5, 20.0, 0.125))
+    with Report(True, 8) as shown:
+        shown.show(Progress(1, 2, 3, 3, 10, 0.5, 0.5, 1.5, 70.0))
+    assert bar.shown == [
+        (0.25, "epoch 1  loss 0.50000  4/s"),
+        (0.5, "epoch 2/2  loss 0.50000  rate 0.125  40/s  20 s left"),
+        (1.0, "epoch 2/2  loss 0.50000  4/s"),
+    ]
+
+
+def test_rows_and_memory_are_written_down(bar: Bar) -> None:
+    with Report(True, 8) as shown:
+        shown.memory({1: 2048})
+        shown.memory({1: 2048, 40: 1_000_000})
+        row = {"epoch": 3, "step": 7, "loss": 0.5, "evaluation_loss": 0.25, "rate": 0.01, "speed": 1234.5}
+        row["seconds"] = 61
+        shown.epoch(row, Progress(3, 4, 7, 0, None, 0.5, 2.0, 0.75, 61.0))
+    assert bar.shown == [
+        "2,048 bytes of working memory for an update",
+        "1,000,000 bytes of working memory for 40 updates in a call",
+        "epoch   3  loss 0.50000  evaluation loss 0.25000  rate 0.01  1,234/s  1:01",
+    ]
+
+
+@pytest.mark.parametrize(("speed", "text"), [(9.99, "10/s"), (9.4, "9.4/s"), (10.0, "10/s"), (1e4, "10,000/s")])
+def test_speeds(speed: float, text: str) -> None:
+    assert Report._pace(None, speed) == [text]
+
+
+def test_who_is_shown_what(bar: Bar) -> None:
+    at = Progress(0, None, 3, 3, 10, 0.5, 4.0, 0.25, 10.0)
+    told: list[Progress] = []
+    for wish, due, shown in ((told.append, True, 0), (False, False, 0), (True, True, 1)):
+        with Report(wish, 1) as where:
+            assert where.is_due() is due
+            where.show(at)
+            where.memory({1: 0})
+            where.epoch({"epoch": 1, "speed": 1.0, "seconds": 1.0}, at)
+        assert len(bar.shown) == 3 * shown
+    assert told == [at, at]
+
+
+# What is refused --------------------------------------------------------------------------------------------------
+
+
+def test_losses_that_are_not_finite() -> None:
+    good, bad, whole = np.array([1.0, 3.0]), np.array([[1.0, 2.0], [np.inf, np.nan]]), np.array([1, 2])
+    said = lambda batch, debug=False: refused(lambda: (_ for _ in ()).throw(
+        not_finite(np.inf, batch, 4, Position(epoch=2), None, debug)))
+    assert said((good, bad)) == [
+        "DataError [E514] the loss is inf in batch 5 of epoch 3",
+        "   | targets[1, 0] is inf in sample 1 of the batch",
+        "  try: data without NaN and infinity      See `pullback explain-error E514`",
+    ]
+    facts, remedy = said((good, whole))[1:]
+    assert "inputs : all finite, from 1 to 3" in facts and "targets : all finite, from 1 to 2" in facts
+    assert "a smaller rate, or `clip_by_norm`; debug=True names the line where it is made      See" in remedy
+    assert said((good, whole), True)[2].strip().startswith("try: a smaller rate, or `clip_by_norm`      See")
+    assert "batch[2] is" not in said((good, good, good))[1] and "batch[2] : all finite" in said((good,) * 3)[1]
+    assert [_is_finite(x) for x in (good, bad, whole, bad.astype(complex), bad > 0)] == [True, False, True, False, True]
+
+
+def test_functions_of_other_arguments() -> None:
+    _check_takes("the loss", lambda a, b: 0, ("result", "target"))
+    _check_takes("the loss", lambda *a: 0, ("result", "target"))
+    _check_takes("the loss", max, ("result", "target"))  # which does not say what it takes
+    for f in (lambda a: 0, lambda a, b, c: 0, 3, lambda *, a, b: 0):
+        first, _, remedy = refused(lambda f=f: _check_takes("the loss", f, ("result", "target")), UsageError)
+        assert "[E518] fit: the loss is a function of (result, target)" in first
+        assert "`lambda result, target: …`" in remedy
+    assert "<lambda>: too many positional arguments" in refused(
+        lambda: _check_takes("the loss", lambda a: 0, ("result", "target")), UsageError)[1]  # fmt: skip
+
+
+def test_what_is_measured_is_one_number() -> None:
+    first = refused(lambda: pb.function(lambda x: _number(len, x))(np.zeros(3)), UsageError)[0]
+    assert "len gives f64[3], and what is measured is one number, a mean over the batch" in first
+    assert pb.function(lambda x: _number(len, x))(np.array(2.0)) == 2.0
+
+
+def test_names() -> None:
+    assert [_name(x) for x in (len, nn.dense(3), functools.partial(len), 3)] == [
+        "len", "dense(3)", f"{functools.partial(len)}", "3"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("takes", "shape", "fits"), [
+    ("N 4", (5, 4), True), ("N 4", (5, 6), False), ("N 4", (5, 4, 1), False), ("N C 4", (5, 3, 4), True),
+    ("N C 4", (5, 4, 3), False), ("N 3 4", (5, 3, 4), True), ("N 3 4", (5, 3, 5), False), ("N 3 4", (5, 4, 4), False),
+])  # fmt: skip
+def test_networks_for_samples_of_some_size(takes: str, shape: tuple[int, ...], fits: bool) -> None:
+    made: list[str] = []
+    net: Any = SimpleNamespace(takes=takes, on=made.append)
+    x = np.zeros(shape, np.float32)
+    if fits:
+        _sized(net, (x, x))
+        assert made == [" ".join(["N", *map(str, shape[1:])])]
+    else:
+        first, facts, _ = refused(lambda: _sized(net, [x, x]))
+        assert f"takes {takes}" in first
+        assert f"a batch of the data is float32{list(shape)}" in facts
+
+
+def test_batches_that_are_no_pairs() -> None:
+    net: Any = SimpleNamespace(takes=None, on=lambda text: text)
+    x = np.zeros((5, 2), np.float32)
+    for batch, said in ((x, "one array, float32[5, 2]"), ((x,), "(*,)"), ({"x": x, "y": x}, "{'x': *, 'y': *}"),
+                        ((3, x), "(*, *)")):  # fmt: skip
+        first, facts, remedy = refused(lambda batch=batch: _sized(net, batch))
+        assert "is a pair (inputs, targets)" in first and "a Dataset, or a pair of arrays" in remedy
+        assert f"the data gives {said}" in facts
+    assert _sized(net, (x, None)) == "N 2"
+
+
+def test_a_loss_of_parameters_as_a_task() -> None:
+    def cost(parameters: Any, state: Any, batch: Any) -> Any:
+        return parameters * batch, {"next": state}
+
+    def twice(parameters: Any, state: Any, batch: Any) -> Any:
+        return 2 * parameters
+
+    made = task_of(cost, None, None, [twice], 3.0, None, 0)
+    assert (made.name, made.columns, made.parameters, made.state, made.labels) == (
+        "cost", ("evaluation_loss", "twice"), 3.0, {}, None)  # fmt: skip
+    assert made.loss is cost
+    assert task_of(cost, None, None, [], 3.0, {"k": 1}, 0).state == {"k": 1}
+    measured = pb.function(lambda p, s, b: tuple(made.measured(p, s, b)))
+    assert [float(x) for x in measured(np.array(3.0), np.array(0.0), np.array(5.0))] == [15.0, 6.0]
+    for arguments, said in (((cost, len, None, [], 3.0, None, 0), "cost is no network"),
+                            ((cost, None, None, [], None, None, 0), "cost is no network and no parameters are given"),
+                            ((nn.dense(1), None, None, [], None, None, 0), "no loss for dense(1)")):  # fmt: skip
+        lines = refused(lambda arguments=arguments: task_of(*arguments), UsageError)
+        assert lines[0] == f"UsageError [E518] fit: {said}"
+
+
+def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = nn.chain(nn.dense(2), nn.batch_norm()), np.zeros((4, 3), np.float32)
+    seeds: list[int] = []
+    monkeypatch.setattr(task, "_sized", lambda net, batch: SimpleNamespace(
+        type=SimpleNamespace(result="f32[N, 2]"), init=lambda seed: (seeds.append(seed), ("p", "s"))[1]))
+    for p, s in ((None, None), (1, None), (None, 2), (1, 2)):
+        made = task_of(net, nn.squared_error, (x, x[:, :2]), [], p, s, 7)
+        assert (made.parameters, made.state, made.labels) == (p or "p", s or "s", Labels(2, 1, None))
+    assert seeds == [7, 7, 7]
+
+
+def test_what_a_run_that_goes_on_must_have_alike() -> None:
+    made = task_of(lambda parameters, state, batch: 0, None, None, [], 3.0, None, 0)
+    source = Samples(np.zeros((10, 2)), 3)
+    found = _shared(made, source, nn.sgd(0.1), 5, True, "keep")
+    assert found == {"model": "<lambda>", "optimiser": str(nn.sgd(0.1)), "data": "data", "batches in an epoch": 3,
+                     "samples in a batch": 3, "seed": 5, "shuffle": True, "remainder": "keep"}  # fmt: skip
+    assert _shared(made, source, object(), 0, False, "drop")["optimiser"] == "object"  # an address is another each time
