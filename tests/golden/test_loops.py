@@ -168,6 +168,15 @@ CASES = {
     "update_open": Case(UPDATE.format(factor="rate[]")),
     "lone_column": Case(MATMUL.format(t="f32"), {"M": 300, "N": 97, "K": 400}),
     "lone_column_wide": Case(MATMUL.format(t="f64"), {"M": 300, "N": 97, "K": 400}, AVX512),
+    "strided_open": Case("""strided(x: f32[B, C, 2 * H, W], w: f32[O, C]) {
+      y = build b < B, o < O, i < H, j < W { sum c < C { x[b, c, 2 * i, j] * w[o, c] } }
+      return y }"""),
+    "far_steps_open": Case("""far(x: f64[N, H, 2 * W], y: f64[M, H, W]) {
+      z = build n < N, m < M { sum h < H, w < W { x[n, h, 2 * w] * y[m, h, w] } }
+      return z }"""),
+    "evaluated": Case("""evaluated(x: f32[M, K], v: f32[M, K], y: f32[K, N], at: i64[N]) {
+      z = build m < M, n < N { sum k < K { [n >= k] x[m, k] * v[m, k] * y[k, check(at[n], N)] } }
+      return z }""", {"M": 150, "N": 170, "K": 130}),
     "chosen_products": Case("""chosen(x: f32[M, K], v: f32[M, K], y: f32[K, N], w: f32[K, N]) {
       z = build c < 3, m < M, n < N { sum k < K {
         [c == 0] x[m, k] * y[k, n] + [c == 1] x[m, k] * w[k, n] + [c == 2] v[m, k] * y[k, n] } }

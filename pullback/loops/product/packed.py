@@ -293,9 +293,8 @@ class _PackedWriter:
         self.partial_ref = Ref("partial", c.total.dtype, (elements(v.extent for v in self.inside),))
 
     def _panel_memory(self, side: str, g: FlatAxis) -> Buffer:
-        """Working memory for the panels of a block; where the last is smaller it may have wider panels."""
-        sizes = (g.block,) if g.most else (g.block, size(g.variables) % g.block)
-        lanes = max(self._panels(side, as_index(n)).packed.constant or 0 for n in sizes)
+        """Working memory for the panels of a block; smaller blocks have no more lanes."""
+        lanes = self._panels(side, as_index(g.block)).packed.constant or 0
         return self._memory(f"panels_{side}", lanes * self.plan.depth.block)
 
     def _memory(self, name: str, count: int, dtype: DType | None = None) -> Buffer:

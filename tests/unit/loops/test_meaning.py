@@ -32,7 +32,8 @@ SIZES = {
               "L": 40, "T": 3},
 }  # fmt: skip
 NAMES = [n for n in CASES if not n.endswith(" open")]
-OPEN = [n for n in NAMES if n.endswith("_open") or (n.startswith("threads") and "convolution" not in n)]
+OPEN = ["packed gather", "packed triangle", "packed scaled", "evaluated"]
+OPEN += [n for n in NAMES if n.endswith("_open") or (n.startswith("threads") and "convolution" not in n)]
 SLOW = {"threads weights of a convolution", "threads convolution", "threads channels", "convolution_back",
         "packed channels_last", "packed kronecker"}  # fmt: skip
 EVERY = [(n, sizes) for n in NAMES for sizes in SIZES] + [(n, "any") for n in NAMES if not n.startswith("sorted")]
