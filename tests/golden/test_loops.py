@@ -201,7 +201,8 @@ PACKED = {name: text for name, text in vars(packed).items() if name.isupper() an
 CASES |= {f"threads {name}": Case(text, SIZES, EAGER) for name, text in THREADS.items()}
 CASES |= {f"threads {name} open": Case(text, {}, EAGER) for name, text in THREADS.items()}
 CASES |= {f"packed {name.lower()}": Case(text.format(t="f32"), SIZES) for name, text in PACKED.items()}
-CASES |= {f"packed {name.lower()} open": Case(PACKED[name].format(t="f32")) for name in ("KRONECKER", "BY_WEIGHTS")}
+ANY_SIZES = ("KRONECKER", "BY_WEIGHTS", "GATHER")
+CASES |= {f"packed {name.lower()} open": Case(PACKED[name].format(t="f32")) for name in ANY_SIZES}
 
 
 LARGE = {"network mobilenet_v2", "network resnet18", "network gpt", "network lenet", "program lenet-500",

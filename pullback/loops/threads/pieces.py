@@ -87,7 +87,6 @@ def names_in(body: tuple[Stmt, ...]) -> set[Temp | Atom]:
     for s in nodes.walk(body):
         for i in nodes.statement_indices(s):
             out.update(i.every_atom)
-            out.update(i.free)
         out |= nodes.temps_read(s)
         if isinstance(s, Assign):
             out.add(s.temp)

@@ -418,7 +418,7 @@ class Splitting:
         bound = {x.var for x in nodes.walk(self.kernel.body) if isinstance(x, LetIndex)}
         bound -= {x.var for x in lets if isinstance(x, LetIndex)}
         indices = [i for x in (shell, *lets) for i in nodes.statement_indices(x)]
-        unknown = any(a in bound for i in indices for a in (*i.every_atom, *i.free))
+        unknown = any(a in bound for i in indices for a in i.every_atom)
         return None if unknown or not pure else lets
 
     def _shared(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval], least: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ from pullback.loops.program.values import (
     smallest,
 )
 from pullback.loops.threads import splitting
-from pullback.loops.threads.parallel import parallelise
+from pullback.loops.threads.parallel import _gain, parallelise
 from pullback.loops.threads.splitting import Splitting, _constant, _is_nest
 from pullback.machine import GENERIC, Machine
 from pullback.testing.equivalence.field import Field
@@ -185,6 +186,7 @@ SQUARE = loop(J, 50, put(Y, i * 50 + J))
 FILL = Fill(LINE, ZERO_INDEX, as_index(20))
 THROUGH_LINE = (loop(J, 20, put(LINE, J, load(X, i * 20 + J), adds=True)),
                 loop(K, 20, put(Y, i * 20 + K, load(LINE, K))))  # fmt: skip
+AFTER_LINE = THROUGH_LINE[1], loop(J, 20, put(LINE, J, load(X, i * 20 + J)))
 TO_COLUMNS = put(W, J, load(X, i * 10 + J), adds=True)
 FIRST_BEGINS = either(cond(">=", i - 1), (TO_COLUMNS,), (replace(TO_COLUMNS, accumulate=False),))
 WITH_U = loop(I, 100, adds(T, plus(Read(U), load(X, I))))
@@ -248,6 +250,8 @@ CASES: dict[str, Sequence[Stmt]] = {
     # working memory
     "a line of each step": [loop(I, 50, FILL, *THROUGH_LINE)],
     "a line of each step that says so": [loop(I, 50, FILL, *THROUGH_LINE, free=True)],
+    "a line of the step before": [loop(I, 50, *AFTER_LINE)],
+    "a line of the step before, whatever it says": [loop(I, 50, *AFTER_LINE, free=True)],
     "a line that keeps something": [loop(I, 50, loop(J, 10, put(LINE, J, load(X, i * 20 + J))), THROUGH_LINE[1])],
     # neighbours and branches
     "neighbours": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J))],
@@ -258,7 +262,7 @@ CASES: dict[str, Sequence[Stmt]] = {
                                   loop(J, 40, onto(Y, J, load(X, K)))))],
 }  # fmt: skip
 EXACT = ("a sum", "sums of columns", "sums of few rows")
-MEMORY = ("a line of each step", "a line of each step that says so", "a line that keeps something")
+MEMORY = [name for name in CASES if name.startswith("a line ")]
 SELDOM = replace(EAGER, often=10000)
 WORK: dict[str, tuple[str, Machine]] = {
     "chunks for twenty": ("even", replace(EAGER, chunk=20)), "chunks for six": ("even", replace(EAGER, chunk=60)),
@@ -291,6 +295,8 @@ OPEN: dict[str, Sequence[Stmt]] = {
         Y, a * N * P + b * N + C, load(X, E)))))],
     "a nest to a bound of each step": [loop(A, N, LetIndex(E, smallest(a + 1, P)), loop(B, e, INSIDE))],
     "a nest to a bound": [LetIndex(E, smallest(N, as_index(4))), loop(A, N, loop(B, e, INSIDE))],
+    "a nest to a bound from memory": [Let(T, load(X, ZERO_INDEX)),
+                                      loop(A, N, LetIndex(E, Read(T)), loop(B, e, INSIDE))],
     "a triangle": [loop(A, N, loop(B, a + 1, loop(C, N, put(Y, a * N * N + b * N + C))))],
     "a nest that fills a line": [loop(A, N, START, loop(B, P, WITH_LINE, free=True), free=True)],
     "a loop that fills a line": [loop(A, N, START, loop(B, P, WITH_LINE), free=True)],
@@ -375,3 +381,97 @@ def test_what_kernels_of_chunks_say_of_their_parameters() -> None:
     assert [v.name for v in shared.indices] == ["chunk"]
 
 
+
+
+# Functions --------------------------------------------------------------------------------------------------------
+
+
+def lone(*body: Stmt, name: str = "k", params: tuple[Buffer, ...] = (X, Y)) -> Kernel:
+    return Kernel(name, params, (), body)
+
+
+def test_the_gain_of_statements() -> None:
+    """Loops gain in each step, of two branches the larger counts, and a chunk that is counted gains what is known."""
+    def shared(trips: int) -> Parallel:
+        (found,) = Splitting(Call(lone(loop(I, trips, put(Y, I))), (View(X), View(Y))), {}, True, EAGER).statements()
+        assert isinstance(found, Parallel)
+        return found
+
+    small, large = shared(30), shared(600)
+    little, much = (float(_gain((s,), EAGER, {})) for s in (small, large))
+    assert 0 < little < much
+    yes, no = Holds((cond(">=", as_index(I)),)), put(Y, I)
+    for body, gain in [
+        ((small, large), little + much), ((loop(I, 5, small),), 5 * little),
+        ((loop(I, 9, small, start=1, step=4),), 2 * little),
+        ((Loop((small,)),), little), ((If(yes, (small,), (large,)),), much),
+        ((If(yes, (large,), (small,)),), much),
+        ((If(yes, (small,)),), little), ((no, Comment("")), 0),
+        ((Loop((loop(I, 3, small, no), large)),), 3 * little + much),
+        ((Parallel((*small.tasks, *large.tasks)),), little + much),
+    ]:  # fmt: skip
+        assert float(_gain(body, EAGER, {})) == pytest.approx(gain)
+    assert float(_gain((small,), EAGER, {small.tasks[0].chunk: (7.0, 3.0, False)})) == 7.0
+
+
+HOMES = {X: replace(X, space="input"), Y: replace(Y, space="output"), Z: replace(Z, space="output")}
+
+
+def function(*body: Stmt, machine: Machine = EAGER, in_place: tuple[tuple[int, int], ...] = ()) -> Function:
+    return Function("f", (HOMES[X],), (HOMES[Y], HOMES[Z]), body, in_place=in_place, machine=machine)
+
+
+def called(to: Buffer, source: Buffer = X, kernel: Kernel | None = None) -> Call:
+    return Call(kernel or lone(loop(I, 30, put(Y, I))), (View(HOMES[source]), View(HOMES[to])))
+
+
+def shares(*body: Stmt, in_place: tuple[tuple[int, int], ...] = ()) -> int:
+    """How many parallel statements there are."""
+    return shown(parallelise(function(*body, in_place=in_place)).body).count("share")
+
+
+def test_neighbouring_calls_meet_once_where_they_are_independent() -> None:
+    assert shares(called(Y), called(Z)) == 1
+    assert shares(called(Y), called(Z, Y)) == 2
+    assert shares(called(Y), called(Y)) == 2
+    assert shares(called(Y), Fill(HOMES[Z], ZERO_INDEX, as_index(1)), called(Z)) == 2
+
+
+def test_outputs_that_lie_where_inputs_do_are_one_array() -> None:
+    assert shares(called(Y), called(Z), in_place=((0, 0),)) == 2
+    assert shares(called(Y), called(Z), in_place=((1, 0),)) == 2
+
+
+def test_a_function_with_little_to_gain_stays() -> None:
+    made = function(called(Y), machine=replace(EAGER, waking=30 * 2))
+    assert isinstance(parallelise(made).body[0], Parallel)
+    made = function(called(Y), machine=replace(EAGER, waking=30 * 9))
+    assert parallelise(made) is made
+
+
+def test_calls_of_one_kernel_are_taken_apart_once() -> None:
+    """Those whose arrays share places alike; the second call is on its own arrays, in chunks of the same kernel."""
+    kernel = lone(loop(I, 30, put(Y, I)))
+    known: Any = {}
+    made = parallelise(function(*(called(to, kernel=kernel) for to in (Y, Z))), True, known)
+    assert len(known) == 1
+    (both,) = made.body
+    assert isinstance(both, Parallel)
+    first, second = both.tasks
+    assert first.call.kernel is second.call.kernel
+    assert [a.buffer for t in both.tasks for a in t.call.arguments] == [HOMES[X], HOMES[Y], HOMES[X], HOMES[Z]]
+    again = parallelise(function(called(Z, kernel=kernel)), True, known)
+    assert len(known) == 1 and isinstance(again.body[0], Parallel)
+    assert again.body[0].tasks[0].call.kernel is first.call.kernel
+
+
+def test_working_memory_of_a_call_is_its_own() -> None:
+    """Also where the kernel was taken apart for another call."""
+    kernel = lone(*SUM)
+    made = parallelise(function(*(called(to, kernel=kernel) for to in (Y, Z))))
+    calls = [s for s in walk(made.body) if isinstance(s, Call)]
+    partial = [a.buffer for c in calls for a in c.arguments if a.buffer.space == "arena"]
+    assert len(partial) == 4 and len(set(partial)) == 2
+    assert all(b.elements.constant == 15 for b in partial)
+    own = [p for c in calls for p in c.kernel.params if p.name == "partial"]
+    assert [(p.space, p.elements.constant, p.dtype) for p in own] == [("parameter", 15, f64)] * 4

@@ -364,6 +364,9 @@ def test_when_it_is_time_to_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for k in (7, 9):
         every.save(carry, Position(k))
     assert saved(tmp_path) == [7, 9]
+    again = folder(tmp_path, every_steps=3, every_seconds=None)
+    again.load(carry)
+    assert [again.is_due(k) for k in (9, 11, 12)] == [False, False, True]
     never = folder(tmp_path, every_seconds=None)
     now[0] = 1e9
     assert not never.is_due(10**9)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -85,9 +88,19 @@ def test_loops_inside_are_put_in_order_too() -> None:
     assert "b = sort n < 3, m < 7 { a[n, m] }" in print_program(order_arrays(parse_program(text)))
 
 
-def test_a_statement_stands_where_the_one_that_reads_it_stood() -> None:
+@pytest.mark.parametrize(("sort", "build", "found"), [
+    ((1,), (2,), (2,)), ((1,), (), (1,)), ((), (2,), (2,)), ((), (), ())])  # fmt: skip
+def test_a_statement_stands_where_the_one_that_reads_it_stood(sort: Any, build: Any, found: Any) -> None:
     """It carries the place in the user's file: its own, else that of the sort."""
     program = parse_program(f"{HEAD} {X_IN_ORDER} u = build n < 3, m < 7 {{ x[n, data(p[n, m], 7)] }} return u }}")
-    (made,) = order_arrays(program).body.statements
-    sort, build = program.body.statements
-    assert made.positions == (build.positions or sort.positions)
+    placed = zip(program.body.statements, (sort, build), strict=True)
+    body = replace(program.body, statements=tuple(replace(s, positions=places) for s, places in placed))
+    (made,) = order_arrays(program.with_body(body)).body.statements
+    assert made.positions == found
+
+
+def test_keys_stand_where_the_sort_stood() -> None:
+    program = parse_program(f"{HEAD} p = order m < 7 {{ -z[m] }} return p }}")
+    placed: Any = replace(program.body.statements[0], positions=(3,))  # type: ignore[arg-type]
+    made = order_arrays(program.with_body(replace(program.body, statements=(placed,))))
+    assert [s.positions for s in made.body.statements] == [(3,), (3,)]
