@@ -35,10 +35,12 @@ NAMES = [n for n in CASES if not n.endswith(" open")]
 OPEN = ["packed gather", "packed triangle", "packed scaled", "evaluated"]
 OPEN += [n for n in NAMES if n.endswith("_open") or (n.startswith("threads") and "convolution" not in n)]
 SLOW = {"threads weights of a convolution", "threads convolution", "threads channels", "convolution_back",
-        "packed channels_last", "packed kronecker"}  # fmt: skip
+        "packed channels_last", "packed kronecker", "layers_open", "update_open"}  # fmt: skip
 EVERY = [(n, sizes) for n in NAMES for sizes in SIZES] + [(n, "any") for n in NAMES if not n.startswith("sorted")]
-USUAL = [(n, "small") for n in NAMES if n != "threads weights of a convolution"] + [(n, "any") for n in OPEN]
-USUAL += [(n, "large") for n in NAMES if n not in SLOW and not n.endswith("_open")]
+USUAL = [(n, "small") for n in NAMES if not n.startswith("threads ") or n not in SLOW]
+USUAL += [(n, "any") for n in OPEN if n not in SLOW]
+LARGE = ("packed", "product", "lone", "update", "batch")
+USUAL += [(n, "large") for n in NAMES if n not in SLOW and n.startswith(LARGE)]
 
 
 def compare(name: str, dims: Mapping[str, int]) -> None:

@@ -262,6 +262,30 @@ def test_what_sums_read_apart_from_what_is_written(value: str, place: str, reads
     assert bool(reads) or not list(products(work, AVX2))
 
 
+KRONECKER = """f(x: f64[{m}, 5], z: f64[17, 5]) {{
+  y = build m < 17 * {m} {{ sum k < 5 {{ x[m // 17, k] * z[m % 17, k] }} }} return y }}"""
+STRIDED = """f(g: f64[4, 900], w: f64[4, 3, 50]) { y = build i < 1000, c < 50 { sum o < 4, t < 3 {
+  [i >= t, (i - t) % 2 == 0] g[o, (i - t) // 2] * w[o, t, c] } } return y }"""
+
+
+@pytest.mark.parametrize(("text", "schedules"), [
+    (KRONECKER.format(m=300), ["part 1 of 1: pack B | pack A | tile m 6 | vector m 2×4"]),
+    (KRONECKER.format(m=30), []),  # too little
+    (STRIDED, ["part 1 of 2: pack B | pack A | tile i 6 | vector c 2×4 | part 2 of 2: tile i 6 | vector c 2×4 rest 2"]),
+    ("f(x: f64[300, 5], z: f64[17, 5]) { y = build m < 300, n < 17 { sum k < 5 { x[m, k] * z[n, k] } } return y }",
+     ["pack B | pack A | tile n 6 | vector m 2×4"]),
+])  # fmt: skip
+def test_parts_are_told_apart_in_schedules(text: str, schedules: list[str]) -> None:
+    """A part for which panels do not pay is done beside the others, in tiles."""
+    program = parse_program(text)
+    s = program.body.statements[0]
+    assert isinstance(s, Build)
+    views = {r: View(Buffer(r.name, r.dtype, r.shape, "arena", elements(r.shape))) for r in (*program.inputs, *s.outs)}
+    found = list(products(Work.of(s, views), AVX2))
+    assert [str(c.schedule) for c in found] == schedules
+    assert all(c.name == "packed" and c.cycles > 0 for c in found)
+
+
 def test_terms_of_sums() -> None:
     assert _work(worked(PRODUCT)[0].build) == 4 * 6 * 5
     assert _work(worked(f"{PRODUCT} + sum k < 3, l < 2 {{ x[i, k] * y[l, j] }}")[0].build) == 24 * (5 + 6)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pullback.ir.index import ZERO_INDEX, DimSymbol, Index, Var, as_index, cond
-from pullback.ir.types import f64
+from pullback.ir.types import bool_, f64
 from pullback.loops.program.nodes import (
     Assign,
     Break,
@@ -124,6 +124,8 @@ def value(v: Value) -> str:
             return f"{v.value:g}"
         case Read():
             return v.temp.name
+        case Holds():
+            return ", ".join(f"{polynomial(c.index)} {c.op} 0" for c in v.conds)
     assert isinstance(v, IndexValue)
     return polynomial(v.index)
 
@@ -137,9 +139,7 @@ def _statement(s: Stmt) -> str:
         case For():
             return f"{s.var} {bound(s.lower)}..{bound(s.upper)}{f' by {s.step}' * (s.step > 1)} {{{shown(s.body)}}}"
         case If():
-            assert isinstance(s.test, Holds)
-            test = ", ".join(f"{polynomial(c.index)} {c.op} 0" for c in s.test.conds)
-            return f"if {test} {{{shown(s.then)}}} else {{{shown(s.otherwise)}}}"
+            return f"if {value(s.test)} {{{shown(s.then)}}} else {{{shown(s.otherwise)}}}"
         case Parallel():
             return "share " + " and ".join(f"{polynomial(t.chunks)} {_statement(t.call)}" for t in s.tasks)
         case Call():
@@ -260,6 +260,12 @@ CASES: dict[str, Sequence[Stmt]] = {
                                  loop(J, 40, put(Z, j + 20))],
     "branches": [loop(K, 5, later(k - 3, loop(I, 30, onto(Y, I, load(X, K))),
                                   loop(J, 40, onto(Y, J, load(X, K)))))],
+    "branches on data": [If(Binary(">=", load(X, ZERO_INDEX), load(X, as_index(1)), scalar(bool_)),
+                            (loop(I, 30, put(Y, I)),), (loop(J, 40, put(Z, J)),))],
+    "a loop before a branch on data": [loop(K, 9, put(Y, k + 50)), If(
+        Binary(">=", load(X, ZERO_INDEX), load(X, as_index(1)), scalar(bool_)), (loop(I, 30, put(Y, I)),))],
+    "branches in a loop that is shared": [loop(K, 9, later(k - 3, put(Y, K), put(Z, K)))],
+    "a loop in one branch": [loop(K, 5, later(k - 3, loop(I, 30, onto(Y, I, load(X, K))), put(Z, K, load(Y, K))))],
 }  # fmt: skip
 EXACT = ("a sum", "sums of columns", "sums of few rows")
 MEMORY = [name for name in CASES if name.startswith("a line ")]

@@ -305,6 +305,28 @@ def test_a_loss_of_parameters_as_a_task() -> None:
         assert lines[0] == f"UsageError [E518] fit: {said}"
 
 
+def test_evaluations_begin_with_what_is_given() -> None:
+    def cost(parameters: Any, state: Any, batch: Any) -> Any:
+        return pb.mean(parameters["a"] * batch[0]) + (state["add"] if state else 0.0)
+
+    def twice(parameters: Any, state: Any, batch: Any) -> Any:
+        return 2 * parameters["a"]
+
+    data, given = (np.arange(5.0), np.arange(5.0)), {"a": np.array(3.0)}
+    assert nn.evaluate(cost, data, parameters=given, batch=2) == {"evaluation_loss": 6.0}
+    found = nn.evaluate(cost, None, data, parameters=given, state={"add": np.array(1.0)}, metrics=[twice])
+    assert found == {"evaluation_loss": 7.0, "twice": 6.0}
+
+
+def test_evaluations_take_samples_in_order() -> None:
+    """What is no mean over samples shows it: of the largest of each batch the mean, by their sizes."""
+    largest = lambda parameters, state, batch: pb.max(batch[0])
+    x = np.random.default_rng(0).permutation(50).astype(float)
+    wanted = sum(max(x[k : k + 8]) * len(x[k : k + 8]) for k in range(0, 50, 8)) / 50
+    found = nn.evaluate(largest, (x, x), parameters={"a": np.array(0.0)}, batch=8)
+    assert found["evaluation_loss"] == pytest.approx(wanted)
+
+
 def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     net, x = nn.chain(nn.dense(2), nn.batch_norm()), np.zeros((4, 3), np.float32)
     seeds: list[int] = []
