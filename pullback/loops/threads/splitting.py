@@ -323,9 +323,7 @@ class Splitting:
     def _trips(self, s: For, ranges: Mapping[Atom, Interval]) -> Cycles | None:
         """How many steps a loop has; None where these are too few, or come from data."""
         trips = steps(s, ranges, self.values)
-        if isinstance(trips, Cost):
-            return trips if any(trips.terms) else None
-        return trips if trips >= 2 else None
+        return trips if isinstance(trips, Cost) or trips >= 2 else None
 
     def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[Part]:
         plain = Piece(needed((s,), before), (s,))

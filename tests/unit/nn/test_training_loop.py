@@ -387,6 +387,14 @@ def test_a_position_is_saved_once(tmp_path: Path) -> None:
     assert file.stat().st_mtime_ns == before - 10**9
 
 
+def test_an_old_file_that_is_gone_already_is_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may have removed it."""
+    here, files = folder(tmp_path, keep=1), [tmp_path / "step-1", tmp_path / "step-2"]
+    monkeypatch.setattr(Folder, "files", lambda self: files)
+    here.save(Noted().carry, Position(4))
+    assert saved(tmp_path) == [4]
+
+
 def test_a_run_saves_when_it_is_due_and_at_its_end(tmp_path: Path) -> None:
     t = training(Source(4, 4), None, 7, folder=folder(tmp_path, every_steps=3, every_seconds=None, keep=9))
     t.run(None, False)

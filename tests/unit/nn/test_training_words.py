@@ -323,8 +323,11 @@ def test_evaluations_take_samples_in_order() -> None:
     largest = lambda parameters, state, batch: pb.max(batch[0])
     x = np.random.default_rng(0).permutation(50).astype(float)
     wanted = sum(max(x[k : k + 8]) * len(x[k : k + 8]) for k in range(0, 50, 8)) / 50
-    found = nn.evaluate(largest, (x, x), parameters={"a": np.array(0.0)}, batch=8)
-    assert found["evaluation_loss"] == pytest.approx(wanted)
+    given = {"a": np.array(0.0)}
+    assert nn.evaluate(largest, (x, x), parameters=given, batch=8)["evaluation_loss"] == pytest.approx(wanted)
+    run = nn.fit(largest, (x, x), parameters=given, evaluate=(x, x), optimiser=nn.sgd(0.1), epochs=1, batch=8,
+                 progress=False)  # fmt: skip
+    assert run.history["evaluation_loss"] == [pytest.approx(wanted)]
 
 
 def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
