@@ -155,7 +155,7 @@ def fold_in(key: Any, data: Any, /) -> Array:
     >>> of_step(pb.random.key(0), 3).tolist()
     [2467461003, 3840466878]
     """
-    h = as_array(data, "fold_in")
+    h = as_array(int(data) & _WORD if isinstance(data, _INT) else data, "fold_in")
     if not h.settled.is_integer or h.rank:
         raise DTypeError("E121", f"fold_in takes one integer, not {type_text(h)}", position=user_position())
     lower = elementwise("bitwise_and", convert(h, "uint64"), _WORD)
