@@ -94,7 +94,6 @@ def test_words_of_whole_numbers() -> None:
     single = np.float32(0.3)
     assert drawn(lambda key, p: random.bernoulli(key, N, p=p), single).tolist() == (single > SINGLE).tolist()
     assert given(random.bernoulli, 5, p=1).tolist() == [True] * 5
-    assert drawn(lambda key, p: random.bernoulli(key, 5, p=p), np.int64(0)).tolist() == [False] * 5
     assert drawn(lambda key: random.permutation(key, N)).tolist() == np.argsort(WIDE, kind="stable").tolist()
     x = np.arange(3.0 * 5).reshape(3, 5)
     for axis, count in ((0, 3), (1, 5), (-1, 5)):
