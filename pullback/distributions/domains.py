@@ -37,7 +37,9 @@ def rate(h: Any) -> Any:
 
 def count(h: Any) -> Any:
     """Whether numbers are whole and not negative."""
-    return rate(h) & (h == (math.floor(h) if isinstance(h, int | float) and math.isfinite(h) else floor(h)))
+    if isinstance(h, int | float):
+        return rate(h) and h == math.floor(h)
+    return rate(h) & (h == floor(h))
 
 
 def given(value: Any, domain: Domain = positive) -> Any:

@@ -1,4 +1,4 @@
-"""Distributions of vectors and categories beside SciPy's, and derivatives of samples, in the interpreter."""
+"""Distributions of vectors, samples with their derivatives, and parts of densities, beside SciPy, interpreted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from scipy import stats
 
 import pullback as pb
 from pullback import distributions, random
-from pullback.distributions import gammas
+from pullback.distributions import domains, gammas
+from tests.unit.distributions.table import function_of
 
 INF, NAN = np.inf, np.nan
 KEY = random.key(3)
@@ -120,3 +121,87 @@ def test_bernoulli_is_binomial_of_one() -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-14)
     drawn = interpreted(lambda key: distributions.bernoulli.sample(key, 9, 0.25), KEY)
     assert drawn.tolist() == interpreted(lambda key: random.bernoulli(key, 9, p=0.25), KEY).tolist()
+
+
+OUTSIDE = {  # parameters, points at the lower end and outside, and beyond the upper end
+    "lognormal": ((0.5, 0.75), [0.0, -1.0]),
+    "half_normal": ((1.5,), [-1.0]),
+    "uniform": ((-1.0, 3.0), [-2.0, 4.0]),
+    "exponential": ((1.75,), [-1.0]),
+    "weibull": ((1.75, 2.0), [-1.0]),
+    "pareto": ((1.75, 0.5), [0.25, 0.0, -1.0]),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_derivatives_outside_of_the_support_are_zero(name: str) -> None:
+    p, points = OUTSIDE[name]
+    given = [np.array(points), *(np.full(len(points), v) for v in p)]
+    for what in ("logpdf", "cdf"):
+        with np.errstate(all="ignore"):
+            found = function_of(name, what, 1).interpret(*given)
+        np.testing.assert_array_equal(found, np.zeros((len(given), len(points))))
+
+
+def test_a_number_of_a_sample_depends_on_its_place_alone() -> None:
+    """Shapes are ints, tuples or lists; without axes a sample is one number, parameters may be whole numbers."""
+
+    def drawn(shape: Any) -> Any:
+        def every(key: Any) -> Any:
+            d = distributions
+            return {
+                "normal": d.normal.sample(key, shape, 1, 2), "lognormal": d.lognormal.sample(key, shape, 1, 2),
+                "half_normal": d.half_normal.sample(key, shape, 2), "uniform": d.uniform.sample(key, shape, -1, 2),
+                "exponential": d.exponential.sample(key, shape, 3), "cauchy": d.cauchy.sample(key, shape, 1, 2),
+                "laplace": d.laplace.sample(key, shape, 1, 2), "logistic": d.logistic.sample(key, shape, 1, 2),
+                "weibull": d.weibull.sample(key, shape, 2, 3), "pareto": d.pareto.sample(key, shape, 2, 3),
+                "bernoulli": d.bernoulli.sample(key, shape, 0.25), "poisson": d.poisson.sample(key, shape, 4),
+                "gamma": d.gamma.sample(key, shape, 2, 3), "binomial": d.binomial.sample(key, shape, 1, 0.5),
+            }  # fmt: skip
+
+        return interpreted(every, KEY)
+
+    six, square, one = drawn(6), drawn([2, 3]), drawn(())
+    for name, x in six.items():
+        assert (x.shape, square[name].shape, one[name].shape) == ((6,), (2, 3), ()), name
+        assert x.dtype == square[name].dtype == one[name].dtype
+        np.testing.assert_allclose(square[name].ravel(), x, rtol=1e-15, err_msg=name)
+        np.testing.assert_allclose(one[name], x[0], rtol=1e-15, err_msg=name)
+    of = lambda p: six[p]
+    standard = interpreted(lambda key: random.normal(key, 6), KEY)
+    np.testing.assert_allclose(of("normal"), 1 + 2 * standard, rtol=1e-14)
+    np.testing.assert_allclose(of("lognormal"), np.exp(1 + 2 * standard), rtol=1e-14)
+    np.testing.assert_allclose(of("half_normal"), 2 * np.abs(standard), rtol=1e-14)
+
+
+def test_parameters_given_as_numbers() -> None:
+    """A number of Python is tested at once, an array where it runs; whole numbers are as they are."""
+    for domain, good, bad in (
+        (domains.positive, (1e-300, 3, 1e300), (0.0, -1, -INF, INF, NAN)),
+        (domains.probability, (0, 0.5, 1.0), (-1e-9, 1 + 1e-9, INF, NAN)),
+        (domains.rate, (0.0, 2, 1e300), (-1e-9, INF, NAN)),
+        (domains.count, (0, 3.0, 1e15), (-1.0, 2.5, INF, NAN)),
+    ):
+        for v in (*good, *bad):
+            own = domains.given(v, domain)
+            assert own == v if v in good else np.isnan(own), (domain, v)
+        column = np.array([*map(float, good), *bad])
+        found = interpreted(lambda x: domains.given(x, domain), column)
+        np.testing.assert_array_equal(found, [*map(float, good), *[NAN] * len(bad)])
+        trials = interpreted(lambda k: distributions.binomial.logpmf(k, bad[-2], 0.5), np.ones(2))
+        assert np.isnan(trials).all()
+    whole = np.array([3, -1])
+    assert interpreted(lambda x: domains.given(x), whole).tolist() == [3, -1]
+
+
+def test_log_densities_on_both_sides_of_their_borders() -> None:
+    """(a - 1) log z - z - log Γ(a), from a = 17 on by Stirling's formula; and log(1 + z²) beyond 1e8."""
+    a, z = (v.ravel() for v in np.meshgrid([0.5, 16.9, 17.0, 17.1, 40.0, 1e3], [1e-3, 0.99, 1.0, 8.1, 24.0, 100.0]))
+    found = interpreted(lambda a, z: domains.log_density(a, z, a - 1), a, z)
+    np.testing.assert_allclose(found, stats.gamma(a).logpdf(z), rtol=3e-14, atol=1e-14)
+    x = np.array([0.0, 1e-9, 0.5, -3.0, 9e7, 1.1e8, -1e9, 1e200, INF])
+    for scale in (1.0, 1e-3, 1e150):
+        found = interpreted(lambda x, s: domains.log1p_square(x, s), x, np.float64(scale))
+        with np.errstate(all="ignore"):
+            wanted = 2 * np.log(np.hypot(1, x / scale))
+        np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-16)
