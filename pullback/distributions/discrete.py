@@ -135,9 +135,9 @@ def _rejected(key: Any, rates: Array) -> Array:
         v = 1 - random.uniform(keys[1], rates.shape, dtype="float64")
         rest = elementwise("maximum", 0.5 - magnitude(u), 1e-300)
         k = floor((2 * a / rest + b) * u + rates + 0.43)
-        j = where(k >= 0, k, 0.0)
-        likely = log(v * inverse / (a / (rest * rest) + b)) <= log_density(j + 1, rates, j)
-        fits = (k >= 0) & likely
+        counts = k >= 0
+        j = where(counts, k, 0.0)
+        fits = counts & (log(v * inverse / (a / (rest * rest) + b)) <= log_density(j + 1, rates, j))
         return where(done | ~fits, value, k), done | fits
 
     return convert(fold(ATTEMPTS, (floor(rates), rates < 0), attempt)[0], "int64")

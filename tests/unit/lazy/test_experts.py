@@ -54,6 +54,7 @@ class Near:
 
 
 def answered(promised: Any, what: str) -> Any:
+    assert isinstance(what, str)  # whom messages name
     if isinstance(promised, Exception):
         raise promised
     return promised[0]

@@ -505,6 +505,20 @@ def test_backward() -> None:
     assert lazy.backward(lazy.sum(lazy.asarray(X))) == 7.0
 
 
+def test_results_of_one_piece_have_deltas_of_their_own() -> None:
+    """Two that were computed together, of which the loss reads one, the other, and both."""
+    for share in ((3.0, 0.0), (0.0, 5.0), (3.0, 5.0)):
+        w, v = lazy.Weight(X), lazy.Weight(X)
+        a, b = w * 2.0, v * w
+        both = lazy.sum(a) + lazy.sum(b)
+        both.numpy()
+        assert a.origin[0] is b.origin[0]
+        loss = lazy.sum(sum(k * x for k, x in zip(share, (a, b), strict=True) if k))
+        lazy.backward(loss)
+        assert w.delta.tolist() == (2 * share[0] + share[1] * X).tolist()
+        assert (v.delta is None and not share[1]) or v.delta.tolist() == (share[1] * X).tolist()
+
+
 def test_gradients_by_several_and_keywords() -> None:
     f = lambda x, y, *, k=1.0: lazy.sum(x * y) * k
     value, (dx, dy) = lazy.value_and_grad(f, (0, 1))(X, 2.0 * X, k=3.0)
