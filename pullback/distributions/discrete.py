@@ -30,6 +30,7 @@ class bernoulli:
     @staticmethod
     def logpmf(k: Any, p: Any) -> Any:
         """K log p + (1 - k) log(1 - p)."""
+        k, p = floating("bernoulli", (k, p))
         return binomial.logpmf(k, 1.0, p)
 
     @staticmethod

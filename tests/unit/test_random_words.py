@@ -68,6 +68,13 @@ def test_keys_and_words() -> None:
             assert drawn(lambda key, data: random.fold_in(key, data), np.int64(data)).tolist() == word
 
 
+def uniform_between(low: Any, high: Any) -> tuple[Any, Any]:
+    """A draw in which only the end that is an array is data."""
+    if isinstance(low, float):
+        return lambda key, high: random.uniform(key, N, low=low, high=high), high
+    return lambda key, low: random.uniform(key, N, low=low, high=high), low
+
+
 def test_uniform_numbers_are_multiples() -> None:
     exact = (WIDE >> np.uint64(11)).astype(float) * 2.0**-53
     narrow = (NARROW >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
@@ -80,6 +87,9 @@ def test_uniform_numbers_are_multiples() -> None:
         np.testing.assert_allclose(between, wanted, rtol=1e-13, atol=1e-15 * abs(high))
         of_data = drawn(lambda key, low, high: random.uniform(key, N, low=low, high=high), low, high)
         np.testing.assert_allclose(of_data, wanted, rtol=1e-13, atol=1e-15 * abs(high))
+    for low, high in ((0.0, np.array([2.0])), (np.array([-1.0]), 1.0), (0.0, np.array([1.0]))):  # one is data
+        wanted = low + exact * (high - low)
+        np.testing.assert_allclose(drawn(*uniform_between(low, high)), wanted, rtol=1e-15)
     assert drawn(lambda key, x: random.uniform(key, N) + x, np.float32(1.0)).dtype == np.float32
 
 
@@ -136,9 +146,10 @@ def test_truncated_normal_numbers() -> None:
         found = given(random.truncated_normal, low, high, N)
         np.testing.assert_allclose(found, wanted, rtol=2e-10, atol=1e-12, err_msg=f"{low} {high}")
         assert (low <= found).all() and (found <= high).all()
-    found = drawn(lambda key: random.truncated_normal(key, -11.0, -10.5, N, dtype="float32"))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, truncated(-11.0, -10.5, SINGLE.astype(float)), rtol=1e-6)
+    for low, high in ((-9.0, -8.5), (-11.0, -10.5), (-20.0, -19.5), (14.0, 14.5)):
+        found = given(random.truncated_normal, low, high, N, dtype="float32")
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, truncated(low, high, SINGLE.astype(float)), rtol=1e-6)
     low, high = np.array([[1.0], [2.0]]), np.array([[2.0], [1.0]])
     both = drawn(lambda key, low, high: random.truncated_normal(key, low, high, (2, N // 2)), low, high)
     np.testing.assert_allclose(both[0], truncated(1.0, 2.0, SHARES[: N // 2]), rtol=1e-12)

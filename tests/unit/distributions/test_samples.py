@@ -83,22 +83,20 @@ def test_whole_samples(name: str) -> None:
         assert size <= stats.chi2.ppf(1 - 1e-4, max(parts.sum() - 1, 1)), (p, counts, share * COUNT)
 
 
-def test_samples_of_odd_parameters() -> None:
+@pytest.mark.parametrize("name", [n for n in ROWS if n != "bernoulli"])  # whose bools have no such value
+def test_samples_of_odd_parameters(name: str) -> None:
     """NaN, or -1 where samples are whole numbers, beside parameters that there are."""
-    for name, row in ROWS.items():
-        if name == "bernoulli":
-            continue  # bools have no such value
-        for k, domain in enumerate(row.domains.values()):
-            if domain == "count":
-                continue  # a number that is static
-            values = [row.sets[0][k], math.nan, *map(float, REST[domain])]
-            fixed = [int(v) if name == "binomial" else v for v in row.sets[0]]
-            sample = of(name, "sample")
-            of_one = lambda key, v: sample(key, (len(values),), *fixed[:k], v, *fixed[k + 1 :])
-            with np.errstate(all="ignore"):
-                found = pb.function(of_one).interpret(random.key(0), np.array(values))
-            assert found[0] == found[0] and (found[0] >= 0 or not row.whole)
-            assert (found[1:] == -1).all() if row.whole else np.isnan(found[1:]).all(), (name, k, found)
+    row = ROWS[name]
+    good, rows = row.sets[0], [row.sets[0]]
+    for k, domain in enumerate(row.domains.values()):
+        rows += [(*good[:k], v, *good[k + 1 :]) for v in (math.nan, *map(float, REST[domain])) if domain != "count"]
+    columns = [np.array(c, float) for c in zip(*rows, strict=True)]
+    static = [int(good[0])] if name == "binomial" else []
+    with np.errstate(all="ignore"):
+        sample = lambda key, *p: of(name, "sample")(key, (len(rows),), *static, *p)
+        found = pb.function(sample).interpret(random.key(0), *columns[len(static) :])
+    assert found[0] == found[0] and (found[0] >= 0 or not row.whole)
+    assert (found[1:] == -1).all() if row.whole else np.isnan(found[1:]).all(), (rows, found)
 
 
 def test_samples_in_c() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -205,3 +207,60 @@ def test_log_densities_on_both_sides_of_their_borders() -> None:
         with np.errstate(all="ignore"):
             wanted = 2 * np.log(np.hypot(1, x / scale))
         np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-16)
+
+
+def uniforms(attempt: int, count: int) -> tuple[Any, Any]:
+    """The even numbers of an attempt, from its two keys; and the first key."""
+    keys = interpreted(lambda key: random.split(random.fold_in(key, attempt)), KEY)
+    return keys[0], interpreted(lambda key: random.uniform(key, count), keys[1])
+
+
+def test_poisson_numbers_are_the_first_that_is_accepted() -> None:
+    """Hörmann's PTRS, with SciPy's probabilities; small rates by sums of them."""
+    rates = np.repeat([150.0, 1e3, 1e5], 20)
+    b = 0.931 + 2.53 * np.sqrt(rates)
+    a, inverse = -0.059 + 0.02483 * b, 1.1239 + 1.1328 / (b - 3.4)
+    wanted = np.full(60, np.nan)
+    for attempt in range(16):
+        first, v = uniforms(attempt, 60)
+        u = interpreted(lambda key: random.uniform(key, 60), first) - 0.5
+        rest = 0.5 - np.abs(u)
+        k = np.floor((2 * a / rest + b) * u + rates + 0.43)
+        fits = np.log((1 - v) * inverse / (a / rest**2 + b)) <= stats.poisson(rates).logpmf(k)
+        wanted = np.where(np.isnan(wanted) & fits, k, wanted)
+    draw = lambda key, rates: distributions.poisson.sample(key, (len(rates),), rates)
+    assert interpreted(draw, KEY, rates).tolist() == wanted.tolist()
+    small = np.repeat([0.0, 0.3, 9.0, 99.0], 15)
+    shares = interpreted(lambda key: random.uniform(key, 60), KEY)
+    assert interpreted(draw, KEY, small).tolist() == np.maximum(stats.poisson(small).ppf(shares), 0).tolist()
+
+
+def test_gamma_numbers_are_the_first_that_is_accepted() -> None:
+    """Marsaglia and Tsang's method for a + 1, times u^(1/a)."""
+    a = np.repeat([0.1, 0.9, 4.0, 50.0], 15)
+    d = a + 2 / 3
+    wanted = np.full(60, np.nan)
+    for attempt in range(16):
+        first, u = uniforms(attempt, 60)
+        z = interpreted(lambda key: random.normal(key, 60), first)
+        v = (1 + z / np.sqrt(9 * d)) ** 3
+        with np.errstate(all="ignore"):
+            fits = (v > 0) & (np.log(1 - u) < 0.5 * z * z + d * (1 - v + np.log(v)))
+        wanted = np.where(np.isnan(wanted) & fits, d * v, wanted)
+    last = interpreted(lambda key: random.uniform(random.fold_in(key, 16), 60), KEY)
+    draw = lambda key, a: distributions.gamma.sample(key, 60, a, 2.0)
+    np.testing.assert_allclose(interpreted(draw, KEY, a), 2 * wanted * (1 - last) ** (1 / a), rtol=1e-11)
+
+
+def test_whole_numbers_are_named_with_the_distribution() -> None:
+    """Arguments that are arrays of integers are refused."""
+    x = np.arange(2)
+    for name in distributions.__all__:
+        for what in ("logpdf", "logpmf", "cdf"):
+            f = getattr(getattr(distributions, name), what, None)
+            if f is not None:
+                given = [x] * len(inspect.signature(f).parameters)
+                with pytest.raises(pb.DTypeError) as caught:
+                    interpreted(partial(f, *given))
+                assert caught.value.what.startswith(f"{name} takes floating-point values, not i64[2]"), (name, what)
+
