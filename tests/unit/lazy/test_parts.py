@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -359,6 +360,17 @@ def test_calls_side_by_side() -> None:
     for calls in ([(1.0, fails)], [(1.0, where), (1.0, fails)]):
         with pytest.raises(ValueError, match="no"):
             running.at_once(calls, 2)
+    active: list[int] = []
+    most: list[int] = []
+
+    def counted() -> None:
+        active.append(1)
+        time.sleep(0.005)
+        most.append(len(active))
+        active.pop()
+
+    running.together([(HEAVY, counted)] * 5, 2)
+    assert max(most) <= 2  # this thread is one of them
     kept: list[Any] = [1, ValueError("first"), KeyError("second")]
     with pytest.raises(ValueError, match="first"):
         running.raise_first(kept)
@@ -517,6 +529,42 @@ def test_results_of_one_piece_have_deltas_of_their_own() -> None:
         lazy.backward(loss)
         assert w.delta.tolist() == (2 * share[0] + share[1] * X).tolist()
         assert (v.delta is None and not share[1]) or v.delta.tolist() == (share[1] * X).tolist()
+
+
+@pytest.mark.parametrize("forced", ["", "z", "zu", "v", "zuv"])
+def test_complex_values_between_pieces(forced: str) -> None:
+    """Complex leaves and results of a piece, before and behind real ones."""
+    a, b, c = X / 4, X[::-1] / 3, X - 2.5
+
+    def f(xp: Any, a: Any, b: Any, c: Any, look: Any = lambda n, x: x) -> Any:
+        z = look("z", a + b * 1j)
+        u = look("u", z * c)
+        v = look("v", xp.conj(u) * (z + 2.0) + c)
+        return xp.sum(xp.real(v) * c) + xp.sum(xp.imag(v) * a) + xp.sum(xp.real(xp.conj(u) * u))
+
+    def look(name: str, x: Any) -> Any:
+        if name in forced:
+            x.numpy()
+        held.append(x)
+        return x
+
+    held: list[Any] = []
+    cells = [lazy.Weight(v) for v in (a, b, c)]
+    loss = f(lazy, *cells, look)
+    before = lazy.stats()
+    for _ in range(2):
+        assert lazy.backward(loss, retain=True) == pytest.approx(f(np, a, b, c))
+    step = 1e-6
+    for k, w in enumerate(cells):
+        for j in range(3):
+            moved = [np.array(v) for v in (a, b, c)], [np.array(v) for v in (a, b, c)]
+            moved[0][k][j] += step
+            moved[1][k][j] -= step
+            slope = (f(np, *moved[0]) - f(np, *moved[1])) / (2 * step)
+            assert w.delta[j] == pytest.approx(2 * slope, rel=1e-7, abs=1e-8)
+    held.clear()
+    del loss
+    assert (lazy.stats() - before).tapes <= 0
 
 
 def test_gradients_by_several_and_keywords() -> None:
