@@ -41,7 +41,7 @@ class multivariate_normal:
         rest = h - centre
         rows = expand_dims(rest, 0) if rest.rank == 1 else rest.reshape(-1, rest.shape[-1])
         z = solve_triangular(factor, rows.T, lower=True)
-        size = total(square(z), axis=0).reshape(*rest.shape[:-1]) if rest.rank > 1 else total(square(z))
+        size = total(square(z), axis=0).reshape(*rest.shape[:-1])
         return size * -0.5 - total(log(diagonal(factor))) - LOG_ROOT_TWO_PI * rest.shape[-1]
 
     @staticmethod

@@ -60,6 +60,8 @@ def test_keys_and_words() -> None:
     assert drawn(lambda key: random.bits(key, [2, 3])).tolist() == NARROW[:6].reshape(2, 3).tolist()
     assert drawn(lambda key: random.bits(key)) == NARROW[0]
     assert drawn(lambda key: random.split(key)).tolist() == [list(p) for p in PAIRS[:2]]
+    for keys in (drawn(lambda key: random.split(key)), given(random.fold_in, 3), drawn(lambda key: random.bits(key))):
+        assert keys.dtype == np.uint32
     assert drawn(lambda key: random.split(key, 5)).tolist() == [list(p) for p in PAIRS[:5]]
     for data in (0, 3, MASK, 2**32 + 3, -1, -(2**31), 2**64 + 5):
         word = list(threefry(OWN, data & MASK))
@@ -103,6 +105,8 @@ def test_words_of_whole_numbers() -> None:
     assert drawn(lambda key: random.bernoulli(key, N, p=0.3)).tolist() == (SHARES < 0.3).tolist()
     single = np.float32(0.3)
     assert drawn(lambda key, p: random.bernoulli(key, N, p=p), single).tolist() == (single > SINGLE).tolist()
+    exact = float(WIDE[0] >> np.uint64(11)) * 2.0**-53
+    assert [given(random.bernoulli, p=p).item() for p in (exact, np.nextafter(exact, 1))] == [False, True]
     assert given(random.bernoulli, 5, p=1).tolist() == [True] * 5
     assert drawn(lambda key: random.permutation(key, N)).tolist() == np.argsort(WIDE, kind="stable").tolist()
     x = np.arange(3.0 * 5).reshape(3, 5)
@@ -146,6 +150,9 @@ def test_truncated_normal_numbers() -> None:
         found = given(random.truncated_normal, low, high, N)
         np.testing.assert_allclose(found, wanted, rtol=2e-10, atol=1e-12, err_msg=f"{low} {high}")
         assert (low <= found).all() and (found <= high).all()
+    low, high = -11.0, -10.1  # not so far that its share vanishes: to the last digits
+    share = sp.ndtr(low) + SHARES * (sp.ndtr(high) - sp.ndtr(low))
+    np.testing.assert_allclose(given(random.truncated_normal, low, high, N), sp.ndtri(share), rtol=1e-14)
     for low, high in ((-9.0, -8.5), (-11.0, -10.5), (-20.0, -19.5), (14.0, 14.5)):
         found = given(random.truncated_normal, low, high, N, dtype="float32")
         assert found.dtype == np.float32

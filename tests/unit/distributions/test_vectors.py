@@ -145,6 +145,30 @@ def test_derivatives_outside_of_the_support_are_zero(name: str) -> None:
         np.testing.assert_array_equal(found, np.zeros((len(given), len(points))))
 
 
+ENDS = [  # ends of the support, and the derivatives by x from inside: of the logarithm, of the distribution function
+    ("exponential", (2.0,), [0.0], -2.0, 2.0),
+    ("gamma", (1.0, 0.5), [0.0], -2.0, 2.0),
+    ("weibull", (1.0, 0.5), [0.0], -2.0, 2.0),
+    ("half_normal", (2.0,), [0.0], 0.0, np.sqrt(2 / np.pi) / 2),
+    ("uniform", (-1.0, 3.0), [3.0, -1.0], 0.0, 0.25),
+    ("pareto", (2.0, 0.5), [0.5], -6.0, 4.0),
+]
+
+
+def test_derivatives_at_ends_of_supports() -> None:
+    for name, p, x, *wanted in ENDS:
+        own = getattr(distributions, name)
+        for f, slope in zip((own.logpdf, own.cdf), wanted, strict=True):
+            found = along(f, np.array(x), p)
+            np.testing.assert_allclose(found, [slope] * len(x), rtol=1e-12, atol=1e-15, err_msg=f"{name} {p}")
+
+
+def along(f: Any, x: Any, p: Any) -> Any:
+    """The derivative by x."""
+    with np.errstate(all="ignore"):
+        return pb.grad(lambda x: pb.sum(f(x, *p)), wrt="x").interpret(x)
+
+
 def test_a_number_of_a_sample_depends_on_its_place_alone() -> None:
     """Shapes are ints, tuples or lists; without axes a sample is one number, parameters may be whole numbers."""
 

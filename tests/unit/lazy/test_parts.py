@@ -303,6 +303,20 @@ def test_the_compiling_thread_goes_on_after_an_error(monkeypatch: pytest.MonkeyP
     kernel._Compiler().stop()  # that never began
 
 
+def test_what_waits_for_the_compiler() -> None:
+    class Slow:
+        done = False
+
+        def compile(self) -> None:
+            time.sleep(0.05)
+            Slow.done = True
+
+    job: Any = Slow()
+    kernel._COMPILER.put(job)
+    lazy.finish_compiling()
+    assert Slow.done
+
+
 def test_complex_kernels() -> None:
     z = np.array([1 + 2j, 3 - 1j])
     own = type_of_value(z)
