@@ -13,7 +13,7 @@ import pullback as pb
 from pullback import lazy
 from pullback.errors import CompilerError
 from pullback.ir import types
-from pullback.lazy import kernel, running
+from pullback.lazy import kernel, plan, running
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.operation import traced_program
 from pullback.lazy.plan import BLOCKING, HEAVY
@@ -205,13 +205,15 @@ def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_heavy_parts_run_on_threads(threads: int) -> None:
-    n = 200
-    a = np.random.default_rng(0).normal(size=(n, n)) / n
+def test_heavy_parts_run_on_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "HEAVY", 60.0)
+    monkeypatch.setattr(running, "HEAVY", 60.0)
+    a = np.random.default_rng(0).normal(size=(7, 7))
+    before = lazy.stats()
     with pb.threads(threads):
         w = lazy.Weight(a)
         both = lazy.sum((w @ w) * (w @ w.T))
         assert lazy.backward(both) == pytest.approx(np.sum((a @ a) * (a @ a.T)))
     p, q = a @ a, a @ a.T
-    wanted = q @ a.T + a.T @ q + p @ a + p.T @ a
-    np.testing.assert_allclose(w.delta, wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(w.delta, q @ a.T + a.T @ q + p @ a + p.T @ a, rtol=1e-9, atol=1e-12)
+    assert (lazy.stats() - before).kernels == (1 if threads == 1 else 5)  # by regions

@@ -238,7 +238,6 @@ def test_operands_broadcast_and_keep_their_type() -> None:
     a, x = np.array([[0.5], [30.0]]), np.array([0.2, 1.0, 25.0])
     for call, theirs, given in (
         (special.gammainc, sp.gammainc, (a, x)),
-        (special.gammaincc, sp.gammaincc, (a, x)),
         (special.betainc, sp.betainc, (a, 2.0, x / 26)),
         (special.betaln, sp.betaln, (a, x)),
         (special.xlogy, sp.xlogy, (a, x)),
