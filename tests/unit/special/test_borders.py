@@ -78,6 +78,7 @@ CASES: dict[str, Case] = {
 # at ends of domains: operands, and the derivative by each
 SLOPES: dict[str, list[tuple[Any, Any]]] = {
     "gammainc": [((2.0, 0.0), (0, 0)), ((1.0, 0.0), (0, 1)), ((0.5, 0.0), (0, INF)), ((2.0, INF), (0, 0)),
+                 ((1.0, INF), (0, 0)), ((0.5, INF), (0, 0)),
                         ((-0.5, 1.0), (NAN, NAN)), ((0.0, 1.0), (NAN, NAN)), ((INF, 1.0), (NAN, NAN)),
                         ((2.0, -0.5), (NAN, NAN)), ((NAN, 1.0), (NAN, NAN)), ((1.0, NAN), (NAN, NAN))],
     "betainc": [((2.0, 3.0, 0.0), (0, 0, 0)), ((1.0, 3.0, 0.0), (0, 0, 3)), ((0.5, 3.0, 0.0), (0, 0, INF)),
