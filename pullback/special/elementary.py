@@ -138,12 +138,12 @@ def sinc(x: Any, /) -> Array:
     [1.0, 0.636619772]
     """
     (h,) = floating("sinc", [x])
-    small = elementwise("abs", h) < 0.05
+    small = elementwise("abs", h) < 0.5
     angle = where(small, 1.0, h) * math.pi
     reduced = (where(small, 1.0, h) - 2 * elementwise("round", where(small, 1.0, h) / 2)) * math.pi
     square = (h * math.pi) * (h * math.pi)
     series: Any = 0.0
-    for k in range(7, -1, -1):
+    for k in range(12, -1, -1):
         series = series * square + (-1) ** k / math.factorial(2 * k + 1)
     return where(small, series, sin(reduced) / angle)
 

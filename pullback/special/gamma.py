@@ -106,10 +106,10 @@ def _polygamma(order: int) -> Kernel:
         near = less(x, number(first))
         head = number(0.0)
         for k in range(first):
-            head = head + 1 / _raised(x + k, order + 1)
+            head = head + _raised(1 / (x + k), order + 1)
         y = select(near, x + first, x)
-        tail = (factorial / order) / _raised(y, order) + (factorial / 2) / _raised(y, order + 1)
-        tail = tail + _series(y, terms) / _raised(y, order + 2)
+        tail = (factorial / order) * _raised(1 / y, order) + (factorial / 2) * _raised(1 / y, order + 1)
+        tail = tail + _series(y, terms) * _raised(1 / y, order + 2)
         return sign * (select(near, factorial * head, number(0.0)) + tail)
 
     return positive
@@ -124,11 +124,28 @@ def _raised(y: Scalar, n: int) -> Scalar:
     return total
 
 
-def _trigamma(x: Scalar) -> Scalar:
-    below = less(x, number(0.0))
-    upper = _polygamma(1)(select(below, 1 - x, x))
-    sine = sin(_turn(x))
-    return select(below, math.pi**2 / (sine * sine) - upper, upper)  # DLMF 5.15.6
+def _polygamma_of_all(order: int) -> Kernel:
+    """Below 0 by reflection (DLMF 5.15.6): -π dⁿ cot(π x) / dxⁿ + (-1)ⁿ ψ⁽ⁿ⁾(1 - x)."""
+    positive, sign, row = _polygamma(order), -1.0 if order % 2 else 1.0, _cotangent(order)
+
+    def kernel(x: Scalar) -> Scalar:
+        below, turn = less(x, number(0.0)), _turn(x)
+        cotangent, total = cos(turn) / sin(turn), number(row[-1])
+        for c in row[-2::-1]:
+            total = total * cotangent + c
+        upper = positive(select(below, 1 - x, x))
+        return select(below, sign * upper - math.pi ** (order + 1) * total, upper)
+
+    return kernel
+
+
+def _cotangent(order: int) -> list[float]:
+    """The derivative of the cotangent of this order as a polynomial in it, the lowest power first."""
+    row = [0.0, 1.0]
+    for _ in range(order):
+        slope = [k * c for k, c in enumerate(row)][1:]
+        row = [-(a + b) for a, b in zip([*slope, 0.0, 0.0], [0.0, 0.0, *slope])]
+    return row
 
 
 def _lgamma_above(x: Scalar) -> Scalar:
@@ -176,6 +193,14 @@ def _lbeta(a: Scalar, b: Scalar) -> Scalar:
     return select(less(p, number(FAR)), neither, select(less(q, number(FAR)), one, both))
 
 
+def _divided(coefficients: list[float], v: Scalar, w: Scalar) -> tuple[Scalar, Scalar]:
+    """The polynomial at v by Horner's rule, and its difference to that at w over v - w."""
+    total, slope = number(coefficients[-1]), number(0.0)
+    for c in coefficients[-2::-1]:
+        slope, total = slope * w + total, total * v + c
+    return total, slope
+
+
 def _rise(x: Scalar, h: Scalar) -> Scalar:
     """ψ(x + h) - ψ(x) for x, h > 0 as a sum of terms of one sign: by DLMF 5.5.2 to x + 8, and 5.11.2 from there."""
     steps = number(0.0)
@@ -184,13 +209,27 @@ def _rise(x: Scalar, h: Scalar) -> Scalar:
     low = x + FAR
     high = low + h
     v, w = 1 / (low * low), 1 / (high * high)
-    terms = [-b / (2 * k) for k, b in enumerate(BERNOULLI[:10], 1)]
-    total, slope = number(terms[-1]), number(0.0)  # Horner's rule at v, and for the divided difference with w
-    for c in [*terms[-2::-1], 0.0]:
-        slope, total = slope * w + total, total * v + c
+    _, slope = _divided([0.0, *(-b / (2 * k) for k, b in enumerate(BERNOULLI[:10], 1))], v, w)
     share = h / high
     rest = (0.5 / low) * share - slope * v * share * (2 - share)
     return steps + (apply("log1p", h / low) + rest)
+
+
+def _fall(x: Scalar, h: Scalar) -> Scalar:
+    """ψ'(x) - ψ'(x + h), likewise: by DLMF 5.15.5 to x + 8, and 5.15.8 from there."""
+
+    def difference(p: Scalar, q: Scalar, share: Scalar) -> Scalar:
+        return p * share * (p + q)  # p² - q², as p - q is p times the share
+
+    steps = number(0.0)
+    for k in range(FAR):
+        steps = steps + difference(1 / (x + k), 1 / (x + (h + k)), h / (x + (h + k)))
+    low = x + FAR
+    high = low + h
+    p, q, share = 1 / low, 1 / high, h / high
+    squares = difference(p, q, share)
+    total, slope = _divided([0.0, *BERNOULLI[:10]], p * p, q * q)
+    return steps + (p * share * (1 + total) + (0.5 + q * slope) * squares)
 
 
 def _zeta(s: Scalar, a: Scalar) -> Scalar:
@@ -204,7 +243,7 @@ def _zeta(s: Scalar, a: Scalar) -> Scalar:
         head = head + raised(a + k)
     y = a + 10
     power_of = raised(y)
-    tail = power_of * (y / (s - 1) + 0.5)
+    tail = exp((1 - s) * log(y)) / (s - 1) + power_of * 0.5  # whose derivative by a does not cancel near the pole
     factor = s / y
     for k, b in enumerate(BERNOULLI[:12], 1):
         tail = tail + power_of * (factor * (b / math.factorial(2 * k)))
@@ -213,15 +252,17 @@ def _zeta(s: Scalar, a: Scalar) -> Scalar:
     return select(greater(s, number(1.0)), head + tail, pole)
 
 
-_trigamma_of: Function = special("polygamma", _trigamma)
-_digamma_of: Function = special("digamma", _digamma, lambda x, out: (_trigamma_of(x),))
+_polygammas: dict[int, Function] = {  # a rule takes time to trace: from 3 on it is of the expression
+    n: special("polygamma", _polygamma_of_all(n), (lambda x, out, n=n: (_polygammas[n + 1](x),)) if n < 3 else None)
+    for n in range(1, 8)
+}
+_digamma_of: Function = special("digamma", _digamma, lambda x, out: (_polygammas[1](x),))
 _lgamma_of: Function = special(
     "lgamma",
     _lgamma,
     lambda x, out: (_digamma_of(x),),
     lambda x: (_logarithm(_mirrored(x)), log(apply("abs", sin(_turn(x))))),
 )
-_higher = {n: special("polygamma", _polygamma(n)) for n in range(2, 8)}
 # where a rule is around them already: their derivatives are those of the expressions
 lgamma_above: Function = special("lgamma", _lgamma_above)
 plain_digamma: Function = special("digamma", _digamma_positive)
@@ -233,7 +274,9 @@ def _betaln_partials(a: Array, b: Array, out: Array) -> tuple[Any, Any]:
     return -_rise_of(a, b), -_rise_of(b, a)
 
 
-_rise_of = special("digamma", _rise)
+_fall_of = special("digamma", _fall)
+# by h it is a rule: where h is much larger than x, all digits of the expression's derivative cancel
+_rise_of = special("digamma", _rise, lambda x, h, out: (-_fall_of(x, h), _polygammas[1](x + h)))
 _betaln_of = special("betaln", _lbeta, _betaln_partials)
 _zeta_of = special("zeta", _zeta)
 
@@ -264,23 +307,22 @@ def digamma(x: Any, /) -> Array:
 
 
 def polygamma(n: int, x: Any, /) -> Array:
-    """The n-th derivative of `digamma`, for an int n up to 7; above 1 for x > 0 alone. Elementwise.
+    """The n-th derivative of `digamma`, for an int n up to 7. Elementwise.
 
-    The first terms of the sum over (x + k)^-(n+1) and the asymptotic series of the rest (DLMF 5.15.9). Error: 4
-    units of the last place for n = 1 and 2, 8 above, and x > 0. Its derivatives are of the expression.
+    The first terms of the sum over (x + k)^-(n+1) and the asymptotic series of the rest (DLMF 5.15.9), below 0 by
+    5.15.6. Error: 4 units of the last place for n = 1 and 2, 8 above, and x > 0. Derivative: that of order n + 1
+    up to 3, above of the expression.
 
     >>> pb.function(lambda x: pb.special.polygamma(1, x))(np.array([1.0])).round(9).tolist()
     [1.644934067]
     """
     if n == 0:
         return _digamma_of(x)
-    if n == 1:
-        return _trigamma_of(x)
-    if n not in _higher:
+    if n not in range(1, 8):
         raise ShapeError(
             "E104", f"polygamma: the order {n!r}", position=user_position(), remedy="an int from 0 to 7"
         )
-    return _higher[n](x)
+    return _polygammas[n](x)
 
 
 def betaln(a: Any, b: Any, /) -> Array:

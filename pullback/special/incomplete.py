@@ -25,6 +25,7 @@ from pullback.special.gamma import lgamma_above, stirling_ratio, stirling_slope
 from pullback.special.moving import DECAY, Moving, constant, excess, integral, logarithm, loop
 
 STEPS: Final = 100  # of the series and of the fractions
+LEAST: Final = 1e-300  # parameters below it count as it: quotients by them would overflow
 LARGE: Final = 25.0  # parameters from which on the integral serves
 
 
@@ -46,7 +47,7 @@ def _gamma_logarithms(a: Array, x: Array) -> tuple[Array, Array]:
 
 def _gamma_front(a: Array, x: Array, count: int) -> Moving:
     """x^a e^-x / Γ(a + 1)."""
-    a = maximum(a, 1e-300)
+    a = maximum(a, LEAST)
     decay, ratio = _gamma_logarithms(a, x)
     value = exp(-decay) / stirling_ratio(a)
     return Moving(value, (value * (ratio - stirling_slope(a)),) * count)
@@ -154,7 +155,7 @@ def density_by_x(a: Array, x: Array) -> Array:
     inside = (x > 0) & (x < math.inf)
     safe = where(inside, x, 1.0)
     edge = where((x > 0) | (a > 1), 0.0, where(a == 1, 1.0, math.inf))
-    decay, ratio = _gamma_logarithms(maximum(a, 1e-300), safe)
+    decay, ratio = _gamma_logarithms(maximum(a, LEAST), safe)
     value = where(inside, exp(-decay - ratio) / stirling_ratio(a), edge)
     return where((a > 0) & (a < math.inf) & (x >= 0), value, math.nan)
 
@@ -264,6 +265,7 @@ def _beta_integral(a: Moving, b: Moving, x: Array) -> Moving:
 
 def _beta_parts(a: Array, b: Array, x: Array, moves: bool) -> tuple[Array, Moving]:
     """Whether x stays, and there I(a, b, x), elsewhere I(b, a, 1 - x)."""
+    a, b = maximum(a, LEAST), maximum(b, LEAST)
     low, large = x <= (a + 1) / (a + b + 2), minimum(a, b) >= LARGE
     x = where((x > 0) & (x < 1), x, 0.5)
     zero, one = zeros_like(a), ones_like(a)
@@ -306,8 +308,9 @@ def _beta_by_x(a: Array, b: Array, x: Array) -> Array:
     """x^(a - 1) (1 - x)^(b - 1) / B(a, b), DLMF 8.17.1."""
     inside = (x > 0) & (x < 1)
     safe = where(inside, x, 0.5)
-    decay, first, second = _beta_logarithms(a, b, safe)
-    density = (a + b) * _beta_ratio(a, b) * exp(-decay - first - second)
+    p, q = maximum(a, LEAST), maximum(b, LEAST)
+    decay, first, second = _beta_logarithms(p, q, safe)
+    density = (p + q) * _beta_ratio(p, q) * exp(-decay - first - second)
     own, other = where(x == 0, a, b), where(x == 0, b, a)
     edge = where(own > 1, 0.0, where(own == 1, other, math.inf))
     return where(_beta_domain(a, b, x), where(inside, density, edge), math.nan)
