@@ -114,7 +114,7 @@ ROWS: dict[str, Many] = {
                       orders=LOOPED, open=_vanishing, ends={(2.0, 0.0): 1.0, (2.0, INF): 0.0},
                       outside=((-1.0, 1.0), (1.0, -1.0))),
     "betainc": Many(special.betainc, jets.betainc, [SMALL, SMALL, (1e-300, 1e-8, 0.04, 0.4, 0.9)], digits=_spread,
-                    bounds=(20, 512, 4096), orders=LOOPED, share=23, nightly=5,
+                    bounds=(20, 512, 4096), orders=LOOPED, share=23, nightly=23,
                     ends={(2.0, 3.0, 0.0): 0.0, (2.0, 3.0, 1.0): 1.0},
                     beside=lambda x, by: 1 if min(x[:2]) < 1e-3 else 0,
                     outside=((-1.0, 1.0, 0.5), (1.0, -1.0, 0.5), (1.0, 1.0, 1.5), (1.0, 1.0, -0.5))),
