@@ -9,8 +9,9 @@ from pullback.errors import ShapeError
 from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.notation import cos, equal, exp, greater, less, log, power, sin, sqrt
 from pullback.lang.array import Array
+from pullback.lang.elementwise import convert
 from pullback.source import user_position
-from pullback.special.elements import Function, Kernel, fitted, number, special
+from pullback.special.elements import Function, Kernel, fitted, floating, number, special
 from pullback.special.tables import BERNOULLI, DIGAMMA, DIGAMMA_ROOT, LGAMMA
 
 LOG_PI, HALF_LOG_TWO_PI = math.log(math.pi), math.log(2 * math.pi) / 2
@@ -345,7 +346,9 @@ def beta(a: Any, b: Any, /) -> Array:
     """
     from pullback.lang.functions import exp as exp_of
 
-    return exp_of(_betaln_of(a, b))
+    p, q = floating("beta", (a, b))
+    out: Array = exp_of(_betaln_of(convert(p, "float64"), convert(q, "float64")))  # exp enlarges errors
+    return convert(out, p.settled)
 
 
 def zeta(s: Any, a: Any = 1.0, /) -> Array:

@@ -136,7 +136,8 @@ def test_single_precision() -> None:
         return [ROWS[n].call(*v) for n, v in zip(NAMES, x, strict=True)]
 
     f = pb.function(every)
-    points = [[p for p in ROWS[n].points() if all(1e-30 < abs(v) < 1e30 for v in p)] for n in NAMES]
+    points = [[p for p in ROWS[n].points()
+               if all(1e-30 < abs(v) < 1e30 and np.float32(v) != 1 for v in p)] for n in NAMES]
     given = columns(points, "f4")
     for route in (f, f.interpret):
         for n, v, values in zip(NAMES, given, route(given), strict=True):
