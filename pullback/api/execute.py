@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback.api import policy
+from pullback.api.mistakes import out_of_memory
 from pullback.api.traced import Traced
 from pullback.api.trial import Trial
-from pullback.errors import CompilerError, DTypeError, ShapeError
+from pullback.errors import CompilerError, DTypeError, PullbackError, ShapeError
 from pullback.ir.dims import check_bytes, evaluate, has_empty_extent, solve_dims
 from pullback.ir.halves import to_half
 from pullback.ir.interpret import interpret
@@ -201,8 +202,16 @@ class Runner:
         return tree.unflatten(self.traced.structure, [r[()] if r.ndim == 0 else r for r in results])
 
     def _run(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
-        if self.prints is None:
-            return self._results_of(arrays, outputs)
+        try:
+            return self._printed(arrays, outputs) if self.prints is not None else self._results_of(arrays, outputs)
+        except PullbackError:
+            raise
+        except MemoryError as error:
+            raise out_of_memory(self.name, self.executable, error) from None
+
+    def _printed(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
+        """The results of a function that prints, and what it prints."""
+        assert self.prints is not None
         if outputs is not None:
             outputs = [*outputs, *(np.empty(*result) for result in self._results[self.own :])]
         results = self._results_of(arrays, outputs)

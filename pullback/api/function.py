@@ -358,8 +358,6 @@ class Function:
             if shortcut is not None:
                 try:
                     return shortcut.call(given, out)
-                except MemoryError as error:
-                    raise out_of_memory(self.name, shortcut.runner, error) from None
                 except Exception as error:
                     present(error)
                     raise
@@ -385,8 +383,6 @@ class Function:
                 self._fast.put(key, Shortcut(runner, signature.flat, given, take))
         try:
             return runner.call(arrays, out)
-        except MemoryError as error:
-            raise out_of_memory(self.name, runner, error) from None
         except Exception as error:
             present(error)
             raise
@@ -618,7 +614,10 @@ class Function:
             if has_empty_extent(program, dims):
                 raise ShapeError("E115", f"{self.name}: a size is 0, and such calls are interpreted",
                                  position=user_position(), remedy="arrays that have elements")
-            return profile_program(program, dims, arrays, policy.thread_count(self._threads))
+            try:
+                return profile_program(program, dims, arrays, policy.thread_count(self._threads))
+            except MemoryError as error:
+                raise out_of_memory(self.name, None, error) from None
         except Exception as error:
             present(error)
             raise

@@ -185,9 +185,13 @@ def _missing(key: Any, held: dict[str, tuple[Any, ...]], position: Position) -> 
     )
 
 
-def out_of_memory(name: str, runner: Any, error: MemoryError) -> OutOfMemoryError:
-    """The error for a call whose results or working memory cannot be had."""
-    executable = runner.executable
+def out_of_memory(name: str, executable: Any, error: MemoryError, remedy: str = "") -> OutOfMemoryError:
+    """The error for a call whose results or working memory cannot be had.
+
+    Args:
+        executable: what was to run; None for the interpreter.
+        remedy: by default what a function can tell of its memory.
+    """
     found: list[tuple[int, str]] = []
     if executable is not None:
         record = executable.record
@@ -197,11 +201,12 @@ def out_of_memory(name: str, runner: Any, error: MemoryError) -> OutOfMemoryErro
         if executable.arena_bytes:
             found.append((executable.arena_bytes, f"working memory: {executable.arena_bytes:,} bytes"))
     needed = f"{sum(count for count, _ in found):,} bytes" if found else str(error)
+    remedy = remedy or f'smaller arguments; `{name}.memory(...)` lists what needs memory, `memory="least"` needs less'
     return OutOfMemoryError(
         "E405", f"{name}: there is no memory for what a call with these arguments makes: {needed}",
         position=user_position(),
         facts=[text for _, text in sorted(found, key=lambda f: -f[0])[:4]],
-        remedy=f'smaller arguments; `{name}.memory(...)` lists what needs memory, `memory="least"` needs less',
+        remedy=remedy,
     )
 
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.api import policy
-from pullback.errors import CompilerError
+from pullback.api.mistakes import out_of_memory
+from pullback.errors import CompilerError, PullbackError
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
@@ -42,6 +43,14 @@ class Kernel:
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The results for arrays of the inputs' types, contiguous in row-major order."""
         COUNTS.kernels += 1
+        try:
+            return self._called(values)
+        except PullbackError:
+            raise
+        except MemoryError as error:
+            raise out_of_memory("lazy arrays", None, error, "smaller arrays, or a part of them at a time") from None
+
+    def _called(self, values: Sequence[Any]) -> tuple[Any, ...]:
         entry = self._entry
         if entry is None:
             found = self._without_entry(values)

@@ -209,7 +209,7 @@ def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
             trips, rest = divmod(rest, lanes * count)
             phases += [Phase(trips, (lanes,) * count)] * bool(trips)
         out.append((*phases, *(Phase(1, (narrow,)) for narrow in narrower(rest, lanes))))
-    pieces = (lanes,) * whole + tuple(narrower(extent - whole * lanes, lanes))
+    pieces = (lanes,) * min(whole, 5) + tuple(narrower(extent - whole * lanes, lanes))
     if several and 1 < len(pieces) <= 4 and len(set(pieces)) > 1:
         out.append((Phase(1, pieces),))
     return out
