@@ -129,6 +129,8 @@ def test_of(ways: Ways) -> Scalar:
 
 def certain(ways: Ways, looked: Set[Ref]) -> Ways:
     """What all ways ask for, but for what was looked up among many elements: wider, and quick to test."""
+    if not ways:  # there is nothing anywhere
+        return ways
     return (tuple(g for g in _shared(ways) if isinstance(g, Cond) or (looked.isdisjoint(g.refs) and _is_quick(g))),)
 
 

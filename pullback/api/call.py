@@ -61,7 +61,8 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
     prints = traced.prints
     if prints is None and isinstance(known, Outline) and (waiting := _deferred(known, handles, dims)) is not None:
         return tree.unflatten(traced.structure, [from_ref(r) for r in waiting])
-    block, results = _instantiate(program_of(traced.shown), handles, dims)
+    around = known.inputs[len(arrays) : len(known.inputs) - len(captured)]
+    block, results = _instantiate(program_of(traced.shown), handles, dims, around)
     adopted = tracer.adopt(block)
     made = [handles[r] if isinstance(r, int) else from_ref(adopted[k]) for k, r in enumerate(results)]
     if prints is not None:
@@ -206,8 +207,12 @@ def _facts(inputs: Sequence[Ref], handles: Sequence[Array]) -> list[str]:
     return [f"{r.name} : {shape_text(r.shape)} got {shape_text(h.extents)}" for r, h in zip(inputs, handles)]
 
 
-def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Index]) -> tuple[Any, list[int | None]]:
+def _instantiate(
+    p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Index], around: Sequence[Ref]
+) -> tuple[Any, list[int | None]]:
     """The body over these arguments, and for each result which argument it is, if it is one.
+
+    `around` are the inputs that stand for arrays around a closure: what is known of these is known of them.
 
     Views that only move data are read where the callee reads its input, so that passing `images[i]` copies nothing;
     what the callee uses as a whole array, and what computes something, becomes an array first.
@@ -231,7 +236,8 @@ def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Ind
                 array = from_ref(tracer.whole(array.ref))  # a guard outside does not reach into a loop
             refs[r] = Ref(r.name, r.dtype, h.extents)
             rules[refs[r]] = array
-        _pass_bounds(r, h, dims)
+        if r not in around:
+            _pass_bounds(r, h, dims)
 
     def get(ref: Ref, indices: Indices) -> Scalar:
         h = rules.get(ref)

@@ -16,6 +16,27 @@ X, Y, Z = np.array([1.5, 0.5]), np.array([2.0]), np.array([0.0, 0.5, 2.0])
 # Name, function, arguments, query; and what is wrong, as long as it is.
 FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
     (
+        "second derivatives where nothing is left",
+        "lambda x, z: pb.sin(pb.reshape(pb.build(1, lambda i: x[0] * z.set(0, 0)[pb.clip(i, 0, 1)]), ()))",
+        {"x": X, "z": X},
+        "pb.grad(lambda x, z: pb.sum(pb.sin(pb.grad(f, wrt='z')(x, z))), wrt=('x', 'z'))(x, z)",
+        "",
+    ),
+    (
+        "a closure over indices in range, derived",
+        "lambda x: (lambda order: pb.jvp(lambda y: y * x[order[0]])((x,), (x,)))(pb.argsort(x))[1]",
+        {"x": X},
+        "f(x)",
+        "",
+    ),
+    (
+        "a closure over what such indices choose, derived",
+        "lambda x: (lambda u: pb.jvp(lambda y: u * y)((x,), (x,)))(pb.random.permutation(pb.random.key(0), x))[1]",
+        {"x": X},
+        "f(x)",
+        "",
+    ),
+    (
         "sums of quotients",
         "lambda x: pb.sum_over(2, lambda i: 0.5 / x[i])",
         {"x": X},
