@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from pullback import data, nn
 from pullback.data.loader import Samples
-from pullback.lang import tree
 from pullback.nn.metrics import accuracy
+from pullback.tracing import tree
 
 IMAGES, EPOCHS, BATCH, SEED = 10_000, 10, 64, 0
 RATE, MOMENTUM = 0.02, 0.9

@@ -4,50 +4,20 @@
 from typing import Literal as Size
 
 from pullback import apl, debug, distributions, errors, fft, lazy, linalg, random, special, verbs
-from pullback.api import Function, exact, function, grad, threads, value_and_grad
-from pullback.api.batching import vmap
-from pullback.api.custom import checkpoint, custom_derivative
-from pullback.api.external import external
-from pullback.api.graph import graph
-from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
-from pullback.api.modes import hvp, jvp, stop_gradient, vjp
-from pullback.api.split import forward_backward
-from pullback.errors import (
-    CompilerError,
-    DataError,
-    DerivativeError,
-    DTypeError,
-    IndexRangeError,
-    MissingKeyError,
-    NotFiniteError,
-    OutOfMemoryError,
-    PullbackError,
-    ShapeError,
-    TraceError,
-    UndefinedNameError,
-    UnfinishedError,
-    UnknownNameError,
+from pullback.arrays.arrange import (
+    broadcast_arrays,
+    broadcast_shapes,
+    diag,
+    kron,
+    meshgrid,
+    pad,
+    split,
+    swapaxes,
+    vander,
 )
-from pullback.ir.types import bf16 as bfloat16
-from pullback.ir.types import bool_ as bool
-from pullback.ir.types import f16 as float16
-from pullback.ir.types import f32 as float32
-from pullback.ir.types import f64 as float64
-from pullback.ir.types import i8 as int8
-from pullback.ir.types import i16 as int16
-from pullback.ir.types import i32 as int32
-from pullback.ir.types import i64 as int64
-from pullback.ir.types import u8 as uint8
-from pullback.ir.types import u16 as uint16
-from pullback.ir.types import u32 as uint32
-from pullback.ir.types import u64 as uint64
-from pullback.lang.annotations import Static
-from pullback.lang.arrange import broadcast_arrays, broadcast_shapes, diag, kron, meshgrid, pad, split, swapaxes, vander
-from pullback.lang.array import Array
-from pullback.lang.complex import angle, conj, imag, real
-from pullback.lang.complex import make_complex as complex
-from pullback.lang.complex_array import complex64, complex128
-from pullback.lang.composed import (
+from pullback.arrays.complex import angle, conj, imag, real
+from pullback.arrays.complex import make_complex as complex
+from pullback.arrays.composed import (
     count_nonzero,
     cumulative_max,
     cumulative_min,
@@ -64,13 +34,13 @@ from pullback.lang.composed import (
     nan_to_num,
     newaxis,
     pi,
+    prod,
     reciprocal,
     signbit,
     softmax,
     trace,
 )
-from pullback.lang.control import cond, fold, scan, while_loop
-from pullback.lang.creation import (
+from pullback.arrays.creation import (
     arange,
     asarray,
     empty,
@@ -87,18 +57,11 @@ from pullback.lang.creation import (
     zeros,
     zeros_like,
 )
-from pullback.lang.dtypes import API_VERSION as __array_api_version__  # noqa: F401
-from pullback.lang.dtypes import (
-    can_cast,
-    finfo,
-    iinfo,
-    isdtype,
-    result_type,
-)
-from pullback.lang.dtypes import namespace_info as __array_namespace_info__  # noqa: F401
-from pullback.lang.einsum import einsum
-from pullback.lang.elementwise import convert as astype
-from pullback.lang.functions import (
+from pullback.arrays.dtypes import API_VERSION as __array_api_version__  # noqa: F401
+from pullback.arrays.dtypes import can_cast, finfo, iinfo, isdtype, result_type
+from pullback.arrays.dtypes import namespace_info as __array_namespace_info__  # noqa: F401
+from pullback.arrays.einsum import einsum
+from pullback.arrays.elementwise import (
     abs,
     acos,
     acosh,
@@ -164,23 +127,10 @@ from pullback.lang.functions import (
     tan,
     tanh,
     trunc,
-)
-from pullback.lang.index import (
-    all_over,
-    any_over,
-    argmax_over,
-    argmin_over,
-    build,
-    in_range,
-    max_over,
-    min_over,
-    prod_over,
-    search_over,
-    sum_over,
     where,
 )
-from pullback.lang.linalg import matmul, outer, tensordot, vecdot
-from pullback.lang.manipulation import (
+from pullback.arrays.elementwise import convert as astype
+from pullback.arrays.manipulation import (
     broadcast_to,
     concat,
     expand_dims,
@@ -198,12 +148,68 @@ from pullback.lang.manipulation import (
     tile,
     unstack,
 )
-from pullback.lang.open_shapes import nonzero, unique_all, unique_counts, unique_inverse, unique_values
-from pullback.lang.reduction import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
-from pullback.lang.sampled import convolve, gradient, interp
-from pullback.lang.sorting import argsort, bincount, histogram, median, quantile, searchsorted, sort, top_k
-from pullback.lang.trees import ravel, tree_dot, tree_map
+from pullback.arrays.open_shapes import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+from pullback.arrays.products import matmul, outer, tensordot, vecdot
+from pullback.arrays.reduction import all, any, argmax, argmin, max, mean, min, std, sum, var
+from pullback.arrays.sampled import convolve, gradient, interp
+from pullback.arrays.sorting import argsort, bincount, histogram, median, quantile, searchsorted, sort, top_k
+from pullback.arrays.trees import ravel, tree_dot, tree_map
+from pullback.calls import Function, exact, function, threads
+from pullback.calls.annotations import Static
+from pullback.derivatives import grad, value_and_grad
+from pullback.derivatives.batching import vmap
+from pullback.derivatives.external import external
+from pullback.derivatives.graph import graph
+from pullback.derivatives.jacobian import hessian, jacfwd, jacobian, jacrev
+from pullback.derivatives.modes import hvp, jvp, stop_gradient, vjp
+from pullback.derivatives.rules import checkpoint, custom_derivative
+from pullback.derivatives.split import forward_backward
+from pullback.errors import (
+    CompilerError,
+    DataError,
+    DerivativeError,
+    DTypeError,
+    IndexRangeError,
+    MissingKeyError,
+    NotFiniteError,
+    OutOfMemoryError,
+    PullbackError,
+    ShapeError,
+    TraceError,
+    UndefinedNameError,
+    UnfinishedError,
+    UnknownNameError,
+)
+from pullback.ir.types import bf16 as bfloat16
+from pullback.ir.types import bool_ as bool
+from pullback.ir.types import f16 as float16
+from pullback.ir.types import f32 as float32
+from pullback.ir.types import f64 as float64
+from pullback.ir.types import i8 as int8
+from pullback.ir.types import i16 as int16
+from pullback.ir.types import i32 as int32
+from pullback.ir.types import i64 as int64
+from pullback.ir.types import u8 as uint8
+from pullback.ir.types import u16 as uint16
+from pullback.ir.types import u32 as uint32
+from pullback.ir.types import u64 as uint64
 from pullback.solvers import minimise, odeint, root, root_scalar
+from pullback.tracing.array import Array
+from pullback.tracing.complex_array import complex64, complex128
+from pullback.tracing.control import cond, fold, scan, while_loop
+from pullback.tracing.index import (
+    all_over,
+    any_over,
+    argmax_over,
+    argmin_over,
+    build,
+    in_range,
+    max_over,
+    min_over,
+    prod_over,
+    search_over,
+    sum_over,
+)
 
 __version__: str
 

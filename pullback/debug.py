@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.lang import tree
-from pullback.lang.array import Array
-from pullback.lang.making import as_array, ref_of
-from pullback.lang.printing import Print, formatted
-from pullback.lang.trace import current, is_tracing
+from pullback.tracing import tree
+from pullback.tracing.active import is_tracing
+from pullback.tracing.array import Array
+from pullback.tracing.making import as_array, ref_of
+from pullback.tracing.printing import Print, formatted
+from pullback.tracing.tracer import current
 
 __all__ = ["print"]
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-RENAMED = {"Size": "pullback.lang.annotations"}  # type checkers take it for a literal
+RENAMED = {"Size": "pullback.calls.annotations"}  # type checkers take it for a literal
 
 
 @cache
@@ -52,7 +52,7 @@ def found(name: str) -> Any:
         return getattr(home, inner) if inner else home
     if name.startswith("_"):
         raise AttributeError(name)
-    from pullback.lang.elsewhere import unknown
+    from pullback.tracing.elsewhere import unknown
 
     raise unknown(name, "pullback")
 

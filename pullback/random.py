@@ -20,22 +20,22 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.arrays.creation import asarray
+from pullback.arrays.elementwise import choose, convert, elementwise, exp, log, log1p, sqrt
+from pullback.arrays.manipulation import broadcast_to, expand_dims, stack, take
+from pullback.arrays.reduction import argmax, normal_axes
+from pullback.arrays.sorting import argsort
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Scalar
 from pullback.ir.types import DType
-from pullback.lang.array import Array, type_text
-from pullback.lang.creation import asarray
-from pullback.lang.elementwise import choose, convert, dtype_from, elementwise
-from pullback.lang.functions import exp, log, log1p, sqrt
-from pullback.lang.index import build
-from pullback.lang.making import as_array, describe, scalar
-from pullback.lang.manipulation import broadcast_to, expand_dims, stack, take
-from pullback.lang.reduction import argmax, normal_axes
-from pullback.lang.sorting import argsort
-from pullback.lang.trace import current
 from pullback.source import user_position
 from pullback.special import erfcx, ndtr, ndtri
+from pullback.tracing.arithmetic import dtype_from
+from pullback.tracing.array import Array, type_text
+from pullback.tracing.index import build
+from pullback.tracing.making import as_array, describe, scalar
+from pullback.tracing.tracer import current
 
 __all__ = [
     "bernoulli",

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api import grad, value_and_grad
-from pullback.api.function import Function as Traced
 from pullback.apl import errors, system
 from pullback.apl.functions import Verb
 from pullback.apl.scopes import TAKEN, NativeOperator, Scope, still_true
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python, is_nested, lifted, settled
 from pullback.apl.workspace import Workspace, read_text
-from pullback.lang.trace import is_tracing
+from pullback.calls.function import Function as Traced
+from pullback.derivatives import grad, value_and_grad
+from pullback.tracing.active import is_tracing
 
 
 def apl(

@@ -26,8 +26,8 @@ from pullback.apl.scopes import Operator, Scope
 from pullback.apl.table import Settings
 from pullback.apl.tree import Assign, Dfn, Dyadic, Monadic, Name, Node, Statement
 from pullback.apl.values import Value, count_of, is_nested, is_traced, lifted, rank_of
-from pullback.lang.control import promoted_cond
-from pullback.lang.trace import is_tracing
+from pullback.tracing.active import is_tracing
+from pullback.tracing.control import promoted_cond
 
 DEEPEST: Final = 1500  # calls inside one another
 DEEPEST_TRACED: Final = 200

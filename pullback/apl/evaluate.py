@@ -38,7 +38,7 @@ from pullback.apl.values import (
     vector,
 )
 from pullback.apl.verbs import arrange, indexing
-from pullback.lang.trace import is_tracing
+from pullback.tracing.active import is_tracing
 
 
 def evaluate(node: Node, scope: Scope) -> Any:

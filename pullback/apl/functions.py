@@ -28,8 +28,8 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs.scalar import DYADIC, MONADIC, circle, pervade
 from pullback.errors import DataError, OutOfMemoryError, PullbackError, ShapeError, UnfinishedError
-from pullback.lang.trace import is_tracing
 from pullback.source import standing_at
+from pullback.tracing.active import is_tracing
 
 TOO_LARGE: Final = re.compile("too big|[Mm]aximum (allowed|supported)")
 """The words of NumPy's errors for shapes that no array has."""

@@ -30,8 +30,8 @@ from pullback.apl.values import (
     settled,
 )
 from pullback.ir import types
-from pullback.lang.array import Array
-from pullback.lang.trace import untraced
+from pullback.tracing.active import untraced
+from pullback.tracing.array import Array
 
 KEPT: Final = 2000  # maps of positions that are kept
 LARGEST: Final = 10_000  # elements of a map that is kept

@@ -15,8 +15,8 @@ import pullback as pb
 from pullback.apl import errors
 from pullback.apl.values import Value, lifted
 from pullback.ir import types
-from pullback.lang.array import Array
-from pullback.lang.trace import current
+from pullback.tracing.array import Array
+from pullback.tracing.tracer import current
 
 Need = Literal["number", "float", "truth", "whole", "any"]
 

@@ -15,7 +15,7 @@ from pullback.apl.reader import DYADIC_OPERATORS
 from pullback.apl.table import Settings
 from pullback.apl.tree import Node, Statement
 from pullback.apl.values import Value
-from pullback.lang.trace import is_tracing
+from pullback.tracing.active import is_tracing
 
 
 class Operator(ABC):

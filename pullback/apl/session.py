@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from platformdirs import user_state_path
 
-from pullback.api import grad
 from pullback.apl.compiled import floating, function_of, to_python
 from pullback.apl.display import display
 from pullback.apl.evaluate import evaluate
@@ -20,6 +19,7 @@ from pullback.apl.parser import parse, statements
 from pullback.apl.reader import tokens
 from pullback.apl.tree import Dyadic, Monadic
 from pullback.apl.workspace import Workspace
+from pullback.derivatives import grad
 from pullback.errors import PullbackError
 
 KEYS: Final = {

@@ -19,9 +19,9 @@ import numpy as np
 import pullback as pb
 from pullback.apl import errors
 from pullback.apl.nests import check_nest
-from pullback.lang.array import Array
-from pullback.lang.making import as_array
-from pullback.lang.subscript import subscript
+from pullback.arrays.subscript import subscript
+from pullback.tracing.array import Array
+from pullback.tracing.making import as_array
 from pullback.verbs.nested import Extents, Nested, disclose
 
 INSTEAD_OF_NUMBERS: Final = "a number in the text, an extent such as ≢⍵, or a `pb.Static` argument"

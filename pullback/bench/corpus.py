@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
-from pullback.api import Function
 from pullback.bench import counts, derivatives, kernels, networks, programs
 from pullback.bench.harness import Note
 from pullback.bench.systems import derivatives_pullback, kernels_pullback, programs_pullback
 from pullback.bench.trials import Called, Trial, arguments, in_turns, statements, trial
+from pullback.calls import Function
 from pullback.files import put_file
 from pullback.ir.dims import determined_dims, solve_dims
 from pullback.ir.program import Program

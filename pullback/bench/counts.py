@@ -16,8 +16,8 @@ from jaxtyping import Float64, Int64
 
 import pullback as pb
 from pullback import Array
-from pullback.api import Function
 from pullback.bench.systems import derivatives_pullback as paper_003
+from pullback.calls import Function
 from pullback.ir.program import Program
 from pullback.nn.models import lenet_by_hand, zhang
 from pullback.passes.operations import operation_count

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pullback.api.function import Function, collecting
+from pullback.calls.function import Function, collecting
 from pullback.cli.options import add_json, import_file, last_place
 from pullback.cli.output import print_json
 from pullback.errors import PullbackError, UsageError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pullback.cli.options import add_json, at_least
 from pullback.cli.output import print_json
 from pullback.errors import UsageError
-from pullback.lang.elsewhere import nearest
+from pullback.tracing.elsewhere import nearest
 
 if TYPE_CHECKING:
     from pullback.nn.describe import Description

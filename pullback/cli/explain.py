@@ -91,7 +91,7 @@ def _function(options: argparse.Namespace) -> Any:
     function = find_function(options.function)
     if options.grad is None:
         return function
-    from pullback.api.derivative import grad
+    from pullback.derivatives.derivative import grad
 
     return grad(function, options.grad)
 

@@ -9,12 +9,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-import pullback.lang.complex  # noqa: F401  says what trees are to know of complex arrays
+import pullback.arrays.complex  # noqa: F401  says what trees are to know of complex arrays
 from pullback.data.dataset import Dataset
 from pullback.data.fingerprint import described, fingerprint
 from pullback.data.order import permutation
 from pullback.errors import DataError, UsageError
-from pullback.lang import tree
+from pullback.tracing import tree
 
 __all__ = ["Batches", "Samples", "Stream", "ahead"]
 

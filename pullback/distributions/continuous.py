@@ -6,11 +6,9 @@ import math
 from typing import Any
 
 from pullback import random
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import atan, convert, elementwise, exp, expm1, log, log1p, square, where
 from pullback.distributions.domains import LOG_ROOT_TWO_PI, LOG_TWO, given, inside, log1p_square
-from pullback.lang.elementwise import convert, elementwise
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import atan, exp, expm1, log, log1p, square
-from pullback.lang.index import where
 from pullback.special import expit, ndtr, xlogy
 from pullback.special.elements import floating
 

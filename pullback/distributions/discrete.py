@@ -6,20 +6,19 @@ import math
 from typing import Any
 
 from pullback import random
+from pullback.arrays.composed import logsumexp
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import convert, elementwise, exp, floor, log, log1p, sqrt, where
+from pullback.arrays.manipulation import broadcast_to, expand_dims
+from pullback.arrays.reduction import sum as total
 from pullback.distributions.domains import count, given, inside, log_density, probability, rate
 from pullback.distributions.gammas import ATTEMPTS
-from pullback.lang.array import Array
-from pullback.lang.composed import logsumexp
-from pullback.lang.control import fold
-from pullback.lang.elementwise import convert, elementwise
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import exp, floor, log, log1p, sqrt
-from pullback.lang.index import build, where
-from pullback.lang.making import as_array
-from pullback.lang.manipulation import broadcast_to, expand_dims
-from pullback.lang.reduction import sum as total
 from pullback.special import betainc, betaln, gammaincc, xlog1py, xlogy
 from pullback.special.elements import floating
+from pullback.tracing.array import Array
+from pullback.tracing.control import fold
+from pullback.tracing.index import build
+from pullback.tracing.making import as_array
 
 LARGEST_RATE = 2.0**62  # whose counts are i64
 

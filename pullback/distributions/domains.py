@@ -6,13 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pullback.lang.array import Array
-from pullback.lang.elementwise import convert, elementwise
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import floor, log, log1p, square
-from pullback.lang.index import where
-from pullback.lang.making import as_array
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import convert, elementwise, floor, log, log1p, square, where
 from pullback.special import lgamma, xlogy
+from pullback.tracing.array import Array
+from pullback.tracing.making import as_array
 
 LOG_TWO = math.log(2)
 LOG_ROOT_TWO_PI = math.log(2 * math.pi) / 2

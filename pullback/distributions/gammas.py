@@ -6,20 +6,18 @@ import math
 from typing import Any
 
 from pullback import random
+from pullback.arrays.creation import zeros
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import convert, elementwise, exp, log, log1p, sqrt, where
+from pullback.arrays.manipulation import broadcast_to
 from pullback.distributions.domains import given, inside, log1p_square, log_density
-from pullback.lang.array import Array
-from pullback.lang.control import fold
-from pullback.lang.creation import zeros
-from pullback.lang.custom import emit_call
-from pullback.lang.elementwise import convert, elementwise
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import exp, log, log1p, sqrt
-from pullback.lang.index import where
-from pullback.lang.making import as_array
-from pullback.lang.manipulation import broadcast_to
 from pullback.special import betainc, betaln, digamma, gammainc, xlog1py, xlogy
 from pullback.special.elements import floating
 from pullback.special.incomplete import density_by_x, lower_by_a
+from pullback.tracing.array import Array
+from pullback.tracing.control import fold
+from pullback.tracing.custom import emit_call
+from pullback.tracing.making import as_array
 
 ATTEMPTS = 16  # of which each is accepted nineteen times in twenty
 

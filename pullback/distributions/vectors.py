@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import random
+from pullback.arrays.composed import diagonal
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import elementwise, exp, log, square, where
+from pullback.arrays.manipulation import expand_dims, squeeze
+from pullback.arrays.products import matmul
+from pullback.arrays.reduction import all as every
+from pullback.arrays.reduction import max as largest
+from pullback.arrays.reduction import sum as total
 from pullback.distributions.domains import LOG_ROOT_TWO_PI, given, inside
 from pullback.distributions.gammas import log_gamma_sample
 from pullback.ir.types import f64
-from pullback.lang.composed import diagonal
-from pullback.lang.elementwise import elementwise
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import exp, log, square
-from pullback.lang.index import where
-from pullback.lang.linalg import matmul
-from pullback.lang.manipulation import expand_dims, squeeze
-from pullback.lang.reduction import all as every
-from pullback.lang.reduction import max as largest
-from pullback.lang.reduction import sum as total
 from pullback.linalg import cholesky, solve_triangular
 from pullback.special import lgamma, xlogy
 from pullback.special.elements import floating

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from pullback.arrays.creation import zeros
+from pullback.arrays.manipulation import concat, moveaxis, reshape, squeeze
 from pullback.fft import plan
-from pullback.lang.array import Array
-from pullback.lang.creation import zeros
-from pullback.lang.custom import emit_call
-from pullback.lang.index import build
-from pullback.lang.making import table
-from pullback.lang.manipulation import concat, moveaxis, reshape, squeeze
+from pullback.tracing.array import Array
+from pullback.tracing.custom import emit_call
+from pullback.tracing.index import build
+from pullback.tracing.making import table
 
 Pair = tuple[Any, Any]
 

@@ -8,22 +8,22 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from pullback.arrays.by_parts import by_parts
+from pullback.arrays.complex_parts import as_complex, pair
+from pullback.arrays.creation import arange, zeros
+from pullback.arrays.elementwise import convert, elementwise, where
+from pullback.arrays.manipulation import concat, flip, moveaxis, reshape, roll, stack
+from pullback.arrays.reduction import normal_axes
 from pullback.errors import DTypeError, ShapeError
 from pullback.fft import plan
 from pullback.fft.stages import transform
 from pullback.ir.index import Index
-from pullback.lang.array import Array, type_text
-from pullback.lang.by_parts import by_parts
-from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
-from pullback.lang.creation import arange, zeros
-from pullback.lang.devices import check_device
-from pullback.lang.elementwise import convert, elementwise
-from pullback.lang.index import where
-from pullback.lang.making import as_array, describe, table
-from pullback.lang.manipulation import concat, flip, moveaxis, reshape, roll, stack
-from pullback.lang.reduction import normal_axes
-from pullback.lang.trace import current
 from pullback.source import user_position
+from pullback.tracing.array import Array, type_text
+from pullback.tracing.complex_array import ComplexArray, is_complex
+from pullback.tracing.devices import check_device
+from pullback.tracing.making import as_array, describe, table
+from pullback.tracing.tracer import current
 
 Norm = Literal["backward", "ortho", "forward"]
 _OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -109,10 +109,10 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backw
     half = n // 2
     if n % 2 or n == 0:
         real, imag = transform((rows, elementwise("multiply", rows, 0)), -1)
-        found = ComplexArray(real, imag)[..., : half + 1]
+        found = pair(real, imag)[..., : half + 1]
     else:
         pairs = reshape(rows, (*rows.shape[:-1], half, 2))
-        found = _unpacked(ComplexArray(*transform((pairs[..., 0], pairs[..., 1]), -1)), n)
+        found = _unpacked(pair(*transform((pairs[..., 0], pairs[..., 1]), -1)), n)
     return _back(found, at, scale)
 
 
@@ -132,7 +132,7 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
     alone = elementwise("equal", k, 0)  # these are real
     if n % 2 == 0:
         alone = elementwise("logical_or", alone, elementwise("equal", k, half))
-    rows = ComplexArray(rows.real, where(alone, 0.0, rows.imag))
+    rows = pair(rows.real, where(alone, 0.0, rows.imag))
     if n % 2:
         rest = _mirrored(rows[..., 1:])
         full = [concat([rows.real, rest.real], axis=-1), concat([rows.imag, -rest.imag], axis=-1)]
@@ -268,9 +268,9 @@ def _shifted(what: str, x: Any, axes: Any, by: Any) -> Array:
 def _complex(what: str, x: Any, n: int | None, axis: int, norm: Norm, sign: int) -> ComplexArray:
     z = as_complex(x)
     if not is_complex(x):
-        z = ComplexArray(z.real, elementwise("multiply", z.real, 0))
+        z = pair(z.real, elementwise("multiply", z.real, 0))
     rows, at, n = _rows(what, z, n, axis)
-    return _back(ComplexArray(*transform((rows.real, rows.imag), sign)), at, _scale(n, norm, sign))
+    return _back(pair(*transform((rows.real, rows.imag), sign)), at, _scale(n, norm, sign))
 
 
 def _rows(what: str, x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
@@ -287,7 +287,7 @@ def _rows(what: str, x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
     elif n > have:
         shape = (*rows.shape[:-1], n - have)
         border = zeros(shape, dtype=h.dtype)
-        rows = concat([rows, ComplexArray(border, border) if isinstance(x, ComplexArray) else border], axis=-1)
+        rows = concat([rows, pair(border, border) if isinstance(x, ComplexArray) else border], axis=-1)
     return rows, at, n
 
 
@@ -332,8 +332,8 @@ def _scale(n: int, norm: Any, sign: int) -> float:
 
 def _back(z: ComplexArray, at: int, scale: float) -> ComplexArray:
     if scale != 1.0:
-        z = ComplexArray(elementwise("multiply", z.real, scale), elementwise("multiply", z.imag, scale))
-    return ComplexArray(moveaxis(z.real, -1, at), moveaxis(z.imag, -1, at))
+        z = pair(elementwise("multiply", z.real, scale), elementwise("multiply", z.imag, scale))
+    return pair(moveaxis(z.real, -1, at), moveaxis(z.imag, -1, at))
 
 
 def _real(what: str, x: Any) -> Array:
@@ -362,7 +362,7 @@ def _lengths(what: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | N
 
 
 def _mirrored(z: ComplexArray) -> ComplexArray:
-    return ComplexArray(flip(z.real, axis=-1), flip(z.imag, axis=-1))
+    return pair(flip(z.real, axis=-1), flip(z.imag, axis=-1))
 
 
 def _table(turns: np.ndarray[Any, Any], n: int, like: Array, sign: int) -> tuple[Array, Array]:
@@ -379,12 +379,12 @@ def _unpacked(z: ComplexArray, n: int) -> ComplexArray:
     2 E[k] = Z[k] + conj(Z[h - k]),  2i O[k] = Z[k] - conj(Z[h - k]),  X[k] = E[k] + exp(-2πi k / n) O[k].
     """
     half = n // 2
-    ends = ComplexArray(*(concat([a, a[..., :1]], axis=-1) for a in (z.real, z.imag)))
+    ends = pair(*(concat([a, a[..., :1]], axis=-1) for a in (z.real, z.imag)))
     mirrored = _mirrored(ends)
     even_real, even_imag = 0.5 * (ends.real + mirrored.real), 0.5 * (ends.imag - mirrored.imag)
     odd_real, odd_imag = 0.5 * (ends.imag + mirrored.imag), 0.5 * (mirrored.real - ends.real)
     c, s = _table(np.arange(half + 1), n, z.real, -1)
-    return ComplexArray(even_real + (odd_real * c - odd_imag * s), even_imag + (odd_real * s + odd_imag * c))
+    return pair(even_real + (odd_real * c - odd_imag * s), even_imag + (odd_real * s + odd_imag * c))
 
 
 def _packed(x: ComplexArray, n: int) -> ComplexArray:
@@ -394,7 +394,7 @@ def _packed(x: ComplexArray, n: int) -> ComplexArray:
     c, s = _table(np.arange(half), n, x.real, 1)
     real, imag = first.real - mirrored.real, first.imag + mirrored.imag
     odd_real, odd_imag = real * c - imag * s, real * s + imag * c
-    return ComplexArray(first.real + mirrored.real - odd_imag, first.imag - mirrored.imag + odd_real)
+    return pair(first.real + mirrored.real - odd_imag, first.imag - mirrored.imag + odd_real)
 
 
 __all__ = [

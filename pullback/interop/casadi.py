@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
+from pullback.calls.annotations import ArraySpec
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir.types import f64
-from pullback.lang import tree
-from pullback.lang.annotations import ArraySpec
 from pullback.runtime.buffer import extents
 from pullback.runtime.export import Exported, library, put_files
 from pullback.source import user_position
+from pullback.tracing import tree
 
 __all__ = ["export"]
 

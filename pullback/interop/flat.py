@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
-from pullback.api.execute import Runner
+from pullback.calls.execute import Runner
 from pullback.errors import DataError, TraceError
-from pullback.lang import tree
-from pullback.lang.tree import Structure
+from pullback.tracing import tree
+from pullback.tracing.tree import Structure
 
 __all__ = ["Flat", "Flats", "elsewhere", "library"]
 
@@ -70,7 +70,7 @@ class Flat:
 
     def compiled(self, kinds: Sequence[tuple[tuple[int, ...], Any]]) -> Runner:
         """What runs calls with arrays of these shapes and element types; the shapes of results are known then."""
-        from pullback.api.signature import signature_of
+        from pullback.calls.signature import signature_of
 
         stand_ins = [np.zeros(shape, dtype) for shape, dtype in kinds]
         values = self._values(stand_ins)
@@ -80,7 +80,7 @@ class Flat:
         return runner
 
     def _values(self, arrays: Sequence[Any]) -> list[Any]:
-        from pullback.api.signature import bind
+        from pullback.calls.signature import bind
 
         return list(bind(self.f.name, self.f.parameters, self.arguments(arrays), {}))
 

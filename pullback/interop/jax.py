@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.api.execute import Runner
+from pullback.calls.execute import Runner
 from pullback.interop.flat import Flat, Flats, library
 from pullback.interop.pointer import of_executable
-from pullback.lang import tree
+from pullback.tracing import tree
 
 __all__ = ["as_jax"]
 

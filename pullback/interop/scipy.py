@@ -16,8 +16,8 @@ import pullback as pb
 from pullback.errors import TraceError
 from pullback.interop.flat import library
 from pullback.interop.pointer import pointer
-from pullback.lang import tree
 from pullback.source import user_position
+from pullback.tracing import tree
 
 __all__ = ["Vectors", "differential_equation", "integrand", "least_squares", "minimisation"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.interop.flat import Flat, Flats, elsewhere, library
-from pullback.lang import tree
+from pullback.tracing import tree
 
 __all__ = ["as_torch"]
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
 from pullback.ir.types import DType
 
-HOME: Final = "pullback.runtime.foreign"  # loads what the interpreter runs
 Run = Callable[[Sequence[np.ndarray[Any, Any]], Sequence[np.ndarray[Any, Any]], Sequence[int]], None]
 
 
@@ -41,9 +39,13 @@ class Foreign:
     @cached_property
     def run(self) -> Run:
         """The function over inputs, outputs and sizes, compiled."""
-        loaded: Run = import_module(HOME).loaded_foreign(self)
-        return loaded
+        load = LOADERS[-1]  # none: `pullback.runtime.foreign`, which compiles, has not been imported
+        return load(self)
 
     def __str__(self) -> str:
         given = [*map(str, self.inputs), *("size" for _ in range(self.sizes))]
         return f"{self.name} : {', '.join(given)} -> {', '.join(map(str, self.outputs))}"
+
+
+LOADERS: Final[list[Callable[[Foreign], Run]]] = []
+"""How functions are compiled for the interpreter: `pullback.runtime.foreign` adds itself when it is imported."""

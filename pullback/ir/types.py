@@ -3,7 +3,7 @@
 A `DType` is one of a closed set of singletons, so it is compared by identity. Promotion follows the Python
 array API: within a kind the wider type wins, signed and unsigned meet in a wider signed type, and a mix of
 kinds (bool, integer, floating) is an error that names `astype`; Python numbers are weak and take the other
-operand's dtype, which is decided in `lang`, where the Python number is still seen.
+operand's dtype, which is decided in `tracing`, where the Python number is still seen.
 
 f16 and bf16 are types of storage: arrays that enter and leave a program may have them; what is computed with is f32.
 """

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from pullback.errors import UnknownNameError
-from pullback.lang import elsewhere
 from pullback.source import user_position
+from pullback.tracing import elsewhere
 
 __all__ = ["TRACED", "remedy", "unknown"]
 

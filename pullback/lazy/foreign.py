@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import PullbackError
-from pullback.lang.tree import LEAF, Structure
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.layers import here, noted
 from pullback.lazy.namespace import numpy_type
@@ -25,6 +24,7 @@ from pullback.lazy.node import Array
 from pullback.lazy.operation import Application, as_operand, build
 from pullback.lazy.tape import Kept
 from pullback.lazy.types import ArrayType, array_type, type_of_value
+from pullback.tracing.tree import LEAF, Structure
 
 __all__ = ["Foreign", "ForeignTape"]
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.errors import DerivativeError
-from pullback.lang import tree
 from pullback.lazy.higher import differentiable_deltas, variable
 from pullback.lazy.leaving import OPEN, check_leaves
 from pullback.lazy.node import Array, leaf, value_of
@@ -19,6 +18,7 @@ from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_co
 from pullback.lazy.tape import Deltas, Tape, walk_back
 from pullback.lazy.weight import Weight
 from pullback.source import user_position
+from pullback.tracing import tree
 
 __all__ = ["backward", "grad", "value_and_grad"]
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.api import policy
-from pullback.api.mistakes import out_of_memory
+from pullback.calls import policy
+from pullback.calls.mistakes import out_of_memory
 from pullback.errors import CompilerError, PullbackError
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret

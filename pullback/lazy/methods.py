@@ -13,13 +13,13 @@ import numpy as np
 
 from pullback.errors import TraceError
 from pullback.ir import types
-from pullback.lang import array as traced
-from pullback.lang.complex_array import ComplexArray
 from pullback.lazy.node import Array, leaf
 from pullback.lazy.numpy_calls import array_function, array_ufunc
 from pullback.lazy.operation import Application, Operation, apply, node_of, quick_key
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position
+from pullback.tracing import array as traced
+from pullback.tracing.complex_array import ComplexArray
 
 __all__ = ["OPERATORS", "installed"]
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.lang.complex_array import complex_type
-from pullback.lang.dtypes import API_VERSION
+from pullback.arrays.dtypes import API_VERSION
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
 from pullback.names import found, public
+from pullback.tracing.complex_array import complex_type
 
 __all__ = ["asarray", "from_dlpack", "function_named", "lift", "names"]
 
@@ -133,7 +133,7 @@ def numpy_type(dtype: Any) -> np.dtype[Any]:
     own = complex_type(dtype)
     if own is not None:
         return own.numpy
-    from pullback.lang.elementwise import dtype_from
+    from pullback.tracing.arithmetic import dtype_from
 
     return dtype_from(dtype).numpy
 
@@ -156,7 +156,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     >>> lazy.asarray([[1, 2], [3, 4]]).dtype
     i64
     """
-    from pullback.lang.devices import check_device
+    from pullback.tracing.devices import check_device
 
     check_device("asarray", device)
     if isinstance(obj, Array):

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 import numpy as np
 
 from pullback.errors import DTypeError
-from pullback.lang.devices import CPU, check_device
 from pullback.lazy import elsewhere
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
+from pullback.tracing.devices import CPU, check_device
 
 __all__ = ["Array", "leaf", "leaf_of", "value_of"]
 

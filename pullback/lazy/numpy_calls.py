@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.lang.elsewhere import counterpart
 from pullback.lazy.elsewhere import TRACED
 from pullback.lazy.leaving import check_leaves
 from pullback.lazy.node import Array, value_of
+from pullback.tracing.elsewhere import counterpart
 
 __all__ = ["array_function", "array_ufunc"]
 

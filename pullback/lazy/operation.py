@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from pullback.api.traced import run
+from pullback.calls.traced import run
 from pullback.errors import TraceError
 from pullback.ir.expr import Apply, Get, Reduce, Scalar
 from pullback.ir.intern import uncollected
@@ -25,15 +25,16 @@ from pullback.ir.program import Build, Fold, Program, Statement, blocks_of, prog
 from pullback.ir.settings import DEFAULT
 from pullback.ir.traverse import children, walk
 from pullback.ir.types import DType, f32
-from pullback.lang import tree
-from pullback.lang.complex_array import complex64, complex128
-from pullback.lang.trace import Tracer, default_float, tracing
-from pullback.lang.tree import LEAF, Structure
 from pullback.lazy.layers import here
 from pullback.lazy.node import Array, leaf
 from pullback.lazy.types import ArrayType, array_type
 from pullback.passes.cost import has_data_index
 from pullback.source import user_position
+from pullback.tracing import tree
+from pullback.tracing.active import tracing
+from pullback.tracing.complex_array import complex64, complex128
+from pullback.tracing.tracer import Tracer, default_float
+from pullback.tracing.tree import LEAF, Structure
 
 __all__ = ["Application", "Operation", "apply", "node_of", "quick_key", "traced_program"]
 

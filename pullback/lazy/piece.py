@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pullback.api.direction import substituted
+from pullback.derivatives.direction import substituted
 from pullback.ir import expr
 from pullback.ir.expr import Const, Ref, Scalar, Zero
 from pullback.ir.intern import uncollected

@@ -25,7 +25,6 @@ import pullback as pb
 from pullback.cluster import LostError, Process, answer, library, memory_of_process
 from pullback.errors import DerivativeError, PullbackError, UsageError
 from pullback.files import name_problem
-from pullback.lang import tree
 from pullback.lazy.foreign import Foreign
 from pullback.lazy.node import Array
 from pullback.lazy.operation import as_operand
@@ -33,6 +32,7 @@ from pullback.nn.layer import Layer
 from pullback.nn.optimisers import Optimiser
 from pullback.nn.parameters import alike, named, put, read
 from pullback.source import user_position
+from pullback.tracing import tree
 
 __all__ = ["Expert", "Remote", "Worker", "remote", "workers"]
 

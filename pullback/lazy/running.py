@@ -10,7 +10,7 @@ from functools import cache
 from sys import getrefcount
 from typing import Any, Final, TypeVar
 
-from pullback.api import policy
+from pullback.calls import policy
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
 from pullback.lazy.layers import noted
 from pullback.lazy.node import Array

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.errors import TraceError
-from pullback.lang import tree
 from pullback.lazy.gradient import backward
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.node import Array
@@ -20,6 +19,7 @@ from pullback.nn.optimisers import Optimiser, check_descends
 from pullback.nn.optimisers.leaves import leaves_of, rebuilt
 from pullback.nn.optimisers.optimiser import Chain
 from pullback.source import user_position
+from pullback.tracing import tree
 
 __all__ = ["Trainer", "weights"]
 

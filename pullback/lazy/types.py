@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.arrays.complex_parts import pair
 from pullback.ir.index import as_index
 from pullback.ir.types import DType, dtype_of
-from pullback.lang.complex_array import ComplexArray, ComplexType, complex_type
-from pullback.lang.making import from_ref
-from pullback.lang.trace import Tracer
+from pullback.tracing.complex_array import ComplexType, complex_type
+from pullback.tracing.making import from_ref
+from pullback.tracing.tracer import Tracer
 
 __all__ = ["ArrayType", "array_type", "type_of_value"]
 
@@ -54,7 +55,7 @@ class ArrayType:
         for suffix in ("_re", "_im") if self.form else ("",):
             made.append(from_ref(tracer.input(f"{name}{suffix}", self.part, extents)))
             made[-1].name = None
-        return ComplexArray(*made) if self.form else made[0]
+        return pair(*made) if self.form else made[0]
 
     def __repr__(self) -> str:
         return f"{self.dtype}{list(self.shape) if self.shape else ''}"

@@ -7,7 +7,6 @@ latter are rules from the literature, cited beside them.
 
 import typing as _typing
 
-from pullback.lang.elsewhere import lookup as _lookup
 from pullback.linalg.eigen import eig, eigvals
 from pullback.linalg.exponential import expm, sqrtm
 from pullback.linalg.lu import det, inv, slogdet, solve
@@ -17,6 +16,7 @@ from pullback.linalg.qr import lstsq, qr
 from pullback.linalg.singular import cond, matrix_rank, pinv, svd, svdvals
 from pullback.linalg.spectral import eigh, eigvalsh
 from pullback.linalg.triangular import cholesky, solve_triangular
+from pullback.tracing.elsewhere import lookup as _lookup
 
 __all__ = [
     "cholesky",

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pullback.lang.array import Array
-from pullback.lang.complex import conj, real
-from pullback.lang.complex_array import as_complex
-from pullback.lang.composed import diagonal
-from pullback.lang.control import cond as either
-from pullback.lang.control import fold, scan
-from pullback.lang.creation import eye, zeros
-from pullback.lang.custom import emit_call
-from pullback.lang.dtypes import finfo
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import hypot, sqrt
-from pullback.lang.index import build, max_over, sum_over, where
-from pullback.lang.manipulation import matrix_transpose
-from pullback.lang.reduction import sum as total
+from pullback.arrays.complex import conj, real
+from pullback.arrays.complex_parts import as_complex
+from pullback.arrays.composed import diagonal
+from pullback.arrays.creation import eye, zeros
+from pullback.arrays.dtypes import finfo
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import hypot, sqrt, where
+from pullback.arrays.manipulation import matrix_transpose
+from pullback.arrays.reduction import sum as total
 from pullback.linalg.lu import solve
 from pullback.linalg.qr import reflected, reflection
 from pullback.linalg.rotations import gaps
 from pullback.linalg.spectral import held_upright, upright
 from pullback.linalg.stacks import adjoint, each, matrices, square_magnitude
+from pullback.tracing.array import Array
+from pullback.tracing.control import cond as either
+from pullback.tracing.control import fold, scan
+from pullback.tracing.custom import emit_call
+from pullback.tracing.index import build, max_over, sum_over
 
 STEPS = 30  # for each eigenvalue, as in LAPACK; two or three are usual, and the rest is skipped
 LARGE = 1e10  # vectors are scaled before they are larger

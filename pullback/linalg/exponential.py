@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.lang.array import Array
-from pullback.lang.control import cond as either
-from pullback.lang.control import fold
-from pullback.lang.creation import eye
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import ceil, exp, log2, maximum
-from pullback.lang.index import where
-from pullback.lang.reduction import max as largest
-from pullback.lang.reduction import sum as total
+from pullback.arrays.creation import eye
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import ceil, exp, log2, maximum, where
+from pullback.arrays.reduction import max as largest
+from pullback.arrays.reduction import sum as total
 from pullback.linalg.lu import inv, slogdet, solve
 from pullback.linalg.stacks import constant, each, matrices
+from pullback.tracing.array import Array
+from pullback.tracing.control import cond as either
+from pullback.tracing.control import fold
 
 
 def expm(x: Any, /) -> Array:

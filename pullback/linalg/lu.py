@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pullback.lang.array import Array
-from pullback.lang.complex import conj, imag, real
-from pullback.lang.complex import make_complex as complex
-from pullback.lang.complex_array import is_complex
-from pullback.lang.composed import diagonal
-from pullback.lang.control import scan
-from pullback.lang.creation import eye, full, ones, zeros
-from pullback.lang.custom import emit_call
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import log, sign
-from pullback.lang.index import argmax_over, build, sum_over, where
-from pullback.lang.manipulation import matrix_transpose
-from pullback.lang.reduction import prod, sum
+from pullback.arrays.complex import conj, imag, real
+from pullback.arrays.complex import make_complex as complex
+from pullback.arrays.composed import diagonal, prod
+from pullback.arrays.creation import eye, full, ones, zeros
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import log, sign, where
+from pullback.arrays.manipulation import matrix_transpose
+from pullback.arrays.reduction import sum
 from pullback.linalg.stacks import adjoint, constant, each, each_solved, matrices, system
 from pullback.linalg.triangular import back_substitution, forward_substitution
+from pullback.tracing.array import Array
+from pullback.tracing.complex_array import is_complex
+from pullback.tracing.control import scan
+from pullback.tracing.custom import emit_call
+from pullback.tracing.index import argmax_over, build, sum_over
 
 
 class SlogdetResult(NamedTuple):

@@ -11,30 +11,31 @@ from builtins import zip as _both
 from collections.abc import Callable
 from typing import Any
 
+from pullback.arrays.by_parts import bilinear
+from pullback.arrays.complex import real
+from pullback.arrays.complex_parts import as_complex
+from pullback.arrays.composed import diagonal, inf, trace
+from pullback.arrays.creation import arange, eye, full, ones, zeros
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import add, elementwise, multiply, where
+from pullback.arrays.manipulation import broadcast_to, expand_dims, matrix_transpose, roll
+from pullback.arrays.products import matmul, outer, shared_axis, tensordot, vecdot
+from pullback.arrays.reduction import max as largest
+from pullback.arrays.reduction import min as smallest
+from pullback.arrays.reduction import root, sum
 from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.index import as_index, cond
-from pullback.lang.array import Array, shape_text
-from pullback.lang.by_parts import bilinear
-from pullback.lang.complex import real
-from pullback.lang.complex_array import as_complex, is_complex
-from pullback.lang.composed import diagonal, inf, trace
-from pullback.lang.creation import arange, eye, full, ones, zeros
-from pullback.lang.elementwise import dtype_from, elementwise
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import add, multiply
-from pullback.lang.index import build, where
-from pullback.lang.linalg import matmul, outer, shared_axis, tensordot, vecdot
-from pullback.lang.making import as_array, describe, extent_of, view
-from pullback.lang.manipulation import broadcast_to, expand_dims, matrix_transpose, roll
-from pullback.lang.ranges import to_index
-from pullback.lang.reduction import max as largest
-from pullback.lang.reduction import min as smallest
-from pullback.lang.reduction import root, sum
-from pullback.lang.trace import current
 from pullback.linalg.lu import inv
 from pullback.linalg.singular import svdvals
 from pullback.source import user_position
+from pullback.tracing.arithmetic import dtype_from
+from pullback.tracing.array import Array, shape_text
+from pullback.tracing.complex_array import is_complex
+from pullback.tracing.index import build
+from pullback.tracing.making import as_array, describe, extent_of, view
+from pullback.tracing.ranges import to_index
+from pullback.tracing.tracer import current
 
 __all__ = [
     "add",

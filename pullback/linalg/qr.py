@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from pullback.arrays.complex import conj, imag, real
+from pullback.arrays.complex import make_complex as complex
+from pullback.arrays.composed import diagonal
+from pullback.arrays.creation import eye
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import sqrt, where
+from pullback.arrays.manipulation import concat
 from pullback.errors import ShapeError
 from pullback.ir.index import cond, prove
-from pullback.lang.array import Array, shape_text
-from pullback.lang.complex import conj, imag, real
-from pullback.lang.complex import make_complex as complex
-from pullback.lang.complex_array import is_complex
-from pullback.lang.composed import diagonal
-from pullback.lang.control import fold, scan
-from pullback.lang.creation import eye
-from pullback.lang.custom import emit_call
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import sqrt
-from pullback.lang.index import build, sum_over, where
-from pullback.lang.making import describe, from_index
-from pullback.lang.manipulation import concat
-from pullback.lang.trace import current
 from pullback.linalg.stacks import adjoint, each, each_solved, matrices, square_magnitude, system
 from pullback.linalg.triangular import solve_lower, solve_upper
 from pullback.source import user_position
+from pullback.tracing.array import Array, from_index, shape_text
+from pullback.tracing.complex_array import is_complex
+from pullback.tracing.control import fold, scan
+from pullback.tracing.custom import emit_call
+from pullback.tracing.index import build, sum_over
+from pullback.tracing.making import describe
+from pullback.tracing.tracer import current
 
 
 class QRResult(NamedTuple):

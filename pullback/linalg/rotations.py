@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.lang.array import Array
-from pullback.lang.complex import conj
-from pullback.lang.complex_array import is_complex
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import sqrt
-from pullback.lang.index import argmax_over, build, sum_over, where
+from pullback.arrays.complex import conj
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import sqrt, where
+from pullback.tracing.array import Array
+from pullback.tracing.complex_array import is_complex
+from pullback.tracing.index import argmax_over, build, sum_over
 
 SWEEPS = 10  # over all pairs; convergence is quadratic, and six suffice for matrices of some hundred rows
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pullback.arrays.complex import conj, imag, real
+from pullback.arrays.complex import make_complex as complex
+from pullback.arrays.composed import diagonal
+from pullback.arrays.creation import asarray, eye
+from pullback.arrays.dtypes import finfo
+from pullback.arrays.elementwise import maximum, sqrt, where
+from pullback.arrays.reduction import max as largest
+from pullback.arrays.reduction import min as smallest
+from pullback.arrays.reduction import sum as total
 from pullback.ir.index import cond as condition
 from pullback.ir.index import prove
-from pullback.lang.array import Array
-from pullback.lang.complex import conj, imag, real
-from pullback.lang.complex import make_complex as complex
-from pullback.lang.complex_array import is_complex
-from pullback.lang.composed import diagonal
-from pullback.lang.control import fold
-from pullback.lang.creation import asarray, eye
-from pullback.lang.custom import emit_call
-from pullback.lang.dtypes import finfo
-from pullback.lang.functions import maximum, sqrt
-from pullback.lang.index import build, sum_over, where
-from pullback.lang.reduction import max as largest
-from pullback.lang.reduction import min as smallest
-from pullback.lang.reduction import sum as total
-from pullback.lang.trace import current
 from pullback.linalg.qr import complete
 from pullback.linalg.rotations import SWEEPS, gaps, order, partners, rotation
 from pullback.linalg.stacks import adjoint, constant, each, matrices, square_magnitude
+from pullback.tracing.array import Array
+from pullback.tracing.complex_array import is_complex
+from pullback.tracing.control import fold
+from pullback.tracing.custom import emit_call
+from pullback.tracing.index import build, sum_over
+from pullback.tracing.tracer import current
 
 
 class SVDResult(NamedTuple):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pullback.lang.array import Array
-from pullback.lang.complex import conj, imag, real
-from pullback.lang.complex import make_complex as complex
-from pullback.lang.complex_array import is_complex
-from pullback.lang.composed import diagonal
-from pullback.lang.control import fold
-from pullback.lang.creation import eye
-from pullback.lang.custom import emit_call
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.index import argmax_over, build, where
+from pullback.arrays.complex import conj, imag, real
+from pullback.arrays.complex import make_complex as complex
+from pullback.arrays.composed import diagonal
+from pullback.arrays.creation import eye
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import where
 from pullback.linalg.rotations import SWEEPS, gaps, order, partners, rotation
 from pullback.linalg.stacks import adjoint, each, matrices
+from pullback.tracing.array import Array
+from pullback.tracing.complex_array import is_complex
+from pullback.tracing.control import fold
+from pullback.tracing.custom import emit_call
+from pullback.tracing.index import argmax_over, build
 
 
 class EighResult(NamedTuple):

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.arrays.complex import conj, imag, real
+from pullback.arrays.complex_parts import as_complex, pair
+from pullback.arrays.elementwise import convert, elementwise
+from pullback.arrays.manipulation import concat, matrix_transpose
 from pullback.errors import DTypeError, ShapeError
-from pullback.lang.array import Array, shape_text, type_text
-from pullback.lang.complex import conj, imag, real
-from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
-from pullback.lang.elementwise import broadcast_extents, common_dtype, convert, elementwise
-from pullback.lang.index import build
-from pullback.lang.making import as_array, describe, from_index, view
-from pullback.lang.manipulation import concat, matrix_transpose
 from pullback.source import user_position
+from pullback.tracing.arithmetic import broadcast_extents, common_dtype
+from pullback.tracing.array import Array, from_index, shape_text, type_text
+from pullback.tracing.complex_array import is_complex
+from pullback.tracing.index import build
+from pullback.tracing.making import as_array, describe, view
 
 
 def matrices(what: str, x: Any, *, square: bool = True) -> Array:
@@ -60,7 +62,7 @@ def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Any, Any]
         (m_real, r_real), (m_imag, r_imag) = (
             system(what, *parts, square=square) for parts in ((m.real, r.real), (m.imag, r.imag))
         )
-        return ComplexArray(m_real, m_imag) if is_complex(a) else m_real, ComplexArray(r_real, r_imag)
+        return pair(m_real, m_imag) if is_complex(a) else m_real, pair(r_real, r_imag)
     left, right = matrices(what, a, square=square), _floating(what, as_array(b, what))
     if not right.rank or left.extents[-2] is not right.extents[-2 if right.rank > 1 else 0]:
         rows = f"{right.extents[-2 if right.rank > 1 else 0]} rows" if right.rank else "no axes"
@@ -102,7 +104,7 @@ def each_solved(what: str, f: Callable[[Array, Array], Array], a: Array, b: Any)
             return each_solved(what, f, a, b[:, None])[..., 0]
         k = b.shape[-1]
         x = each_solved(what, f, a, concat([b.real, b.imag], axis=-1))
-        return ComplexArray(x[..., :k], x[..., k:])  # type: ignore[return-value]
+        return pair(x[..., :k], x[..., k:])  # type: ignore[return-value]
     if b.ndim > 1:
         return each(what, f, a, b)  # type: ignore[no-any-return]
     return each(what, lambda m: f(m, b[:, None])[:, 0], a)  # type: ignore[no-any-return]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pullback.arrays.complex import conj, real
+from pullback.arrays.composed import diagonal
+from pullback.arrays.creation import zeros
+from pullback.arrays.elementwise import sqrt, where
+from pullback.arrays.manipulation import matrix_transpose
 from pullback.errors import ShapeError
-from pullback.lang.array import Array
-from pullback.lang.complex import conj, real
-from pullback.lang.composed import diagonal
-from pullback.lang.control import fold
-from pullback.lang.creation import zeros
-from pullback.lang.custom import emit_call
-from pullback.lang.functions import sqrt
-from pullback.lang.index import build, sum_over, where
-from pullback.lang.manipulation import matrix_transpose
 from pullback.linalg.stacks import adjoint, each, each_solved, matrices, system
 from pullback.source import user_position
+from pullback.tracing.array import Array
+from pullback.tracing.control import fold
+from pullback.tracing.custom import emit_call
+from pullback.tracing.index import build, sum_over
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Array:

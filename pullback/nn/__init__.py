@@ -6,7 +6,6 @@ function that writes index notation when it is called inside a traced function.
 
 import typing as _typing
 
-from pullback.lang.elsewhere import lookup as _lookup
 from pullback.nn import blocks, init, metrics, models
 from pullback.nn.activations import (
     clipped_relu,
@@ -101,6 +100,7 @@ from pullback.nn.optimisers import (
 from pullback.nn.parameters import load_parameters, save_parameters
 from pullback.nn.scope import Scope
 from pullback.nn.training import Checkpoints, EarlyStop, History, Progress, Run, evaluate, fit
+from pullback.tracing.elsewhere import lookup as _lookup
 
 __all__ = [
     "Checkpoints",

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.making import extent_of
 from pullback.nn.activations import log_softmax
 from pullback.source import user_position
+from pullback.tracing.making import extent_of
 
 __all__ = ["ctc"]
 

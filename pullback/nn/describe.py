@@ -15,7 +15,6 @@ import pullback as pb
 from pullback.errors import ShapeError
 from pullback.ir.program import Block, Program
 from pullback.ir.settings import MODES
-from pullback.lang import tree
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
 from pullback.nn.objective import objective
@@ -25,6 +24,7 @@ from pullback.nn.types import Network
 from pullback.passes.operations import operation_count
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
+from pullback.tracing import tree
 
 if TYPE_CHECKING:
     from pullback.nn.scope import Call

@@ -20,17 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
+from pullback.calls.annotations import spec_like
 from pullback.errors import ShapeError, TraceError
 from pullback.ir.index import Index
 from pullback.ir.types import dtype_of
-from pullback.lang import tree
-from pullback.lang.annotations import spec_like
 from pullback.nn.export_main import Array, Main, Step
 from pullback.nn.objective import objective
 from pullback.nn.parameters import named
 from pullback.nn.types import Network, function_types
 from pullback.runtime.export import Exported, library, put_files
 from pullback.source import user_position
+from pullback.tracing import tree
 
 __all__ = ["Weights", "What", "export"]
 

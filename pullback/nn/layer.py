@@ -23,11 +23,11 @@ from numpy.typing import DTypeLike
 
 import pullback as pb
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.array import Array
-from pullback.lang.trace import is_tracing
 from pullback.nn.scope import Scope
 from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.source import user_position
+from pullback.tracing.active import is_tracing
+from pullback.tracing.array import Array
 
 if TYPE_CHECKING:
     from pullback.ir.settings import MemoryMode

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.array import type_text
-from pullback.lang.making import as_array
 from pullback.nn.activations import lowered_scores
 from pullback.source import user_position
+from pullback.tracing.array import type_text
+from pullback.tracing.making import as_array
 
 __all__ = [
     "absolute_error",

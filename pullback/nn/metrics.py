@@ -7,9 +7,9 @@ from typing import Any
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.array import type_text
-from pullback.lang.making import as_array
 from pullback.source import user_position
+from pullback.tracing.array import type_text
+from pullback.tracing.making import as_array
 
 __all__ = ["accuracy", "confusion", "f_score", "precision", "recall"]
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pullback.errors import DataError
 from pullback.files import check_place, put_file
 from pullback.ir.types import dtype_of
-from pullback.lang import tree
 from pullback.nn.safetensors_file import DamagedError, Words, pack, unpack
+from pullback.tracing import tree
 
 __all__ = [
     "CHECKPOINTS", "TRAINED", "alike", "check_writable", "checkpoints_in", "differences", "load_parameters", "named",

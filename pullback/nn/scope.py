@@ -19,11 +19,11 @@ import pullback as pb
 from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.index import DimSymbol, Index
 from pullback.ir.program import Statement
-from pullback.lang import tree
-from pullback.lang.array import Array, shape_text, type_text
-from pullback.lang.making import as_array, extent_of
-from pullback.lang.trace import current
 from pullback.source import user_position
+from pullback.tracing import tree
+from pullback.tracing.array import Array, shape_text, type_text
+from pullback.tracing.making import as_array, extent_of
+from pullback.tracing.tracer import current
 
 __all__ = ["Call", "LayerPart", "Replaced", "Scope", "Start", "Wanted"]
 

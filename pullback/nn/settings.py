@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback.errors import TraceError
-from pullback.lang.array import Array
 from pullback.source import user_position
+from pullback.tracing.array import Array
 
 __all__ = [
     "Rate",

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import pullback as pb
+from pullback.calls.annotations import spec_like
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.annotations import spec_like
-from pullback.lang.array import shape_text
 from pullback.nn.scope import Call, LayerPart, Replaced, Scope, Wanted
 from pullback.source import user_position
+from pullback.tracing.array import shape_text
 
 __all__ = ["Network", "NetworkType", "find_type", "function_types"]
 

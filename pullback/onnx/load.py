@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import pullback as pb
+from pullback.calls.annotations import spec_like
 from pullback.errors import DataError, PullbackError
-from pullback.lang.annotations import spec_like
 from pullback.nn.types import Shaped
 from pullback.onnx.graph import CONTROL, Graph, Node, names_for, read, refused
 from pullback.onnx.operators import Operator, WrongNode, find

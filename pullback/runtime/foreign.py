@@ -10,7 +10,7 @@ from typing import Final
 
 from pullback.codegen.c.given import prototype, shown
 from pullback.errors import CompilerError
-from pullback.ir.foreign import Foreign, Run
+from pullback.ir.foreign import LOADERS, Foreign, Run
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.load import Library, loaded
 
@@ -83,3 +83,6 @@ def _explained(f: Foreign, error: CompilerError) -> CompilerError:
     if said[1] == _TYPE:
         return ForeignError(f"{f.name}: its C is a function of another type", said=said[4])
     return ForeignError(f"{f.name}: its C does not compile: {said[4]}", int(said[2]), int(said[3] or 1), said[4])
+
+
+LOADERS.append(loaded_foreign)

@@ -6,24 +6,22 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import Any, Final, Literal
 
-from pullback.api.modes import stop_gradient
+from pullback.arrays.creation import zeros
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import convert, maximum, minimum, where
+from pullback.arrays.manipulation import concat, expand_dims
+from pullback.arrays.reduction import any as any_of
+from pullback.arrays.reduction import max as largest
+from pullback.arrays.reduction import sum as total
+from pullback.derivatives.modes import stop_gradient
 from pullback.errors import TraceError
-from pullback.lang import tree
-from pullback.lang.array import Array
-from pullback.lang.control import fold, scan, while_loop
-from pullback.lang.creation import zeros
-from pullback.lang.custom import emit_call
-from pullback.lang.elementwise import convert
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import maximum, minimum
-from pullback.lang.index import where
-from pullback.lang.making import as_array
-from pullback.lang.manipulation import concat, expand_dims
-from pullback.lang.reduction import any as any_of
-from pullback.lang.reduction import max as largest
-from pullback.lang.reduction import sum as total
 from pullback.solvers.implicit import ended
 from pullback.source import user_position
+from pullback.tracing import tree
+from pullback.tracing.array import Array
+from pullback.tracing.control import fold, scan, while_loop
+from pullback.tracing.custom import emit_call
+from pullback.tracing.making import as_array
 
 # Dormand and Prince 1980: nodes, rows, the fifth-order weights less those of fourth order
 NODES: Final = (0.0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)

@@ -6,27 +6,25 @@ from collections.abc import Callable
 from math import inf, nan
 from typing import Any
 
-from pullback.api import value_and_grad
-from pullback.api.jacobian import hessian, jacobian
-from pullback.api.modes import jvp
-from pullback.lang import tree
-from pullback.lang.array import Array
-from pullback.lang.control import check_at_limit, finished, fold, while_loop
-from pullback.lang.creation import eye, zeros_like
-from pullback.lang.custom import emit_call
-from pullback.lang.dtypes import finfo
-from pullback.lang.elementwise import convert
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import maximum, sign
-from pullback.lang.index import where
-from pullback.lang.linalg import outer, vecdot
-from pullback.lang.making import as_array
-from pullback.lang.reduction import all as all_of
-from pullback.lang.reduction import max as largest
-from pullback.lang.reduction import sum as total
-from pullback.lang.trees import ravel
+from pullback.arrays.creation import eye, zeros_like
+from pullback.arrays.dtypes import finfo
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import convert, maximum, sign, where
+from pullback.arrays.products import outer, vecdot
+from pullback.arrays.reduction import all as all_of
+from pullback.arrays.reduction import max as largest
+from pullback.arrays.reduction import sum as total
+from pullback.arrays.trees import ravel
+from pullback.derivatives import value_and_grad
+from pullback.derivatives.jacobian import hessian, jacobian
+from pullback.derivatives.modes import jvp
 from pullback.linalg import solve
 from pullback.source import Position, user_position
+from pullback.tracing import tree
+from pullback.tracing.array import Array
+from pullback.tracing.control import check_at_limit, finished, fold, while_loop
+from pullback.tracing.custom import emit_call
+from pullback.tracing.making import as_array
 
 
 def _flat(f: Callable[..., Any], back: Callable[[Any], Any], args: Any) -> Callable[[Any], Array]:

@@ -2,12 +2,12 @@
 
 import typing as _typing
 
-from pullback.lang.elsewhere import lookup as _lookup
 from pullback.special.bessel import i0, i0e, i1, i1e, j0, j1, k0, k1, y0, y1
 from pullback.special.elementary import entr, expit, logit, sinc, xlog1py, xlogy
 from pullback.special.gamma import beta, betaln, digamma, lgamma, polygamma, zeta
 from pullback.special.incomplete import betainc, gammainc, gammaincc
 from pullback.special.normal import erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
+from pullback.tracing.elsewhere import lookup as _lookup
 
 __all__ = [
     "beta",

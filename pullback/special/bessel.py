@@ -10,15 +10,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import exp as exp_of
+from pullback.arrays.elementwise import sign as sign_of
+from pullback.arrays.elementwise import where
 from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.notation import cos, equal, exp, less, log, sign, sin, sqrt
-from pullback.lang.array import Array
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import exp as exp_of
-from pullback.lang.functions import sign as sign_of
-from pullback.lang.index import where
 from pullback.special import tables as t
 from pullback.special.elements import Function, Kernel, fitted, number, special
+from pullback.tracing.array import Array
 
 BY_PI = 2 / math.pi
 LIMIT = 5.0  # of J and Y

@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pullback.arrays.elementwise import elementwise, log, log1p, sin, tanh, where
 from pullback.ir.expr import Scalar, select
 from pullback.ir.notation import equal, greater, less
 from pullback.ir.notation import log as logarithm
-from pullback.lang.array import Array
-from pullback.lang.custom import emit_call
-from pullback.lang.elementwise import elementwise
-from pullback.lang.functions import log, log1p, sin, tanh
-from pullback.lang.index import where
 from pullback.special.elements import floating, number, special
+from pullback.tracing.array import Array
+from pullback.tracing.custom import emit_call
 
 
 def _expit(x: Array) -> Array:

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.arrays.elementwise import convert
 from pullback.errors import DTypeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.index import Index
 from pullback.ir.notation import exp, less
 from pullback.ir.types import DType
-from pullback.lang.array import Array, type_text
-from pullback.lang.custom import emit_call
-from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, convert
-from pullback.lang.making import as_array, describe, emit, scalar
-from pullback.lang.trace import current
 from pullback.source import user_position
+from pullback.tracing.arithmetic import aligned, broadcast_extents, common_dtype
+from pullback.tracing.array import Array, type_text
+from pullback.tracing.custom import emit_call
+from pullback.tracing.making import as_array, describe, emit, scalar
+from pullback.tracing.tracer import current
 
 Kernel = Callable[..., Scalar]
 Partials = Callable[..., Sequence[Any]]

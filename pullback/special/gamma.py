@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.arrays.elementwise import convert
 from pullback.errors import ShapeError
 from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.notation import cos, equal, exp, greater, less, log, power, sin, sqrt
-from pullback.lang.array import Array
-from pullback.lang.elementwise import convert
 from pullback.source import user_position
 from pullback.special.elements import Function, Kernel, fitted, floating, number, special
 from pullback.special.tables import BERNOULLI, DIGAMMA, DIGAMMA_ROOT, LGAMMA
+from pullback.tracing.array import Array
 
 LOG_PI, HALF_LOG_TWO_PI = math.log(math.pi), math.log(2 * math.pi) / 2
 FAR = 8  # from here on the asymptotic series serve
@@ -344,7 +344,7 @@ def beta(a: Any, b: Any, /) -> Array:
     >>> pb.function(lambda a, b: pb.special.beta(a, b))(np.array([2.0]), np.array([3.0])).round(9).tolist()
     [0.083333333]
     """
-    from pullback.lang.functions import exp as exp_of
+    from pullback.arrays.elementwise import exp as exp_of
 
     p, q = floating("beta", (a, b))
     out: Array = exp_of(_betaln_of(convert(p, "float64"), convert(q, "float64")))  # exp enlarges errors

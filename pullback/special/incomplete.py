@@ -11,18 +11,16 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from pullback.lang.array import Array
-from pullback.lang.creation import ones_like, zeros_like
-from pullback.lang.custom import emit_call
-from pullback.lang.elementwise import broadcast_extents, convert, elementwise
-from pullback.lang.functions import exp, expm1, log, maximum, minimum, sqrt
-from pullback.lang.index import where
-from pullback.lang.making import from_index
-from pullback.lang.manipulation import broadcast_to
+from pullback.arrays.creation import ones_like, zeros_like
+from pullback.arrays.elementwise import convert, elementwise, exp, expm1, log, maximum, minimum, sqrt, where
+from pullback.arrays.manipulation import broadcast_to
 from pullback.source import user_position
 from pullback.special.elements import floating
 from pullback.special.gamma import lgamma_above, stirling_ratio, stirling_slope
 from pullback.special.moving import DECAY, Moving, constant, excess, integral, logarithm, loop
+from pullback.tracing.arithmetic import broadcast_extents
+from pullback.tracing.array import Array, from_index
+from pullback.tracing.custom import emit_call
 
 STEPS: Final = 100  # of the series and of the fractions
 LEAST: Final = 1e-300  # parameters below it count as it: quotients by them would overflow

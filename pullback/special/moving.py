@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from pullback.arrays.creation import zeros_like
+from pullback.arrays.elementwise import exp
 from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.notation import less, log
-from pullback.lang.array import Array
-from pullback.lang.control import fold
-from pullback.lang.creation import zeros_like
-from pullback.lang.functions import exp
-from pullback.lang.making import as_array
 from pullback.special.elements import Function, number, special
 from pullback.special.tables import LEGENDRE_NODES, LEGENDRE_WEIGHTS
+from pullback.tracing.array import Array
+from pullback.tracing.control import fold
+from pullback.tracing.making import as_array
 
 
 @dataclass(frozen=True)

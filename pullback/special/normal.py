@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.arrays.elementwise import abs as magnitude
+from pullback.arrays.elementwise import exp as exp_of
+from pullback.arrays.elementwise import where
 from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.notation import equal, exp, greater, less, log, logical_and, sqrt
-from pullback.lang.array import Array
-from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import exp as exp_of
-from pullback.lang.index import where
 from pullback.special.elements import Kernel, between, fitted, gaussian, horner, number, special
 from pullback.special.tables import (
     ERFCX,
@@ -22,6 +21,7 @@ from pullback.special.tables import (
     ERFINV_NEAR,
     ERFINV_TAIL,
 )
+from pullback.tracing.array import Array
 
 ROOT_PI, ROOT_TWO = math.sqrt(math.pi), math.sqrt(2)
 

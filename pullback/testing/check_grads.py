@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.api import Function, function
-from pullback.api.modes import jvp, vjp
-from pullback.api.signature import bind, signature_of
-from pullback.lang import tree
-from pullback.lang.tree import Structure
+from pullback.calls import Function, function
+from pullback.calls.signature import bind, signature_of
+from pullback.derivatives.modes import jvp, vjp
+from pullback.tracing import tree
+from pullback.tracing.tree import Structure
 
 NDArray = np.ndarray[Any, Any]
 CheckedMode = Literal["forward", "reverse"]

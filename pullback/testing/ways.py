@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from pullback.api import exact
+from pullback.calls import exact
 from pullback.ir.dims import solve_dims
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
@@ -74,7 +74,7 @@ class Way:
             if not self.compiled:
                 kept = tuple(p for p in PASSES if p.name not in self.without)
                 stack.enter_context(patch("pullback.passes.pipeline.PASSES", kept))
-                stack.enter_context(patch("pullback.api.execute.interpret", self._interpret))
+                stack.enter_context(patch("pullback.calls.execute.interpret", self._interpret))
             for name in _ASKED:
                 stack.enter_context(patch(name, lambda: self.machine))
             stack.enter_context(exact() if self.exact else nullcontext())

@@ -23,7 +23,7 @@ for those. Counts and shapes come first, as in APL; what takes a function gives 
 
 import typing as _typing
 
-from pullback.lang.elsewhere import lookup as _lookup
+from pullback.tracing.elsewhere import lookup as _lookup
 from pullback.verbs.application import each, power, rank, reduce, stencil, table
 from pullback.verbs.nested import Extents, Nested, disclose, enclose, shape
 from pullback.verbs.structure import (

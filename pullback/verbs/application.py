@@ -12,19 +12,20 @@ from collections.abc import Callable, Sequence
 from itertools import product as combinations
 from typing import Any, NamedTuple
 
+from pullback.arrays import composed, reduction
+from pullback.arrays import elementwise as functions
+from pullback.arrays.elementwise import elementwise, where
+from pullback.arrays.manipulation import expand_dims, moveaxis, reshape, stack
+from pullback.arrays.reduction import normal_axes
+from pullback.arrays.subscript import subscript
 from pullback.errors import ShapeError, TraceError
 from pullback.ir.index import Index, as_index
-from pullback.lang import functions, reduction
-from pullback.lang.array import Array, shape_text
-from pullback.lang.control import fold
-from pullback.lang.elementwise import elementwise
-from pullback.lang.index import build, where
-from pullback.lang.making import as_array, describe, extent_of, from_index, view
-from pullback.lang.manipulation import expand_dims, moveaxis, reshape, stack
-from pullback.lang.reduction import normal_axes
-from pullback.lang.subscript import subscript
-from pullback.lang.trace import current
 from pullback.source import user_position
+from pullback.tracing.array import Array, from_index, shape_text
+from pullback.tracing.control import fold
+from pullback.tracing.index import build
+from pullback.tracing.making import as_array, describe, extent_of, view
+from pullback.tracing.tracer import current
 from pullback.verbs.nested import Nested, cell, disclose, nested
 from pullback.verbs.recognise import recognised
 from pullback.verbs.structure import take, vector
@@ -201,7 +202,7 @@ def table(f: Verb) -> Verb:
 
 _REDUCTIONS: list[tuple[tuple[Any, ...], Callable[..., Array]]] = [
     ((functions.add, operator.add), reduction.sum),
-    ((functions.multiply, operator.mul), reduction.prod),
+    ((functions.multiply, operator.mul), composed.prod),
     ((functions.maximum, builtins.max), reduction.max),
     ((functions.minimum, builtins.min), reduction.min),
     ((functions.logical_and,), reduction.all),
@@ -210,7 +211,7 @@ _REDUCTIONS: list[tuple[tuple[Any, ...], Callable[..., Array]]] = [
 
 
 _BY_NAME: dict[str, Callable[..., Array]] = {
-    "sum": reduction.sum, "prod": reduction.prod, "max": reduction.max, "min": reduction.min, "any": reduction.any,
+    "sum": reduction.sum, "prod": composed.prod, "max": reduction.max, "min": reduction.min, "any": reduction.any,
     "all": reduction.all,
 }  # fmt: skip
 

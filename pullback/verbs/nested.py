@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast, overload
 
+from pullback.arrays.manipulation import reshape, stack
+from pullback.arrays.subscript import subscript
 from pullback.errors import ShapeError
-from pullback.lang.array import Array
-from pullback.lang.index import build
-from pullback.lang.making import as_array, describe
-from pullback.lang.manipulation import reshape, stack
-from pullback.lang.subscript import subscript
 from pullback.source import user_position
+from pullback.tracing.array import Array
+from pullback.tracing.index import build
+from pullback.tracing.making import as_array, describe
 
 
 class Extents(Sequence[Any]):

@@ -17,9 +17,9 @@ from pullback.ir.index import Index, as_index
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
-from pullback.lang.array import Array
-from pullback.lang.making import axes_for, from_ref
-from pullback.lang.trace import current
+from pullback.tracing.array import Array
+from pullback.tracing.making import axes_for, from_ref
+from pullback.tracing.tracer import current
 
 _COMPARES: Final = {"max": "maximum", "min": "minimum"}
 _LOGICAL: Final = {"any": "logical_or", "all": "logical_and"}

@@ -10,21 +10,21 @@ from builtins import sum as builtins_sum
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.arrays import manipulation
+from pullback.arrays.creation import arange, zeros
+from pullback.arrays.elementwise import elementwise, where
+from pullback.arrays.manipulation import concat, join, product, split
+from pullback.arrays.reduction import normal_axes
+from pullback.arrays.subscript import subscript
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove
-from pullback.lang import manipulation
-from pullback.lang.array import Array, Indices, shape_text
-from pullback.lang.creation import arange, zeros
-from pullback.lang.elementwise import elementwise
-from pullback.lang.index import build, min_over, where
-from pullback.lang.making import as_array, describe, extent_of, view
-from pullback.lang.manipulation import concat, join, product, split
-from pullback.lang.reduction import normal_axes
-from pullback.lang.subscript import subscript
-from pullback.lang.trace import current
 from pullback.source import user_position
+from pullback.tracing.array import Array, Indices, shape_text
+from pullback.tracing.index import build, min_over
+from pullback.tracing.making import as_array, describe, extent_of, view
+from pullback.tracing.tracer import current
 from pullback.verbs.nested import Extents, Nested, disclose
 
 

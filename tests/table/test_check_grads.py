@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.lang.elementwise import elementwise
+from pullback.arrays.elementwise import elementwise
 from pullback.prim import PRIMITIVES
 from pullback.testing import check_grads
 

@@ -15,7 +15,7 @@ from jaxtyping import Float, Float32, Float64, Int64
 
 import pullback as pb
 from pullback import Array
-from pullback.api import trial, versions
+from pullback.calls import trial, versions
 from pullback.errors import UsageError
 from pullback.ir.verify import verify
 from pullback.runtime.compile import compiler_command

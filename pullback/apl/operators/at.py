@@ -29,8 +29,8 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import indexing, nesting
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.array import Array
-from pullback.lang.subscript import subscript
+from pullback.arrays.subscript import subscript
+from pullback.tracing.array import Array
 
 
 @dataclass

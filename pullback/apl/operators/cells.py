@@ -38,9 +38,9 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange
 from pullback.apl.verbs.scalar import shape_text
+from pullback.arrays.subscript import subscript
 from pullback.errors import PullbackError
-from pullback.lang.array import Array
-from pullback.lang.subscript import subscript
+from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
 
 

@@ -25,7 +25,7 @@ from pullback.apl.values import (
     simplified,
 )
 from pullback.apl.verbs import nesting
-from pullback.lang.subscript import subscript
+from pullback.arrays.subscript import subscript
 
 LONG: Final = 64  # elements along an axis, from which a reduction is NumPy's
 

@@ -19,9 +19,9 @@ from pullback.apl.values import (
     simple_list,
     whole,
 )
-from pullback.lang.array import Array
-from pullback.lang.making import extent_of, from_index
-from pullback.lang.trace import current
+from pullback.tracing.array import Array, from_index
+from pullback.tracing.making import extent_of
+from pullback.tracing.tracer import current
 
 UNROLLED: Final = 4  # steps of ⍣ that are written out in a compiled function
 LIMIT: Final = 100_000  # trips of ⍣ that has a test

@@ -31,7 +31,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange, nesting
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.subscript import subscript
+from pullback.arrays.subscript import subscript
 from pullback.verbs.nested import Nested
 
 

@@ -35,8 +35,8 @@ from pullback.apl.values import (
     whole,
 )
 from pullback.apl.verbs import arrange, nesting
-from pullback.lang.array import Array
-from pullback.lang.subscript import subscript
+from pullback.arrays.subscript import subscript
+from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
 from pullback.verbs.recognise import recognised
 

@@ -27,7 +27,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.array import Array
+from pullback.tracing.array import Array
 
 
 @dataclass

@@ -37,7 +37,7 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.array import Array
+from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
 
 

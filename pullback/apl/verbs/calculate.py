@@ -28,7 +28,7 @@ from pullback.apl.values import (
 from pullback.apl.verbs.arrange import reshape
 from pullback.apl.verbs.scalar import DYADIC, pervade, shape_text
 from pullback.apl.verbs.search import known
-from pullback.lang.trace import is_tracing
+from pullback.tracing.active import is_tracing
 
 RANDOM = np.random.default_rng(16807)
 

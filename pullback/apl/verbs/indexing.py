@@ -24,8 +24,8 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.apl.verbs.nesting import pick, places
-from pullback.lang.array import Array
-from pullback.lang.subscript import subscript
+from pullback.arrays.subscript import subscript
+from pullback.tracing.array import Array
 
 
 def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:

@@ -29,7 +29,7 @@ from pullback.apl.values import (
 from pullback.apl.verbs.arrange import axis_of, ravel
 from pullback.apl.verbs.joining import joined
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.array import Array
+from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
 
 

@@ -32,9 +32,9 @@ from pullback.apl.values import (
     simplified,
 )
 from pullback.ir.index import cond, prove
-from pullback.lang.array import Array
-from pullback.lang.making import from_index
-from pullback.lang.trace import current, is_tracing
+from pullback.tracing.active import is_tracing
+from pullback.tracing.array import Array, from_index
+from pullback.tracing.tracer import current
 from pullback.verbs.nested import Nested
 
 SHORT: Final = 20  # factors of a binomial coefficient that are written out

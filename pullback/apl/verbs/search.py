@@ -32,8 +32,8 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs.joining import joined
 from pullback.apl.verbs.scalar import DYADIC, pervade, shape_text
-from pullback.lang.array import Array
-from pullback.lang.trace import is_tracing
+from pullback.tracing.active import is_tracing
+from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
 
 RANDOM = np.random.default_rng(16807)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.bench.systems.networks_walk import run
-from pullback.lang import tree
 from pullback.nn.layer import Layer
+from pullback.tracing import tree
 
 __all__ = ["FORMS", "infer", "train"]
 

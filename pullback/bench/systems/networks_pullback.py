@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback import nn
-from pullback.lang import tree
 from pullback.nn.layer import Layer
+from pullback.tracing import tree
 
 __all__ = ["FORMS", "infer", "train"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pullback.bench.environment import allowed_threads
 from pullback.bench.systems.networks_walk import run
-from pullback.lang import tree
 from pullback.nn.layer import Layer
+from pullback.tracing import tree
 
 __all__ = ["FORMS", "SLOW_FORMS", "infer", "train"]
 

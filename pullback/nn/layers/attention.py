@@ -10,7 +10,6 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError
 from pullback.ir.index import DimSymbol, as_index
-from pullback.lang.making import extent_of
 from pullback.nn import init
 from pullback.nn.activations import gelu
 from pullback.nn.layer import chain, layer, residual
@@ -20,6 +19,7 @@ from pullback.nn.layers.dropout import dropout
 from pullback.nn.layers.normalisation import layer_norm
 from pullback.nn.scope import Scope
 from pullback.source import user_position
+from pullback.tracing.making import extent_of
 
 __all__ = ["attention", "position", "rotate", "transformer_block"]
 

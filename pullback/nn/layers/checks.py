@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.lang.array import Array
 from pullback.nn.layers.windows import setting
+from pullback.tracing.array import Array
 
 __all__ = ["check_count", "check_one_of", "check_setting"]
 

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 
 import pullback as pb
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.array import shape_text
-from pullback.lang.making import extent_of
 from pullback.source import user_position
+from pullback.tracing.array import shape_text
+from pullback.tracing.making import extent_of
 
 __all__ = [
     "ELEMENTS",

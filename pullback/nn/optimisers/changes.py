@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pullback as pb
-from pullback.lang.array import Array
-from pullback.lang.elementwise import convert
+from pullback.arrays.elementwise import convert
 from pullback.nn.optimisers.leaves import Leaves
 from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, State, rate_of
 from pullback.nn.settings import Rate, check_matches, check_number, check_rate, matched, refused
+from pullback.tracing.array import Array
 
 __all__ = ["clip_by_norm", "clip_by_value", "decoupled_weight_decay", "freeze", "multiply", "scale", "weight_decay"]
 

@@ -9,10 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 import pullback as pb
+from pullback.arrays.elementwise import convert
 from pullback.errors import TraceError
-from pullback.lang.array import Array
-from pullback.lang.elementwise import convert
-from pullback.lang.making import as_array
 from pullback.nn.optimisers.changes import clip_by_norm, freeze, multiply, weight_decay
 from pullback.nn.optimisers.leaves import Leaves
 from pullback.nn.optimisers.optimiser import (
@@ -37,6 +35,8 @@ from pullback.nn.settings import (
     refused,
 )
 from pullback.source import user_position
+from pullback.tracing.array import Array
+from pullback.tracing.making import as_array
 
 __all__ = ["accumulate", "average", "caffe_sgd", "groups"]
 

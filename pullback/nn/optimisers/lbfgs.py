@@ -9,8 +9,8 @@ import numpy as np
 
 import pullback as pb
 from pullback import Array
+from pullback.arrays.elementwise import convert
 from pullback.errors import DTypeError
-from pullback.lang.elementwise import convert
 from pullback.nn.settings import check_number, check_whole
 from pullback.source import user_position
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
-from pullback.lang import tree
-from pullback.lang.array import Array, shape_text
-from pullback.lang.elementwise import dtype_from
-from pullback.lang.tree import NONE, Structure
 from pullback.nn.parameters import names_of
 from pullback.nn.settings import listed
 from pullback.source import user_position
+from pullback.tracing import tree
+from pullback.tracing.arithmetic import dtype_from
+from pullback.tracing.array import Array, shape_text
+from pullback.tracing.tree import NONE, Structure
 
 __all__ = ["Leaves", "check_floating", "check_gradients", "leaves_of", "rebuilt"]
 

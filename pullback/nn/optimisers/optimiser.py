@@ -24,13 +24,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 import pullback as pb
+from pullback.arrays.elementwise import convert
 from pullback.errors import TraceError
-from pullback.lang.array import Array
-from pullback.lang.elementwise import convert
-from pullback.lang.making import as_array
 from pullback.nn.optimisers.leaves import Leaves, check_floating, check_gradients, foreign_state, leaves_of, rebuilt
 from pullback.nn.settings import Settings, refused
 from pullback.source import user_position
+from pullback.tracing.array import Array
+from pullback.tracing.making import as_array
 
 __all__ = ["Elementwise", "Optimiser", "State", "chained", "check_descends"]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pullback as pb
-from pullback.lang.making import as_array
 from pullback.nn.optimisers.optimiser import Elementwise, count, rate_of
 from pullback.nn.settings import Rate, check_fraction, check_number, check_rate, refused
+from pullback.tracing.making import as_array
 
 __all__ = ["adagrad", "adam", "adamw", "lion", "rmsprop", "sgd"]
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.lang.array import Array
-from pullback.lang.elementwise import convert
+from pullback.arrays.elementwise import convert
 from pullback.nn.settings import Settings, check_number, check_whole, refused
+from pullback.tracing.array import Array
 
 __all__ = [
     "Schedule",

@@ -17,10 +17,10 @@ from typing import Literal
 
 from pullback.errors import DataError, UsageError
 from pullback.files import BusyError, FolderLock, remove_unfinished
-from pullback.lang import tree
 from pullback.nn.parameters import CHECKPOINTS, alike, check_writable, checkpoints_in, named, newest_intact, put, read
 from pullback.nn.training.sameness import PLACES, Shared, differing
 from pullback.nn.training.step import Carry
+from pullback.tracing import tree
 
 __all__ = ["Checkpoints", "Folder", "Position", "Resume"]
 

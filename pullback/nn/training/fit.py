@@ -11,7 +11,6 @@ import numpy as np
 from pullback.data import Splits, batches_of
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
-from pullback.lang import tree
 from pullback.nn.optimisers import check_descends
 from pullback.nn.training.checkpoint import Checkpoints, Folder, Resume
 from pullback.nn.training.history import EarlyStop
@@ -21,6 +20,7 @@ from pullback.nn.training.sameness import shared
 from pullback.nn.training.shared import SharedUpdates
 from pullback.nn.training.step import Carry, Measure, Updates
 from pullback.nn.training.task import task_of
+from pullback.tracing import tree
 
 __all__ = ["evaluate", "fit"]
 

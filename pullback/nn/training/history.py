@@ -14,8 +14,8 @@ import numpy as np
 
 from pullback.errors import DataError, MissingKeyError
 from pullback.files import put_file
-from pullback.lang.elsewhere import one_of
 from pullback.source import user_position
+from pullback.tracing.elsewhere import one_of
 
 __all__ = ["NOT_MEASURED", "EarlyStop", "History"]
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from pullback.data import Batches, ahead
 from pullback.errors import CompilerError, NotFiniteError, UsageError
-from pullback.lang import tree
 from pullback.nn.training.checkpoint import HISTORY, Folder, Position, Resume
 from pullback.nn.training.history import NOT_MEASURED, EarlyStop, History
 from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Measure, Updates, stack_size
+from pullback.tracing import tree
 
 __all__ = ["Run", "Second", "Training"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DataError
-from pullback.lang import tree
 from pullback.nn.training.checkpoint import Folder, Position
+from pullback.tracing import tree
 
 __all__ = ["not_finite"]
 

@@ -12,9 +12,9 @@ import pullback as pb
 from pullback.data import Batches
 from pullback.data.fingerprint import array_digest
 from pullback.ir.identity import digest, identity
-from pullback.lang import tree
 from pullback.nn.training.step import Carry, pair
 from pullback.nn.training.task import Task
+from pullback.tracing import tree
 
 __all__ = ["PLACES", "Shared", "differing", "shared"]
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback.cluster import Process, answer, sent
-from pullback.lang import tree
 from pullback.nn.optimisers import Optimiser
 from pullback.nn.training.step import SLOW, Carry, Updates, pair
+from pullback.tracing import tree
 
 __all__ = ["SharedUpdates"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
-from pullback.api import policy
-from pullback.lang import tree
-from pullback.lang.annotations import spec_like
+from pullback.calls import policy
+from pullback.calls.annotations import spec_like
 from pullback.nn.optimisers import Optimiser
 from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command
+from pullback.tracing import tree
 
 __all__ = ["Carry", "Measure", "Updates", "stack_size"]
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DataError, UsageError
-from pullback.lang import tree
-from pullback.lang.array import type_text
-from pullback.lang.making import as_array
 from pullback.nn.layer import Layer
 from pullback.nn.objective import objective
 from pullback.nn.training.labels import Labels, labels_of
 from pullback.nn.training.step import pair
+from pullback.tracing import tree
+from pullback.tracing.array import type_text
+from pullback.tracing.making import as_array
 
 __all__ = ["Task", "task_of"]
 

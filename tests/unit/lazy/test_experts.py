@@ -14,9 +14,9 @@ import pullback as pb
 from pullback import DerivativeError, lazy, nn
 from pullback.cluster import LostError
 from pullback.errors import UsageError
-from pullback.lang import tree
 from pullback.lazy import Remote, Worker, remote, workers
 from pullback.lazy.remote import Expert
+from pullback.tracing import tree
 
 MODULE = sys.modules[Expert.__module__]
 X, Y = np.array([1.0, -2.0, 0.5]), np.array([0.25, 3.0, 2.0])

@@ -11,7 +11,6 @@ import pytest
 import pullback as pb
 from pullback import DerivativeError, TraceError, lazy
 from pullback.ir import types
-from pullback.lang.tree import LEAF, Structure
 from pullback.lazy import elsewhere, methods
 from pullback.lazy.counts import COUNTS, Stats
 from pullback.lazy.layers import Place, here, noted
@@ -19,6 +18,7 @@ from pullback.lazy.node import Array, value_of
 from pullback.lazy.operation import Operation, apply, leaves_of, quick_key, traced_program
 from pullback.lazy.types import array_type, type_of_value
 from pullback.source import Position
+from pullback.tracing.tree import LEAF, Structure
 from tests.unit.lazy.common import X, refused
 
 # Types and values ---------------------------------------------------------------------------------------------------

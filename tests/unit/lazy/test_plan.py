@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from pullback.ir.types import f64
-from pullback.lang.tree import LEAF, Structure
 from pullback.lazy import plan
 from pullback.lazy.node import Array, leaf
 from pullback.lazy.operation import Application, build
 from pullback.lazy.plan import BLOCKING, HEAVY
 from pullback.lazy.running import _waves
 from pullback.lazy.types import array_type
+from pullback.tracing.tree import LEAF, Structure
 
 NUMBER = array_type(f64, ())
 X = leaf(np.array(1.0))

@@ -11,7 +11,7 @@ import pytest
 import pullback as pb
 from pullback import nn
 from pullback.errors import PullbackError
-from pullback.lang import elsewhere
+from pullback.tracing import elsewhere
 
 X = np.zeros((8, 3), np.float32)
 NET = nn.dense(2).on("N 3")

@@ -9,10 +9,10 @@ import pytest
 
 import pullback as pb
 from pullback.errors import UsageError
-from pullback.lang import tree
 from pullback.nn.training import step
 from pullback.nn.training.step import Carry, Measure, Updates, pair, stack_size
 from pullback.nn.training.task import _number
+from pullback.tracing import tree
 from tests.unit.nn.test_fit import Descent, line, loss, start
 
 

@@ -409,4 +409,4 @@ for text, dims in CASES.values():
 def test_the_fingerprint_covers_folders_in_folders() -> None:
     found = {os.path.relpath(path, ROOT).replace(os.sep, "/") for path in sources()}
     deep = "codegen/c/vectors/functions/exponentials.py"
-    assert {"ir/index/proofs.py", deep, "ad/reverse.py", "api/traced.py"} <= found
+    assert {"ir/index/proofs.py", deep, "ad/reverse.py", "calls/traced.py"} <= found

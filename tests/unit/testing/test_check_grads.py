@@ -11,11 +11,11 @@ from jaxtyping import Float32, Float64, Int64
 
 import pullback as pb
 from pullback import Array
+from pullback.arrays.elementwise import elementwise
 from pullback.codegen.c.primitives import ROWS as C_ROWS
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.primitive import PRIMITIVES, Primitive
-from pullback.lang.elementwise import elementwise
 from pullback.testing import Tolerance, check_grads
 
 RNG = np.random.default_rng(8)

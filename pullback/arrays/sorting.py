@@ -1,0 +1,372 @@
+"""Elements in order: sort, argsort, top_k, median, quantile, searchsorted, histogram, bincount.
+
+A program has one statement for all of them: the positions of the elements of a row in order. Everything else reads at
+these positions, so derivatives are those of gathers: of equal elements the one that was first stays first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pullback.arrays.creation import linspace
+from pullback.arrays.elementwise import choose, clip, convert, elementwise
+from pullback.arrays.manipulation import expand_dims, moveaxis, reshape, take
+from pullback.arrays.reduction import max as largest
+from pullback.arrays.reduction import min as least
+from pullback.arrays.reduction import normal_axes
+from pullback.arrays.reduction import sum as total
+from pullback.arrays.subscript import subscript
+from pullback.errors import DTypeError, ShapeError
+from pullback.ir import expr, types
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import ZERO_INDEX, Var, as_index, cond
+from pullback.ir.program import Sort
+from pullback.source import Position, user_position
+from pullback.tracing.array import Array, Indices, shape_value, type_text
+from pullback.tracing.index import build, empty_error, sum_over
+from pullback.tracing.making import as_array, axes_for, describe, emit, extent_of, from_ref, ref_of, scalar, view
+from pullback.tracing.naming import assigned_name
+from pullback.tracing.tracer import current
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The elements along an axis in order, the least first.
+
+    NaN is last, whether the order is descending or not. Of equal elements the first stays first.
+
+    Args:
+        x: any elements.
+        axis: the last one unless given.
+        descending: whether the largest is first.
+        stable: taken for the array API's sake: the order is always stable.
+    Derivative:
+        That of reading each element where it was.
+    Cost:
+        n log₂ n comparisons for each row of n elements.
+
+    >>> pb.function(lambda x: pb.sort(x))(np.array([3, 1, 2])).tolist()
+    [1, 2, 3]
+    """
+    h, at = _operand(x, axis, "sort")
+    rows = _last(h, at)
+    return moveaxis(_ordered(rows, _positions(rows, descending, "sort"), "sort"), -1, at)
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The positions of the elements along an axis in order, that of the least first, as int64.
+
+    Args as for `sort`.
+
+    Derivative:
+        Positions have none.
+    Cost:
+        As `sort`.
+
+    >>> pb.function(lambda x: pb.argsort(x))(np.array([3, 1, 2])).tolist()
+    [1, 2, 0]
+    """
+    h, at = _operand(x, axis, "argsort")
+    return moveaxis(_positions(_last(h, at), descending, "argsort"), -1, at)
+
+
+def top_k(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
+    """The k largest elements along an axis, the largest first, and their positions.
+
+    Args:
+        x: any elements.
+        k: how many, at most as many as there are.
+        axis: the last one unless given.
+        largest: False for the least ones, the least first.
+    Derivative:
+        Of the values that of reading each where it was.
+    Cost:
+        As `sort` of all elements.
+
+    >>> values, places = pb.function(lambda x: pb.top_k(x, 2))(np.array([3.0, 1.0, 2.0]))
+    >>> values.tolist(), places.tolist()
+    ([3.0, 2.0], [0, 2])
+    """
+    h, at = _operand(x, axis, "top_k")
+    extent = h.extents[at]
+    whole: object = k
+    if isinstance(whole, bool) or not isinstance(whole, int) or not 0 <= whole <= (extent.constant or whole):
+        raise ShapeError(
+            "E104",
+            f"top_k: {k!r} of {extent} elements",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="a number of elements, at most as many as the axis has",
+        )
+    rows = _last(h, at)
+    tracer = current()
+    tracer.require(cond(">=", extent - k))
+    places = _positions(rows, largest, "top_k")
+    first = view((*places.extents[:-1], as_index(k)), types.i64, places.element, user_position(), "places")
+    return moveaxis(_ordered(rows, first, "top_k"), -1, at), moveaxis(first, -1, at)
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
+    """Where the elements of x2 belong among those of x1, which are in order, found by bisection.
+
+    Args:
+        x1: one axis, the least element first; any, where `sorter` puts it in order.
+        x2: any elements of the same type.
+        side: "left" for the first place that keeps the order, "right" for the last.
+        sorter: the positions of the elements of x1 in order, as from `argsort`.
+    Returns:
+        int64 in the shape of x2: how many elements of x1 are less, or with "right" no larger.
+    Derivative:
+        Positions have none.
+    Cost:
+        log₂ n comparisons for each element of x2.
+
+    >>> pb.function(lambda x, v: pb.searchsorted(x, v))(np.array([1.0, 2.0, 3.0]), np.array([2.0, 9.0])).tolist()
+    [1, 3]
+    """
+    position = user_position()
+    h, v = as_array(x1, "searchsorted"), as_array(x2, "searchsorted")
+    if h.rank != 1 or side not in ("left", "right"):
+        raise ShapeError(
+            "E104",
+            f"searchsorted: side {side!r} of an array with {h.rank} axes",
+            position=position,
+            facts=[describe(h, "x1")],
+            remedy='elements along one axis, and "left" or "right"',
+        )
+    ordered = h if sorter is None else take(h, sorter)
+    test = "less" if side == "left" else "less_equal"
+
+    def rule(indices: Indices) -> Scalar:
+        k = Var("k", ordered.extents[0])
+        element, wanted = scalar(ordered.element((as_index(k),))), scalar(v.element(indices))
+        before = elementwise(test, element, wanted)
+        if wanted.settled.is_floating:  # NaN is behind all others
+            unordered = elementwise("isnan", wanted)
+            if side == "left":
+                ordinary = elementwise("logical_not", elementwise("isnan", element))
+                unordered = elementwise("logical_and", unordered, ordinary)
+            before = elementwise("logical_or", before, unordered)
+        return expr.reduce("search", (k,), before.element())
+
+    return emit(v.extents, rule, "searchsorted", position)
+
+
+def median(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The element in the middle along an axis, or of all: the mean of the two for an even number. NaN if any is.
+
+    Cost:
+        As `sort`.
+
+    >>> pb.function(lambda x: pb.median(x))(np.array([5.0, 1.0, 2.0, 4.0])).item()
+    3.0
+    """
+    return _from_sorted(
+        x,
+        axis,
+        keepdims,
+        "median",
+        lambda s, n: elementwise(
+            "multiply", 0.5, elementwise("add", subscript(s, (..., (n - 1) // 2)), subscript(s, (..., n // 2)))
+        ),
+    )
+
+
+def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """What a share q of the elements along an axis, or of all, is no larger than; between elements by a line.
+
+    For q from 0 for the least to 1 for the largest element; NaN if any element is.
+
+    Args:
+        x: floating elements.
+        q: a number from 0 to 1, or an array of them, whose axes come first in the result.
+        axis: an axis; None takes all elements.
+        keepdims: whether the axes that are gone stay with extent 1.
+    Derivative:
+        That of the line between the two elements beside the place q (n - 1).
+    Cost:
+        As `sort`, and a few operations for each share.
+
+    >>> pb.function(lambda x: pb.quantile(x, 0.25))(np.array([5.0, 1.0, 2.0, 4.0])).item()
+    1.75
+    """
+    share = as_array(q, "quantile")
+
+    def one(s: Array, n: Any, at: Array) -> Array:
+        place = elementwise("multiply", at, elementwise("subtract", convert(n, s.settled), 1))
+        low = clip(convert(elementwise("floor", place), "int64"), 0, n - 1)
+        high = elementwise("minimum", elementwise("add", low, 1), n - 1)
+        a, b = subscript(s, (..., low)), subscript(s, (..., high))
+        part = elementwise("subtract", place, convert(low, s.settled))
+        return elementwise("add", a, elementwise("multiply", part, elementwise("subtract", b, a)))
+
+    def every(s: Array, n: Any) -> Array:
+        shape = tuple(map(shape_value, share.extents))
+        found: Array = build(shape, lambda *i: one(s, n, subscript(share, i))) if shape else one(s, n, share)
+        return found
+
+    return _from_sorted(x, axis, keepdims, "quantile", every, share.rank)
+
+
+def _from_sorted(
+    x: Any, axis: int | None, keepdims: bool, what: str, read: Callable[[Array, Any], Array], lead: int = 0
+) -> Array:
+    """What is read from the elements along an axis in order, or of all; NaN where one is."""
+    h = as_array(x, what)
+    if not h.settled.is_floating:
+        raise DTypeError(
+            "E121",
+            f"{what} takes floating elements, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy='convert with `astype("float64")` first',
+        )
+    rank, flat = h.rank, h if axis is not None else reshape(h, (-1,))
+    (at,) = normal_axes(flat, 0 if axis is None else axis, what)
+    if flat.extents[at].constant == 0:
+        raise empty_error(what)
+    rows = sort(flat, axis=at) if at == flat.rank - 1 else sort(moveaxis(flat, at, -1))
+    n = shape_value(rows.extents[-1])
+    found = read(rows, n)
+    greatest = subscript(rows, (..., n - 1))
+    out = choose(elementwise("isnan", greatest), greatest, found)
+    gone = tuple(lead + a for a in (range(rank) if axis is None else (at,)))
+    return expand_dims(out, gone) if keepdims else out
+
+
+def histogram(
+    x: Any, bins: Any = 10, range: Any = None, *, weights: Any = None, density: bool = False
+) -> tuple[Array, Array]:
+    """How many elements lie in each of several intervals, and the ends of these.
+
+    Each holds its lower end, the last one its upper end too.
+
+    Args:
+        x: numbers, of any shape.
+        bins: how many intervals of equal width, or an array with their ends in order.
+        range: the lowest and highest end; those of the elements unless given.
+        weights: what each element counts, in the shape of x; 1 unless given.
+        density: whether to divide by the total and the widths, so that the area is 1.
+    Returns:
+        Counts (int64, or the type of the weights; floating with `density`), and one end more than counts.
+    Derivative:
+        Of sums of weights by the weights; counts have none.
+    Cost:
+        A search among the ends for each element, by bisection, and an addition.
+
+    >>> counts, ends = pb.function(lambda x: pb.histogram(x, 2))(np.array([0.0, 1.0, 1.5, 2.0]))
+    >>> counts.tolist(), ends.tolist()
+    ([1, 3], [0.0, 1.0, 2.0])
+    """
+    h = reshape(as_array(x, "histogram"), (-1,))
+    if isinstance(bins, int) and not isinstance(bins, bool):
+        low, high = range if range is not None else (least(h), largest(h))
+        same = elementwise("equal", low, high)
+        wide = h.settled if h.settled.is_floating else types.f64
+        low, high = (
+            choose(same, elementwise("add", convert(end, wide), by), convert(end, wide))
+            for end, by in ((low, -0.5), (high, 0.5))
+        )
+        ends = linspace(low, high, bins + 1)
+    else:
+        ends = as_array(bins, "histogram")
+    if ends.rank != 1:
+        raise ShapeError(
+            "E104",
+            f"histogram: bins is a number of intervals or one axis of ends, not {type_text(ends)}",
+            position=user_position(),
+        )
+    h = convert(h, ends.settled)
+    count = shape_value(ends.extents[0]) - 1
+    place = elementwise("subtract", searchsorted(ends, h, side="right"), 1)
+    place = choose(elementwise("equal", h, subscript(ends, count)), count - 1, place)
+    counts = _tallied(place, weights if weights is None else reshape(as_array(weights, "histogram"), (-1,)), count)
+    if density:
+        share = convert(counts, ends.settled)
+        width = elementwise("subtract", subscript(ends, slice(1, None)), subscript(ends, slice(None, -1)))
+        counts = elementwise("divide", elementwise("divide", share, total(share)), width)
+    return counts, ends
+
+
+def bincount(x: Any, /, length: Any, *, weights: Any = None) -> Array:
+    """How often each of the numbers 0, 1, .. length - 1 occurs; others are not counted.
+
+    Args:
+        x: integers along one axis.
+        length: how many numbers are counted, an int or dim.
+        weights: what each element counts; 1 unless given.
+    Derivative:
+        Of sums of weights by the weights; counts have none.
+    Cost:
+        An addition for each element.
+
+    >>> pb.function(lambda x: pb.bincount(x, 3))(np.array([2, 0, 2])).tolist()
+    [1, 0, 2]
+    """
+    h = as_array(x, "bincount")
+    if h.rank != 1 or not h.settled.is_integer:
+        raise DTypeError(
+            "E121",
+            f"bincount takes integers along one axis, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    return _tallied(h, weights, shape_value(extent_of(length, "bincount")))
+
+
+def _tallied(places: Array, weights: Any, count: Any) -> Array:
+    """The sum of the weights at each of so many places."""
+    n = shape_value(places.extents[0])
+    one = convert(1, types.i64)
+    weight: Callable[[Any], Array] = partial(subscript, as_array(weights)) if weights is not None else lambda j: one
+    counted: Array = build(
+        count, lambda i: sum_over(n, lambda j: choose(elementwise("equal", subscript(places, j), i), weight(j), 0))
+    )
+    return counted
+
+
+def _last(h: Array, at: int) -> Array:
+    return h if at == h.rank - 1 else moveaxis(h, at, -1)
+
+
+def _operand(x: Any, axis: Any, what: str) -> tuple[Array, int]:
+    """What is put in order, and the axis."""
+    h = as_array(x, what)
+    if h.rank == 0:
+        raise ShapeError(
+            "E104",
+            f"{what}: a number has no axis to be put in order along",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    return h, normal_axes(h, axis, what)[0]
+
+
+def _positions(rows: Array, descending: bool, what: str) -> Array:
+    """The positions along the last axis in order."""
+    tracer = current()
+    position = user_position()
+    key = rows
+    if descending:
+        key = elementwise(
+            "bitwise_invert" if rows.settled.is_integer else "logical_not" if rows.settled.is_bool else "negative", rows
+        )
+    source = ref_of(key)
+    extent = rows.extents[-1]
+    out = Ref(assigned_name(position) or what, types.i64, rows.extents, (ZERO_INDEX, extent))
+    variables = axes_for(rows.extents)
+    value = tracer.read(source, tuple(map(as_index, variables)))
+    where: tuple[Position, ...] = () if position is None else (position,)
+    tracer.emit(Sort(out, variables, value, "positions", where), tracer.settle(source))
+    return from_ref(out)
+
+
+def _ordered(rows: Array, places: Array, what: str) -> Array:
+    """The elements at these positions along the last axis."""
+    extent = rows.extents[-1]
+
+    def rule(indices: Indices) -> Scalar:
+        return rows.element((*indices[:-1], expr.data_index(places.element(indices), extent)))
+
+    return emit(places.extents, rule, what)

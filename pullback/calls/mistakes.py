@@ -1,0 +1,277 @@
+"""What Python itself raises in a user's function, in words of the language, and tracebacks without our own frames."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterator
+from math import prod
+from types import FrameType, TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from pullback.calls.carried import item
+from pullback.errors import (
+    MissingKeyError,
+    OutOfMemoryError,
+    PullbackError,
+    ShapeError,
+    TraceError,
+    UndefinedNameError,
+    UnknownNameError,
+    UsageError,
+)
+from pullback.ir.types import dtype_named
+from pullback.source import Position, is_ours, source_text, user_position
+from pullback.tracing import tree
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_CALL = re.compile(
+    r"(?:[\w.<>]*\.)?(\w+)\(\) (got an unexpected keyword argument '(\w+)'|(?:missing|takes|got multiple|got some) .*)"
+)
+_FULL = "PULLBACK_TRACEBACK"  # `full` keeps our own frames
+
+
+def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Exception:
+    """The error that Python raised in the function `name`, as one of ours where more can be said.
+
+    Only what a line of the user's own has raised is looked at, not what comes from inside another library.
+    """
+    if isinstance(error, PullbackError):
+        return error
+    if isinstance(error, RecursionError):
+        return _endless(error, name)
+    frame, position = _last(error.__traceback__)
+    if frame is not None and is_ours(frame.f_code.co_filename) and _CALL.fullmatch(str(error)):
+        frame, position = _before_last(error.__traceback__)  # a decorated function hands its arguments on
+    if frame is None or is_ours(frame.f_code.co_filename):
+        return error
+    if position.code.co_code[position.offset] == dis.opmap["RAISE_VARARGS"]:
+        return error  # what the user raises is as he wants it
+    text, line = str(error), position.source_line or ""
+    match error:
+        case UnboundLocalError():
+            return error
+        case NameError() if error.name is not None:
+            return _undefined(name, error.name, position, frame, arguments)
+        case TypeError() if (found := _CALL.fullmatch(text)) is not None:
+            return _wrong_call(found, position, frame) or error
+        case TypeError() if text == "'method' object is not subscriptable" and ".at[" in line:
+            return _written("`.at[...]` writes in JAX; here `x.at(i, fill=0)` reads, and arrays never change", position)
+        case ValueError() if text.startswith("setting an array element"):
+            return _written("an element of a NumPy array cannot become a traced value", position)
+        case AttributeError() if "'Array'" in text:
+            return UnknownNameError(
+                "E146", "a traced array has no attribute that could be set", position=position,
+                remedy="`x.reshape(...)` and `x.astype(...)` make other arrays",
+            )
+        case ValueError() | IndexError() if ".shape" in line and ("to unpack" in text or "tuple index" in text):
+            return ShapeError(
+                "E104", f"{source_text(position) or line.strip()}: {text}", position=position,
+                remedy="`x.shape` has one extent for each axis of x",
+            )
+        case KeyError() if len(error.args) == 1 and (held := _dicts(arguments)):
+            return _missing(error.args[0], held, position)
+    return error
+
+
+def _last(tb: TracebackType | None) -> tuple[FrameType | None, Position]:
+    """The frame that raised, and where it was."""
+    if tb is None:
+        return None, Position((lambda: None).__code__, 0)
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    return tb.tb_frame, Position(tb.tb_frame.f_code, tb.tb_lasti)
+
+
+def _before_last(tb: TracebackType | None) -> tuple[FrameType | None, Position]:
+    """The frame that called the one that raised."""
+    found = list(_frames(tb))
+    return found[-2] if len(found) > 1 else _last(None)
+
+
+def _endless(error: RecursionError, name: str) -> TraceError:
+    last = [p for frame, p in _frames(error.__traceback__) if not is_ours(frame.f_code.co_filename)]
+    position = last[-1] if last else user_position()
+    return TraceError(
+        "E142", f"{name} calls itself without an end", position=position,
+        remedy="a condition on a `pb.Static` argument or another Python value ends it; `fold` and `while_loop` repeat",
+    )
+
+
+def _undefined(
+    name: str, missing: str, position: Position, frame: FrameType, arguments: dict[str, Any]
+) -> UndefinedNameError:
+    from pullback.tracing.array import Array
+    from pullback.tracing.elsewhere import nearest
+
+    for argument, value in arguments.items():
+        extents = [str(e) for e in value.shape] if isinstance(value, Array) else []
+        if missing in extents:
+            remedy = f"`{missing} = {argument}.shape[{extents.index(missing)}]`: a dim is no name of Python"
+            break
+    else:
+        close = nearest(missing, {*frame.f_locals, *frame.f_globals})
+        remedy = f"did you mean `{close[0]}`?" if close else "define it before the first call"
+    made = UndefinedNameError("E148", f"{name}: the name {missing!r} is not defined", position=position, remedy=remedy)
+    made.name = missing
+    return made
+
+
+def _wrong_call(found: re.Match[str], position: Position, frame: FrameType) -> TraceError | None:
+    """A call of a public function with arguments that it does not take."""
+    from pullback.tracing.array import Array
+    from pullback.tracing.elsewhere import public_names
+
+    name, problem, keyword = found.groups()
+    package = public_names()
+    function = getattr(package, name, None) if name in package.__all__ else getattr(Array, name, None)
+    if not inspect.isroutine(function) or name in frame.f_globals:
+        return None
+    return wrong_arguments(function, name, problem, keyword, position)
+
+
+def wrong_arguments(
+    function: Callable[..., Any], name: str, problem: str, keyword: str | None, position: Position | None
+) -> TraceError:
+    """The error for a call that the function's parameters do not allow."""
+    from pullback.tracing.elsewhere import form, nearest
+
+    remedy = f"`{form(name, function)}`"
+    others = {"dim": "axis", "keepdim": "keepdims", "argnums": "wrt", "argnum": "wrt", "axes": "axis"}
+    names = list(inspect.signature(function).parameters)
+    if keyword is not None:
+        close = others[keyword] if others.get(keyword) in names else next(iter(nearest(keyword, names)), None)
+        remedy = f"`{close}=`" if close else remedy
+    facts = [(function.__doc__ or "").strip().splitlines()[0]] if name.startswith("pb.") and function.__doc__ else []
+    return TraceError("E145", f"{name}() {problem}", position=position, facts=facts, remedy=remedy)
+
+
+def _written(what: str, position: Position) -> TraceError:
+    return TraceError("E147", what, position=position, remedy=WRITING)
+
+
+WRITING = "`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed"
+
+
+def _dicts(arguments: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """The dicts among the arguments and inside of them, by path, with their keys."""
+    found: dict[str, tuple[Any, ...]] = {}
+
+    def walk(x: Any, path: str) -> None:
+        node = tree.open_node(x)
+        if node is None:
+            return
+        if node[0].kind == "dict":
+            found[path] = node[0].keys
+        for key, child in zip(node[0].keys, node[1]):
+            step = f".{key}" if node[0].kind in ("namedtuple", "dataclass") else f"[{key!r}]"
+            walk(child, path + step)
+
+    for name, value in arguments.items():
+        walk(value, name)
+    return found
+
+
+def _missing(key: Any, held: dict[str, tuple[Any, ...]], position: Position) -> MissingKeyError:
+    return MissingKeyError(
+        "E139", f"there is no key {key!r}", position=position,
+        facts=[f"{path} has {', '.join(map(repr, keys)) or 'no keys'}" for path, keys in held.items()],
+        remedy="pass a tree with this key, or read another",
+    )
+
+
+def out_of_memory(name: str, executable: Any, error: MemoryError, remedy: str = "") -> OutOfMemoryError:
+    """The error for a call whose results or working memory cannot be had.
+
+    Args:
+        executable: what was to run; None for the interpreter.
+        remedy: by default what a function can tell of its memory.
+    """
+    found: list[tuple[int, str]] = []
+    if executable is not None:
+        record = executable.record
+        for p in record.outputs:
+            count = prod(p.shape) * dtype_named(p.dtype).numpy.itemsize
+            found.append((count, f"the result {p.name} : {p.dtype}[{', '.join(map(str, p.shape))}], {count:,} bytes"))
+        if executable.arena_bytes:
+            found.append((executable.arena_bytes, f"working memory: {executable.arena_bytes:,} bytes"))
+    needed = f"{sum(count for count, _ in found):,} bytes" if found else str(error)
+    remedy = remedy or f'smaller arguments; `{name}.memory(...)` lists what needs memory, `memory="least"` needs less'
+    return OutOfMemoryError(
+        "E405", f"{name}: there is no memory for what a call with these arguments makes: {needed}",
+        position=user_position(),
+        facts=[text for _, text in sorted(found, key=lambda f: -f[0])[:4]],
+        remedy=remedy,
+    )
+
+
+# Tracebacks -----------------------------------------------------------------------------------------------------
+
+
+def _frames(tb: TracebackType | None) -> Iterator[tuple[FrameType, Position]]:
+    while tb is not None:
+        yield tb.tb_frame, Position(tb.tb_frame.f_code, tb.tb_lasti)
+        tb = tb.tb_next
+
+
+def present(error: Exception) -> None:
+    """Let an error look as the user is to see it: with a place of its own, and no frames of ours in its traceback.
+
+    What our own code raises by mistake keeps them all, and so does everything where PULLBACK_TRACEBACK is `full`.
+    """
+    if isinstance(error, PullbackError) and error.position is None and not isinstance(error, UsageError):
+        error.position = user_position()
+    frame, _ = _last(error.__traceback__)
+    own = isinstance(error, PullbackError) or (frame is not None and not is_ours(frame.f_code.co_filename))
+    if own and os.environ.get(_FULL) != "full":
+        error.__traceback__ = _outside(error.__traceback__)
+
+
+def _outside(tb: TracebackType | None) -> TracebackType | None:
+    """The frames of the user's own files."""
+    kept: list[TracebackType] = []
+    while tb is not None:
+        if not is_ours(tb.tb_frame.f_code.co_filename):
+            kept.append(tb)
+        tb = tb.tb_next
+    made: TracebackType | None = None
+    for t in reversed(kept):
+        made = TracebackType(made, t.tb_frame, t.tb_lasti, t.tb_lineno)
+    return made
+
+
+def public(f: Callable[P, R]) -> Callable[P, R]:
+    """A function of the package as users call it: wrong arguments and errors inside are presented.
+
+    The functions that it gives remember how they were made, for `pickle`.
+    """
+
+    @functools.wraps(f)
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        try:
+            made = f(*args, **keywords)
+            several = isinstance(made, tuple)
+            for k, one in enumerate(made if isinstance(made, tuple) else (made,)):
+                if getattr(one, "made_by", one) is None and getattr(one, "is_derivative", False):
+                    one.made_by = (item, (call, k, *args), keywords) if several else (call, args, keywords)
+            return made
+        except TypeError as error:
+            tb = error.__traceback__
+            if tb is not None and tb.tb_next is None and (found := _CALL.fullmatch(str(error))):
+                name, problem, keyword = found.groups()
+                raise wrong_arguments(f, f"pb.{name}", problem, keyword, user_position()) from None
+            present(error)
+            raise
+        except Exception as error:
+            present(error)
+            raise
+
+    return call
+
+
+__all__ = ["explained", "out_of_memory", "present", "public", "wrong_arguments"]

@@ -1,0 +1,120 @@
+"""What people see of a function: the words of `help`, its signature, and its table in a notebook."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pullback.calls.annotations import MISSING
+from pullback.calls.signature import Parameter
+from pullback.calls.typetext import TypeText
+from pullback.source import is_ours
+from pullback.tables import html_note, html_table
+
+if TYPE_CHECKING:
+    from pullback.explanation.stages import About
+
+EMPTY = inspect.Parameter.empty
+KINDS = {
+    "plain": inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    "rest": inspect.Parameter.VAR_POSITIONAL,
+    "keyword": inspect.Parameter.KEYWORD_ONLY,
+}
+
+
+class Shown(Protocol):
+    """What is shown of a function, or of what was made of one."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def python(self) -> Callable[..., Any]:
+        """The function as the user wrote it."""
+
+    @property
+    def parameters(self) -> Sequence[Parameter]:
+        """Those of it."""
+
+    @property
+    def type(self) -> TypeText:
+        """The types of its arguments and results."""
+
+
+def made_of(made: Any, base: Shown, name: str, about: str, wrt: Any = None) -> None:
+    """Give what was made of a function a name, and words for `help`: what it is, then what the function says of itself.
+
+    In `about`, {f} is the function and {x} what it is differentiated by.
+    """
+    own = inspect.getdoc(base)
+    said = about.format(f=f"`{base.name}`", x=_chosen(base, wrt))
+    made.name = made.__name__ = made.__qualname__ = name
+    made.__doc__ = f"{said}\n\nAbout `{base.name}`:\n\n{own}" if own else said
+
+
+def _chosen(base: Shown, wrt: Any) -> str:
+    """The parameters that a derivative is taken by, in words."""
+    names = list(_written(base))
+    several = wrt if isinstance(wrt, tuple | list) else (0 if wrt is None else wrt,)
+    found = [names[k] if isinstance(k, int) and -len(names) <= k < len(names) else k for k in several]
+    return " and ".join(f"`{k}`" if isinstance(k, str) else f"parameter {k}" for k in found)
+
+
+def _written(f: Shown) -> dict[str, inspect.Parameter]:
+    """The parameters as the user wrote them."""
+    try:
+        return dict(inspect.signature(f.python).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+class ShownSignature:
+    """The `__signature__` of what is made of a function: its own parameters, found when somebody asks.
+
+    Those of the function keep their annotations; what it gives is not what the function gives.
+    """
+
+    def __get__(self, instance: Shown | None, owner: Any = None) -> inspect.Signature:
+        """The signature of an instance; a class has none."""
+        if instance is None:
+            raise AttributeError("__signature__")
+        written = _written(instance)
+        found: list[inspect.Parameter] = []
+        for p in instance.parameters:
+            kind = KINDS[p.kind]
+            default = EMPTY if p.default is MISSING else p.default
+            if found and kind == KINDS["plain"] and default is EMPTY and found[-1].default is not EMPTY:
+                kind = KINDS["keyword"]  # after one with a default it is given by name
+            annotation = written[p.name].annotation if p.name in written else EMPTY
+            found.append(inspect.Parameter(p.name, kind, default=default, annotation=annotation))
+        return inspect.Signature(found)
+
+
+def about(f: Shown) -> About:
+    """What a page says of a function above its stages."""
+    from pullback.explanation.stages import About
+
+    try:
+        written, first = inspect.getsourcelines(f.python)
+        file = inspect.getsourcefile(f.python) or ""
+        place = ("", (0, 0)) if is_ours(file) else (file, (first, first + len(written) - 1))
+    except (OSError, TypeError):  # made of text, or by another function
+        place = ("", (0, 0))
+    try:
+        said = str(f.type)
+    except Exception:  # nothing is known before it is called
+        said = ""
+    return About(f.name, said, inspect.getdoc(f) or "", *place)
+
+
+def function_html(f: Shown) -> str:
+    """A function in a notebook: what it says of itself, and the types of its arguments and results."""
+    first = (inspect.getdoc(f) or "").partition("\n\n")[0]
+    caption = f"{f.name}: {first}" if first else f.name
+    try:
+        return f.type.html(caption)
+    except Exception:  # nothing is known before it is called, or it is wrong, which its call says
+        rows = [("argument", "annotation"), *((n, str(p).partition(":")[2].strip()) for n, p in _written(f).items())]
+        return html_table(rows, caption=caption) + html_note("types are known after the first call")

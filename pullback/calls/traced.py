@@ -1,0 +1,280 @@
+"""A Python function traced for one signature: its program, and how results are put together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import CodeType
+from typing import Any
+
+from pullback.calls.annotated import check_result
+from pullback.calls.annotations import Leaf, Spec
+from pullback.calls.extents import check_solvable
+from pullback.calls.mistakes import explained
+from pullback.calls.policy import backend
+from pullback.calls.signature import Parameter, Signature, called_with, code_of
+from pullback.clock import stage
+from pullback.errors import PullbackError, ShapeError, together
+from pullback.ir.expr import Ref, in_order, is_in_order
+from pullback.ir.identity import digest, identity
+from pullback.ir.index import Index, symbol
+from pullback.ir.intern import uncollected
+from pullback.ir.program import Block, Known, Outline, Program, block_reads, program_of
+from pullback.ir.settings import Settings
+from pullback.rewrite.fired import recording
+from pullback.source import returning_from, user_position
+from pullback.tracing import tree
+from pullback.tracing.active import is_tracing, tracing
+from pullback.tracing.array import Array, Weak, from_index
+from pullback.tracing.lift import free_variables
+from pullback.tracing.making import as_array, from_ref, ref_of, weak_input
+from pullback.tracing.naming import assigned_name
+from pullback.tracing.printing import Prints
+from pullback.tracing.tracer import Tracer, current, default_float
+from pullback.tracing.tree import Structure
+
+
+@dataclass
+class Traced:
+    """A program, or its outline, with the structure of its results; `leaves` are the arguments that are inputs.
+
+    `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
+    `prints` is what a call of it prints, also where it was made of the function that does.
+    It is `enclosed` where it was traced inside another: dims of that one may be in it, besides its own.
+    """
+
+    known: Known
+    structure: Structure
+    leaves: tuple[Leaf, ...]
+    foreign: tuple[Ref, ...] = ()
+    enclosed: bool = False
+    prints: Prints | None = None
+
+    @property
+    def program(self) -> Program:
+        """The program; made now where it was known in outline."""
+        return program_of(self.known)
+
+    @cached_property
+    def shown(self) -> Known:
+        """The program with what it prints as results after its own; as it is where that cannot be had."""
+        prints = self.prints
+        if prints is None:
+            return self.known
+        if prints.of is self.known:
+            return prints.known
+        return prints.beside(self.known) or self.known
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest of the program, or of what it will be made from."""
+        return identity(self.known)
+
+    @property
+    def closes_over_indices(self) -> bool:
+        """Whether index variables of the function around a closure are in it."""
+        known = self.known
+        return isinstance(known, Program) and any(free_variables(s, {}) for s in known.body.statements)
+
+    @property
+    def captured(self) -> list[Any]:
+        """The NumPy arrays that the function reads from around itself: the last inputs of the program."""
+        return list(self.known.settings.captured)
+
+
+def trace(
+    f: Callable[..., Any],
+    name: str,
+    parameters: Sequence[Parameter],
+    result: Spec,
+    signature: Signature,
+    settings: Settings,
+    donate: Sequence[str] = (),
+) -> Traced:
+    """Run f on handles and write down what it does.
+
+    Args:
+        result: what its annotation says of what it gives.
+        donate: the parameters whose memory results may take.
+    """
+    inputs = [leaf for leaf in signature.flat if leaf.is_input]
+    arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
+    parent = current() if is_tracing() else None
+    tracer = Tracer(name, default_float(arrays) if arrays or parent is None else parent.default_float, parent)
+    with tracing(tracer):
+        sizes = [leaf.size for leaf in signature.flat if leaf.kind == "size"]
+        shapes = [(leaf.path, leaf.extents) for leaf in inputs]
+        around = [s.name for leaf in inputs for t in leaf.dims if isinstance(t, Index) for s in t.symbols]
+        error = check_solvable(shapes, [*sizes, *around])
+        if error is not None:
+            raise error
+        extents = dict(shapes)
+        values = [[_argument(tracer, leaf, extents.get(leaf.path, ())) for leaf in g] for g in signature.leaves]
+        arguments = [tree.unflatten(s, v) for s, v in zip(signature.structures, values)]
+        named = dict(zip((p.name for p in parameters), arguments))
+
+        def check(found: Any) -> None:
+            check_result(name, result, found, signature.flat)
+
+        def body() -> Any:
+            try:
+                return called_with(f, parameters, arguments)
+            except Exception as error:
+                made = explained(error, name, named)
+                if made is error:
+                    raise
+                raise made.with_traceback(error.__traceback__) from None
+
+        settings = replace(settings, donate=_positions(parameters, signature, donate))
+        program, structure = run(tracer, body, inspect.getdoc(f) or "", settings, code_of(f), check)
+    return Traced(program, structure, tuple(inputs), tuple(tracer.foreign), parent is not None, tracer.printed)
+
+
+def _positions(parameters: Sequence[Parameter], signature: Signature, names: Sequence[str]) -> tuple[int, ...]:
+    """Which inputs of the program the arrays of the parameters of these names are."""
+    owners = [p.name for p, leaves in zip(parameters, signature.leaves) for leaf in leaves if leaf.is_input]
+    return tuple(k for k, owner in enumerate(owners) if owner in names)
+
+
+def derived(
+    base: Traced,
+    name: str,
+    body: Callable[[Program], Block],
+    what: object,
+    inputs: Sequence[Ref],
+    outputs: Sequence[Ref],
+    names: Sequence[str],
+    structure: Structure,
+    leaves: Sequence[Leaf] = (),
+    settings: Settings | None = None,
+) -> Traced:
+    """A function made of another, in outline where the cache knows that it can be made.
+
+    What is made for the first time is made at once, so that errors appear where they are expected; and so is what
+    belongs to a function around it, and what somebody watches.
+
+    Args:
+        body: makes its body of the base's program.
+        what: what the body follows from besides that and the leaves: a value whose text says all.
+        inputs: all of them; those for `leaves` come after the arguments of the base.
+        outputs: arrays like its results, and `names` for them.
+        leaves: the arguments that it has besides.
+        settings: by default those of the base.
+    """
+    from pullback.runtime.record import note_derived, was_derived
+
+    known = base.known
+    made = Outline(
+        name,
+        tuple(inputs),
+        tuple(outputs),
+        digest(name, str((what, [(leaf.kind, leaf.dtype) for leaf in leaves])), base.identity),
+        lambda: _made(made, base, body),
+        tuple(names),
+        known.requires,
+        known.sizes,
+        known.doc,
+        known.settings if settings is None else settings,
+    )
+    leaves = (*base.leaves, *leaves)
+    if base.foreign or _reads_around(known) or recording() or (is_tracing() and base.closes_over_indices):
+        return replace(base, known=made.program, structure=structure, leaves=leaves)
+    if backend() != "c" or not was_derived(made.identity):
+        program_of(made)
+        note_derived(made.identity)
+    return replace(base, known=made, structure=structure, leaves=leaves)
+
+
+def _reads_around(known: Known) -> bool:
+    """Whether expressions made in the function around stand in a program: its statements cannot join that one later."""
+    return isinstance(known, Program) and not block_reads(known.body).keys() <= set(known.inputs)
+
+
+def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Program:
+    from pullback.rewrite.copies import tidy
+    from pullback.rewrite.trim import trim
+
+    program = trim(base.program)
+    with uncollected(), stage(f"derive {made.name}"), in_order(program.settings.exact):
+        return tidy(made.with_body(body(program)))
+
+
+def run(
+    tracer: Tracer,
+    body: Callable[[], Any],
+    doc: str,
+    settings: Settings,
+    code: CodeType | None,
+    check: Callable[[Any], None],
+) -> tuple[Known, Structure]:
+    """The program of `body` under the active tracer, and the structure of its result.
+
+    Args:
+        code: what the body runs.
+        check: refuses a result.
+    """
+    try:
+        result = body()
+        with returning_from(code):
+            leaves, structure = tree.flatten(result)
+            if not leaves:
+                raise ShapeError(
+                    "E104",
+                    f"{tracer.name} returns nothing that could be computed",
+                    position=user_position(),
+                    remedy="return an array or a tree of arrays",
+                )
+            handles = [as_array(leaf, "result") for leaf in leaves]
+            check(result)
+            own = identifier(tracer.name) or "out"
+            refs = [ref_of(h, own) for h in handles]
+            taken = {r.name for r in tracer.inputs}
+            assigned = [assigned_name(tracer.origins.get(r)) for r in refs]
+            names = tree.leaf_names(structure, own=[None if n in taken else n for n in assigned])
+    except PullbackError as error:
+        if tracer.errors and error not in tracer.errors:
+            raise together([*tracer.errors, error]) from None
+        raise
+    program = tracer.finish(refs, _unique(names), doc, replace(settings, exact=is_in_order()))
+    return program, structure
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    out: list[str] = []
+    for n in names:
+        while n in out:
+            n += "_"
+        out.append(n)
+    return out
+
+
+def _argument(tracer: Tracer, leaf: Leaf, extents: tuple[Any, ...]) -> Any:
+    if leaf.kind == "static":
+        return leaf.value
+    if leaf.kind == "index":
+        return from_index(leaf.value)
+    if leaf.kind == "size":
+        tracer.sizes[leaf.size] = None
+        return from_index(symbol(leaf.size))
+    assert leaf.dtype is not None
+    for e in extents:
+        if e.constant is None:
+            tracer.extent(e, leaf.path)
+    ref = tracer.input(identifier(leaf.path), leaf.dtype, extents)
+    if leaf.kind == "array":
+        return from_ref(ref)
+    kinds: dict[str, Weak] = {"int": "integer", "float": "floating", "bool": "bool"}
+    return weak_input(ref, kinds[leaf.kind])
+
+
+def identifier(path: str) -> str:
+    """`params['w'][0]` as `params_w_0`."""
+    text = "".join(c if c.isalnum() else "_" for c in path)
+    while "__" in text:
+        text = text.replace("__", "_")
+    return text.strip("_")
+
+
+__all__ = ["Array", "Traced", "run", "trace"]

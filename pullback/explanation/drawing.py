@@ -1,0 +1,111 @@
+"""The graph of a function as a picture: arrays as nodes, the operators of local derivatives on the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.explanation.edge_operators import Numbers, Wanted, operator_of
+from pullback.explanation.layered import Arrow, Node, draw
+from pullback.ir.expr import Ref
+from pullback.ir.names import Names
+from pullback.ir.program import Program, Statement
+from pullback.operators.operator import Operator
+from pullback.pictures import Picture
+from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.normal_form import normalise
+
+__all__ = ["drawn", "graph_of", "local_derivatives", "one_vertex_each", "total"]
+
+MOST = 1000  # statements of a program whose graph is drawn
+
+
+def graph_of(program: Program) -> Picture | None:
+    """The graph of a program for all points; None where it is large, or has no floating-point arguments.
+
+    The operators have their names, which do not depend on numbers.
+    """
+    prepared = one_vertex_each(program)
+    if len(prepared.body.statements) > MOST or not any(r.dtype.is_floating for r in prepared.inputs):
+        return None
+    local = local_derivatives(prepared)
+    zeros = [np.broadcast_to(np.float64(0), [d.constant or 2 for d in r.shape]) for r in local.wanted.refs]
+    edges = [(j, i, str(total([make(zeros) for make in terms]))) for j, i, terms in local.edges]
+    names = Names()
+    shapes = [f"{r.dtype.name}[{', '.join(map(str, r.shape))}]" if r.shape else r.dtype.name for r in local.nodes]
+    return drawn(program.name, [names.fresh(r.name) for r in local.nodes], shapes, edges, local.sources, local.outputs)
+
+
+@dataclass(frozen=True)
+class LocalDerivatives:
+    """The arrays of a program that are floating, and how each changes with those before it.
+
+    Attributes:
+        nodes: the arrays, the first `sources` of them arguments.
+        outputs: the positions of results.
+        edges: from which node to which, and how to make the operators that are added up there.
+        statements: what the arrays that operators are made of, `wanted`, need besides the program's own statements.
+    """
+
+    nodes: tuple[Ref, ...]
+    sources: int
+    outputs: tuple[int, ...]
+    edges: list[tuple[int, int, list[Callable[[Numbers], Operator]]]]
+    wanted: Wanted
+    statements: tuple[Statement, ...]
+
+
+def local_derivatives(program: Program) -> LocalDerivatives:
+    """Of a program with one statement for each thing that it computes."""
+    from pullback.ad.eliminate import graph_of
+
+    wrt = [k for k, r in enumerate(program.inputs) if r.dtype.is_floating]
+    made = graph_of(program, wrt)
+    inner = [o for s in program.body.statements for o in s.outs if o in made.active]
+    nodes = (*made.sources, *inner)
+    position = {r: k for k, r in enumerate(nodes)}
+    wanted = Wanted()
+    edges = [
+        (position[x], position[v], [operator_of(e, wanted) for e in terms])
+        for v in inner
+        for x, terms in made.edges.into.get(v, {}).items()
+    ]
+    outputs = tuple(position[r] for r in program.outputs if r in position)
+    return LocalDerivatives(nodes, len(wrt), outputs, edges, wanted, tuple(made.statements))
+
+
+def drawn(
+    name: str,
+    names: Sequence[str],
+    shapes: Sequence[str],
+    edges: Sequence[tuple[int, int, str]],
+    sources: int,
+    outputs: Collection[int],
+) -> Picture:
+    """The picture of a graph.
+
+    Args:
+        name: the function's.
+        names, shapes: of the nodes, of which the first `sources` are arguments.
+        edges: from which node to which, with the operator.
+        outputs: which nodes are results.
+    """
+    nodes = [Node(name, shape, "argument" if k < sources else "result" if k in outputs else "array")
+             for k, (name, shape) in enumerate(zip(names, shapes, strict=True))]  # fmt: skip
+    title = f"Graph of {name}: how each array changes with those before it"
+    return draw(title, nodes, [Arrow(*e) for e in edges])
+
+
+def one_vertex_each(program: Program) -> Program:
+    """The program with one statement for each thing that it computes."""
+    return eliminate_dead(eliminate_common(normalise(program)))
+
+
+def total(terms: Sequence[Operator]) -> Operator:
+    """The sum of operators."""
+    found = terms[0]
+    for t in terms[1:]:
+        found = found + t
+    return found

@@ -1,0 +1,106 @@
+"""Which tracer is active in this thread, and the errors for what needs one where there is none."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pullback.errors import TraceError
+from pullback.ir.types import DType
+from pullback.source import Position, called, is_ours, source_text, user_position
+from pullback.tracing import elsewhere
+
+T = TypeVar("T")
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+
+
+_ACTIVE = _Active()
+
+
+def current() -> Any:
+    """The active tracer."""
+    if not _ACTIVE.stack:
+        raise _outside()
+    return _ACTIVE.stack[-1]
+
+
+def _outside() -> TraceError:
+    """The error for what needs a function being traced, where there is none."""
+    position = user_position()
+    frame: FrameType | None = sys._getframe(1)
+    given: Sequence[Any] = ()
+    arguments: Sequence[Any] = ()
+    frames: list[FrameType] = []
+    while frame is not None and is_ours(frame.f_code.co_filename):  # the last is what the user has called
+        code, given = frame.f_code, [*frame.f_locals.values()]
+        arguments = given[: code.co_argcount + code.co_kwonlyargcount]
+        frames.insert(0, frame)
+        frame = frame.f_back
+    operands = [x for value in given for x in (value if isinstance(value, tuple | list) else (value,))]
+    for x in operands:
+        if isinstance(getattr(x, "extents", None), tuple):
+            return ended(x, position)
+    name = called(position) or ((public := elsewhere.running(frames)) and f"pb.{public}")
+    at_once = ""
+    if name and any(isinstance(x, np.ndarray) for x in operands):
+        plain = not any(isinstance(x, tuple | list) for x in arguments)
+        text = source_text(position)
+        form = f"{name})(...)" if plain else f"lambda: {text if text.endswith(')') else f'{name}(...)'})()"
+        at_once = f"; `pb.function({form}` computes it at once"
+    return TraceError(
+        "E132",
+        f"{name or 'this'} is part of the language, and no function is being traced",
+        position=position,
+        remedy=f"put it inside a function marked `@pb.function`{at_once}",
+    )
+
+
+def ended(x: Any, position: Position | None) -> TraceError:
+    """The error for a traced value that is used after its function has ended."""
+    return TraceError(
+        "E130",
+        f"{x.name or 'this'} is a traced value, and the function that it belongs to has ended",
+        position=position,
+        remedy="return it: the call of the function gives NumPy arrays",
+    )
+
+
+def is_tracing() -> bool:
+    """Whether a function is being traced in this thread."""
+    return bool(_ACTIVE.stack)
+
+
+@contextmanager
+def tracing(tracer: T) -> Iterator[T]:
+    """`tracer` is the active one."""
+    _ACTIVE.stack.append(tracer)
+    try:
+        yield tracer
+    finally:
+        _ACTIVE.stack.pop()
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """What runs inside is computed now, whatever is being traced around it."""
+    before, _ACTIVE.stack = _ACTIVE.stack, []
+    try:
+        yield
+    finally:
+        _ACTIVE.stack = before
+
+
+def default_float() -> DType:
+    """The dtype of a Python float that meets no other, in the function being traced."""
+    found: DType = current().default_float
+    return found

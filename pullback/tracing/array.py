@@ -1,0 +1,178 @@
+"""`Array`: what the user's function works on, with the operators and methods of the array API.
+
+While tracing it is given by a rule for its elements, and is one of
+    an array of the program       a Ref, and reading is an element of it
+    a view                        slices, transposes, broadcasts, rows: a rule over another array, no statement
+    a scalar                      rank 0: the expression of one element
+    a weak scalar                 a Python number, an index or dim, a plain `int` or `float` argument, or arithmetic
+                                  on these: it takes the dtype of what it meets
+Reading is `element(indices)`; `extents` is the shape as dims. `pullback.tracing.making` makes them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, Self
+
+from pullback.ir import expr, types
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.types import DType
+from pullback.source import Position
+from pullback.tracing.active import current, default_float
+from pullback.tracing.devices import CPU, check_device
+from pullback.tracing.methods import Methods
+from pullback.tracing.refusals import Refusals
+
+Weak = Literal["bool", "integer", "floating"]
+Indices = tuple[Index, ...]
+Rule = Callable[[Indices], Scalar]
+
+
+_WEAK: Final = {"bool": "a Python bool", "integer": "an index or Python int", "floating": "a Python float"}
+
+
+class TracedArray(Methods, Refusals):
+    """A traced array, real or complex. `pullback.arrays.operators` gives it operators and methods."""
+
+    __slots__ = ()
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.extents)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extents: ints where they are fixed, else dims, on which arithmetic and comparison work."""
+        return tuple(shape_value(e) for e in self.extents)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.rank
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        total = 1
+        for n in self.shape:
+            total = total * n
+        return total
+
+    @property
+    def device(self) -> str:
+        """Where arrays are: on the processor."""
+        return CPU
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
+        """The array, on the only device there is."""
+        check_device("to_device", device)
+        return self
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        return sys.modules[__name__.partition(".")[0]]
+
+
+class Array(TracedArray):
+    """A traced array, scalar or index.
+
+    Indexing, slicing, operators and methods follow the Python array API standard. A traced value has no truth
+    value and no number: `if`, `and`, `range(n)` and `0 <= i < n` raise a TraceError that says what to write.
+    """
+
+    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "stored", "weak")
+
+    extents: Indices
+    ref: Ref | None
+    weak: Weak | None
+    make: Callable[[DType], Scalar] | None
+    index: Index | None
+    literal: bool | int | float | None
+    name: str | None
+    position: Position | None
+    stored: DType | None
+    _dtype: DType | None
+    _rule: Rule
+
+    @property
+    def strong(self) -> DType | None:
+        """The dtype, None where it depends on what the value meets."""
+        return None if self.weak else self._dtype
+
+    @property
+    def settled(self) -> DType:
+        """The dtype it has when it meets nothing."""
+        if self.weak is None:
+            assert self._dtype is not None
+            return self._dtype
+        if self.ref is not None:
+            return self.ref.dtype
+        return {"bool": types.bool_, "integer": types.i64}.get(self.weak) or default_float()
+
+    @property
+    def storage(self) -> DType:
+        """The dtype in which it lies in memory: f16 or bf16 where its elements, when they are read, are f32."""
+        return self.stored or self.settled
+
+    def element(self, indices: Indices = (), dtype: DType | None = None) -> Scalar:
+        """The element at these indices; `dtype` is what a weak value becomes."""
+        if self.make is not None:
+            return self.make(dtype or self.settled)
+        return self._rule(indices)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type; of arrays stored as float16 or bfloat16 that, and what is read from them is float32."""
+        return self.storage
+
+    @property
+    def type_text(self) -> str:
+        """The type in messages: f32[N, M]; of a weak value its kind."""
+        if self.weak is not None:
+            return _WEAK[self.weak]
+        return f"{self.storage}{shape_text(self.extents) if self.extents else ''}"
+
+    def __repr__(self) -> str:
+        name = f"{self.name} : " if self.name else ""
+        return f"<{name}{self.index if self.index is not None else self.type_text}>"
+
+
+def shape_text(extents: Sequence[Index]) -> str:
+    """A shape in messages: [N, M]."""
+    return "[" + ", ".join(map(str, extents)) + "]"
+
+
+def type_text(h: TracedArray) -> str:
+    """A type in messages: f32[N, M]; of a weak value its kind."""
+    return h.type_text
+
+
+def blank() -> Array:
+    """An array of which nothing is said yet."""
+    h = object.__new__(Array)
+    h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = h.stored = None
+    return h
+
+
+def weak(kind: Weak, make: Callable[[DType], Scalar]) -> Array:
+    """A value of rank 0 that takes the dtype of what it meets."""
+    current()  # outside of a function there are none
+    h = blank()
+    h.extents, h._dtype, h.weak, h.make = (), None, kind, make
+    return h
+
+
+def from_index(index: Index | Var | int) -> Array:
+    """An index or dim as a value."""
+    index = as_index(index)
+    h = weak("integer", lambda dtype: expr.from_index(index, dtype))
+    h.index = index
+    return h
+
+
+def shape_value(extent: Index) -> Any:
+    """An extent as the user sees it in `x.shape`: an int where it is fixed, else a dim."""
+    value = extent.constant
+    return from_index(extent) if value is None else value

@@ -1,0 +1,136 @@
+"""Complex arrays: pairs of real arrays that act as one.
+
+The core knows no complex numbers: an array of them is a pair of real ones, its real and imaginary part, at every
+boundary too (a tree of two leaves). So passes, derivatives and C stay as they are, and the loops run over plain floats.
+What is here is the pair. `pullback.arrays.complex` has its arithmetic, `pullback.arrays.by_parts` the functions that
+only move elements, or add and multiply them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from pullback.ir import types
+from pullback.ir.index import Index
+from pullback.ir.types import DType
+from pullback.tracing.array import Array, TracedArray, shape_text
+
+
+@dataclass(frozen=True)
+class ComplexType:
+    """The element type of a complex array; its parts are of the type `part`."""
+
+    name: str
+    part: DType
+    kind: ClassVar[str] = "complex"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype."""
+        return np.dtype(self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+complex64: Final = ComplexType("complex64", types.f32)
+complex128: Final = ComplexType("complex128", types.f64)
+_TYPES: Final[dict[Any, ComplexType]] = {
+    key: t for t in (complex64, complex128) for key in (t, t.name, t.numpy, t.numpy.type)
+} | {complex: complex128, "complex": complex128}
+
+
+def complex_type(dtype: object) -> ComplexType | None:
+    """The complex type that a dtype names; None for any other."""
+    try:
+        return _TYPES.get(dtype)
+    except TypeError:
+        return None
+
+
+class ComplexArray(TracedArray):
+    """An array of complex numbers: `real` and `imag` are its parts, of one shape and element type.
+
+    Indexing, slicing, operators and methods follow the Python array API standard. There is no order. What a method does
+    it does to both parts, at twice the cost; products of two complex arrays take four real ones, quotients some ten
+    operations.
+
+    >>> pb.function(lambda z: (z * z.conj()).real + z.imag)(np.array([1.0 + 2.0j])).tolist()
+    [7.0]
+    """
+
+    __slots__ = ("imag", "real")
+
+    real: Array
+    imag: Array
+
+    def __init__(self, real: Array, imag: Array) -> None:
+        self.real, self.imag = real, imag
+
+    @property
+    def extents(self) -> tuple[Index, ...]:  # type: ignore[override]
+        """The shape as dims."""
+        return self.real.extents
+
+    @property
+    def name(self) -> str | None:  # type: ignore[override]
+        """What the array is called in messages, where it is known."""
+        return self.real.name
+
+    @property
+    def weak(self) -> None:  # type: ignore[override]
+        """A complex array has a type, even where its parts are Python numbers."""
+
+    @property
+    def index(self) -> None:  # type: ignore[override]
+        """A complex number is no index."""
+
+    @property
+    def dtype(self) -> ComplexType:
+        """The element type."""
+        return complex64 if self.real.settled is types.f32 else complex128
+
+    def conj(self) -> ComplexArray:
+        """The conjugate.
+
+        >>> pb.function(lambda z: z.conj())(np.array([2.0j])).tolist()
+        [-2j]
+        """
+        return ComplexArray(self.real, -self.imag)
+
+    @property
+    def type_text(self) -> str:
+        """The type in messages: complex128[N, M]."""
+        return f"{self.dtype}{shape_text(self.extents) if self.extents else ''}"
+
+    def __repr__(self) -> str:
+        return f"<{self.type_text}>"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is known of the parts of a complex array, in the place of the array."""
+
+    real: Any
+    imag: Any
+
+
+def is_complex(x: object) -> bool:
+    """Whether x is a complex array or number, traced or not."""
+    return isinstance(x, ComplexArray | complex | np.complexfloating) or (
+        isinstance(x, np.ndarray) and x.dtype.kind == "c"
+    )
+
+
+def joined(real: Any, imag: Any) -> Any:
+    """The complex array with these parts, traced or of NumPy; of anything else the pair."""
+    if isinstance(real, Array) and isinstance(imag, Array):
+        return ComplexArray(real, imag)
+    if isinstance(real, np.ndarray | np.generic) and isinstance(imag, np.ndarray | np.generic):
+        out = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
+        out.real, out.imag = real, imag
+        return out[()] if out.ndim == 0 else out
+    return Parts(real, imag)

@@ -1,0 +1,499 @@
+"""Loops and choices with state: fold, scan, while_loop, cond. States are trees of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.ir import expr, types
+from pullback.ir.expr import Ref
+from pullback.ir.index import Index, Var, as_index, extreme
+from pullback.ir.index import cond as condition
+from pullback.ir.program import Block, Build, Choose, Fold, While
+from pullback.ir.types import DType
+from pullback.source import Position, user_position
+from pullback.tracing import tree
+from pullback.tracing.arithmetic import choose, common_settled, convert
+from pullback.tracing.array import Array, from_index, shape_text, type_text, weak
+from pullback.tracing.making import as_array, extent_of, from_ref, ref_of, scalar
+from pullback.tracing.naming import assigned_name, check_callable, parameter_names
+from pullback.tracing.printing import Repeated, arrays_of
+from pullback.tracing.ranges import Obligation, conditions
+from pullback.tracing.tracer import Tracer, current
+from pullback.tracing.tree import Structure
+
+
+class _State:
+    """The state of a loop: structure, and for each leaf a name, a start and a dtype (None: still open)."""
+
+    def __init__(self, what: str, init: Any, position: Position | None) -> None:
+        self.what = what
+        leaves, self.structure = tree.flatten(init)
+        self.handles: list[Array] = [as_array(leaf, what) for leaf in leaves]
+        default = assigned_name(position) or "state"
+        self.names = tree.leaf_names(self.structure, default)
+        self.paths = tree.leaf_paths(self.structure, "state")
+        self.dtypes: list[DType | None] = [h.strong for h in self.handles]
+        self.kinds = [h.weak for h in self.handles]
+
+    def refs(self, tracer: Tracer) -> list[Ref]:
+        """Fresh arrays for the states, of the current block."""
+        return [tracer.define(n, d or h.settled, h.extents) for n, d, h in zip(self.names, self.dtypes, self.handles)]
+
+    def view(self, refs: Sequence[Ref]) -> Any:
+        """The states as the user's function sees them; those whose dtype is open are weak."""
+        out: list[Array] = []
+        for r, d, kind in zip(refs, self.dtypes, self.kinds):
+            if d is None and kind is not None:
+                out.append(weak(kind, lambda dtype, r=r: expr.cast(current().read(r, ()), dtype)))  # type: ignore[misc]
+            else:
+                out.append(from_ref(r))
+        return tree.unflatten(self.structure, out)
+
+    def settle(self, results: Sequence[Array]) -> bool:
+        """Fix open dtypes by what the body gives; whether any was fixed to another than assumed."""
+        changed = False
+        for k, (d, h) in enumerate(zip(self.dtypes, results)):
+            if d is None:
+                self.dtypes[k] = h.settled
+                changed = True
+        return changed
+
+    def inits(self) -> list[Ref]:
+        """The starts as arrays, their reads of data checked: no guard around the loop's result is known in time."""
+        out = []
+        for h, d, n in zip(self.handles, self.dtypes, self.names):
+            out.append(current().whole(ref_of(h if h.strong is d or d is None else convert(h, d), n)))
+        return out
+
+    def check(self, structure: Structure, results: Sequence[Array], position: Position | None) -> list[Array]:
+        """The results with the dtypes of the states; errors where structure, shape or dtype changed."""
+        if structure != self.structure:
+            raise ShapeError(
+                "E139",
+                f"{self.what}: the state is {self.structure}, the function gives {structure}",
+                position=position,
+                remedy="is a `return` missing in it?"
+                if structure == tree.NONE
+                else "return a state of the same structure as the initial one",
+            )
+        out: list[Array] = []
+        for h, start, dtype, path in zip(results, self.handles, self.dtypes, self.paths):
+            if h.extents != start.extents:
+                raise ShapeError(
+                    "E139",
+                    f"{self.what}: {path} starts as {shape_text(start.extents)}, the function gives "
+                    f"{shape_text(h.extents)}",
+                    position=position,
+                    facts=[f"start : {type_text(start)}", f"result : {type_text(h)}"],
+                    remedy="keep the shape of every state; grow by indexing into an array of the final size",
+                )
+            assert dtype is not None
+            if h.weak is not None:
+                ok = (
+                    dtype.is_floating
+                    or (h.weak == "integer" and dtype.is_integer)
+                    or (dtype.is_bool and h.weak == "bool")
+                )
+            else:
+                ok = h.strong is dtype
+            if not ok:
+                raise DTypeError(
+                    "E139",
+                    f"{self.what}: {path} starts as {dtype}, the function gives {type_text(h)}",
+                    position=position,
+                    remedy="convert the initial state or the result with `astype`",
+                )
+            out.append(h if h.strong is dtype else convert(h, dtype))
+        return out
+
+
+def _trips(n: Any, what: str) -> tuple[Index, Index]:
+    """(number of steps to make room for, number of steps): they differ where it depends on an index."""
+    extent = extent_of(n, what)
+    if extent.constant is not None:
+        if extent.constant < 0:
+            raise ShapeError(
+                "E105", f"{what}: {extent} steps", position=user_position(), remedy="a number of steps from 0 up"
+            )
+        return extent, extent
+    if not extent.free and extent.is_dim:
+        return current().extent(extent, what), extent
+    bound = extreme(extent, upper=True)
+    if bound is None:
+        raise ShapeError(
+            "E106",
+            f"{what}: the number of steps {extent} has no bound known at definition",
+            position=user_position(),
+            remedy="`while_loop` with `max_trips`",
+        )
+    return current().extent(bound, what), extent
+
+
+def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tuple[Any, Any]:
+    tracer = current()
+    position = user_position()
+    room, steps = _trips(n, what)
+    check_callable(f, what, ("state", "i"))
+    state = _State(what, init, position)
+    index_name = parameter_names(f, 2)[1]
+    for _ in range(2):
+        var = Var(index_name, room)
+        with tracer.block(var) as scope:
+            scope.prints = []
+            refs = state.refs(tracer)
+            result = f(state.view(refs), from_index(var))
+            carried, emitted = _split(what, result, rows, position)
+            leaves, structure = tree.flatten(carried)
+            handles = [as_array(leaf, what) for leaf in leaves]
+            if structure == state.structure and state.settle(handles):
+                continue
+            handles = state.check(structure, handles, position)
+            going = None
+            if steps is not room:
+                going = scalar(expr.test([condition(">=", steps - 1 - as_index(var))]))
+                handles = [choose(going, h, from_ref(r)) for h, r in zip(handles, refs)]
+            row_leaves, row_structure = tree.flatten(emitted)
+            row_handles = [as_array(leaf, what) for leaf in row_leaves]
+            results = [ref_of(h, name) for h, name in zip(handles, state.names)]
+            row_names = tree.leaf_names(row_structure, "row")
+            results += [ref_of(h, name) for h, name in zip(row_handles, row_names)]
+            printed: list[Ref] = []
+            if scope.prints:
+                taken = scalar(expr.const(True, types.bool_)) if going is None else going
+                printed = [ref_of(taken, "taken"), *arrays_of(scope.prints)]
+            results += printed
+            owed = tracer.settle_block(results)
+            body = Block(tuple(scope.statements), tuple(results))
+        break
+    inits = state.inits()
+    outs = [Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
+    names = [*row_names, *(r.name for r in printed)]
+    stacked = [Ref(name, r.dtype, (room, *r.shape), r.bounds) for name, r in zip(names, results[len(refs) :])]
+    owed += tracer.settle(*inits)
+    statement = Fold((*outs, *stacked), var, tuple(refs), tuple(inits), body, () if position is None else (position,))
+    tracer.emit(statement, owed)
+    if printed:
+        rows_printed = tuple(stacked[len(row_handles) :])
+        tracer.prints(Repeated(tuple(scope.prints or ()), rows_printed))
+    final = tree.unflatten(state.structure, [from_ref(r) for r in outs])
+    return final, tree.unflatten(row_structure, [from_ref(r) for r in stacked[: len(row_handles)]])
+
+
+def _split(what: str, result: Any, rows: bool, position: Position | None) -> tuple[Any, Any]:
+    if not rows:
+        return result, ()
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TraceError(
+            "E139",
+            f"{what}: the function gives {type(result).__name__}, not a pair (state, row)",
+            position=position,
+            remedy="return `state, row`",
+        )
+    return result
+
+
+def fold(n: Any, init: Any, f: Callable[[Any, Any], Any]) -> Any:
+    """The state after n steps: `state = f(state, i)` for i = 0, ..., n - 1.
+
+    Args:
+        n: an int or dim; it may depend on the indices around it.
+        init: the first state: an array, a number, or a tree of these.
+        f: gives the next state, of the same structure, shapes and element types.
+    Returns:
+        The last state; `init` where n is 0.
+    Raises:
+        ShapeError: [E139] f gives another structure or shape.
+        DTypeError: [E139] f gives another element type.
+
+    >>> import pullback as pb
+    >>> @pb.function
+    ... def factorial(n: pb.Size["N"]):
+    ...     return pb.fold(n, 1, lambda product, i: product * (i + 1))
+    >>> int(factorial(5))
+    120
+    """
+    return _loop("fold", n, init, f, rows=False)[0]
+
+
+def scan(n: Any, init: Any, f: Callable[[Any, Any], tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Like `fold`, keeping a row of every step: `state, row = f(state, i)`.
+
+    Args:
+        n: an int or dim.
+        init: the first state.
+        f: gives the next state and a row, an array or a tree of arrays.
+    Returns:
+        The last state, and the rows stacked along a new leading axis.
+
+    >>> import pullback as pb
+    >>> @pb.function
+    ... def squares(n: pb.Size["N"]):
+    ...     return pb.scan(n, 0, lambda total, i: (total + i * i, total))[1]
+    >>> squares(4).tolist()
+    [0, 0, 1, 5]
+    """
+    return _loop("scan", n, init, f, rows=True)
+
+
+AT_LIMIT = ("error", "report")
+
+
+def while_loop(
+    test: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    max_trips: Any = None,
+    at_limit: str = "error",
+) -> Any:
+    """The state after `state = body(state)` as long as `test(state)` holds.
+
+    Args:
+        test: a bool of rank 0 from a state.
+        body: the next state, of the same structure, shapes and element types.
+        init: the first state.
+        max_trips: at most so many steps; reverse mode needs it.
+        at_limit: what happens where the test still holds after `max_trips` steps. "error": what needs the state or a
+            derivative of it stops with UnfinishedError. "report": the result says so.
+    Returns:
+        The last state; with "report" the pair of it and of a bool, whether `max_trips` was reached too early.
+    Raises:
+        UnfinishedError: [E404] when the function runs.
+
+    >>> @pb.function
+    ... def halved(x):
+    ...     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x)
+    >>> float(halved(10.0))
+    0.625
+    >>> @pb.function
+    ... def thrice(x):
+    ...     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x, max_trips=3, at_limit="report")
+    >>> state, max_trips_reached = thrice(10.0)
+    >>> float(state), bool(max_trips_reached)
+    (1.25, True)
+    """
+    tracer = current()
+    position = user_position()
+    check_at_limit("while_loop", at_limit)
+    if at_limit == "report" and max_trips is None:
+        raise TraceError("E144", "while_loop: at_limit='report' without max_trips", position=position,
+                         remedy='"error", or "report" and a limit of trips')  # fmt: skip
+    state = _State("while_loop", init, position)
+    if tracer.inside:
+        raise TraceError(
+            "E133",
+            "while_loop inside `build` or a reduction: each element would need its own number of steps",
+            position=position,
+            remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside",
+        )
+    check_callable(test, "while_loop, the test", ("state",))
+    check_callable(body, "while_loop, the body", ("state",))
+    limit = None if max_trips is None else _trips(max_trips, "while_loop")[0]
+    for _ in range(2):
+        refs = state.refs(tracer)
+        with tracer.block() as scope:
+            for r in refs:
+                tracer.own(r)
+            result = body(state.view(refs))
+            leaves, structure = tree.flatten(result)
+            handles = [as_array(leaf, "while_loop") for leaf in leaves]
+            if structure == state.structure and state.settle(handles):
+                continue
+            handles = state.check(structure, handles, position)
+            results = [ref_of(h, name) for h, name in zip(handles, state.names)]
+            owed = tracer.settle_block(results)
+            body_block = Block(tuple(scope.statements), tuple(results))
+        with tracer.block() as scope:
+            for r in refs:
+                tracer.own(r)
+            going = _bool(test(state.view(refs)), "while_loop")
+            going_ref = ref_of(going, "going")
+            owed += tracer.settle_block([going_ref])
+            test_block = Block(tuple(scope.statements), (going_ref,))
+        break
+    inits = state.inits()
+    outs = [Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
+    tracer.emit(
+        While(
+            tuple(outs),
+            tuple(refs),
+            tuple(inits),
+            test_block,
+            body_block,
+            limit,
+            () if position is None else (position,),
+        ),
+        owed,
+    )
+    last = tree.unflatten(state.structure, [from_ref(r) for r in outs])
+    if limit is None:
+        return last
+    reached = _bool(test(last), "while_loop")
+    if at_limit == "report":
+        return last, reached
+    return finished(last, reached, position)
+
+
+def check_at_limit(kind: str, at_limit: str) -> None:
+    """Refuse a setting that says nothing of an end without success.
+
+    Raises:
+        TraceError: [E144] it is neither "error" nor "report".
+    """
+    if at_limit not in AT_LIMIT:
+        known = ", ".join(map(repr, AT_LIMIT))
+        raise TraceError("E144", f"{kind}: at_limit={at_limit!r} is none of {known}", position=user_position(),
+                         remedy='"error", or "report" for a bool beside the result')  # fmt: skip
+
+
+def finished(result: Any, failed: Array, position: Position | None) -> Any:
+    """A tree of arrays; a program that needs them, or a derivative of them, stops where the bool `failed` holds.
+
+    Raises:
+        UnfinishedError: [E404] when the function runs.
+    """
+    unfinished = Ref("unfinished", types.i64, ())
+    demand = expr.demand_not(from_ref(ref_of(failed, "max_trips_reached")).element())
+    current().emit(Build((unfinished,), (), (demand,), () if position is None else (position,)), [])
+    return tree.map_leaves(lambda leaf: _demanding(leaf, from_ref(unfinished)), result)
+
+
+def _demanding(x: Array, unfinished: Array) -> Array:
+    """x, whose elements and their derivatives need the 0 of a loop that came to its end."""
+    if x.settled is types.bool_:
+        return x & (unfinished == 0)
+    return x * convert(1 - unfinished, x.settled)
+
+
+def _bool(value: Any, what: str) -> Array:
+    h = as_array(value, what)
+    if h.settled is not types.bool_ or h.rank:
+        raise DTypeError(
+            "E121",
+            f"{what}: the test is {type_text(h)}, not a single bool",
+            position=user_position(),
+            remedy="compare, e.g. `x > 0`, or reduce with `any` or `all`",
+        )
+    return h
+
+
+def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
+    """then(*operands) where the test holds, else otherwise(*operands); only the one chosen runs.
+
+    Args:
+        test: a bool of rank 0. Inside `build` both functions are computed and one result is chosen for each element.
+        then: a function of the operands.
+        otherwise: a function of the operands that gives the same structure, shapes and element types.
+        operands: what both are given; they may also read values around them.
+
+    >>> @pb.function
+    ... def clamp(x):
+    ...     return pb.cond(x > 1.0, lambda y: y / y, lambda y: y, x)
+    >>> float(clamp(3.0)), float(clamp(0.5))
+    (1.0, 0.5)
+    """
+    for f, which in ((then, "then"), (otherwise, "otherwise")):
+        check_callable(f, f"cond, {which}", [f"x{k}" for k in range(len(operands))])
+    return _chosen(test, then, otherwise, operands, _common)
+
+
+def promoted_cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
+    """`cond` for languages whose numbers have one type: of results that differ, whole numbers become floating ones."""
+    return _chosen(test, then, otherwise, operands, _promoted)
+
+
+Agreement = Callable[[list[tuple[Structure, list["Array"]]], Position | None], list[DType]]
+
+
+def _chosen(
+    test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], operands: Sequence[Any], agree: Agreement
+) -> Any:
+    if isinstance(test, bool):
+        return (then if test else otherwise)(*operands)
+    tracer = current()
+    position = user_position()
+    chosen = _bool(test, "cond")
+    if tracer.inside:
+        return _both(chosen, then(*operands), otherwise(*operands), agree, position)
+    sides: list[tuple[Block, Structure, list[Array]]] = []
+    owed: list[Obligation] = []
+    test_ref = ref_of(chosen, "test")
+    results: list[tuple[Structure, list[Array]]] = []
+    for f in (then, otherwise):  # once for the element types, which may depend on the other side
+        with tracer.block():
+            leaves, structure = tree.flatten(f(*operands))
+            results.append((structure, [as_array(v, "cond") for v in leaves]))
+    dtypes = agree(results, position)
+    for f, truth in ((then, True), (otherwise, False)):
+        facts = tuple(conditions(chosen.element(), truth))
+        with tracer.block() as scope:
+            leaves, structure = tree.flatten(f(*operands))
+            handles = [as_array(v, "cond") for v in leaves]
+            names = tree.leaf_names(structure, assigned_name(position) or "value")
+            refs = [ref_of(h if h.strong is d else convert(h, d), n) for h, d, n in zip(handles, dtypes, names)]
+            owed += tracer.settle_block(refs, facts)
+            sides.append((Block(tuple(scope.statements), tuple(refs)), structure, handles))
+    outs = tuple(Ref(n, r.dtype, r.shape) for n, r in zip(names, sides[0][0].results))
+    tracer.emit(Choose(outs, test_ref, sides[0][0], sides[1][0], () if position is None else (position,)), owed)
+    return tree.unflatten(sides[0][1], [from_ref(r) for r in outs])
+
+
+def _pairs(results: list[tuple[Structure, list[Array]]], position: Position | None) -> Iterator[tuple[Array, Array]]:
+    """The results of both sides of a cond, which must agree in structure and shapes."""
+    (first, a), (second, b) = results
+    if first != second:
+        raise ShapeError(
+            "E139",
+            f"cond: one function gives {first}, the other {second}",
+            position=position,
+            remedy="return the same structure from both",
+        )
+    for h, g in zip(a, b):
+        if h.extents != g.extents:
+            raise ShapeError(
+                "E139",
+                f"cond: one function gives {shape_text(h.extents)}, the other {shape_text(g.extents)}",
+                position=position,
+                remedy="return the same shapes from both",
+            )
+        yield h, g
+
+
+def _common(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
+    """The dtypes of both sides of a cond, which must agree."""
+    dtypes = []
+    for h, g in _pairs(results, position):
+        found = h.strong or g.strong or common_settled(h, g)
+        if any(x.strong not in (None, found) for x in (h, g)):
+            raise DTypeError(
+                "E139",
+                f"cond: one function gives {type_text(h)}, the other {type_text(g)}",
+                position=position,
+                remedy="convert one with `astype`",
+            )
+        dtypes.append(found)
+    return dtypes
+
+
+def _promoted(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
+    """The dtypes of both sides of a cond: of two that differ the wider one."""
+
+    def order(d: DType) -> tuple[bool, bool, int]:
+        return d.is_floating, not d.is_bool, d.numpy.itemsize
+
+    return [
+        max((h.settled, g.settled), key=order) if h.weak is None or g.weak is None else common_settled(h, g)
+        for h, g in _pairs(results, position)
+    ]
+
+
+def _both(test: Array, a: Any, b: Any, agree: Agreement, position: Position | None) -> Any:
+    (first, s), (second, t) = tree.flatten(a), tree.flatten(b)
+    sides = [[as_array(x) for x in first], [as_array(y) for y in second]]
+    dtypes = agree([(s, sides[0]), (t, sides[1])], position)
+    pairs = [[h if h.strong in (None, d) else convert(h, d) for h in hs] for hs, d in zip(zip(*sides), dtypes)]
+    return tree.unflatten(s, [choose(test, x, y, position) for x, y in pairs])
+
+
+__all__ = ["cast", "cond", "fold", "promoted_cond", "scan", "while_loop"]

@@ -1,0 +1,264 @@
+"""Arrays made: of the program, of a rule, of an expression, of numbers and indices; and made into references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.ir import expr, types
+from pullback.ir.expr import Add, Get, Mul, Ref, Scalar
+from pullback.ir.index import DimSymbol, Index, Var, as_index
+from pullback.ir.types import DType
+from pullback.source import Position, user_position
+from pullback.tracing.array import (
+    Array,
+    Indices,
+    Rule,
+    TracedArray,
+    Weak,
+    blank,
+    from_index,
+    type_text,
+    weak,
+)
+from pullback.tracing.naming import assigned_name, axis_names
+from pullback.tracing.tracer import current
+
+DEEPEST: Final = 32  # nodes on a way down an expression
+WIDEST: Final = 64  # terms or factors
+Extent = Any  # int, dim, index handle, or None
+
+
+def from_ref(ref: Ref) -> Array:
+    """The handle of an array of the program."""
+    h = blank()
+    h.extents, h._dtype, h.ref, h.name = ref.shape, ref.dtype, ref, ref.name
+    h.stored = ref.storage if ref.storage.is_half else None
+    h._rule = lambda indices: current().read(ref, indices)
+    return h
+
+
+def view(
+    extents: Sequence[Index], dtype: DType, rule: Rule, position: Position | None = None, name: str | None = None
+) -> Array:
+    """An array given by a rule for its elements. `position` is where an element it reads is written."""
+    h = blank()
+    h.extents, h._dtype, h.name, h.position = tuple(extents), dtype, name, position
+    rule = _where_there_are_any(h.extents, rule, dtype)
+
+    def read(indices: Indices) -> Scalar:
+        e = rule(indices)
+        if position is not None and isinstance(e, Get):
+            current().positions.setdefault(e, position)
+        return e
+
+    h._rule = read
+    return h
+
+
+def _where_there_are_any(extents: Indices, rule: Rule, dtype: DType) -> Rule:
+    """The rule, which is not asked for elements of an array that has none: it may divide by an extent, or read."""
+    return (lambda _: expr.zero(dtype)) if any(e.constant == 0 for e in extents) else rule
+
+
+def scalar(e: Scalar) -> Array:
+    """A value of rank 0; a long expression as a statement of its own, so that no expression is too long to walk."""
+    if e.depth > DEEPEST or (isinstance(e, Add | Mul) and len(e.args) > WIDEST):
+        position = user_position()
+        return from_ref(current().build((), [e], [assigned_name(position) or "value"], position)[0])
+    h = blank()
+    h.extents, h._dtype = (), e.dtype
+    h._rule = lambda indices: e
+    return h
+
+
+def from_number(value: bool | int | float) -> Array:
+    """A Python number: a constant of the dtype it meets."""
+    if isinstance(value, bool):
+        h = weak("bool", lambda dtype: expr.const(value, dtype))
+    elif isinstance(value, int):
+        h = weak("integer", lambda dtype: _integer(value, dtype))
+        h.index = as_index(int(value))
+    else:
+        number = float(value)
+        h = weak("floating", lambda dtype: expr.const(number, dtype))
+    h.literal = value
+    return h
+
+
+def _integer(value: int, dtype: DType) -> Scalar:
+    if dtype.is_integer and not dtype.minimum <= value <= dtype.maximum:
+        raise DTypeError(
+            "E124",
+            f"{value} does not fit {dtype}, which holds {dtype.minimum} to {dtype.maximum}",
+            position=user_position(),
+            remedy="convert the other operand with `astype`",
+        )
+    return expr.const(value, dtype)
+
+
+def weak_input(ref: Ref, kind: Weak) -> Array:
+    """A plain `int`, `float` or `bool` argument: an input that takes the dtype of what it meets."""
+    h = weak(kind, lambda dtype: expr.cast(current().read(ref, ()), dtype))
+    h.ref, h.name = ref, ref.name
+    return h
+
+
+def as_array(x: object, what: str = "operand") -> Array:
+    """Anything an operation accepts, as a handle."""
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, bool | int | float):
+        return from_number(x)
+    if isinstance(x, np.generic):
+        dtype = types.dtype_of(x.dtype)
+        if dtype is not None:
+            return scalar(expr.const(x.item(), dtype.computed))
+    if isinstance(x, np.ndarray) and x.dtype.kind != "c":
+        dtype = types.dtype_of(x.dtype)
+        if dtype is not None:
+            if x.ndim == 0:
+                return scalar(expr.const(x.item(), dtype.computed))
+            return from_ref(current().capture(x))
+        raise DTypeError(
+            "E122",
+            f"{what}: NumPy dtype {x.dtype!s} has no counterpart in the language",
+            position=user_position(),
+            remedy="convert the array with `astype` in NumPy first",
+        )
+    if isinstance(x, Index | Var):
+        return from_index(x)
+    if isinstance(x, TracedArray | complex | np.complexfloating | np.ndarray):
+        raise DTypeError(
+            "E121",
+            f"{what} takes no complex numbers",
+            position=user_position(),
+            remedy="`pb.real`, `pb.imag` and `pb.abs` give real ones",
+        )
+    raise TraceError(
+        "E135",
+        f"{what}: {_article(x)} is neither an array nor a number",
+        position=user_position(),
+        remedy=_as_array_remedy(x),
+    )
+
+
+def table(array: np.ndarray[Any, Any], name: str) -> Array:
+    """An array that belongs to a function of the library, under a name for programs."""
+    return from_ref(current().capture(array, name))
+
+
+def _article(x: object) -> str:
+    kind = type(x).__name__
+    return "None" if x is None else "a function" if callable(x) else f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"
+
+
+def _as_array_remedy(x: object) -> str:
+    match x:
+        case None:
+            return "a function that returns nothing gives None: is a `return` missing?"
+        case list() | tuple():
+            return "`pb.asarray(...)` makes an array of a list"
+        case complex():
+            return "real and imaginary part as two arrays"
+        case _ if callable(x):
+            return "call it, with brackets"
+        case _:
+            return "pass an array, or build one with `stack` or `build`"
+
+
+def extent_of(x: object, what: str) -> Index:
+    """An extent the user gave: an int, a dim or an index."""
+    if isinstance(x, bool):
+        pass
+    elif isinstance(x, int | np.integer):
+        return as_index(int(x))
+    elif isinstance(x, Array):
+        if x.index is not None:
+            return x.index
+        if x.weak == "floating":
+            raise TraceError(
+                "E135",
+                f"{what}: an extent is a whole number, and {type_text(x)} was given",
+                position=user_position(),
+                remedy="`//` divides extents",
+            )
+        raise ShapeError(
+            "E106",
+            f"{what}: an extent must be known when the function is defined, and this one is computed from data",
+            position=user_position(),
+            facts=[describe(x, "extent")] if x.rank else (),
+            remedy=f"`{x.name or 'x'}.shape[0]`: an extent of the array"
+            if x.rank
+            else 'declare it as a dim (`pb.Size["S"]` for an integer argument)',
+        )
+    elif isinstance(x, Index | Var):
+        return as_index(x)
+    raise TraceError(
+        "E135",
+        f"{what}: {'a function' if callable(x) else repr(x)} is not an extent",
+        position=user_position(),
+        remedy="the extent comes first, then the function"
+        if callable(x)
+        else "give an int, a dim such as x.shape[0], or a tuple of them",
+    )
+
+
+def axes_for(extents: Sequence[Index]) -> tuple[Var, ...]:
+    """Fresh index variables for an array of this shape, named after its dims where that reads well."""
+    names: list[str] = []
+    symbols = {s.name for e in extents for s in e.symbols}
+    for fallback, extent in zip(axis_names(len(extents)), extents):
+        atom = extent.single
+        name = atom.name.lower() if isinstance(atom, DimSymbol) else fallback
+        if name in symbols or name in names or not name.isidentifier():
+            name = fallback
+        while name in names:
+            name += "_"
+        names.append(name)
+    return tuple(Var(n, e) for n, e in zip(names, extents))
+
+
+def emit(
+    extents: Sequence[Index],
+    rule: Rule,
+    fallback: str,
+    position: Position | None = None,
+) -> Array:
+    """The array with these elements, as a statement of its own."""
+    tracer = current()
+    position = position or user_position()
+    variables = axes_for(extents)
+    value = rule(tuple(as_index(v) for v in variables))
+    name = assigned_name(position) or fallback
+    return from_ref(tracer.build(variables, [value], [name], position)[0])
+
+
+def ref_of(h: Array, name: str | None = None) -> Ref:
+    """The handle as an array of the program; a view becomes a statement."""
+    if h.ref is not None and (h.weak is None or h.ref.dtype is h.settled):
+        if not current().is_foreign(h.ref):
+            current().visible(h.ref)
+            return current().whole(h.ref)
+    made = emit(h.extents, lambda indices: h.element(indices), name or h.name or "value", h.position or user_position())
+    assert made.ref is not None
+    made.ref.storage = h.stored or made.ref.dtype
+    return made.ref
+
+
+def axes_text(rank: int) -> str:
+    """`1 axis`, `2 axes`."""
+    return f"{rank} ax{'i' if rank == 1 else 'e'}s"
+
+
+def describe(h: Array, fallback: str) -> str:
+    """Name : type, for the facts of a message."""
+    return f"{h.name or fallback} : {type_text(h)}"
+
+
+def operands_text(position: Position | None, count: int) -> list[str]:
+    """Names for operands without one."""
+    return ["left operand", "right operand"][:count] if count == 2 else [f"operand {k + 1}" for k in range(count)]

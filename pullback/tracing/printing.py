@@ -1,0 +1,139 @@
+"""What a function prints: texts, and the arrays that stand in them, which its program gives besides its results.
+
+A print in a loop is one for each step: its arrays are rows of the loop. So no statement has an effect, and what is
+printed comes when the call has ended, in the order of the program.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pullback.errors import TraceError
+from pullback.ir.expr import Ref
+from pullback.ir.program import Block, Known, Program, needed_for, program_of
+from pullback.ir.traverse import instantiate
+from pullback.source import user_position
+from pullback.tracing import tree
+
+NDArray = np.ndarray[Any, Any]
+
+
+class _Elements(string.Formatter):
+    """`str.format` for which what follows the colon is about each element of an array."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if not format_spec or not isinstance(value, np.ndarray):
+            return str(super().format_field(value, format_spec))
+        return np.array2string(value, formatter={"all": lambda x: format(x, format_spec)})
+
+
+def formatted(text: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """The text with values in it."""
+    return _Elements().vformat(text, args, named)
+
+
+@dataclass(frozen=True)
+class Print:
+    """One text. `values` are its positional and named operands as leaves, None where an array comes from `refs`."""
+
+    text: str
+    structure: tree.Structure
+    values: tuple[Any, ...]
+    refs: tuple[Ref, ...]
+
+    def line(self, arrays: Iterator[NDArray]) -> str:
+        """The text with these arrays."""
+        leaves = [next(arrays)[()] if v is None else v for v in self.values]
+        return formatted(self.text, *tree.unflatten(self.structure, leaves))
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What a loop prints in each step. `refs` are stacked: whether a step is taken, and the arrays of the prints."""
+
+    prints: tuple[Entry, ...]
+    refs: tuple[Ref, ...]
+
+
+Entry = Print | Repeated
+
+
+def arrays_of(prints: Sequence[Entry]) -> list[Ref]:
+    """The arrays that prints need."""
+    return [r for p in prints for r in p.refs]
+
+
+def over(prints: Sequence[Entry], refs: Iterator[Ref]) -> tuple[Entry, ...]:
+    """The prints of other arrays."""
+    return tuple(replace(p, refs=tuple(next(refs) for _ in p.refs)) for p in prints)
+
+
+def depths(prints: Sequence[Entry], depth: int = 0) -> list[int]:
+    """For each array the number of loops around its print."""
+    found: list[int] = []
+    for p in prints:
+        if isinstance(p, Repeated):
+            found += [depth + 1, *depths(p.prints, depth + 1)]
+        else:
+            found += [depth] * len(p.refs)
+    return found
+
+
+def lines(prints: Sequence[Entry], arrays: Iterator[NDArray]) -> Iterator[str]:
+    """What is printed, in order."""
+    for p in prints:
+        own = [next(arrays) for _ in p.refs]
+        if isinstance(p, Print):
+            yield p.line(iter(own))
+            continue
+        taken, *rows = own
+        for t in range(len(taken)):
+            if taken[t].any():  # of several calls at once any
+                yield from lines(p.prints, (row[t] for row in rows))
+
+
+def refuse() -> NoReturn:
+    """Refuse a print where that is not known."""
+    raise TraceError(
+        "E133",
+        "debug.print inside of a `build`, a reduction, a `cond` or a `while_loop`, where it is not known how often "
+        "it happens",
+        position=user_position(),
+        remedy="print the array that is built; in a loop `fold` or `scan`",
+    )
+
+
+@dataclass(frozen=True)
+class Prints:
+    """What a function prints.
+
+    Attributes:
+        of: its program.
+        known: the same with the arrays of the prints as results after its own.
+    """
+
+    entries: tuple[Entry, ...]
+    of: Known
+    known: Known
+
+    def alone(self) -> Program:
+        """The program of the printed arrays alone."""
+        program = program_of(self.known)
+        results = program.outputs[len(self.of.outputs) :]
+        body = Block(needed_for(program.body.statements, results), results)
+        return replace(program, body=body, output_names=())
+
+    def beside(self, known: Known) -> Program | None:
+        """A program that was made of the function's, with the printed arrays besides; None where its inputs differ."""
+        alone = self.alone()
+        if not set(alone.inputs) <= set(known.inputs):
+            return None
+        program = program_of(known)
+        block = instantiate(alone, {r: r for r in alone.inputs})
+        body = Block((*block.statements, *program.body.statements), (*program.outputs, *block.results))
+        return replace(program, body=body, output_names=())

@@ -1,0 +1,246 @@
+"""Trees of values at the surface: dict, list, tuple, NamedTuple and dataclass, with arrays at the leaves.
+
+A complex array is a tree of its real and imaginary part.
+
+The core knows lists of arrays only. A `Structure` remembers how a list of leaves is put together again; it is
+hashable and compares by value, so it serves in signatures. Dicts are ordered by key, an OrderedDict is as it is; other
+classes made of dict are taken for dicts. None is a tree without leaves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeGuard
+
+from pullback.tracing.complex_array import Parts, is_complex, joined
+
+Kind = Literal["leaf", "none", "dict", "list", "tuple", "namedtuple", "dataclass", "complex"]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How leaves are put together. `keys` name the children, `kind` and `type` say what holds them."""
+
+    kind: Kind
+    type: type | None = None
+    keys: tuple[Any, ...] = ()
+    children: tuple[Structure, ...] = ()
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "leaf":
+                return "*"
+            case "none":
+                return "None"
+            case "dict":
+                return "{" + ", ".join(f"{k!r}: {c}" for k, c in zip(self.keys, self.children)) + "}"
+            case "list":
+                return "[" + ", ".join(map(str, self.children)) + "]"
+            case "tuple":
+                return "(" + ", ".join(map(str, self.children)) + ("," if len(self.children) == 1 else "") + ")"
+            case _:
+                inner = ", ".join(f"{k}={c}" for k, c in zip(self.keys, self.children))
+                return f"{self.type.__name__ if self.type else '?'}({inner})"
+
+
+LEAF = Structure("leaf")
+NONE = Structure("none")
+PAIR = Structure("complex", None, ("real", "imag"))
+
+
+def is_plain(s: Structure) -> bool:
+    """Whether it is made of tuples, complex arrays and None only."""
+    return s.kind in ("leaf", "none") or (s.kind in ("tuple", "complex") and all(map(is_plain, s.children)))
+
+
+def form(s: Structure) -> Any:
+    """A plain structure as tuples, with 0 for each leaf and 2 for a complex array (`runtime.shim`).
+
+    >>> form(flatten((1.0, (None, 2.0)))[1])
+    (0, (None, 0))
+    """
+    if s.kind in ("leaf", "complex"):
+        return 2 if s.kind == "complex" else 0
+    return None if s.kind == "none" else tuple(map(form, s.children))
+
+
+def parts_of_complex(s: Structure) -> list[bool]:
+    """For each leaf whether it is a part of a complex array."""
+    if s.kind == "leaf":
+        return [False]
+    return [s.kind == "complex" or part for c in s.children for part in parts_of_complex(c)]
+
+
+def is_namedtuple(x: object) -> bool:
+    """Whether x is an instance of a NamedTuple class."""
+    return isinstance(x, tuple) and hasattr(type(x), "_fields")
+
+
+def is_pair(x: Any) -> TypeGuard[Any]:
+    """Whether x is a complex array or number, or known by its parts."""
+    return is_complex(x) or isinstance(x, Parts)
+
+
+def open_node(x: object) -> tuple[Structure, Sequence[Any]] | None:
+    """The node of x with its children, None where x is a leaf."""
+    if isinstance(x, OrderedDict):
+        return Structure("dict", OrderedDict, tuple(x)), list(x.values())
+    if isinstance(x, dict):
+        keys = tuple(sorted(x, key=lambda k: (type(k).__name__, k)))
+        return Structure("dict", dict, keys), [x[k] for k in keys]
+    if isinstance(x, list):
+        return Structure("list", None, tuple(range(len(x)))), x
+    if is_namedtuple(x):
+        return Structure("namedtuple", type(x), type(x)._fields), list(x)  # type: ignore[attr-defined, call-overload]
+    if isinstance(x, tuple):
+        return Structure("tuple", None, tuple(range(len(x)))), x
+    if x is None:
+        return NONE, []
+    if is_pair(x):
+        return PAIR, (x.real, x.imag)  # of a NumPy array both are views
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        keys = tuple(f.name for f in dataclasses.fields(x))
+        return Structure("dataclass", type(x), keys), [getattr(x, k) for k in keys]
+    return None
+
+
+def flatten(x: object) -> tuple[list[Any], Structure]:
+    """The leaves of x in order, and its structure.
+
+    >>> flatten({"b": 2, "a": [1, (3,)]})[0]
+    [1, 3, 2]
+    """
+    leaves: list[Any] = []
+    return leaves, _flatten(x, leaves)
+
+
+def _flatten(x: object, leaves: list[Any]) -> Structure:
+    node = open_node(x)
+    if node is None:
+        leaves.append(x)
+        return LEAF
+    structure, children = node
+    if structure.kind == "none":
+        return NONE
+    return dataclasses.replace(structure, children=tuple(_flatten(c, leaves) for c in children))
+
+
+def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:
+    """Add the leaves of x in order; False where x is not of this structure. `flatten` for what should be known."""
+    if s.kind == "leaf":
+        leaves.append(x)
+        return open_node(x) is None
+    if s.kind in ("tuple", "list"):
+        fits = type(x) is (tuple if s.kind == "tuple" else list)
+    elif s.kind == "none":
+        return x is None
+    elif s.kind == "complex":
+        if not is_pair(x):
+            return False
+        return all(collect_leaves(c, v, leaves) for c, v in zip(s.children, (x.real, x.imag)))
+    elif s.kind == "dict":
+        fits = isinstance(x, dict) and isinstance(x, OrderedDict) == (s.type is OrderedDict)
+    else:
+        fits = type(x) is s.type
+    if not fits or (s.kind != "dataclass" and len(x) != len(s.keys)):  # type: ignore[arg-type]
+        return False
+    if s.kind == "dict":
+        return all(k in x and collect_leaves(c, x[k], leaves) for k, c in zip(s.keys, s.children))  # type: ignore[operator, index]
+    children = [getattr(x, k) for k in s.keys] if s.kind == "dataclass" else x
+    return all(collect_leaves(c, v, leaves) for c, v in zip(s.children, children))  # type: ignore[call-overload]
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any], apart: bool = False) -> Any:
+    """The tree of this structure with these leaves; with `apart` parts of complex arrays stay the values they are.
+
+    >>> unflatten(flatten({"b": 2, "a": [1, (3,)]})[1], "xyz")
+    {'a': ['x', ('y',)], 'b': 'z'}
+    """
+    rest = iter(leaves)
+    return _unflatten(structure, rest, apart)
+
+
+def _unflatten(s: Structure, leaves: Iterator[Any], apart: bool) -> Any:
+    if s.kind == "leaf":
+        return next(leaves)
+    if s.kind == "none":
+        return None
+    children = [_unflatten(c, leaves, apart) for c in s.children]
+    match s.kind:
+        case "dict":
+            return (s.type or dict)(zip(s.keys, children))
+        case "list":
+            return children
+        case "tuple":
+            return tuple(children)
+        case "complex":
+            return Parts(*children) if apart else joined(*children)
+        case "namedtuple":
+            assert s.type is not None
+            return tuple.__new__(s.type, children)  # its own __new__ may refuse traced values
+        case _:
+            return _new_dataclass(s, children)
+
+
+def _new_dataclass(s: Structure, children: list[Any]) -> Any:
+    assert s.type is not None
+    made: Any = object.__new__(s.type)  # as above
+    for key, child in zip(s.keys, children):
+        object.__setattr__(made, key, child)
+    return made
+
+
+def leaf_paths(s: Structure, name: str = "") -> list[str]:
+    """A name for each leaf: `params.w`, `layers[0]`, `net['a']` in the user's spelling.
+
+    >>> leaf_paths(flatten({"w": 1, "b": (2, 3)})[1], "params")
+    ["params['b'][0]", "params['b'][1]", "params['w']"]
+    """
+    if s.kind == "leaf":
+        return [name]
+    out: list[str] = []
+    for key, child in zip(s.keys, s.children):
+        step = f".{key}" if s.kind in ("namedtuple", "dataclass", "complex") else f"[{key!r}]"
+        out += leaf_paths(child, name + step)
+    return out
+
+
+def leaf_names(s: Structure, name: str = "out", own: Iterable[str | None] = ()) -> list[str]:
+    """An identifier for each leaf: the keys on the way to it, joined by underscores.
+
+    `own` are names of the leaves themselves, where they have any, for those whose last key is a position.
+    """
+    rest = iter(own)
+    return _leaf_names(s, name, lambda default: next(rest, None) or default)
+
+
+def _leaf_names(s: Structure, name: str, own: Callable[[str], str], keyed: bool = False) -> list[str]:
+    if s.kind == "leaf":
+        found = own(name)
+        return [name if keyed else found]
+    out: list[str] = []
+    for key, child in zip(s.keys, s.children):
+        text = str(key)
+        keyed = s.kind == "complex" or (text.isidentifier() and not text.isdigit())
+        step = text if keyed and s.kind != "complex" else f"{name}_{text}"
+        out += _leaf_names(child, step if step.isidentifier() else f"{name}_{len(out)}", own, keyed)
+    return out
+
+
+def map_leaves(f: Callable[..., Any], x: object, *others: object) -> Any:
+    """Apply f to the leaves of trees of one structure.
+
+    >>> map_leaves(lambda a, b: a + b, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
+    {'a': 11, 'b': [22]}
+    """
+    leaves, structure = flatten(x)
+    columns = [leaves]
+    for other in others:
+        more, theirs = flatten(other)
+        if theirs != structure:
+            raise ValueError(f"trees of different structure: {structure} and {theirs}")
+        columns.append(more)
+    return unflatten(structure, [f(*row) for row in zip(*columns)])
