@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pullback.calls.function import Function, collecting
+from pullback.calls.definition import Definition, collecting
 from pullback.cli.options import add_json, import_file, last_place
 from pullback.cli.output import print_json
 from pullback.errors import PullbackError, UsageError
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         except PullbackError as error:  # what is defined above is checked all the same
             stopped = error
     errors: list[PullbackError] = []
-    unchecked: list[Function] = []
+    unchecked: list[Definition] = []
     for function in functions:
         try:
             if not _check(function):
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if single else 0
 
 
-def _check(function: Function) -> bool:
+def _check(function: Definition) -> bool:
     """Whether the annotations say enough to check a function.
 
     Raises:

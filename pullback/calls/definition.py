@@ -1,0 +1,360 @@
+"""A function before any call: its parameters, its traces by signature, its program for given dims."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pullback.calls import policy, sized
+from pullback.calls.annotated import result_spec
+from pullback.calls.annotations import (
+    MISSING,
+    AnySpec,
+    ArraySpec,
+    NumberSpec,
+    OptionalSpec,
+    Spec,
+    TreeSpec,
+    Undetermined,
+)
+from pullback.calls.carried import Recipe
+from pullback.calls.execute import prepare
+from pullback.calls.mistakes import present
+from pullback.calls.recent import Recent
+from pullback.calls.signature import Parameter, Signature, bind, name_of, parameters_of, signature_of
+from pullback.calls.traced import Traced, trace
+from pullback.calls.typetext import TypeText, program_type
+from pullback.clock import stage
+from pullback.errors import PullbackError, ShapeError, TraceError
+from pullback.ir.dims import check_bytes, check_requirements, determined_dims
+from pullback.ir.expr import in_order, is_in_order
+from pullback.ir.intern import uncollected
+from pullback.ir.program import Known, Program, program_of
+from pullback.ir.settings import MemoryMode, Settings, Specialise
+from pullback.source import user_position
+from pullback.tracing import elsewhere
+from pullback.tracing.active import is_tracing
+from pullback.tracing.distinct import distinct
+from pullback.turns import turn
+
+T = TypeVar("T")
+
+
+class _Thread(threading.local):
+    """What belongs to a thread: the functions it is tracing, each for a signature."""
+
+    def __init__(self) -> None:
+        self.tracing: set[tuple[Definition, Signature]] = set()
+
+
+_THREAD = _Thread()
+
+
+def _only_arrays(spec: Spec) -> bool:
+    """Whether no Python number given for it can change the program."""
+    match spec:
+        case ArraySpec() | NumberSpec():
+            return True
+        case AnySpec():
+            return spec.item is None or _only_arrays(spec.item)
+        case OptionalSpec():
+            return _only_arrays(spec.spec)
+        case TreeSpec():
+            return all(_only_arrays(s) for _, s in spec.fields)
+        case _:
+            return False
+
+
+_COLLECTED: list[Definition] | None = None
+
+
+@contextmanager
+def collecting() -> Iterator[list[Definition]]:
+    """The functions that are defined inside, which nobody checks as yet."""
+    global _COLLECTED
+    before, _COLLECTED = _COLLECTED, []
+    try:
+        yield _COLLECTED
+    finally:
+        _COLLECTED = before
+
+
+class Definition:
+    """A Python function that is traced, once for each signature.
+
+    Attributes:
+        name: the Python function's name.
+        is_derivative: whether it was made of another function's program.
+    """
+
+    __slots__ = ("__dict__", "__weakref__")
+    is_derivative = False
+    made_by: Recipe | None = None  # how a derivative was made
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        *,
+        threads: int | None = None,
+        specialise: Specialise | None = None,
+        donate: Sequence[str] = (),
+        memory: MemoryMode = "fastest",
+        memory_limit: int | None = None,
+        debug: bool | None = None,
+        exact: bool = False,
+    ) -> None:
+        self.python = f
+        self.name = name_of(f)
+        self.place = user_position()  # where it was made
+        self._exact = exact or is_in_order()
+        self._options = {"threads": threads, "specialise": specialise, "donate": donate, "memory": memory,
+                         "memory_limit": memory_limit, "debug": debug, "exact": self._exact}  # fmt: skip
+        self._threads = threads
+        self._settings = Settings(memory=memory, memory_limit=memory_limit, debug=policy.is_debug(debug),
+                                  specialise=policy.specialise(specialise))
+        self._donate = tuple(donate)
+        self._own_parameters: list[Parameter] | None = None
+        self._annotated: Spec = AnySpec()  # what the annotation says of the result
+        self._traces: Recent[tuple[Signature, bool], Traced] = Recent()
+        self._by_value = True
+        self._last: Signature | None = None
+        self._sized: Recent[Signature, bool] = Recent()  # what is traced for the sizes of each call
+        self._made: dict[Hashable, Any] = {}
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The parameters with what their annotations say."""
+        if self._own_parameters is None:
+            self._own_parameters = self._find_parameters()
+            self._by_value = not all(_only_arrays(p.spec) for p in self._own_parameters)
+        return self._own_parameters
+
+    def _find_parameters(self) -> list[Parameter]:
+        found = parameters_of(self.python)
+        self._annotated = result_spec(self.python)
+        for name in self._donate:
+            if all(p.name != name for p in found):
+                raise TraceError(
+                    "E108",
+                    f"{self.name}: donate names {name!r}, which is no parameter",
+                    remedy=elsewhere.one_of(name, [p.name for p in found]),
+                )
+        return found
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """What is made of this function under a key, such as a derivative: made once."""
+        own = distinct((is_in_order(), *key))
+        found: T | None = self._made.get(own)
+        return self._made.setdefault(own, make()) if found is None else found
+
+    def define(self) -> None:
+        """Trace now where the annotations say enough, so that errors appear where the function is defined."""
+        if _COLLECTED is not None and not is_tracing():
+            _COLLECTED.append(self)
+            return
+        try:
+            self.check()
+        except NameError as error:
+            if isinstance(error, UnboundLocalError):
+                raise
+
+    def check(self) -> bool:
+        """Trace what the annotations determine; False where they leave something open."""
+        try:
+            if any(p.default is None for p in self.parameters):  # with what may be None, and without
+                given = [replace(p, default=MISSING) for p in self.parameters]
+                self.traced(signature_of(given, None)[0])
+            self.traced(signature_of(self.parameters, None)[0])
+        except Undetermined:
+            return False
+        except Exception as error:
+            if isinstance(error, PullbackError) and sized.needs_numbers(error):
+                return False  # a call says them
+            present(error)
+            raise
+        return True
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether a trace made now is exact: as the function is, or the one that is traced around it."""
+        return self._exact or (bool(_THREAD.tracing) and is_in_order())
+
+    def traced(self, signature: Signature) -> Traced:
+        """The function traced for a signature, once."""
+        found = self._traces.get((signature, self._in_order)) or self._traced_now(signature)
+        self._last = signature
+        return found
+
+    def traced_for(self, signature: Signature, values: Sequence[Any]) -> tuple[Signature, Traced]:
+        """The function traced for a call: for all sizes, or for those of the call where they must be numbers."""
+        own = sized.of_call(self.name, signature, values) if self._sized.get(signature) else None
+        if own is None:
+            try:
+                return signature, self.traced(signature)
+            except PullbackError as error:
+                own = sized.of_call(self.name, signature, values) if sized.needs_numbers(error) else None
+                if own is None or own == signature:
+                    raise
+        self._sized.put(signature, True)
+        return own, self.traced(own)
+
+    def _traced_now(self, signature: Signature) -> Traced:
+        """The function traced now, or by another thread meanwhile."""
+        exact = self._in_order
+        key = (self, signature)
+        if key in _THREAD.tracing:
+            raise TraceError(
+                "E142",
+                f"{self.name} calls itself with the same static arguments, so its unrolling would not end",
+                position=user_position(),
+                remedy="recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat",
+            )
+        _THREAD.tracing.add(key)
+        try:
+            # who is tracing waits for nobody: functions may call one another in a circle
+            with nullcontext() if is_tracing() else turn(key), uncollected(), in_order(exact):
+                found = self._traces.get((signature, exact))
+                if found is None:
+                    with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
+                        found = self._trace(signature)
+                    if not found.foreign and not (is_tracing() and found.closes_over_indices):
+                        found = self._traces.put((signature, exact), found)
+                return found
+        finally:
+            _THREAD.tracing.discard(key)
+
+    def _stands_alone(self, signature: Signature) -> bool:
+        """Whether it was traced outside of other functions, so that no dims but its own are in it."""
+        found = self._traces.get((signature, self._in_order))
+        return found is not None and not found.enclosed
+
+    def _trace(self, signature: Signature) -> Traced:
+        return trace(self.python, self.name, self.parameters, self._annotated, signature, self._settings,
+                     self._donate)
+
+    def _determined(self, dims: Mapping[str, int] | None = None) -> Traced:
+        """The trace that the annotations determine, else the one of the last call.
+
+        With `dims` it is for these where shapes must be numbers.
+        """
+        try:
+            signature, _ = signature_of(self.parameters, None)
+        except Undetermined:
+            if self._last is None:
+                raise TraceError(
+                    "E140",
+                    f"{self.name}: its annotations leave element types, ranks or static values open",
+                    position=user_position(),
+                    remedy=f"call {self.name} once, or use {self.name}.program(...) with arguments",
+                ) from None
+            signature = self._last
+        try:
+            return self.traced(signature)
+        except PullbackError as error:
+            own = self._last if dims is None else sized.of_dims(signature, dims)
+            if not sized.needs_numbers(error) or own is None or own == signature:
+                raise
+        return self.traced(own)
+
+    def determined(self) -> tuple[Signature, Traced]:
+        """The trace that the annotations determine, else the one of the last call, and its signature."""
+        traced = self._determined()
+        return self._signature_of(traced), traced
+
+    def _signature_of(self, traced: Traced) -> Signature:
+        signature = next((s for (s, _), t in self._traces.items() if t is traced), self._last)
+        assert signature is not None
+        return signature
+
+    def program(self, *args: Any, **keywords: Any) -> Program:
+        """The program for these arguments; without arguments what the annotations determine.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> total.program().name, len(total.program().body.statements)
+        ('total', 1)
+        """
+        if not args and not keywords:
+            return self._determined().program
+        try:
+            signature, flat = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
+            return self.traced_for(signature, flat)[1].program
+        except Exception as error:
+            present(error)
+            raise
+
+    def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
+        """What is compiled for these dims: the function as traced, or an equal one that costs less for them."""
+        return traced
+
+    def arrays_of(self, values: Sequence[Any]) -> tuple[Signature, Traced, list[np.ndarray[Any, Any]], dict[str, int]]:
+        """The signature and trace for a call's values, one for each parameter, and what its program is given."""
+        signature, flat = signature_of(self.parameters, values)
+        signature, traced = self.traced_for(signature, flat)
+        arrays, sizes = prepare(signature.flat, flat)
+        return signature, traced, arrays + traced.captured, sizes
+
+    @property
+    def type(self) -> TypeText:
+        """The type with its dims: `(x: f32[N, M], w: f32[M]) -> f32[N]`, and what the dims must fulfil.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> total.type
+        '(x: f64[N]) -> f64'
+        """
+        signature, traced = self.determined()
+        return program_type(self.parameters, signature, traced)
+
+    def _dims(self, program: Known, dims: dict[str, Any]) -> dict[str, int]:
+        wanted = determined_dims(program)
+        for name in dims:
+            if name not in wanted:
+                raise ShapeError(
+                    "E106",
+                    f"{self.name} has no dim {name}",
+                    position=user_position(),
+                    facts=[self.type],
+                    remedy="its dims are " + ", ".join(wanted) if wanted else "it has no dims",
+                )
+        found = {n: int(dims[n]) for n in wanted if n in dims}
+        missing = [n for n in wanted if n not in dims]
+        if missing and min(found.values(), default=1) < 1:
+            raise ShapeError(
+                "E115",
+                f"{self.name}: the dim {missing[0]} is not given",
+                facts=[self.type, "C for all sizes takes extents of at least 1"],
+                remedy=", ".join(f"{n}=…" for n in wanted),
+            )
+        check_requirements(program, found)
+        check_bytes(program, found)
+        return found
+
+    def for_dims(self, given: dict[str, Any]) -> tuple[Program, dict[str, int]]:
+        """The program that is compiled for dims given by name, and these dims."""
+        known, dims = self.known_for_dims(given)
+        program = program_of(known)
+        check_bytes(program, dims)
+        return program, dims
+
+    def known_for_dims(self, given: dict[str, Any]) -> tuple[Known, dict[str, int]]:
+        """The same, in outline where nothing needs its statements yet."""
+        traced = self._determined(given)
+        open_dims = determined_dims(traced.known)
+        if not given.keys() <= open_dims.keys():  # one that became a number is none of the program
+            numbers = sized.dims_of(self.parameters) - open_dims.keys()
+            given = {n: v for n, v in given.items() if n not in numbers}
+        dims = self._dims(traced.known, given)
+        complete = len(dims) == len(determined_dims(traced.known))
+        return (self._specialised(traced, dims) if complete else traced).known, dims

@@ -1,0 +1,346 @@
+"""A traced function as one looks at it: its type, program, memory, C and derivation; and its exports."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+from pullback.calls import policy
+from pullback.calls.definition import Definition
+from pullback.calls.mistakes import out_of_memory, present
+from pullback.calls.shown import about, function_html
+from pullback.calls.signature import bind
+from pullback.errors import ShapeError
+from pullback.ir.dims import determined_dims, has_empty_extent, solve_dims
+from pullback.ir.settings import MODES, MemoryMode
+from pullback.ir.verify import verifying
+from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.calls.profile import Profile
+    from pullback.derivation.render import Derivation
+    from pullback.explanation import Explanation, Format
+    from pullback.memory.size_table import SizeTable
+    from pullback.memory.table import Build, MemoryTable
+    from pullback.pictures import Picture
+
+
+class Inspected(Definition):
+    """A definition that can be shown and written out."""
+
+    __slots__ = ()
+
+    @property
+    def ir(self) -> str:
+        """The program as text.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> print(total.ir, end="")
+        total(x: f64[N]) {
+          sum = build { sum n < N { x[n] * x[n] } }
+          return out = sum }
+        """
+        from pullback.ir.printer import print_program
+
+        return print_program(self._determined().program)
+
+    def memory(
+        self, mode: MemoryMode | None = None, build: Build = "call", /, **dims: int
+    ) -> MemoryTable | SizeTable:
+        """What a call needs: arguments and results, a row for every statement, the peak. Nothing runs.
+
+        It is for as many threads as a call here would use; with `build="export"` for exported C, which is serial and
+        for any processor, so that its arena may be larger or smaller. `arena_bytes` is to the byte what the call takes,
+        or what the exported header says. Where some dims are not given, sizes are in terms of these.
+
+        Args:
+            mode: "fastest", "less" or "least"; by default the function's own. It is given by position, so that any
+                name may be that of a dim.
+            build: "call" or "export", by position too.
+            dims: the dims.
+        Raises:
+            ValueError: there is no such mode or build.
+            CompilerError: [E260] the function's memory limit is too small.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> print(total.memory())
+        statement  dims    bytes  where
+        ---------  ------  -----  ------
+        x          f64[N]  8 * N  input
+        out        f64[]   8      output
+        peak 0 bytes in the arena
+        >>> total.memory(N=1000).peak_bytes
+        0
+        """
+        from pullback.runtime import emit
+
+        check_mode(mode or "fastest")
+        if build not in ("call", "export"):
+            raise ValueError(f'memory of "call" or of "export", not of {build!r}')
+        return emit.memory(*self.for_dims(dims), mode, policy.thread_count(self._threads), build)
+
+    def profile(self, *args: Any, **keywords: Any) -> Profile:
+        """Where the time of a call with these arguments goes: a row for every statement, with its operations.
+
+        The program is compiled once more, with a look at the clock between statements, and called up to 20 times in at
+        most about a second; the quickest call is shown, whose rows sum to its total. It has the threads that a call
+        would use. Nothing is written over, donated arguments neither.
+
+        Raises:
+            CompilerError: [E410] there is no C compiler.
+            ShapeError: [E115] a size is 0: such calls are interpreted.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     y = pb.cumulative_sum(x)
+        ...     return pb.sum_over(x.shape[0], lambda n: y[n] * x[n])
+        >>> found = total.profile(np.ones(1000))
+        >>> found.rows[-1].name, found.rows[-1].operations, found.operations
+        ('sum', 2000, 3000)
+        >>> found.nanoseconds == sum(row.nanoseconds for row in found.rows)
+        True
+        """
+        from pullback.calls.profile import profile_program
+
+        try:
+            values = bind(self.name, self.parameters, args, keywords)
+            _, traced, arrays, sizes = self.arrays_of(values)
+            dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
+            program = self._specialised(traced, dims).program
+            if has_empty_extent(program, dims):
+                raise ShapeError("E115", f"{self.name}: a size is 0, and such calls are interpreted",
+                                 position=user_position(), remedy="arrays that have elements")
+            try:
+                return profile_program(program, dims, arrays, policy.thread_count(self._threads))
+            except MemoryError as error:
+                raise out_of_memory(self.name, None, error) from None
+        except Exception as error:
+            present(error)
+            raise
+
+    def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, plain: bool = False,
+                 **dims: int) -> str:
+        """The C of the function; dims that are not given are its arguments, between the arrays and the arena.
+
+        Args:
+            names: "user" for your names, "canonical" for numbered ones, by which programs can be compared.
+            comments: whether the C says what it computes.
+            plain: whether it is the C one reads: loops over numbers and functions of libm, for every compiler of C99.
+                Without it kernels are written with the vectors of gcc and clang, and in this form for other compilers.
+            dims: numbers for dims.
+        Raises:
+            CompilerError: [E260] the function has a memory limit that no form of it keeps.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n])
+        >>> print(total.c_source(N=3, comments=False))
+        #include <stdint.h>
+        <BLANKLINE>
+        int total(const double *restrict x, double *restrict out, void *restrict arena) {
+            (void)arena;
+        <BLANKLINE>
+            double sum = 0.0;
+            for (int64_t n = 0; n < 3; ++n) {
+                sum += x[n];
+            }
+            out[0] = sum;
+            return 0;
+        }
+        <BLANKLINE>
+        """
+        from pullback.runtime import emit
+
+        return emit.c_source(*self.for_dims(dims), names=names, comments=comments, plain=plain)
+
+    def export(self, directory: Any, **dims: int) -> Any:
+        """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> total.export("total", N=3)["files"]
+        ['total/total.h', 'total/total.c', 'total/CMakeLists.txt', 'total/main.c']
+        """
+        from pullback.runtime.export import export
+
+        return export(*self.for_dims(dims), directory)
+
+    def export_microcontroller(
+        self, directory: Any, *, arena: Literal["given", "static"] = "given", float_only: bool = False, **dims: int
+    ) -> Any:
+        """Write one header and one source for a small machine: plain C99 that prints nothing and allocates nothing.
+
+        Arrays from around the function that are read-only are `const` tables in the source.
+
+        Args:
+            directory: made where it does not exist; files of the same names are replaced.
+            arena: "given", the caller passes working memory; or "static", the source has it, and a second function,
+                with `_run` behind its name, takes none.
+            float_only: whether double precision is ruled out.
+            dims: all dims.
+        Returns:
+            `files`, `arena_bytes` and `const_bytes`, the sizes of working memory and tables.
+        Raises:
+            CompilerError: [E414] a size is open, or `float_only` does not hold.
+
+        >>> import numpy as np
+        >>> from jaxtyping import Float32
+        >>> from pullback import Array
+        >>> weights = np.array([1, 2, 3], np.float32)
+        >>> weights.setflags(write=False)
+        >>> @pb.function
+        ... def neuron(x: Float32[Array, "3"]):
+        ...     return pb.tanh(pb.sum_over(3, lambda n: pb.asarray(weights)[n] * x[n]))
+        >>> neuron.export_microcontroller("neuron", float_only=True)
+        {'files': ['neuron/neuron.h', 'neuron/neuron.c'], 'arena_bytes': 0, 'const_bytes': 12}
+        """
+        from pullback.runtime.microcontroller import export
+
+        return export(*self.for_dims(dims), directory, arena, float_only)
+
+    def export_wasm(self, directory: str | os.PathLike[str], **dims: int) -> Any:
+        """Write the function as a module for browsers and Node: one file of JavaScript that holds it, and its C.
+
+        `const wasm = await NAME.load()` gives a function of typed arrays by name, flat and row by row, and its results
+        likewise: `wasm.NAME({x: new Float32Array(...)}).out`.
+
+        Args:
+            directory: made where it does not exist; files of the same names are replaced.
+            dims: all dims.
+        Returns:
+            `files`, and `wasm_bytes`, the size of the module.
+        Raises:
+            CompilerError: [E415] there is no compiler for wasm.
+            TraceError: [E531] a size is open, or elements have 16 bits.
+        Cost:
+            One compilation, some seconds; the module is some kilobytes.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def twice(x: Float64[Array, "N"]):
+        ...     return 2 * x
+        >>> def example():  # needs zig, or clang with wasi-libc
+        ...     return twice.export_wasm("out", N=3).files
+        """
+        from pullback.wasm import export
+
+        return export(*self.for_dims(dims), directory)
+
+    def explain(
+        self,
+        *,
+        format: Format = "text",
+        plain: bool = False,
+        html: str | os.PathLike[str] | None = None,
+        **dims: int,
+    ) -> Explanation:
+        """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.
+
+        Args:
+            format: how the result prints: "text", or "markdown" with formulas in LaTeX.
+            plain: whether the C is without vectors, as `c_source` gives it.
+            html: a file to write a page to, with the stages side by side and lines of C linked to those of your file.
+            dims: the dims, for kernels, memory and C to be shown too.
+        Raises:
+            ValueError: there is no such format.
+            UsageError: [E607] the file cannot be written.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> found = total.explain(N=3)
+        >>> found.stages[0].name, found.stages[-1].name
+        ('elaborated', 'C')
+        """
+        from pullback.explanation import explanation_of, save_page
+
+        if format not in ("text", "markdown"):
+            raise ValueError(f'format={format!r}: "text" or "markdown"')
+        program = self._determined().program
+        complete = bool(dims) or not determined_dims(program)
+        sizes = self._dims(program, dims) if complete else None
+        found = explanation_of(program, sizes, about(self), self.derivation(), format, plain, self.drawn)
+        if html is not None:
+            save_page(found, html)
+        return found
+
+    def drawn(self) -> Picture | None:
+        """The graph of the function, or of what it is a derivative of: arrays, and on edges the operators between them.
+
+        None where it has no floating-point arguments, or more than a thousand arrays. `save` writes the picture as SVG.
+
+        Cost:
+            That of the derivation, without any numbers.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def energy(x: Float64[Array, "N"]):
+        ...     return pb.sum(x * x)
+        >>> energy.drawn().title
+        'Graph of energy: how each array changes with those before it'
+        """
+        from pullback.explanation.drawing import graph_of
+
+        base: Any = self
+        while base.is_derivative and isinstance(getattr(base, "base", None), Definition):
+            base = base.base
+        return graph_of(base.determined()[1].program)
+
+    def derivation(self, check: bool | None = None) -> Derivation | None:
+        """How this derivative was found, step by step, with the rules of the papers; None for what is no derivative.
+
+        Args:
+            check: whether each step is evaluated before and after at random points, local derivatives against central
+                differences; the result's `checked` says how many were. By default where PULLBACK_VERIFY is 1.
+        Raises:
+            DerivativeError: [E227] a step changes a value.
+
+        >>> import pullback as pb
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def energy(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> print(*str(pb.grad(energy).derivation()).split()[-8:])
+        z_x = 2 · x (002: 29, 32)
+        """
+        if not self.is_derivative:
+            return None
+        from pullback.explanation import derive
+
+        signature = self._signature_of(self._determined())
+        return derive(lambda: self._trace(signature).program, verifying() if check is None else check)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<pullback function {self.name}{self.type}>"
+        except Exception:
+            return f"<pullback function {self.name}>"
+
+    def _repr_html_(self) -> str:
+        return function_html(self)
+
+
+def check_mode(memory: str) -> None:
+    """Refuse what is no memory mode."""
+    if memory not in MODES:
+        raise ValueError(f'memory={memory!r}: "fastest", "less" or "least"')
