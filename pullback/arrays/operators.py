@@ -166,4 +166,6 @@ def _methods() -> dict[str, Any]:
 
 
 for _name, _method in _methods().items():
+    if not isinstance(_method, property):
+        _method.__name__, _method.__qualname__ = _name, f"Array.{_name}"
     setattr(TracedArray, _name, _method)

@@ -237,7 +237,7 @@ def installed() -> dict[str, Any]:
     made["__getitem__"] = subscript(Operation("operator.getitem", operator.getitem))
     for name in ("__divmod__", "__rdivmod__", "__round__"):
         made[name] = general(Operation(f"array.{name}", _calls(name)))
-    for kind in (traced.Array, ComplexArray):
+    for kind in (traced.TracedArray, traced.Array, ComplexArray):
         for name, value in vars(kind).items():
             if callable(value) and not name.startswith("_") and name not in (*_OWN, "real", "imag"):
                 made.setdefault(name, general(Operation(f"array.{name}", _calls(name))))

@@ -55,19 +55,19 @@ class Section:
 
 
 SECTIONS = (
-    Section("Functions and derivatives", ("api",), "what is made of the function", "to any order"),
-    Section("Index notation", ("lang.index",), "that of the body for each index"),
-    Section("Loops and conditions", ("lang.control",), "that of the body for each step", "of every step, states kept"),
-    Section("Elementwise", ("lang.functions", "lang.elementwise"), "1 for each element"),
-    Section("Complex numbers", ("lang.complex", "lang.complex_array"), "that of both parts"),
-    Section("Reductions and what is made of them", ("lang.reduction", "lang.composed"), "a few for each element read"),
-    Section("Products", ("lang.linalg", "lang.einsum"), "the product of all extents"),
-    Section("Making arrays", ("lang.creation",), "none: elements are made where they are read"),
-    Section("Arranging elements", ("lang.manipulation", "lang.arrange"), "none: elements are read where they are"),
-    Section("Order, search and counts", ("lang.sorting",)),
-    Section("Sampled functions", ("lang.sampled",), "a few for each element"),
-    Section("Trees", ("lang.trees",), "that of the leaves"),
-    Section("Element types and shapes", ("lang.dtypes", "lang.open_shapes"), "none: known before it runs", "none"),
+    Section("Functions and derivatives", ("calls", "derivatives"), "what is made of the function", "to any order"),
+    Section("Index notation", ("tracing.index",), "that of the body for each index"),
+    Section("Loops and conditions", ("tracing.control",), "that of the body for each step", "of every step, states kept"),
+    Section("Elementwise", ("arrays.elementwise",), "1 for each element"),
+    Section("Complex numbers", ("arrays.complex", "tracing.complex_array"), "that of both parts"),
+    Section("Reductions and what is made of them", ("arrays.reduction", "arrays.composed"), "a few for each element read"),
+    Section("Products", ("arrays.products", "arrays.einsum"), "the product of all extents"),
+    Section("Making arrays", ("arrays.creation",), "none: elements are made where they are read"),
+    Section("Arranging elements", ("arrays.manipulation", "arrays.arrange"), "none: elements are read where they are"),
+    Section("Order, search and counts", ("arrays.sorting",)),
+    Section("Sampled functions", ("arrays.sampled",), "a few for each element"),
+    Section("Trees", ("arrays.trees",), "that of the leaves"),
+    Section("Element types and shapes", ("arrays.dtypes", "arrays.open_shapes"), "none: known before it runs", "none"),
     Section("Equations and minima", ("solvers",)),
 )
 SPACES = (
