@@ -230,15 +230,23 @@ def is_sound(path: Path) -> bool:
 def remove_abandoned() -> int:
     """Remove what processes that were killed left an hour ago or longer; how many files and folders that were."""
     root = cache_folder()
-    secrets = (p for s in _secret_files(root) for p in s.parent.glob(f"{SECRET}-*"))
-    found = (*root.glob(f"{BUILD}-*"), *root.glob("*/??/.*.new"), *secrets)
-    left = [p for p in found if age(p) > ABANDONED]
+    places = [(root, f"{BUILD}-*"), *((root / kind, "??/.*.new") for kind in KINDS),
+              *((s.parent, f"{SECRET}-*") for s in _secret_files(root))]  # fmt: skip
+    left = [p for folder, pattern in places for p in _listed(folder, pattern) if age(p) > ABANDONED]
     for path in left:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
     return len(left)
+
+
+def _listed(folder: Path, pattern: str) -> list[Path]:
+    """The files of a pattern; none where another process removes a folder meanwhile."""
+    try:
+        return list(folder.glob(pattern))
+    except FileNotFoundError:
+        return []
 
 
 # The secret -----------------------------------------------------------------------------------------------------

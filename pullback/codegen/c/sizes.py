@@ -176,8 +176,16 @@ def _bound(terms: Mapping[Monomial, int], bits: int) -> int:
 
 
 def _atom_bound(a: Atom, bits: int) -> int:
-    part = a.numerator if isinstance(a, Floor) else a.denominator if isinstance(a, Mod) else None
-    return 1 << bits if part is None else _bound({m: abs(c) for m, c in part.terms}, bits)
+    match a:
+        case Floor():
+            part: Index | None = a.numerator
+        case Mod():
+            part = a.denominator
+        case Data():
+            part = a.extent
+        case _:
+            return 1 << bits
+    return 1 if part is None else _bound({m: abs(c) for m, c in part.terms}, bits)
 
 
 def _sum(terms: Iterable[tuple[Monomial, int]], e: Expressions) -> str:
@@ -193,6 +201,7 @@ def _atom(a: Atom, e: Expressions) -> str:
             return f"({_sum(a.numerator.terms, e)})"
         case Mod():
             return f"({_sum(a.denominator.terms, e)})"
+        case Data():  # such as the end of a loop over a part of a row; what has no bound is an integer as it is
+            return f"({_sum(a.extent.terms, e)})" if a.extent is not None else "1.0"
         case _:
-            assert not isinstance(a, Data)
             raise AssertionError(f"{a} in the size of an array")

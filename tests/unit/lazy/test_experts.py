@@ -193,7 +193,7 @@ def test_parameters_are_put() -> None:
 def test_checkpoints(tmp_path: Path) -> None:
     settings: Any = {"parameters": START, "optimiser": nn.adam(0.1), "checkpoint": str(tmp_path / "new"), "name": "e"}
     e = remote(network, every=2, **settings)
-    path = tmp_path / "new" / "e.npz"
+    path = tmp_path / "new" / "e.safetensors"
     for k in range(3):
         lazy.backward(e(X, PLACES, Y)[1])
         e.update()

@@ -12,7 +12,7 @@ import pytest
 
 import pullback as pb
 from pullback import nn
-from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
+from pullback.errors import DataError, DTypeError, PullbackError, ShapeError, TraceError
 
 Values = np.ndarray[Any, Any]
 Tree = dict[str, dict[str, Values]]
@@ -459,7 +459,7 @@ ONE = {"conv1": {"w": np.ones((2, 3)), "b": np.ones(2)}}
             TraceError,
             "[E139] adam(0.1): the state has no mean of conv1/b",
         ),
-        (lambda: nn.sgd(0.1).init({"a": {"b": np.ones(1)}, "a/b": np.ones(1)}), ShapeError, "are called a/b"),
+        (lambda: nn.sgd(0.1).init({"a": {"b": np.ones(1)}, "a/b": np.ones(1)}), DataError, "are called a/b"),
     ],
 )
 def test_errors(wrong: Callable[[], Any], kind: type[PullbackError], message: str) -> None:

@@ -310,7 +310,9 @@ def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path: Path) -
     own = [".myconfig.new", ".pullback-x.new", ".pullback-1-0123456789abcdef.new.txt", "step.new"]
     for name in own:
         (tmp_path / name).write_text("the user's")
-    (tmp_path / ".pullback-1-0123456789abcdef.new").write_text("left")
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / f".pullback-{gone.pid}-0123456789abcdef.new").write_text("left")
     command = [sys.executable, "-c", WRITE, str(tmp_path)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

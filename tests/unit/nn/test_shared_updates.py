@@ -35,7 +35,7 @@ class Here:
 def _processes_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
     monkeypatch.setattr(shared, "Process", Here)
-    monkeypatch.setattr(shared, "answer", lambda promised, what: promised)
+    monkeypatch.setattr(shared, "answer", lambda promised, *_: promised)
     monkeypatch.setattr(shared, "sent", lambda value: value)
     monkeypatch.setattr(Here, "made", [])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -18,7 +19,7 @@ from pullback import nn
 from pullback.data.loader import Samples, Stream
 from pullback.errors import CompilerError, DataError, NotFiniteError, UsageError
 from pullback.nn.training import loop
-from pullback.nn.training.checkpoint import Checkpoints, Folder, Position
+from pullback.nn.training.checkpoint import FORMAT, Checkpoints, Folder, Position
 from pullback.nn.training.loop import Run, Second, Training, _interruption
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Measure, Updates
@@ -340,8 +341,15 @@ def test_the_second_set_is_asked_for_the_same_batches_after_every_epoch(monkeypa
 # Checkpoints ------------------------------------------------------------------------------------------------------
 
 
-def folder(path: Path, **settings: Any) -> Folder:
-    return Folder(Checkpoints(str(path), **settings), {"model": "m"})
+OPEN: dict[Path, Folder] = {}
+
+
+def folder(path: Path, shared: dict[str, Any] | None = None, **settings: Any) -> Folder:
+    """A folder of checkpoints for one run; the run before it in this folder has ended."""
+    if path in OPEN:
+        OPEN.pop(path).release()
+    OPEN[path] = Folder(Checkpoints(str(path), **settings), shared or {"model": "m"})
+    return OPEN[path]
 
 
 def saved(path: Path) -> list[int]:
@@ -440,12 +448,15 @@ def failing(call: Callable[[], Any]) -> str:
 
 def test_what_a_file_lacks(tmp_path: Path) -> None:
     here = folder(tmp_path)
-    assert "format 2, this version reads 1" in failing(lambda: here._about(tmp_path, {"training": '{"format": 2}'}))
-    for words in ({}, {"training": "{"}, {"training": "{}"}, {"training": "3"}):
+    assert "format 0, this version reads" in failing(lambda: here._about(tmp_path, {"training": '{"format": 0}'}))
+    for words in ({}, {"training": "{}"}):
         assert "parameters alone, without a position" in failing(lambda words=words: here._about(tmp_path, words))
-    assert here._about(tmp_path, {"training": '{"format": 1, "x": 2}'}) == {"format": 1, "x": 2}
+    for words in ({"training": "{"}, {"training": "3"}, {"training": f'{{"format": {FORMAT}}}'}):
+        assert "what it says of training cannot be read" in failing(lambda words=words: here._about(tmp_path, words))
+    held = {"format": FORMAT, "shared": {"x": 2}, "position": {"step": 3}}
+    assert here._about(tmp_path, {"training": json.dumps(held)}) == ({"x": 2}, Position(3))
     assert here.load(Noted().carry) is None
-    other = Folder(Checkpoints(str(tmp_path)), {"model": "n", "seed": 1})
     here.save(Noted().carry, Position(1))
-    assert "model: m in the checkpoint, n now      seed: None in the checkpoint, 1 now" in failing(
-        lambda: other.load(Noted().carry))  # fmt: skip
+    other = folder(tmp_path, {"model": "n", "seed": 1})
+    said = failing(lambda: other.load(Noted().carry))
+    assert "[E515]" in said and "model: m in the checkpoint, n now" in said
