@@ -31,6 +31,7 @@ from pullback.errors import DataError, OutOfMemoryError, PullbackError, ShapeErr
 from pullback.source import standing_at
 from pullback.tracing.active import is_tracing
 
+NO_MEMORY: Final = "there is no memory for the result"
 TOO_LARGE: Final = re.compile("too big|[Mm]aximum (allowed|supported)")
 """The words of NumPy's errors for shapes that no array has."""
 
@@ -85,7 +86,7 @@ def placed(spot: Spot | None) -> Iterator[None]:
             remedy="a guard that ends the recursion",
         ) from None
     except MemoryError:
-        raise AplError("WS FULL", "there is no memory for the result", position=spot) from None
+        raise AplError("WS FULL", NO_MEMORY, position=spot) from None
     except OverflowError:
         raise AplError("DOMAIN ERROR", "a number is too large", position=spot) from None
     except ValueError as error:
@@ -103,7 +104,7 @@ def translated(error: PullbackError, spot: Spot | None) -> AplError:
     elif isinstance(error, DataError):
         kind = "FILE ERROR"
     elif isinstance(error, OutOfMemoryError):
-        kind = "WS FULL"
+        return AplError("WS FULL", NO_MEMORY, position=spot)
     else:
         kind = "DOMAIN ERROR"
     return AplError(kind, error.what, position=spot, facts=error.facts, remedy=error.remedy)

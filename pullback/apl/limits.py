@@ -42,7 +42,8 @@ class Limits:
 
     def left(self) -> int:
         """The bytes that values may still take: ⎕WA."""
-        return self.memory if (now := _memory_of_data()) is None else max(0, self._end - now)
+        now = _memory_of_data()
+        return self.memory if now is None else min(self.memory, max(0, self._end - now))  # what was there may have gone
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
