@@ -111,6 +111,16 @@ def returning_from(code: CodeType | None) -> Iterator[None]:
         _STANDING.code = before
 
 
+@contextmanager
+def place_kept() -> Iterator[None]:
+    """What was interrupted inside, wherever that was, leaves the place as it is."""
+    before = _STANDING.place
+    try:
+        yield
+    finally:
+        _STANDING.place = before
+
+
 def working_on(position: Position | None) -> None:
     """The command line works on the function defined there: what has no place of its own is placed there."""
     _STANDING.defined = position

@@ -54,7 +54,7 @@ class Limits:
         """
         clock = _Clock(self.seconds)
         try:
-            with placed(None), _memory_at_most(self._end), clock:
+            with place_kept(), _memory_at_most(self._end), clock, placed(None):
                 yield
         except (PullbackError, BrokenPipeError):
             raise
