@@ -19,6 +19,7 @@ from pullback.apl.errors import AplError
 from pullback.apl.functions import placed
 from pullback.errors import PullbackError
 from pullback.reading import memory_of_machine
+from pullback.source import place_kept
 
 __all__ = ["Limits"]
 
