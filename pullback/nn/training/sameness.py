@@ -11,7 +11,8 @@ import numpy as np
 import pullback as pb
 from pullback.data import Batches
 from pullback.data.fingerprint import array_digest
-from pullback.ir.identity import digest, identity
+from pullback.ir.identity import digest
+from pullback.ir.printer import print_program
 from pullback.nn.training.step import Carry, pair
 from pullback.nn.training.task import Task
 from pullback.tracing import tree
@@ -61,11 +62,15 @@ def _text(x: Any) -> str:
 
 
 def _program(f: Callable[..., Any], *arguments: Any) -> tuple[str, str]:
-    """Two digests: of the program of a function with the arrays from around it, and of the arguments' types."""
+    """Digest the program of a function with the arrays it captures, and the types of its arguments.
+
+    Names are left out: a traced value is named after the variable that the calling line assigns to.
+    """
     program = pb.function(f).program(*arguments)
     leaves, structure = tree.flatten(arguments)
     types = digest(str(structure), *(f"{np.asarray(x).dtype}{np.shape(x)}" for x in leaves))
-    return digest(identity(program), *map(array_digest, program.settings.captured)), types
+    text = print_program(program, canonical=True)
+    return digest(text, program.settings.text, *map(array_digest, program.settings.captured)), types
 
 
 def differing(theirs: Shared, ours: Shared) -> dict[str, str]:

@@ -174,6 +174,18 @@ print(run.steps)
         assert (done.stdout, done.stderr) == (f"{steps}\n", "")
 
 
+def test_names_of_the_calling_line_are_no_difference(tmp_path: Path) -> None:
+    """Traced values are named after what the calling line assigns to; a run may go on from any line."""
+    net = nn.chain(nn.dense(4), nn.relu, nn.dense(3))
+    data = np.arange(24.0, dtype="f4").reshape(6, 4), np.arange(6) % 3
+    go = lambda steps: nn.fit(net, nn.cross_entropy, data, optimiser=nn.adam(0.1), batch=3, steps=steps,
+                              progress=False, save=str(tmp_path))  # fmt: skip
+    first = go(2)
+    again = nn.fit(net, nn.cross_entropy, data, optimiser=nn.adam(0.1), batch=3, steps=3, progress=False,
+                   save=str(tmp_path))  # fmt: skip
+    assert (first.steps, again.steps, go(4).steps) == (2, 3, 4)
+
+
 def test_transformations_count_as_data(tmp_path: Path) -> None:
     train = lambda by: data.Dataset(np.arange(24.0).reshape(12, 2), np.arange(12.0)).transformed(data.scale(by))
     go = lambda by: nn.fit(nn.dense(1), lambda y, t: pb.mean((y[:, 0] - t) ** 2), train(by), optimiser=nn.sgd(1e-3),
