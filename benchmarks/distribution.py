@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,9 @@ def measured_constants() -> Constants:
     net, optimiser = nn.dense(1).on("N 1"), nn.sgd(0.0)
     small = [lazy.remote(net, name=f"small{k}", optimiser=optimiser, worker=worker) for k in range(EXPERTS)]
     node = seconds(stepped(small, np.ones((1, 1), np.float32)), 15) / EXPERTS
-    for p in (*held, worker):
+    for p in held:
         p.end()
+    worker.end()
     return Constants(part, node, there, back, shared, float(os.cpu_count() or 1))
 
 
@@ -206,7 +208,7 @@ def fits(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Sequen
     optimiser = nn.adam(1e-3)
     start = Carry(parameters, state, optimiser.init(parameters))
     shared = {n: SharedUpdates(nn.objective(net, nn.cross_entropy), optimiser, start, n) for n in (1, 2, 4)}
-    c, times = with_cores(c, {str(n): lambda u=u: u(data, 0) for n, u in shared.items()}, repeat)
+    c, times = with_cores(c, {str(n): partial(u, data, 0) for n, u in shared.items()}, repeat)
     bytes_ = sum(a.nbytes for layer in parameters.values() for a in layer.values())
     own = shared[1]
     gradient = answer(own.processes[0].ask("gradient", (parameters, state), tuple(a[0] for a in data)), "one")[1]

@@ -42,7 +42,7 @@ DenseNet's worst array one channel of 704, the others by 3e-7. Milliseconds of o
 calls, not on a quiet machine.
 
 `python -m tests.unit.onnx.nodes` runs the tests of single operators that come with the package: of 1,884, 1,528 pass,
-and none gives other values. `python -m pullback.testing.damage --files 10000` damages the package's small files: all
+and none gives other values. `python -m tests.support.damage --files 10000` damages the package's small files: all
 of them are read, or refused with an error that says where.
 
 | model | output, of the package | of torch | gradients: ours | torch's | random weights: output | gradients: ours |\
@@ -53,7 +53,7 @@ of them are read, or refused with an error that says where.
 
 def models() -> dict[str, Path]:
     """The files by the names of the models."""
-    folder = Path(library().__file__).parent / "backend" / "test" / "data" / "light"
+    folder = Path(str(library().__file__)).parent / "backend" / "test" / "data" / "light"
     return {p.stem.removeprefix("light_"): p for p in sorted(folder.glob("*.onnx"))}
 
 

@@ -115,7 +115,7 @@ def measure(name: str, n: int) -> tuple[float, float]:
     f, x = function_of(name), np.random.default_rng(0).standard_normal(n)
     adjoint, y = pb.vjp(f, wrt=0), f(x)
     bar, given = np.ones_like(y), (np.empty_like(y), np.empty_like(x))
-    calls = (lambda: f(x, out=given[0]), lambda: adjoint(x, bar, out=given))
+    calls: tuple[Callable[[], Any], ...] = (lambda: f(x, out=given[0]), lambda: adjoint(x, bar, out=given))
     least = [float("inf")] * 2
     for _ in range(RUNS):
         for k, call in enumerate(calls):

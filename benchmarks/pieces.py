@@ -8,7 +8,6 @@ function; and two columns, whose product is the result, with one thread and with
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -111,4 +110,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -296,7 +296,7 @@ def test_primitives(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from pullback.bench import zhang
+    from benchmarks import zhang
 
     monkeypatch.setattr(zhang, "TRAINING", 5)
     monkeypatch.setattr(zhang, "limit_threads", lambda threads: None)
