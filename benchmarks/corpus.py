@@ -37,6 +37,7 @@ from pullback.ir.program import Program
 from pullback.machine import AVX512, GENERIC, Machine
 from pullback.runtime.emit import Lowered, lower_program, print_lowered
 from pullback.runtime.record import Record
+from pullback.runtime.timing import Called, arguments, in_turns
 from tests.support.programs import random_program
 
 __all__ = ["FORMS", "Entry", "Form", "Timing", "corpus", "differing", "figures", "made", "save", "texts", "timings"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
-__all__ = ["allowed_threads", "limit_threads", "thread_environment"]
+__all__ = ["allowed_threads", "child_environment", "limit_threads", "thread_environment"]
 
 
 def thread_environment(threads: int) -> dict[str, str]:
@@ -19,6 +20,11 @@ def thread_environment(threads: int) -> dict[str, str]:
         f"intra_op_parallelism_threads={count}",
         "JAX_PLATFORMS": "cpu",
     }
+
+
+def child_environment() -> dict[str, str]:
+    """The environment of a Python process that finds the modules that this one does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def limit_threads(threads: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Contender", "Note", "Repeated", "Row", "Runner", "measure", "row_of"]
+__all__ = ["Contender", "Note", "Repeated", "Row", "Runner", "measure", "row_of", "turns"]
 
 Note = Callable[[str], None]
 
@@ -154,6 +154,26 @@ def measure(
         ready.append((contender, runner, first))
     times = _rounds([runner for _, runner, _ in ready], rounds, budget, note)
     return [row_of(contender, own, first) for (contender, _, first), own in zip(ready, times, strict=True)]
+
+
+def turns(calls: Sequence[Callable[[], Any]], rounds: int = 5, seconds: float = 0.0) -> list[list[float]]:
+    """Time calls in rounds in which each is made once, and compare nothing.
+
+    Args:
+        calls: the calls, at least one; each has been made before, where the first is not to count.
+        rounds: rounds at least.
+        seconds: further rounds start until so many seconds are over.
+    Returns:
+        For each call its times in seconds.
+    """
+    times: list[list[float]] = [[] for _ in calls]
+    end = time.perf_counter() + seconds
+    while len(times[0]) < rounds or time.perf_counter() < end:
+        for call, own in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            own.append(time.perf_counter() - start)
+    return times
 
 
 def _rounds(runners: Sequence[Runner], rounds: int, budget: float, note: Note) -> list[list[float]]:

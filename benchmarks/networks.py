@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.environment import limit_threads
+from benchmarks.environment import child_environment, limit_threads
 from benchmarks.harness import Contender, Note, Repeated, Row, Runner, measure
 from pullback.runtime.arena import arenas, most_idle
 
@@ -198,7 +198,7 @@ def peak(case: str, system: str, form: str, threads: int = 1) -> int | None:
     Parameters and inputs count as held. None where the system says no.
     """
     command = [sys.executable, "-m", MEASURED, case, system, form, str(threads)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
     return int(json.loads(done.stdout.splitlines()[-1])["peak"]) if done.returncode == 0 else None
 
 

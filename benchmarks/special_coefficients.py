@@ -3,7 +3,7 @@
 Each row is a smooth function on an interval, expanded in Chebyshev polynomials by its values at their nodes, cut where
 what is left is below 2^-56 of the largest, and written in powers of t, which runs from -1 to 1 over the interval: the
 lowest power first. Singularities lie so far outside of each interval that powers of t are as well conditioned as the
-polynomials. Run it as `python benchmarks/special_coefficients.py`.
+polynomials. Run it as `python -m benchmarks.special_coefficients`.
 """
 
 from __future__ import annotations

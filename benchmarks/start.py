@@ -6,7 +6,6 @@ the one image it trained on.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.environment import child_environment
 from benchmarks.harness import Runner
 from benchmarks.inputs import zhang_inputs
 
@@ -40,8 +40,7 @@ class _Start:
         cache = Path(tempfile.mkdtemp(prefix="pullback-bench-start-"))
         weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         self.environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            **child_environment(),
             "PULLBACK_CACHE_DIR": str(cache / "pullback"),
             "JAX_COMPILATION_CACHE_DIR": str(cache / "jax"),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
