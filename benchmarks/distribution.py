@@ -1,7 +1,7 @@
 """What distribution costs: constants measured on this machine, a model of them, and runs that it is held to.
 
-    python benchmarks/distribution.py                      # writes results/distribution.md
-    python benchmarks/distribution.py --quick              # small networks, prints
+    python -m benchmarks.distribution                      # writes results/distribution.md
+    python -m benchmarks.distribution --quick              # small networks, prints
 
 Two programs: a mixture of 16 experts that live in processes (`lazy.remote`), and training whose gradients processes
 compute (`nn.fit(workers=N)`). The model is `mixture` and `fit` below; what it takes from a run here are the constants,
@@ -14,15 +14,16 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray
 
+from benchmarks.harness import turns
 from pullback import lazy, nn
 from pullback.cluster import Process, answer, sent
 from pullback.nn.training.shared import SharedUpdates
@@ -94,24 +95,13 @@ def fit(
 def seconds(f: Callable[[], Any], repeat: int = 7) -> float:
     """The median of some runs after one."""
     f()
-    found = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        f()
-        found.append(time.perf_counter() - start)
-    return statistics.median(found)
+    return statistics.median(turns([f], repeat)[0])
 
 
 def together(runs: dict[str, Callable[[], Any]], repeat: int) -> dict[str, float]:
     """Medians of runs that take turns."""
-    found: dict[str, list[float]] = {name: [] for name in runs}
-    for k in range(repeat + 1):
-        for name, f in runs.items():
-            start = time.perf_counter()
-            f()
-            if k:
-                found[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in found.items()}
+    times = turns(list(runs.values()), repeat + 1)
+    return {name: statistics.median(own[1:]) for name, own in zip(runs, times, strict=True)}
 
 
 def measured_constants() -> Constants:
@@ -136,8 +126,9 @@ def measured_constants() -> Constants:
     net, optimiser = nn.dense(1).on("N 1"), nn.sgd(0.0)
     small = [lazy.remote(net, name=f"small{k}", optimiser=optimiser, worker=worker) for k in range(EXPERTS)]
     node = seconds(stepped(small, np.ones((1, 1), np.float32)), 15) / EXPERTS
-    for p in (*held, worker):
+    for p in held:
         p.end()
+    worker.end()
     return Constants(part, node, there, back, shared, float(os.cpu_count() or 1))
 
 
@@ -206,7 +197,7 @@ def fits(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Sequen
     optimiser = nn.adam(1e-3)
     start = Carry(parameters, state, optimiser.init(parameters))
     shared = {n: SharedUpdates(nn.objective(net, nn.cross_entropy), optimiser, start, n) for n in (1, 2, 4)}
-    c, times = with_cores(c, {str(n): lambda u=u: u(data, 0) for n, u in shared.items()}, repeat)
+    c, times = with_cores(c, {str(n): partial(u, data, 0) for n, u in shared.items()}, repeat)
     bytes_ = sum(a.nbytes for layer in parameters.values() for a in layer.values())
     own = shared[1]
     gradient = answer(own.processes[0].ask("gradient", (parameters, state), tuple(a[0] for a in data)), "one")[1]
@@ -260,7 +251,7 @@ def main() -> None:
     text = f"""\
 # Distribution
 
-`python benchmarks/distribution.py`; {os.cpu_count()} cores, Ray {ray.__version__}, load {before:.1f} when it began. \
+`python -m benchmarks.distribution`; {os.cpu_count()} cores, Ray {ray.__version__}, load {before:.1f} when it began. \
 Medians of runs that take turns.
 
 {

@@ -1,6 +1,6 @@
 """The light models of the package onnx: outputs, gradients and times, beside that package, PyTorch and onnxruntime.
 
-python benchmarks/onnx_models.py [--models squeezenet ..] [--out benchmarks/results/onnx.md]
+python -m benchmarks.onnx_models [--models squeezenet ..] [--out benchmarks/results/onnx.md]
 
 Outputs are compared with those that the package has for each model (within 1e-4), and with the same graph on torch's
 functions; gradients, of the sum of the outputs times random numbers, by the input and by all weights, with torch's.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
+from benchmarks.harness import turns
 from pullback.onnx import load
 from pullback.onnx.graph import Graph, library, read
 
@@ -28,7 +28,7 @@ WITHIN = 1e-4
 SMALL = 1e-3  # gradients by an array, beside those by others, below which they are not compared
 HEAD = """# Light models of ONNX
 
-`python benchmarks/onnx_models.py --out benchmarks/results/onnx.md` writes this page.
+`python -m benchmarks.onnx_models --out benchmarks/results/onnx.md` writes this page.
 
 Outputs beside those that come with the package onnx, which are to be within 1e-4 (without `pb.exact()`), and beside
 the same graph on torch's functions, with the weights of the file and with random ones (and inputs): largest
@@ -42,7 +42,7 @@ DenseNet's worst array one channel of 704, the others by 3e-7. Milliseconds of o
 calls, not on a quiet machine.
 
 `python -m tests.unit.onnx.nodes` runs the tests of single operators that come with the package: of 1,884, 1,528 pass,
-and none gives other values. `python -m pullback.testing.damage --files 10000` damages the package's small files: all
+and none gives other values. `python -m tests.support.damage --files 10000` damages the package's small files: all
 of them are read, or refused with an error that says where.
 
 | model | output, of the package | of torch | gradients: ours | torch's | random weights: output | gradients: ours |\
@@ -53,7 +53,7 @@ of them are read, or refused with an error that says where.
 
 def models() -> dict[str, Path]:
     """The files by the names of the models."""
-    folder = Path(library().__file__).parent / "backend" / "test" / "data" / "light"
+    folder = Path(str(library().__file__)).parent / "backend" / "test" / "data" / "light"
     return {p.stem.removeprefix("light_"): p for p in sorted(folder.glob("*.onnx"))}
 
 
@@ -219,12 +219,7 @@ def outward(shape: Sequence[int]) -> Any:
 def least(call: Callable[[], Any], calls: int = 5) -> float:
     """Seconds of the quickest of some calls."""
     call()
-    times = []
-    for _ in range(calls):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return min(turns([call], calls)[0])
 
 
 def runtime_seconds(path: Path, name: str, x: Any) -> float | None:

@@ -10,7 +10,6 @@ each pattern the function and its vector-Jacobian product are called in turn, in
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ import numpy as np
 from jaxtyping import Float64
 
 import pullback as pb
+from benchmarks.harness import turns
+from benchmarks.suite import markdown
 from pullback import Array
 
 __all__ = ["PATTERNS", "main"]
@@ -115,24 +116,20 @@ def measure(name: str, n: int) -> tuple[float, float]:
     f, x = function_of(name), np.random.default_rng(0).standard_normal(n)
     adjoint, y = pb.vjp(f, wrt=0), f(x)
     bar, given = np.ones_like(y), (np.empty_like(y), np.empty_like(x))
-    calls = (lambda: f(x, out=given[0]), lambda: adjoint(x, bar, out=given))
-    least = [float("inf")] * 2
-    for _ in range(RUNS):
-        for k, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            least[k] = min(least[k], time.perf_counter() - start)
-    return least[0], least[1]
+    calls: tuple[Callable[[], Any], ...] = (lambda: f(x, out=given[0]), lambda: adjoint(x, bar, out=given))
+    one, both = map(min, turns(calls, RUNS))
+    return one, both
 
 
 def main(file: str | None = None) -> None:
     """Measure all patterns; print the table, or write it."""
-    lines = ["| pattern | N | function, µs | with its adjoint, µs | ratio |", "|---|---:|---:|---:|---:|"]
+    cells = []
     for name in PATTERNS:
         n = LENGTH.get(name, 120_000)
         one, both = measure(name, n)
-        lines.append(f"| {name.replace('_', ' ')} | {n:,} | {one * 1e6:.1f} | {both * 1e6:.1f} | {both / one:.1f} |")
-    text = "\n".join(lines) + "\n"
+        times = (f"{one * 1e6:.1f}", f"{both * 1e6:.1f}", f"{both / one:.1f}")
+        cells.append((name.replace("_", " "), f"{n:,}", *times))
+    text = markdown(("pattern", "N", "function, µs", "with its adjoint, µs", "ratio"), cells) + "\n"
     if file is None:
         print(text)
     else:

@@ -8,8 +8,6 @@ function; and two columns, whose product is the result, with one thread and with
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
@@ -17,6 +15,8 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
+from benchmarks.harness import turns
+from benchmarks.suite import markdown
 from pullback import lazy
 
 ROUNDS = 25
@@ -45,13 +45,7 @@ def medians(calls: Sequence[Callable[[], Any]]) -> list[float]:
         for call in calls:
             call()
         lazy.finish_compiling()
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(ROUNDS):
-        for call, own in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            call()
-            own.append(time.perf_counter() - start)
-    return [1e3 * median(own) for own in times]
+    return [1e3 * median(own) for own in turns(calls, ROUNDS)]
 
 
 def one_column(width: int, batch: int, layers: int) -> list[float]:
@@ -97,18 +91,19 @@ def two_columns(width: int, batch: int, layers: int) -> list[float]:
 
 def main() -> None:
     """Print both tables."""
-    print("| width, batch, layers | lazy, ms | compiled, ms | ratio |\n| --- | ---: | ---: | ---: |")
+    one = []
     for size in SIZES:
         a, b = one_column(*size)
-        print(f"| {size[0]}, {size[1]}, {size[2]} | {a:.3f} | {b:.3f} | {a / b:.2f} |")
-    print("\n| two columns | forward: 1 thread, ms | 2 | times as fast | and backward: 1 | 2 | times as fast |")
-    print("| --- " + "| ---: " * 6 + "|")
+        one.append((", ".join(map(str, size)), f"{a:.3f}", f"{b:.3f}", f"{a / b:.2f}"))
+    print(markdown(("width, batch, layers", "lazy, ms", "compiled, ms", "ratio"), one))
+    two = []
     for size in SIZES:
         if size[0] >= LARGE:
             a, b, c, d = two_columns(*size)
-            cells = [", ".join(map(str, size)), *(f"{t:.2f}" for t in (a, b, a / b, c, d, c / d))]
-            print(f"| {' | '.join(cells)} |")
+            two.append((", ".join(map(str, size)), *(f"{t:.2f}" for t in (a, b, a / b, c, d, c / d))))
+    head = ("two columns", "forward: 1 thread, ms", "2", "times as fast", "and backward: 1", "2", "times as fast")
+    print("\n" + markdown(head, two))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,7 +3,7 @@
 Each row is a smooth function on an interval, expanded in Chebyshev polynomials by its values at their nodes, cut where
 what is left is below 2^-56 of the largest, and written in powers of t, which runs from -1 to 1 over the interval: the
 lowest power first. Singularities lie so far outside of each interval that powers of t are as well conditioned as the
-polynomials. Run it as `python benchmarks/special_coefficients.py`.
+polynomials. Run it as `python -m benchmarks.special_coefficients`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def powers(f: Function, low: Any, high: Any, accuracy: Any = None) -> list[float
 
 
 def erfcx(x: Any) -> Any:
+    """Return exp(x²) erfc(x)."""
     return mp.exp(x * x) * mp.erfc(x)
 
 
@@ -111,6 +112,7 @@ def asymptotic(order: int, kind: str) -> Function:
 
 
 def root(f: Function, x: Any) -> Any:
+    """Return f(x), and 0 at 0."""
     return x if x == 0 else f(x)
 
 
@@ -223,6 +225,7 @@ def wrapped(row: list[float]) -> list[str]:
 
 
 def main() -> None:
+    """Write the tables."""
     lines = ['"""Coefficients of powers of t in [-1, 1], the lowest first, by benchmarks/special_coefficients.py."""']
     lines += ["", "from typing import Final", "", "# fmt: off"]
     for name, (f, low, high) in ROWS.items():

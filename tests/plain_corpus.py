@@ -16,15 +16,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pullback.bench.corpus import corpus, difference
-from pullback.bench.trials import Called, arguments
-from pullback.cli.bench import example_modules
+from benchmarks.corpus import corpus, difference
+from benchmarks.examples import example_modules
 from pullback.codegen.targets import PLAIN_C, TARGETS
 from pullback.ir.program import Program
 from pullback.machine import GENERIC, SCALAR
 from pullback.runtime.emit import lower_program, print_lowered
 from pullback.runtime.export import export
 from pullback.runtime.record import Record
+from pullback.runtime.timing import Called, arguments
 from tests.unit.codegen.test_plain import COMPILERS, words_of_vectors
 
 MOST = 2e6  # operations for the interpreter

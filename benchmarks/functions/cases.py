@@ -103,7 +103,8 @@ class Case:
         """The direction in which the arguments move; None where no derivative is asked for."""
         rng = self._generator("tangents", size)
         return tuple(
-            rng.random(a.shape) - 0.3 if s.differentiable else None for s, a in zip(self.samples, self.arguments(size))
+            np.asarray(rng.random(a.shape) - 0.3) if s.differentiable else None
+            for s, a in zip(self.samples, self.arguments(size))
         )
 
     def cotangent(self, size: int, shape: tuple[int, ...]) -> NDArray:

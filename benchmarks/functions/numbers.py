@@ -54,7 +54,8 @@ def numbers_of(case: Case, size: int) -> dict[str, list[Any]]:
 def _of(name: str) -> dict[str, Any]:
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_disable_most_optimizations", True)
-    case, store = CASES[name], {}
+    case = CASES[name]
+    store: dict[str, Any] = {}
     try:
         for size in case.sizes:
             for kind, arrays in numbers_of(case, size).items():

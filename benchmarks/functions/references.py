@@ -102,8 +102,8 @@ def kv(v: Any, x: Any) -> Any:
 
 def airy(x: Any) -> Any:
     # Taylor's method along y'' = x y from 0
-    def coefficients(y: Any, dy: Any, x: Any) -> list[Any]:
-        c = [y, dy, x * y / 2]
+    def coefficients(start: Any, x: Any) -> list[Any]:
+        c = [*start, x * start[0] / 2]
         for n in range(1, 24):
             c.append((x * c[n] + c[n - 1]) / ((n + 2) * (n + 1)))
         return c
@@ -112,7 +112,7 @@ def airy(x: Any) -> Any:
     y, dy = 0.355028053887817239 + 0 * x, -0.258819403792806798 + 0 * x
 
     def step(state: Any, k: Any) -> Any:
-        c = coefficients(*state, k * h)
+        c = coefficients(state, k * h)
         return (sum(a * h**n for n, a in enumerate(c)), sum(n * a * h ** (n - 1) for n, a in enumerate(c) if n)), None
 
     return jax.lax.scan(step, (y, dy), jnp.arange(8.0))[0][0]

@@ -38,7 +38,7 @@ class Tool:
         assert self.process.stdout is not None
         message = {"id": next(self.ids), **message}
         print(json.dumps(message), file=self.process.stdin, flush=True)
-        answer = json.loads(self.process.stdout.readline() or '{"error": "the tool has ended"}')
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline() or '{"error": "the tool has ended"}')
         if answer.get("id") != message["id"]:
             raise RuntimeError(f"message {message['id']} was answered with {answer}")
         return answer

@@ -18,12 +18,12 @@ import tempfile
 from collections.abc import Callable
 from itertools import chain, islice
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 from benchmarks.gradbench.fused import fused
 from benchmarks.gradbench.inputs import full
 from benchmarks.gradbench.workloads import MODULES, workload
+from benchmarks.harness import turns
 from pullback.errors import CompilerError
 
 FIRST = """
@@ -52,18 +52,6 @@ def first_call(module: str, function: str, given: Any) -> float:
             check=True,
         )
     return float(done.stdout)
-
-
-def rounds_of(runs: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
-    """The times of each in µs, in rounds in which each runs once."""
-    times: list[list[float]] = [[] for _ in runs]
-    end = perf_counter() + seconds
-    while perf_counter() < end or len(times[0]) < 5:
-        for run, taken in zip(runs, times, strict=True):
-            start = perf_counter()
-            run()
-            taken.append(1e6 * (perf_counter() - start))
-    return times
 
 
 def by_hand(module: str, given: Any) -> list[Callable[[], Any]]:
@@ -100,7 +88,8 @@ def main() -> None:
             runs["JAX"] = peers[module](given) if module in peers else []
             for run in chain(*runs.values()):
                 run()
-            rounds = rounds_of(list(chain(*runs.values())), options.seconds)
+            taken = turns(list(chain(*runs.values())), seconds=options.seconds)
+            rounds = [[1e6 * t for t in own] for own in taken]
             found = iter(map(min, rounds))
             times = {system: list(islice(found, len(calls))) for system, calls in runs.items()}
             together = [total + sum(times[system]) for total, system in zip(together, ("ours", "C"), strict=True)]

@@ -157,7 +157,8 @@ def ht(program: Any, function: str, given: Fields) -> Workload:
     at = data.array("correspondences", None, dtype=np.int64)
     points = data.array("points", len(at), 3)
     name = ("complicated" if len(us) else "simple") + ("" if function == "objective" else "_jacobian")
-    f, arguments = getattr(program, name), (theta, model, at, points)
+    f = getattr(program, name)
+    arguments: tuple[Any, ...] = (theta, model, at, points)
     if len(us):
         if len(us) != len(at):
             raise BadInput(f"input.us has {len(us)} rows for {len(at)} correspondences")

@@ -1,172 +1,43 @@
-"""`pullback bench`: measure against peers and hand-written C."""
+"""`pullback bench`: run the benchmarks of the checkout that this package is in."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Container
 from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from pullback.cli.options import add_json, at_least, import_file
-from pullback.cli.output import print_json, table
+from pullback.errors import UsageError
 
-__all__ = ["example_files", "example_modules", "register", "run"]
+__all__ = ["register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "sizes", "counts", "arrays", "networks", "dynamic",
-          "corpus")
+CHECKOUT = Path(__file__).parents[2]
+"""The folder of the package, which in a checkout holds `benchmarks/` too."""
 
 
 def register(commands: Any) -> None:
-    """Add the subcommand."""
+    """Add the subcommand, whose words all go to `python -m benchmarks`, also those that look like options."""
     command = commands.add_parser(
-        "bench",
-        help="measure against peers and hand-written C",
-        description="Run the same work by Pullback, the peers that are installed and hand-written C, interleaved.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        "bench", help="measure against peers and hand-written C, in a checkout", add_help=False, prefix_chars="\0"
     )
-    add = command.add_argument
-    add("suite", choices=SUITES, help="what to measure")
-    add("--cases", nargs="+", metavar="CASE", help="cases of the suite (default: all)")
-    add("--sizes", nargs="+", type=at_least(1), metavar="N", help="derivatives: only these sizes (default: all)")
-    add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"], help="zhang: types")
-    systems = ("pullback", "numpy", "jax", "torch", "casadi", "c")
-    add("--systems", nargs="+", choices=systems, help="which (default: all)")
-    add("--threads", nargs="+", type=at_least(1), default=[1], metavar="N", help="processors for everyone; dynamic: "
-        "of several numbers each")
-    add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
-    add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts, corpus: where the examples are")
-    add("--save", type=Path, metavar="DIR", help="corpus: write the C of all programs there")
-    add("--against", type=Path, metavar="DIR", help="corpus: say which C differs from what was saved there")
-    add("--time", action="store_true", help="corpus: time the programs whose C differs, both ways in turns")
-    add("--candidates", type=at_least(1), metavar="N", nargs="?", const=1,
-        help="corpus: time all candidates of one in N statements instead, and say how often the estimate chose well")
-    add("--schedules", type=at_least(1), metavar="N", nargs="?", const=1,
-        help="corpus: the same of other tiles and vectors for the candidate that is chosen")
-    add("--slow-forms", action="store_true", help="zhang, programs: also forms whose first call takes very long")
-    add("--markdown", action="store_true", help="print in Markdown")
-    add("--plot", type=Path, metavar="FILE", help="programs: also a plot, as .png, .svg or .pdf (needs matplotlib)")
-    add_json(command)
+    command.add_argument("words", nargs=argparse.REMAINDER)
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure and print a table."""
-    own = {"counts": _counts, "corpus": _corpus}
-    rows = own.get(options.suite, _measured)(options)
-    if options.json:
-        print_json({"rows": rows})
-    return 0 if rows or options.suite == "corpus" else 1
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _cases(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[str, ...]:
-    """The cases asked for, by their names or else by what these begin with.
+    """Run `python -m benchmarks` in this process.
 
     Raises:
-        UsageError: [E605] one of them is not there.
+        UsageError: [E613] this package is not in a checkout.
     """
-    from pullback.bench.suite import chosen
-    from pullback.errors import UsageError
-
-    found = chosen(options.cases or (), known)
-    unknown = [case for case, names in found.items() if not names]
-    if unknown:
-        raise UsageError("E605", f"{unknown[0]}: no such case", facts=("cases: " + ", ".join(known),), remedy=known[1])
-    return tuple(k for k in known if not found or any(k in names for names in found.values()))
-
-
-def _threads(options: argparse.Namespace, suite: Any) -> Any:
-    """The number of threads, or all of them for a suite that compares some.
-
-    Raises:
-        UsageError: [E601] several, and the suite measures one.
-    """
-    from pullback.errors import UsageError
-
-    if getattr(suite, "COMPARES_THREADS", False):
-        return options.threads
-    if len(options.threads) > 1:
-        raise UsageError("E601", f"bench {options.suite}: several numbers of threads", remedy="one, or `dynamic`")
-    return options.threads[0]
-
-
-def _measured(options: argparse.Namespace) -> Any:
-    """The rows of a suite: of a module with CASES, HEAD, `cells` and `bench_<suite>`, which takes some options."""
-    from pullback.bench.suite import markdown
-
-    suite = import_module(f"pullback.bench.{options.suite}")
-    measure = getattr(suite, f"bench_{options.suite}")
-    asked = {
-        **vars(options),
-        "cases": _cases(options, tuple(getattr(c, "name", c) for c in suite.CASES)),
-        "systems": options.systems or getattr(suite, "SYSTEMS", ()),
-        "threads": _threads(options, suite),
-        "note": _note,
-    }
-    rows = measure(**{name: asked[name] for name in signature(measure).parameters if name in asked})
-    lines = suite.cells(rows)
-    if options.markdown:
-        print(markdown(suite.HEAD, lines))
-    else:
-        print(table([suite.HEAD, *lines], right=[k >= getattr(suite, "NAMES", 1) for k in range(len(suite.HEAD))]))
-    if options.plot and rows and hasattr(suite, "plot"):
-        suite.plot(rows, options.plot)
-    return rows
-
-
-def _counts(options: argparse.Namespace) -> Any:
-    from pullback.bench.counts import BAR, HEAD, WITHOUT, cases, cells
-
-    found = list(cases(example_modules(options.examples, WITHOUT)))
-    names = _cases(options, tuple(case.name for case in found))
-    counts = [case.count() for case in found if case.name in names]
-    print(table([HEAD, *cells(counts)], right=[False, True, True, True]))
-    over = [c.name for c in counts if c.ratio > BAR]
-    if over:
-        _note(f"more than {BAR:g} times the function: {', '.join(over)}")
-        return []
-    return [{"case": c.name, "function": c.function, "with_gradient": c.both} for c in counts]
-
-
-def _corpus(options: argparse.Namespace) -> Any:
-    """The texts that differ from what was saved, or else all, each with its program, form and digest."""
-    from pullback.bench import corpus
-    from pullback.bench.trials import schedule_trial, trial
-
-    found = list(corpus.corpus(example_modules(options.examples)))
-    names = _cases(options, tuple(e.name for e in found))
-    entries = [e for e in found if e.name in names]
-    if options.candidates or options.schedules:
-        of = trial if options.candidates else schedule_trial
-        tried = list(corpus.trials(entries, _note, options.candidates or options.schedules, of))
-        print("\n".join(corpus.judged(tried)))
-        return [{"statement": t.name, "ratio": t.ratio, "chosen": str(t.tried[0].chosen),
-                 "fastest": str(t.fastest.chosen)} for t in tried]
-    if options.against is None:
-        made = corpus.save(entries, options.save, _note) if options.save else corpus.made(entries, _note)
-        print(f"{len(made)} texts of {len(entries)} programs")
-        return [{"program": t.name, "form": t.form, "digest": t.digest} for t in made]
-    pairs = corpus.differing(entries, options.against, _note)
-    for before, now in pairs:
-        print(f"{'differs' if before else 'is new'}: {now.name} ({now.form})")
-    print(f"{len(pairs)} texts of {len(entries)} programs differ")
-    if options.time:
-        print("\n".join(corpus.figures(corpus.timings(pairs, _note))))
-    return [{"program": t.name, "form": t.form, "digest": t.digest} for _, t in pairs]
-
-
-def example_modules(directory: Path, without: Container[str] = ()) -> dict[str, Any]:
-    """The modules of a directory of examples by name, `name` or `folder.name`; those `without` are not imported."""
-    return {name: import_file(path) for name, path in example_files(directory).items() if name not in without}
-
-
-def example_files(directory: Path) -> dict[str, Path]:
-    """The files of a directory of examples by the names of their modules."""
-    found = sorted(directory.rglob("*.py"))
-    return {".".join(path.relative_to(directory).with_suffix("").parts): path for path in found}
+    if not (CHECKOUT / "benchmarks" / "zhang.py").is_file():
+        raise UsageError(
+            "E613",
+            "the benchmarks are not installed with the package",
+            facts=(f"there is no {CHECKOUT / 'benchmarks'}",),
+            remedy="git clone the repository, and `python -m benchmarks` in it",
+        )
+    sys.path.insert(0, str(CHECKOUT))
+    status: int = import_module("benchmarks.__main__").main(options.words)
+    return status

@@ -127,11 +127,11 @@ def _time(options: argparse.Namespace) -> int:
 
 def _kernels(program: Program, dims: Mapping[str, int]) -> list[dict[str, Any]]:
     """The kernels of a program, which candidate each is, its estimate and those of the others, and its time."""
-    from pullback.bench.trials import kernel_seconds
     from pullback.loops.program.nodes import kernels_of
     from pullback.machine import native
     from pullback.runtime.cache import another_cache
     from pullback.runtime.emit import lower_program
+    from pullback.runtime.timing import kernel_seconds
 
     machine = native()
     function = lower_program(program, dims, False, machine).function

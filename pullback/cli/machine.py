@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measured(machine: Machine) -> list[dict[str, Any]]:
-    from pullback.bench.limits import cycle, limits
+    from pullback.runtime.limits import cycle, limits
 
     print(f"\nOne core, at {1e-9 / cycle():.2f} GHz by its additions of integers:\n")
     found = list(limits(machine))

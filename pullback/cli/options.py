@@ -9,13 +9,21 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from pullback.errors import PullbackError, UsageError
 from pullback.source import Position, working_on
 
-__all__ = ["add_dims", "add_json", "at_least", "bytes_of_memory", "dims_of", "find_function", "import_file",
+__all__ = ["Parser", "add_dims", "add_json", "at_least", "bytes_of_memory", "dims_of", "find_function", "import_file",
            "last_place", "positive"]  # fmt: skip
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a wrong command line like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse would print."""
+        raise UsageError("E601", f"{self.prog}: {message}", remedy=f"{self.prog} --help")
 
 
 def add_json(command: argparse.ArgumentParser) -> None:

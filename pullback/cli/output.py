@@ -1,12 +1,43 @@
-"""What commands print on the output stream: tables and JSON."""
+"""Output of commands: tables and JSON, and their errors with the exit status."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["print_json", "table"]
+from pullback.errors import PullbackError
+from pullback.source import working_on
+
+__all__ = ["INTERRUPTED", "print_json", "reported", "table"]
+
+INTERRUPTED = 130
+
+
+def reported(run: Callable[[], int]) -> int:
+    """Run a command; print its error, where there is one.
+
+    Returns:
+        The exit status: that of the command, 1 after an error, 130 when interrupted.
+    """
+    try:
+        status = run()
+        sys.stdout.flush()
+    except PullbackError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of our output has left; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    finally:
+        working_on(None)
+    return status
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.cli.options import add_json, at_least, positive
-from pullback.cli.output import print_json
+from pullback.cli.output import INTERRUPTED, print_json
 from pullback.data import Dataset, load
 from pullback.errors import DataError, UsageError
 from pullback.nn.models import NAMES, Recipe
@@ -19,7 +19,6 @@ from pullback.nn.training.labels import check_labels
 
 __all__ = ["register", "run"]
 
-INTERRUPTED = 130
 OPTIMISERS = ("sgd", "momentum", "rmsprop", "adam", "adamw", "lion")
 
 

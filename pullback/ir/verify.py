@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from types import ModuleType
 from typing import NoReturn, assert_never, cast
 
 from pullback.errors import VerifyError
@@ -45,20 +43,9 @@ from pullback.ir.traverse import children, indices_of, walk
 Known = tuple[Cond, ...]
 
 
-
 def verifying() -> bool:
     """Whether programs are verified after every pass, and their loops and memory after lowering."""
     return os.environ.get("PULLBACK_VERIFY") in ("1", "equivalence")
-
-
-def equivalence() -> ModuleType | None:
-    """Return the module `pullback.testing.equivalence` where PULLBACK_VERIFY asks for it.
-
-    It stands above all that compiles, and is imported when it is asked for.
-    """
-    if os.environ.get("PULLBACK_VERIFY") != "equivalence":
-        return None
-    return import_module("pullback.testing.equivalence")
 
 
 def verify(program: Program, known: Verified | None = None) -> None:

@@ -13,10 +13,11 @@ from typing import Final
 
 from pullback.clock import stage
 from pullback.errors import VerifyError
+from pullback.ir.equivalence import equivalence
 from pullback.ir.program import Program
 from pullback.ir.settings import MODES, MemoryMode, Settings
 from pullback.ir.traverse import specialise
-from pullback.ir.verify import Verified, equivalence, verify, verifying
+from pullback.ir.verify import Verified, verify, verifying
 from pullback.machine import GENERIC, Machine
 from pullback.passes.again import compute_again
 from pullback.passes.commute import commute
@@ -163,7 +164,7 @@ def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, mode: M
         machine: the processor that it is made for.
     """
     compare = equivalence()
-    written = None if compare is None else compare.Written(program, dims)
+    written = None if compare is None else compare.written(program, dims)
     with stage("specialise"):
         program = recompute_rows(specialise(program, dims), levels)
     checked = _Checked()

@@ -13,6 +13,7 @@ from pullback.codegen.target import Printing, Source, Style, Target
 from pullback.codegen.targets import PLAIN_C, C
 from pullback.errors import CompilerError
 from pullback.ir.dims import determined_dims, needed_conditions
+from pullback.ir.equivalence import equivalence
 from pullback.ir.expr import in_order
 from pullback.ir.halves import elements_of
 from pullback.ir.index import Cond
@@ -22,7 +23,7 @@ from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
 from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.traverse import specialise
-from pullback.ir.verify import equivalence, verifying
+from pullback.ir.verify import verifying
 from pullback.loops.memory.ordering import schedule
 from pullback.loops.memory.plan import MemoryPlan, plan
 from pullback.loops.memory.verify import verify_function

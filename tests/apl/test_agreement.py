@@ -1,12 +1,12 @@
-"""Sessions, the interpreter and compiled functions agree: some phrases of `python -m pullback.testing.phrases`."""
+"""Sessions, the interpreter and compiled functions agree: some phrases of `python -m tests.support.phrases`."""
 
 import numpy as np
 import pytest
 
 import pullback as pb
 from pullback.apl import Workspace
-from pullback.testing.apl import AplFailure
-from pullback.testing.phrases import agreement, random_phrase
+from tests.support.apl import AplFailure
+from tests.support.phrases import agreement, random_phrase
 
 
 def test_random_phrases_agree() -> None:

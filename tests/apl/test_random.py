@@ -1,9 +1,9 @@
-"""A few of the random texts and expressions that `python -m pullback.testing.apl` runs many of."""
+"""A few of the random texts and expressions that `python -m tests.support.apl` runs many of."""
 
 import numpy as np
 import pytest
 
-from pullback.testing.apl import expression_failure, random_expression, random_text, text_failure
+from tests.support.apl import expression_failure, random_expression, random_text, text_failure
 
 
 def test_no_string_of_glyphs_breaks_the_evaluator() -> None:

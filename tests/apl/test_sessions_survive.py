@@ -1,6 +1,6 @@
 """Sessions under random programs: each line gives a value or an error of APL, and the workspace stays.
 
-The programs are strings of glyphs and phrases of `pullback.testing.apl`, and lines of `tests/apl/pairs`
+The programs are strings of glyphs and phrases of `tests.support.apl`, and lines of `tests/apl/pairs`
 with tokens changed, among them huge numbers, names of the system, characters that no path has, and commands.
 """
 
@@ -18,7 +18,7 @@ import pytest
 
 from pullback.apl.limits import Limits
 from pullback.apl.session import Session
-from pullback.testing.apl import GLYPHS, PIECES, random_noun, random_text, random_verb
+from tests.support.apl import GLYPHS, PIECES, random_noun, random_text, random_verb
 
 NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))
 PROGRAMS = 5_000 if NIGHTLY else 150

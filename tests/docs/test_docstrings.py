@@ -12,10 +12,11 @@ import pytest
 
 import pullback as pb
 
-ROOT = Path(pb.__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
-    ".".join(("pullback", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
-    for path in sorted(ROOT.rglob("*.py"))
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for folder in ("pullback", "tests/support", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("*.py"))
     if ">>>" in path.read_text(encoding="utf-8")
 ]
 

@@ -56,7 +56,7 @@ def promises(path: Path) -> Iterator[str]:
 @cache
 def found() -> dict[str, list[str]]:
     """All promises, by their files."""
-    files = [PAGE, *sorted((ROOT / "pullback").rglob("*.py"))]
+    files = [PAGE, *(f for folder in ("pullback", "tests/support") for f in sorted((ROOT / folder).rglob("*.py")))]
     return {str(f.relative_to(ROOT)): made for f in files if (made := list(dict.fromkeys(promises(f))))}
 
 

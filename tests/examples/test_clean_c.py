@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.bench import kernels
-from pullback.bench.systems import kernels_pullback
+from benchmarks import kernels
+from benchmarks.systems import kernels_pullback
 from pullback.cli.options import import_file, traced_functions
 from pullback.codegen.c.names import Style
 from pullback.errors import CompilerError, PullbackError

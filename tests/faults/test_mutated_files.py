@@ -206,7 +206,7 @@ def _program(folder: Path) -> None:
 
 
 def _network(folder: Path) -> None:
-    from pullback.testing.damage import outcome
+    from tests.support.damage import outcome
 
     what = outcome((folder / "a.onnx").read_bytes())
     assert not what.startswith("fault"), what
@@ -243,7 +243,7 @@ def readers() -> dict[str, Reader]:
     for kind, image in _images().items():
         found[kind] = Reader(2, [image], "train/a/1.png", _beside("{}/a/1.png", image))
     try:
-        from pullback.testing.damage import damaged, models
+        from tests.support.damage import damaged, models
     except ImportError:
         return found
     graphs = list(models().values())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.bench.corpus import corpus
+from benchmarks.corpus import corpus
 from pullback.ir.dims import determined_dims
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program

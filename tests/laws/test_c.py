@@ -5,8 +5,8 @@ import pytest
 
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_program
-from pullback.testing.bounds import interpret_with_bounds
-from pullback.testing.programs import random_program
+from tests.support.bounds import interpret_with_bounds
+from tests.support.programs import random_program
 from tests.widths import WIDTHS, run_at
 
 pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")

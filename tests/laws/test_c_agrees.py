@@ -21,9 +21,9 @@ from pullback.loops.memory.verify import verify_function
 from pullback.passes.arithmetic import count_operations
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
-from pullback.testing.programs import random_program
 from tests.arena import arrays_end
 from tests.programs.test_programs import FILES, cases, value
+from tests.support.programs import random_program
 
 NDArray = np.ndarray[Any, Any]
 SEEDS = range(60)

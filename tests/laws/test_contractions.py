@@ -18,8 +18,8 @@ from pullback.loops.memory.verify import verify_function
 from pullback.loops.product import blocking, packed
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_general, compile_program
-from pullback.testing.bounds import interpret_with_bounds
 from tests.packing import pack_all
+from tests.support.bounds import interpret_with_bounds
 
 pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 SEEDS = range(40)

@@ -1,6 +1,6 @@
 """The law of the language: random programs of source text give what the oracle says, values and derivatives.
 
-A minute's worth; `python -m pullback.testing.fuzz --derivatives` runs as many as are asked for.
+A minute's worth; `python -m tests.support.fuzz --derivatives` runs as many as are asked for.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pullback.runtime.compile import compiler_command
-from pullback.testing.differential import run
-from pullback.testing.fuzz import main
-from pullback.testing.shrink_source import shrink_source
-from pullback.testing.sources import Sample, random_source
+from tests.support.differential import run
+from tests.support.fuzz import main
+from tests.support.shrink_source import shrink_source
+from tests.support.sources import Sample, random_source
 
 SEED = 1_000_000
 

@@ -14,7 +14,7 @@ from pullback.ir.verify import verify
 from pullback.rewrite.algebra import simplify_algebra
 from pullback.rewrite.copies import absorb_copied, inline_copies, tidy
 from pullback.rewrite.loops import simplify_loops
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 COPIES = """copied(w: f64[N, M]) {
   t = build k < M, i < N { exp(w[i, k]) }

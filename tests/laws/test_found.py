@@ -10,7 +10,7 @@ import pytest
 import pullback
 from pullback.errors import IndexRangeError
 from pullback.runtime.compile import compiler_command
-from pullback.testing.agreement import Program
+from tests.support.agreement import Program
 
 X, Y, Z = np.array([1.5, 0.5]), np.array([2.0]), np.array([0.0, 0.5, 2.0])
 # Name, function, arguments, query; and what is wrong, as long as it is.

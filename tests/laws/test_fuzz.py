@@ -1,6 +1,6 @@
 """The law of the whole compiler: random programs, each compiled in one way by chance, agree with the interpreter.
 
-A minute's worth; `python -m pullback.testing.fuzz` runs as many as are asked for.
+A minute's worth; `python -m tests.support.fuzz` runs as many as are asked for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pullback.runtime.compile import compiler_command
-from pullback.testing.fuzz import fuzz, main
+from tests.support.fuzz import fuzz, main
 
 SEED, COUNT, BATCH = 20_000, 200, 25
 

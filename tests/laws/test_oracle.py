@@ -13,9 +13,9 @@ import pytest
 import pullback
 from pullback.ir import types
 from pullback.prim import PRIMITIVES
-from pullback.testing import oracle
-from pullback.testing.agreement import Program, Verdict, compare
-from pullback.testing.oracle import numbers
+from tests.support import oracle
+from tests.support.agreement import Program, Verdict, compare
+from tests.support.oracle import numbers
 
 FOLDER = Path(oracle.__file__).parent
 # What the oracle leaves out: kinds of objects, settings, and functions that other tests hold to definitions.
@@ -40,7 +40,8 @@ def test_it_imports_nothing_of_the_package() -> None:
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not getattr(node, "level", 0), file
             for name in names:
-                assert not name.startswith("pullback") or name.startswith("pullback.testing.oracle"), (file, name)
+                foreign = name.startswith(("pullback", "tests", "benchmarks"))
+                assert not foreign or name.startswith("tests.support.oracle"), (file, name)
 
 
 def test_it_has_the_public_names() -> None:

@@ -11,7 +11,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.verify import verify
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 SEEDS = range(60)
 
@@ -53,7 +53,7 @@ def test_different_programs_are_not_equal():
 
 
 def test_text_does_not_depend_on_the_hash_seed():
-    script = ("import numpy as np\nfrom pullback.testing.programs import random_program\n"
+    script = ("import numpy as np\nfrom tests.support.programs import random_program\n"
               "from pullback.ir.printer import print_program\n"
               "for s in range(8): print(print_program(random_program(np.random.default_rng(s)).program))")
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

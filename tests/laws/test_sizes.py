@@ -21,11 +21,11 @@ from pullback.loops.memory.verify import verify_function
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_general, compile_program
 from pullback.runtime.export import export
-from pullback.testing.bounds import interpret_with_bounds
-from pullback.testing.programs import random_program
 from tests.examples.test_examples import FUNCTIONS
 from tests.programs.test_programs import FILES
 from tests.strict import STRICT
+from tests.support.bounds import interpret_with_bounds
+from tests.support.programs import random_program
 from tests.unit.runtime.programs import CASES
 
 pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")

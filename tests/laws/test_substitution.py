@@ -11,7 +11,7 @@ from pullback.ir.printer import structurally_equal
 from pullback.ir.program import Program, walk_statements
 from pullback.ir.traverse import Substitution, instantiate, specialise
 from pullback.ir.verify import verify
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 SEEDS = range(200, 240)
 

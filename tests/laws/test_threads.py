@@ -20,8 +20,8 @@ from pullback.loops.threads import splitting
 from pullback.machine import native
 from pullback.runtime import executor
 from pullback.runtime.executor import Executable, GeneralExecutable, _made
-from pullback.testing.programs import random_program
 from tests.laws.test_c_agrees import bound
+from tests.support.programs import random_program
 
 NDArray = np.ndarray[Any, Any]
 WORKERS = (1, 2, 3, 5)

@@ -159,7 +159,7 @@ def test_a26_the_benchmark_prints_three_times_for_each_system(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Figure 2: starting, training 1,000 images, recognising 10,000; here of a few images, as times are not tested."""
-    from pullback.bench import zhang as bench
+    from benchmarks import zhang as bench
 
     assert (bench.TRAINING, bench.RECOGNITION) == (1000, 10000)
     cases = ["start", "train-1000", "recognise-10000"]

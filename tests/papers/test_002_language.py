@@ -16,7 +16,7 @@ from pullback.ir.dims import evaluate
 from pullback.ir.index import Index, as_index, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 N, M, K = map(symbol, "NMK")
 DIMS = {"N": 6, "M": 4, "K": 3}

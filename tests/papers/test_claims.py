@@ -67,7 +67,7 @@ def helpers_of(path: Path) -> dict[str, ast.FunctionDef]:
     """The functions of a file, and those that it imports from other tests."""
     found: dict[str, ast.FunctionDef] = {}
     for n in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(n, ast.ImportFrom) and n.module and n.module.startswith("tests."):
+        if isinstance(n, ast.ImportFrom) and n.module and re.match(r"tests\.(?!support\b)", n.module):
             theirs = functions(TESTS.parent / (n.module.replace(".", "/") + ".py"))
             found |= {a.asname or a.name: theirs[a.name] for a in n.names if a.name in theirs}
     return found | functions(path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from pullback.bench.corpus import corpus
+from benchmarks.corpus import corpus
 from pullback.errors import PullbackError, VerifyError
 from pullback.ir.dims import determined_dims
 from pullback.ir.parser import parse_program
@@ -26,7 +26,7 @@ from pullback.loops.program.schedule import Wish
 from pullback.loops.strategies.table import chooser
 from pullback.machine import AVX2, Machine
 from pullback.runtime.emit import lower_program, with_mode
-from pullback.testing.equivalence import small_dims
+from tests.support.equivalence import small_dims
 from tests.unit.loops import test_recurrence, test_update
 
 TINY: Final = replace(AVX2, vector_bytes=16, portable=True, caches=(256, 1024, 4096), page=64, meeting=1, chunk=1,

@@ -16,10 +16,10 @@ from pullback.errors import PullbackError
 from pullback.ir import types
 from pullback.rewrite.fired import record_rules
 from pullback.rewrite.rules import rules_of
-from pullback.testing.equivalence import FOUND
 from tests.proofs.programs import compiled, programs
 from tests.proofs.test_brackets import test_solved_sums_have_the_terms_that_they_had
 from tests.proofs.test_integers import test_integer_expressions_are_what_was_written
+from tests.support.equivalence import FOUND
 
 FILE = Path(__file__).resolve().parents[2] / "pullback" / "rewrite" / "rules" / "evidence.py"
 HEAD = '''"""The evidence for rules, made by `python -m tests.proofs.rules`; a rule that is not here is assumed.

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from pullback.bench.corpus import corpus
-from pullback.cli.bench import example_modules
+from benchmarks.corpus import corpus
+from benchmarks.examples import example_modules
 from pullback.errors import VerifyError
 from pullback.ir.dims import determined_dims
 from pullback.ir.parser import parse_program
 from pullback.loops.program.nodes import kernels_of
 from pullback.passes.pipeline import PASSES
-from pullback.testing.equivalence import FOUND, Written, small_dims
 from tests.proofs.faults import FAULTS, noticed
 from tests.proofs.programs import DIMS, MACHINES, TEXTS, WISHES, compiled, program, programs
+from tests.support.equivalence import FOUND, Written, small_dims
 
 NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))
 ORDINARY = [(name, "") for name in TEXTS]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pullback.prim import PRIMITIVES
-from pullback.testing.agreement import Program, Verdict
+from tests.support.agreement import Program, Verdict
 
 ROWS = {row.name: row for row in PRIMITIVES}
 BY_PLACE = ("argmax", "argmin", "any", "all")  # of these the derivatives know what was chosen, not how

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.testing.agreement import Program
-from pullback.testing.oracle.complex import BINARY, UNARY
-from pullback.testing.oracle.random import threefry
+from tests.support.agreement import Program
+from tests.support.oracle.complex import BINARY, UNARY
+from tests.support.oracle.random import threefry
 
 RNG = np.random.default_rng(8)
 

@@ -92,7 +92,8 @@ def test_every_code_in_the_source_is_documented() -> None:
     reference = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^#+ (E\d{3})\b", reference, re.MULTILINE))
     used: dict[str, str] = {}
-    for path in sorted((ROOT / "pullback").rglob("*.py")):
+    folders = ("pullback", "tests/support", "benchmarks")
+    for path in sorted(p for folder in folders for p in (ROOT / folder).rglob("*.py")):
         if path.name == "errors.py":
             continue  # only examples in docstrings
         for code in re.findall(r'"(E[1-7]\d\d)"', path.read_text(encoding="utf-8")):

@@ -10,12 +10,17 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("hatchling", reason="hatchling, which builds wheels, is not installed")
+WHEEL_LINES = 101_500
+"""Lines of Python in the wheel: a bound that only goes down; 95,000 is what it is to be."""
+WHEEL_BYTES = 2_000_000
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("pullback", "docs/reference/errors.md", "pyproject.toml", "README.md", "LICENSE", "build_shim.py")
 HAS_HEADERS = Path(sysconfig.get_paths()["include"], "Python.h").is_file() and shutil.which("cc") is not None
@@ -60,6 +65,28 @@ def test_two_builds_are_the_same(wheels: list[Path]) -> None:
     one, two = wheels
     assert one.name == two.name
     assert one.read_bytes() == two.read_bytes()
+
+
+def test_the_wheel_holds_the_product_alone(wheels: list[Path]) -> None:
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        sizes = {n: len(wheel.read(n).splitlines()) for n in wheel.namelist()}
+    assert {n.partition("/")[0] for n in sizes if ".dist-info/" not in n} == {"pullback"}
+    there = {p.relative_to(ROOT).as_posix() for p in (ROOT / "pullback").rglob("*.py")}
+    assert {n for n in sizes if n.endswith(".py")} == there
+    assert sum(n for name, n in sizes.items() if name.endswith(".py")) <= WHEEL_LINES
+    assert wheels[0].stat().st_size <= WHEEL_BYTES
+
+
+def test_the_sdist_holds_tests_and_benchmarks(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as sdist:
+        names = {n.partition("/")[2] for n in sdist.getnames()}
+    folders = ("pullback", "tests", "benchmarks", "examples")
+    there = {p.relative_to(ROOT).as_posix() for folder in folders for p in (ROOT / folder).rglob("*.py")}
+    assert there <= names
+    assert {"build_shim.py", "pyproject.toml", "LICENSE", "benchmarks/reference/zhang.c"} <= names
 
 
 def test_the_bill_of_materials(wheels: list[Path]) -> None:

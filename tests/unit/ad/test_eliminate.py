@@ -18,7 +18,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.verify import verify
 from pullback.passes.operations import operation_count
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 RNG = np.random.default_rng(3)
 

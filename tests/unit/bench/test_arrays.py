@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pullback.bench import arrays
-from pullback.bench.harness import Row
-from pullback.bench.suite import markdown
+from benchmarks import arrays
+from benchmarks.harness import Row
+from benchmarks.suite import markdown
 from pullback.runtime.compile import compiler_command
 
 SMALL = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.bench import corpus
+from benchmarks import corpus
 from pullback.cli.main import main
 
 FEW = ["dot (D16)", "dot (D16), gradient", "apl turned", "random 3"]

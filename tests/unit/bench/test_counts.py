@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pullback.bench.counts import BAR, WITHOUT, CountedCase, cases
-from pullback.cli.bench import example_files, example_modules
+from benchmarks.counts import BAR, WITHOUT, CountedCase, cases
+from benchmarks.examples import example_files, example_modules
 from pullback.cli.main import main
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.bench import derivatives
-from pullback.bench.harness import Repeated, Row
-from pullback.bench.suite import lines
-from pullback.bench.systems import derivatives_c, derivatives_pullback
+from benchmarks import derivatives
+from benchmarks.harness import Repeated, Row
+from benchmarks.suite import lines
+from benchmarks.systems import derivatives_c, derivatives_pullback
 from pullback.runtime.shim import extension
 
 needs_c = pytest.mark.skipif(

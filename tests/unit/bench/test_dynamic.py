@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.bench import dynamic
-from pullback.bench.harness import Contender, Row, row_of
-from pullback.bench.systems import dynamic_pullback
+from benchmarks import dynamic
+from benchmarks.harness import Contender, Row, row_of
+from benchmarks.systems import dynamic_pullback
 from pullback.cli.main import main
 from pullback.lazy.plan import planned
 
@@ -67,7 +67,7 @@ def test_b28_both_tables_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: py
         return [row_of(c, (2.0, 4.0, 8.0), 1.0) for c in found]
 
     monkeypatch.setattr(dynamic, "measure", measured)
-    monkeypatch.setattr("pullback.bench.environment.limit_threads", lambda _: None)
+    monkeypatch.setattr("benchmarks.environment.limit_threads", lambda _: None)
     names = [f"{kind}-{n}" for kind in ("all", "skip") for n in (1, 2, 4)]
     assert main(["bench", "dynamic", "--cases", *names, "--systems", "pullback", "--threads", "1", "2", "4"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.bench import Contender, measure
-from pullback.bench.environment import thread_environment
+from benchmarks import Contender, measure
+from benchmarks.environment import thread_environment
 
 
 class Recorder:

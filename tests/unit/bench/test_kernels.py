@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pullback.bench import kernels
-from pullback.bench.harness import Row
-from pullback.bench.suite import markdown
-from pullback.bench.systems import kernels_pullback
+from benchmarks import kernels
+from benchmarks.harness import Row
+from benchmarks.suite import markdown
+from benchmarks.systems import kernels_pullback
 from pullback.runtime.compile import compiler_command
 
 SMALL = kernels.Layer(2, 3, 9, 8, 4, 3, 2, 1)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.bench import programs
-from pullback.bench.harness import Row
-from pullback.bench.systems import programs_c, programs_pullback
+from benchmarks import programs
+from benchmarks.harness import Row
+from benchmarks.systems import programs_c, programs_pullback
 
 needs_c = pytest.mark.skipif(not any(shutil.which(name) for name in ("cc", "gcc", "clang")), reason="no C compiler")
 

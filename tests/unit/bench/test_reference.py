@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.bench.inputs import ZhangInputs, zhang_inputs
-from pullback.bench.systems import with_c
+from benchmarks.inputs import ZhangInputs, zhang_inputs
+from benchmarks.systems import with_c
 
 pytestmark = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("cc", "gcc", "clang")), reason="no C compiler installed"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pullback.bench.harness import Row
-from pullback.bench.sizes import CASES, bench_sizes, cells
+from benchmarks.harness import Row
+from benchmarks.sizes import CASES, bench_sizes, cells
 
 
 def test_a_case_runs_in_both_forms_on_both_numbers_of_threads() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pullback.bench.harness import Row
-from pullback.bench.threads import CASES, bench_threads, cells
+from benchmarks.harness import Row
+from benchmarks.threads import CASES, bench_threads, cells
 
 
 def test_a_case_runs_with_both_numbers_of_threads() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pullback.bench.trials import Called, arguments, kernel_seconds, recorded, schedule_trial, variations
+from benchmarks.trials import recorded, schedule_trial, variations
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build, Program
@@ -15,6 +15,7 @@ from pullback.loops.program.schedule import Pack, Schedule, Tile, Vector, Wish
 from pullback.machine import GENERIC
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
+from pullback.runtime.timing import Called, arguments, kernel_seconds
 
 PRODUCT = "f(x: f32[I, K], y: f32[K, J]) { z = build i < I, j < J { sum k < K { x[i, k] * y[k, j] } } return z }"
 PROGRAMS = {

@@ -16,7 +16,7 @@ from pullback.ir.program import Elementwise, scalars_of, walk_statements
 from pullback.ir.settings import Settings
 from pullback.ir.traverse import walk
 from pullback.runtime.executor import compile_program
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 TYPES = [np.float64, np.float32]
 

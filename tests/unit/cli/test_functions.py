@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pullback.cli import bench
 from pullback.cli.main import main
 from pullback.runtime.compile import compiler_command
 
@@ -296,7 +297,7 @@ def test_primitives(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from pullback.bench import zhang
+    from benchmarks import zhang
 
     monkeypatch.setattr(zhang, "TRAINING", 5)
     monkeypatch.setattr(zhang, "limit_threads", lambda threads: None)
@@ -310,6 +311,26 @@ def test_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
             *("median", "minimum", "maximum", "first_call"),
         ]
         assert row["threads"] == 1
+
+
+def test_bench_in_an_installed_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "CHECKOUT", tmp_path)
+    assert main(["bench", "zhang", "--rounds", "1"]) == 1
+    assert capsys.readouterr().err == (
+        "UsageError [E613] the benchmarks are not installed with the package\n"
+        f"   | there is no {tmp_path / 'benchmarks'}\n"
+        "  try: git clone the repository, and `python -m benchmarks` in it"
+        "      See `pullback explain-error E613`\n"
+    )
+
+
+def test_options_of_bench_are_those_of_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["bench", "--help"])
+    assert left.value.code == 0
+    assert "--candidates" in capsys.readouterr().out
 
 
 def test_bench_of_an_unknown_case(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pullback.bench import limits
 from pullback.cli.main import main
 from pullback.machine import MACHINES, NEON
+from pullback.runtime import limits
 from pullback.runtime.compile import compiler_command
 
 

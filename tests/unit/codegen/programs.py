@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, Float64, Int32
 
 import pullback as pb
 from pullback import Array
-from pullback.testing.targets import PROGRAMS as OF_TARGETS
+from tests.support.targets import PROGRAMS as OF_TARGETS
 
 
 @pb.function

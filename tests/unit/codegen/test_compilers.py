@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.testing.targets.toolchains import STRICT, WARNINGS
+from tests.support.targets.toolchains import STRICT, WARNINGS
 from tests.unit.codegen.programs import PROGRAMS
 
 ZIG = ("zig", "cc") if shutil.which("zig") else (sys.executable, "-m", "ziglang", "cc")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.bench.corpus import random
+from benchmarks.corpus import random
 from pullback.cli.main import main
 from pullback.codegen.targets import PLAIN_C, TARGETS
 from pullback.ir.parser import parse_program
@@ -22,7 +22,7 @@ from pullback.loops.program.values import Type, scalar
 from pullback.machine import MACHINES
 from pullback.runtime.emit import c_source
 from pullback.runtime.export import export
-from pullback.testing.targets.toolchains import WARNINGS
+from tests.support.targets.toolchains import WARNINGS
 from tests.unit.codegen.programs import PROGRAMS
 from tests.unit.runtime.programs import CASES
 

@@ -9,7 +9,7 @@ from pullback.ir import grid
 from pullback.ir.grid import blocks
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 
 def run(text, *inputs, **sizes):

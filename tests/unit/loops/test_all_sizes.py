@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.bench.sizes import CASES
+from benchmarks.sizes import CASES
 from pullback.ir.dims import solve_dims
 from pullback.ir.interpret import interpret
 from pullback.runtime.compile import compiler_command

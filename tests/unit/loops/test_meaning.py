@@ -18,9 +18,9 @@ from pullback.loops.product import blocking
 from pullback.loops.threads import splitting
 from pullback.machine import GENERIC
 from pullback.runtime.emit import lower_program
-from pullback.testing.equivalence import FOUND, check_loops
 from tests.golden.test_loops import CASES
 from tests.packing import pack_all
+from tests.support.equivalence import FOUND, check_loops
 
 TINY = replace(GENERIC, vector_bytes=16, portable=False, meeting=1, chunk=1, waking=1, page=64,
                caches=(256, 1024, 4096))  # fmt: skip

@@ -15,7 +15,7 @@ from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
 from pullback.loops.memory.ordering import block_bytes, schedule, steps
 from pullback.loops.plain.storage import replaced_arguments
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 TWO_CHAINS = """chains(x: f64[N]) {
   a = build n < N, m < N { x[n] * x[m] }

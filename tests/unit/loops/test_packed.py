@@ -31,8 +31,8 @@ from pullback.runtime.buffer import aligned_bytes
 from pullback.runtime.compile import compiled_library, compiler_command
 from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_program
-from pullback.testing.bounds import interpret_with_bounds
 from tests.packing import pack_all
+from tests.support.bounds import interpret_with_bounds
 
 needs_compiler = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 

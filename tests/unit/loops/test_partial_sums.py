@@ -64,8 +64,8 @@ from pullback.loops.threads.pieces import (
     needed,
     pieces_of,
 )
-from pullback.testing.equivalence.field import Array, Field
-from pullback.testing.equivalence.loops import run
+from tests.support.equivalence.field import Array, Field
+from tests.support.equivalence.loops import run
 
 I, J = Var("i", 6), Var("j", 6)
 

@@ -16,8 +16,8 @@ from pullback.loops.product.sweep import add_rows
 from pullback.loops.product.turn import square, store_across, turn
 from pullback.loops.program.nodes import Call, Copy, Function, Kernel, kernels_of
 from pullback.loops.program.values import Buffer, View
-from pullback.testing.equivalence.field import Array, Field
-from pullback.testing.equivalence.loops import run
+from tests.support.equivalence.field import Array, Field
+from tests.support.equivalence.loops import run
 
 RNG = np.random.default_rng(0)
 SCALINGS = [(1.0, False), (3.0, False), (1.0, True), (3.0, True)]

@@ -57,8 +57,8 @@ from pullback.loops.threads import splitting
 from pullback.loops.threads.parallel import _gain, parallelise
 from pullback.loops.threads.splitting import Splitting, _constant, _is_nest
 from pullback.machine import GENERIC, Machine
-from pullback.testing.equivalence.field import Field
-from pullback.testing.equivalence.loops import run
+from tests.support.equivalence.field import Field
+from tests.support.equivalence.loops import run
 
 EAGER = replace(GENERIC, meeting=1, chunk=1, waking=1, often=1)
 I, J, K = Var("i", 1000), Var("j", 1000), Var("k", 1000)

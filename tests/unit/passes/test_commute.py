@@ -14,7 +14,7 @@ from pullback.ir.settings import Settings
 from pullback.ir.verify import verify
 from pullback.passes.commute import commute
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 TEXT = """f(a: f64[N], b: f64[N], s: f64[]) {
   u = build n < N { exp(a[n]) }

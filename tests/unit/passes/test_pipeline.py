@@ -21,7 +21,7 @@ from pullback.passes import pipeline
 from pullback.passes.commute import commute
 from pullback.passes.facts import IN_ORDER, NEEDED, NO_CALLS, NORMAL, SORTED_ARRAYS, STORED, Fact, check_fact
 from pullback.passes.pipeline import PASSES, Pass, chosen, optimise
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 from tests.unit.runtime.programs import CASES
 
 ROOT = Path(__file__).parents[3]

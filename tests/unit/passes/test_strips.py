@@ -22,7 +22,7 @@ from pullback.passes import strips
 from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
-from pullback.testing.programs import random_program
+from tests.support.programs import random_program
 
 LAYERS = """layers(x: f64[N, M], w: f64[K, M]) {
   h = build n < N, k < K { tanh(sum m < M { w[k, m] * x[n, m] }) }

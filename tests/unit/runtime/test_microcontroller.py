@@ -17,7 +17,7 @@ from pullback import Array
 from pullback.cli.main import main
 from pullback.codegen.c.vectors.text import views
 from pullback.errors import CompilerError
-from pullback.testing.targets.toolchains import STRICT
+from tests.support.targets.toolchains import STRICT
 
 WEIGHTS = np.random.default_rng(0).normal(size=(4, 9)).astype(np.float32)
 WEIGHTS.setflags(write=False)

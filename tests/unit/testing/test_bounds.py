@@ -6,8 +6,8 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.verify import verify
-from pullback.testing.bounds import interpret_with_bounds, with_bounds
-from pullback.testing.programs import random_program
+from tests.support.bounds import interpret_with_bounds, with_bounds
+from tests.support.programs import random_program
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from pullback.testing.damage import damaged, models, outcome
+from tests.support.damage import damaged, models, outcome
 
 onnx = pytest.importorskip("onnx")
 
 
 def test_a_hundred_damaged_files() -> None:
-    """`python -m pullback.testing.damage` tries ten thousand."""
+    """`python -m tests.support.damage` tries ten thousand."""
     files, found = models(), set()
     names = list(files)
     for seed in range(100):

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from pullback.testing.agreement import Program
+from tests.support.agreement import Program
 
 A: Final = np.array([[3.0, 0.5, 0.2], [0.4, 2.5, -0.3], [0.1, 0.2, 4.0]])
 ARGUMENTS: Final = {"A": A, "S": A @ A.T, "B": np.arange(6.0).reshape(3, 2) + 0.5, "b": np.array([1.0, 2.0, 3.0])}

@@ -8,8 +8,8 @@ from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
 from pullback.ir.program import Build, walk_statements
 from pullback.ir.traverse import walk
-from pullback.testing.programs import random_program
-from pullback.testing.shrink import shrink
+from tests.support.programs import random_program
+from tests.support.shrink import shrink
 
 
 def has(name):

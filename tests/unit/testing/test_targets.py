@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pullback.testing.targets import PROGRAMS, TOOLCHAINS, Cell, Toolchain, build, markdown
-from pullback.testing.targets.__main__ import main
-from pullback.testing.targets.table import projects
+from tests.support.targets import PROGRAMS, TOOLCHAINS, Cell, Toolchain, build, markdown
+from tests.support.targets.__main__ import main
+from tests.support.targets.table import projects
 
 FEW = ("collatz", "statistics")  # division of 64 bits; vectors
 

@@ -1,7 +1,0 @@
-"""Benchmarks: the same work by Pullback, by its peers and by hand-written C, interleaved in one run."""
-
-from pullback.bench.derivatives import bench_derivatives
-from pullback.bench.harness import Contender, Repeated, Row, measure
-from pullback.bench.zhang import CASES, bench_zhang
-
-__all__ = ["CASES", "Contender", "Repeated", "Row", "bench_derivatives", "bench_zhang", "measure"]

@@ -1,0 +1,59 @@
+"""The place of a comparison of what programs compute, which stands above all that compiles and installs itself here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pullback.errors import UsageError
+from pullback.ir.program import Program
+
+
+class Written(Protocol):
+    """A program as it was written, with which what passes make of it is compared."""
+
+    def compare(self, what: str, program: Program) -> None:
+        """Compare what a pass has made of it.
+
+        Raises:
+            VerifyError: [E317] it computes something else.
+        """
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """The comparison of programs that PULLBACK_VERIFY=equivalence asks for.
+
+    Attributes:
+        written: the program with these dims, to compare others with.
+        check_loops: raises a VerifyError [E317] where the loops of a program compute something else.
+    """
+
+    written: Callable[[Program, Mapping[str, int]], Written]
+    check_loops: Callable[[Program, Mapping[str, int], Any], None]
+
+
+_installed: Equivalence | None = None
+
+
+def install(found: Equivalence) -> None:
+    """Set the comparison of this process."""
+    global _installed
+    _installed = found
+
+
+def equivalence() -> Equivalence | None:
+    """Return the comparison that is installed, where PULLBACK_VERIFY asks for it.
+
+    Raises:
+        UsageError: [E601] it asks, and none is installed.
+    """
+    if os.environ.get("PULLBACK_VERIFY") != "equivalence":
+        return None
+    if _installed is None:
+        raise UsageError("E601", "PULLBACK_VERIFY=equivalence: nothing that compares programs is imported",
+                         facts=("the comparison is in a checkout of the repository, not in the installed package",),
+                         remedy="`import tests.support.equivalence` first, with the checkout on the path")
+    return _installed
