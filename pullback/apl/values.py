@@ -9,7 +9,7 @@ dims is a vector of scalars of which some are dims. What consists of plain scala
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -56,11 +56,6 @@ def is_nested(x: Value) -> bool:
 def is_characters(x: Value) -> bool:
     """Whether it is a simple array of characters."""
     return isinstance(x, np.ndarray) and x.dtype.kind == "U"
-
-
-def is_numeric(x: Value) -> bool:
-    """Whether it is a simple array of numbers, traced or not."""
-    return isinstance(x, Array) or (isinstance(x, np.ndarray) and x.dtype.kind in "biufc")
 
 
 def shape_of(x: Value) -> tuple[Any, ...]:
@@ -339,8 +334,3 @@ def gathered(pool: NDArray, positions: NDArray) -> NDArray:
     if positions.ndim == 0:
         made = objects([made], ()) if pool.dtype == object else np.array(made)
     return simplified(made)
-
-
-def map_elements(f: Callable[..., Value], x: NDArray) -> NDArray:
-    """F of every element, as an array of the same shape."""
-    return simplified(objects([f(e) for e in elements(x)], x.shape))

@@ -455,10 +455,6 @@ def _and(m: Any, ct: float, a: Any, b: Any) -> Any:
     return m.logical_and(a, b)
 
 
-def _or(m: Any, ct: float, a: Any, b: Any) -> Any:
-    return m.logical_or(a, b)
-
-
 def _conjugate(m: Any, ct: float, x: Any) -> Any:
     return np.conj(x) if m is np else x
 
