@@ -10,6 +10,7 @@ import numpy as np
 from pullback.calls.execute import Runner
 from pullback.interop.flat import Flat, Flats, library
 from pullback.interop.pointer import of_executable
+from pullback.state import registered
 from pullback.tracing import tree
 
 __all__ = ["as_jax"]
@@ -85,7 +86,9 @@ def _differentiable(jax: Any, flat: Flat) -> tuple[Callable[..., Any], Flat]:
     return run, flat
 
 
-_KEPT: dict[str, Any] = {}  # handlers that XLA knows, which it may call as long as the process runs
+_KEPT: dict[str, Any] = registered(
+    {}, "one for each function given to JAX", stays="with the process: XLA may call a handler until then"
+)
 
 
 def _registered(jax: Any, runner: Runner, arity: int) -> str | None:

@@ -22,6 +22,7 @@ from pullback.runtime.executor import Executable, compile_program
 from pullback.runtime.load import Library, loaded
 from pullback.runtime.record import Parameter
 from pullback.source import user_position
+from pullback.state import registered
 
 __all__ = ["Pointer", "of_executable", "pointer"]
 
@@ -48,7 +49,9 @@ int call(PARAMETERS) {
 """
 # A loaded text has one `held`: pointers that live at the same time have texts of their own, told apart by a number that
 # the next takes over when one is gone.
-_LIVING: Final[dict[str, list[weakref.ref[Pointer]]]] = {}
+_LIVING: Final[dict[str, list[weakref.ref[Pointer]]]] = registered(
+    {}, "one for each text of a pointer", stays="with the process: loaded code has one place for its arrays"
+)
 _LOCK: Final = threading.Lock()
 
 

@@ -29,6 +29,7 @@ from pullback.ir.index.polynomial import Datum
 from pullback.ir.intern import intern
 from pullback.ir.primitive import PRIMITIVES, Primitive
 from pullback.ir.types import DType
+from pullback.state import context_variable
 
 _SERIAL = count()
 _F32 = struct.Struct("<f")
@@ -430,7 +431,7 @@ def negative(x: Scalar) -> Scalar:
     return mul(const(-1, x.dtype), x)
 
 
-_IN_ORDER: ContextVar[bool] = ContextVar("pullback_in_order", default=False)
+_IN_ORDER: ContextVar[bool] = context_variable("in_order", False)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from pullback import apl
+from pullback.state import IMPORTED, registered
 
 NDArray = np.ndarray[Any, Any]
 
@@ -225,7 +226,7 @@ class Term:
 
 
 Step = Callable[[np.random.Generator, Term], Term | None]
-STEPS: Final[list[Step]] = []
+STEPS: Final[list[Step]] = registered([], "one for each step", stays=IMPORTED)
 
 
 def _step(f: Step) -> Step:

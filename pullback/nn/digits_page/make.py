@@ -13,7 +13,6 @@ import base64
 import os
 import re
 import zlib
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from pullback import Array
 from pullback.data.datasets import DIGITS_TRAIN, SIDE, bundled_digits, resize
 from pullback.nn.models import zhang
 from pullback.runtime.export import Exported, library
+from pullback.state import cached
 from pullback.wasm import loader
 
 __all__ = ["export_page"]
@@ -71,7 +71,7 @@ def _text(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-@cache
+@cached(1)
 def _functions() -> tuple[Exported, ...]:
     """The functions of the module as C, for these sizes."""
     parameters = zhang.start(seed=0)

@@ -20,6 +20,7 @@ from pullback.errors import VerifyError
 from pullback.ir.index import Cond
 from pullback.ir.program import Program
 from pullback.loops.program.nodes import Function, kernels_of
+from pullback.state import registered
 from pullback.testing.equivalence import loops
 from pullback.testing.equivalence.field import Array, Field, Unreachable, of_field
 from pullback.testing.equivalence.statements import Meaning
@@ -47,7 +48,7 @@ class Found:
     reason: str = ""
 
 
-FOUND: Final[list[Found]] = []
+FOUND: Final[list[Found]] = registered([], "comparisons made", stays="with the process: a report reads it")
 """All comparisons of this process."""
 
 

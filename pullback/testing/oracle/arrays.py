@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.state import registered
 from pullback.testing.oracle import numbers
 from pullback.testing.oracle.numbers import UNITS, Number
 
@@ -82,7 +83,7 @@ DTYPES: Final = {
     for d in (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64)
 }
 
-_default_float = [FLOAT64]
+_default_float = registered([FLOAT64], "calls under way", stays="with the call")
 
 
 def default_float() -> DType:
@@ -313,7 +314,7 @@ def moved(a: Array, move: Callable[[Any], Any]) -> Array:
     return Array(places.shape, a.dtype, [a.data[k] for k in places.ravel().tolist()])
 
 
-_probes = [0]  # how many calls are under way whose values do not count
+_probes = registered([0], 1, stays="with the block")  # how many calls are under way whose values do not count
 
 
 @contextmanager

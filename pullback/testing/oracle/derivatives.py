@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.state import registered
 from pullback.testing.oracle import arrays, notation, numbers, trees
 from pullback.testing.oracle.arrays import (
     FLOAT32,
@@ -26,7 +27,7 @@ from pullback.testing.oracle.functions import moveaxis
 from pullback.testing.oracle.numbers import Dual, Number
 
 _tags = count()
-_depth = [0]
+_depth = registered([0], 1, stays="with the call")
 
 
 class Function:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from pullback.state import IMPORTED, registered
 from pullback.testing.oracle import numbers
 from pullback.testing.oracle.arrays import (
     BOOL,
@@ -89,7 +90,7 @@ NAMES: Final = frozenset(
 )
 
 
-_others: list[tuple[Callable[[Any], bool], Callable[[str, tuple[Any, ...]], Any]]] = []
+_others: list[tuple[Callable[[Any], bool], Callable[[str, tuple[Any, ...]], Any]]] = registered([], 2, stays=IMPORTED)
 
 
 def for_others(are: Callable[[Any], bool], compute: Callable[[str, tuple[Any, ...]], Any]) -> None:

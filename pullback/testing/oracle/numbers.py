@@ -22,12 +22,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from contextvars import ContextVar
 from itertools import count, product
 from statistics import NormalDist
 from typing import Any, Final, Literal
 
 import numpy as np
+
+from pullback.state import cached, context_variable, registered
 
 Number = Any  # a float, a Bounded or a Dual of these
 Arithmetic = Literal["float", "bounded", "precise"]
@@ -87,7 +89,7 @@ FLOAT: Final[dict[str, Callable[..., float]]] = {
 }  # fmt: skip
 
 
-@cache
+@cached(1)
 def precise() -> dict[str, Callable[..., Any]]:
     """The same functions of mpmath's numbers; what has no real value is NaN."""
     import mpmath
@@ -258,20 +260,20 @@ def _bounded_step(name: str, args: tuple[Bounded, ...]) -> Bounded:
 
 # ---------------------------------------------------------------- which arithmetic
 
-_arithmetic: Arithmetic = "float"
-operations = [0]  # primitives of elements so far
-overflows = [0]  # sums and products so far, of numbers, that a dtype may have no room for
+_ARITHMETIC: Final[ContextVar[Arithmetic]] = context_variable("arithmetic", "float")
+_COUNT = "with the process: a count"
+operations: Final = registered([0], 1, stays=_COUNT)  # primitives of elements so far
+overflows: Final = registered([0], 1, stays=_COUNT)  # sums and products so far that a dtype may have no room for
 
 
 @contextmanager
 def arithmetic(kind: Arithmetic) -> Iterator[None]:
     """Numbers made inside are of this base: "float", "bounded" floats, or "precise", which are bounded too."""
-    global _arithmetic
-    before, _arithmetic = _arithmetic, kind
+    token = _ARITHMETIC.set(kind)
     try:
         yield
     finally:
-        _arithmetic = before
+        _ARITHMETIC.reset(token)
 
 
 _names = count()
@@ -280,10 +282,11 @@ _names = count()
 def number(value: float, unit: float, given: bool = False) -> Number:
     """A number of the base arithmetic in a dtype of this unit; one that is given is equal to no other by its origin."""
     value = float(np.float32(value)) if unit == UNITS[32] else float(value)
-    if _arithmetic == "float":
+    kind = _ARITHMETIC.get()
+    if kind == "float":
         return value
     key = hash(("given", next(_names))) if given else hash((value, unit))
-    return Bounded(value if _arithmetic == "bounded" else precise()["lift"](value), abs(value), 0.0, unit, key)
+    return Bounded(value if kind == "bounded" else precise()["lift"](value), abs(value), 0.0, unit, key)
 
 
 def cast(x: Number, unit: float, changes: bool = False) -> Number:

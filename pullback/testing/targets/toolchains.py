@@ -12,11 +12,11 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from pullback.errors import UsageError
+from pullback.state import cached
 from pullback.wasm import found, zig
 
 HERE: Final = Path(__file__).parent
@@ -92,7 +92,7 @@ class Toolchain:
         return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[0]
 
 
-@cache
+@cached(1)
 def headers() -> str:
     """Where zig has C's headers for Windows."""
     said = subprocess.run([*zig(), "env"], capture_output=True, text=True, check=False).stdout
