@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.codegen.c.libm import FUNCTIONS
 from pullback.runtime.export import export
 from pullback.testing.bounds import interpret_with_bounds
 from pullback.testing.targets.programs import Programs
@@ -19,14 +20,6 @@ from pullback.testing.targets.toolchains import Toolchain
 
 SECONDS: Final = 300
 LIBC: Final = {"memcpy", "memset", "memmove", "bzero"}  # bzero: what clang makes of memset on macOS
-LIBM: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    exp expm1 exp2 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sqrt pow fabs
-    floor ceil rint round trunc fmod copysign nextafter hypot erf erfc tgamma lgamma fma fmax fmin ldexp""",
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -136,7 +129,7 @@ def _is_allowed(name: str) -> bool:
     if name.startswith("__") or name == "_fltused":  # by which Windows knows that a program has floating point
         return True
     bare = name.removeprefix("_")  # of Mach-O
-    return bare in LIBC | LIBM or bare.removesuffix("f") in LIBM
+    return bare in LIBC | FUNCTIONS
 
 
 # The table ------------------------------------------------------------------------------------------------------
