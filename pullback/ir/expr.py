@@ -436,7 +436,11 @@ _IN_ORDER: ContextVar[bool] = context_variable("in_order", False)
 
 @contextmanager
 def in_order(wanted: bool = True) -> Iterator[None]:
-    """In the block, floating-point sums and products keep the order of the text: y + (x + z) is what it says."""
+    """In the block, floating-point sums and products keep the order of the text: y + (x + z) is what it says.
+
+    This is the one context of `ir`. Derivatives of primitives and operators of users make sums with no place for an
+    argument. Whoever takes a program in sets it to the program's `settings.exact`.
+    """
     token = _IN_ORDER.set(wanted)
     try:
         yield

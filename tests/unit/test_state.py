@@ -12,6 +12,8 @@ import pytest
 
 import pullback as pb
 from pullback import state
+from pullback.ir import expr
+from pullback.rewrite import fired
 
 PACKAGE = Path(pb.__file__).parent
 WAITING = ("calls", "derivatives")  # which are being rewritten
@@ -121,6 +123,14 @@ def test_every_row_says_where_it_is_and_keeps_its_bound() -> None:
     for e in rows:
         assert e.name != "?" and e.bound and e.cleared, e
         assert not isinstance(e.bound, int) or e.size <= e.bound, e
+
+
+def test_the_compiler_has_one_context_that_changes_programs() -> None:
+    """`in_order`; those of `rewrite.fired` record, and passes do the same with and without a reader."""
+    layers = ("ir", "prim", "rewrite", "operators", "derivation", "ad", "passes", "loops", "codegen")
+    found = {(e.owner, e.name) for e in state.entries() if e.kind in ("context", "thread")
+             and e.owner.split(".")[1] in layers}  # fmt: skip
+    assert found == {(expr.__name__, "in_order"), (fired.__name__, "fired_rules"), (fired.__name__, "steps")}
 
 
 def test_results_after_clearing_are_those_before() -> None:
