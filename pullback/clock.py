@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from pullback.state import context_variable
+
 __all__ = ["Stage", "note_stage", "record_time", "stage"]
 
 
@@ -37,7 +39,7 @@ class _Clock:
         self.stages.setdefault(name, Stage(name, 0.0, inside)).seconds += seconds
 
 
-_CLOCK: ContextVar[_Clock | None] = ContextVar("clock", default=None)
+_CLOCK: ContextVar[_Clock | None] = context_variable("clock", None)
 
 
 @contextmanager

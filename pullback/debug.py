@@ -1,12 +1,15 @@
-"""To see what a program computes while one looks for a mistake."""
+"""Tools to look for a mistake: the values that a program computes, the state that the process keeps."""
 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pullback import state
+from pullback.tables import html_table, text_table
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array
@@ -14,7 +17,7 @@ from pullback.tracing.making import as_array, ref_of
 from pullback.tracing.printing import Print, formatted
 from pullback.tracing.tracer import current
 
-__all__ = ["print"]
+__all__ = ["Caches", "caches", "clear", "print"]
 
 
 def print(text: str, /, *values: Any, **named: Any) -> None:
@@ -55,3 +58,63 @@ def print(text: str, /, *values: Any, **named: Any) -> None:
     refs = tuple(ref_of(as_array(x, "debug.print"), "printed") for x, known in zip(leaves, arrays) if known)
     constants = tuple(None if known else x for x, known in zip(leaves, arrays))
     current().prints(Print(text, structure, constants, refs))
+
+
+class Caches(tuple[state.Entry, ...]):
+    """Rows of state; `str` and notebooks show them as a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(text_table(self._rows(), right=(3,)))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), right=(3,))
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        head = ("module", "name", "kind", "size", "bound", "cleared")
+        return [head, *((e.owner.removeprefix("pullback."), e.name, e.kind, str(e.size), str(e.bound), e.cleared)
+                        for e in self)]  # fmt: skip
+
+
+def caches(module: str = "") -> Caches:
+    """List the caches, registries, context variables and thread locals of this package, as they are now.
+
+    The table is complete for the modules that are imported, but for what belongs to one object and ends with it: a
+    function keeps its own compiled versions.
+
+    Args:
+        module: the module or package to show, such as "pullback.ir"; all of them if empty.
+    Returns:
+        Rows with `owner`, `name`, `kind`, `size`, `bound` (a number, or the reason why none is needed) and `cleared`
+        (when entries go). Printed as a table.
+    Cost:
+        Some microseconds for each row.
+
+    >>> import pullback as pb
+    >>> count = pb.debug.clear()
+    >>> pb.debug.caches("pullback.ir.index")
+    module               name                  kind      size  bound  cleared
+    -------------------  --------------------  --------  ----  -----  -------------
+    ir.index.polynomial  number                function     0  4096   debug.clear()
+    ir.index.proofs      _consequences         function     0  4096   debug.clear()
+    ir.index.proofs      _shifted_nonnegative  function     0  65536  debug.clear()
+    ir.index.proofs      prove_nonnegative     function     0  65536  debug.clear()
+    """
+    return Caches(e for e in state.entries() if f"{e.owner}.".startswith(f"{module}." if module else ""))
+
+
+def clear() -> int:
+    """Empty the caches that may be emptied, and return how many entries went.
+
+    Results stay the same; what is computed next may take longer. Compiled functions and the cache on disk stay. Call it
+    while no other thread uses this package.
+
+    >>> import pullback as pb
+    >>> count = pb.debug.clear()
+    >>> pb.debug.clear()
+    0
+    """
+    return state.clear()

@@ -15,13 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pullback.state import registered
+
 __all__ = ["BusyError", "FolderLock", "check_place", "name_problem", "put_file", "remove_unfinished"]
 
 UNFINISHED: Final = re.compile(r"\.pullback-(\d+)-[0-9a-f]{16}\.new")
 LOCK: Final = ".pullback.lock"
 FAR: Final = 1 << 30  # Windows keeps others from reading what is locked: a byte behind the text
 LONGEST: Final = 200  # bytes of a name; file systems have 255, and endings are added to names
-_HELD: Final = set[int]()  # the locks of folders
+_HELD: Final[set[int]] = registered(set(), "locks of folders held", stays="with the lock")
 
 
 def put_file(path: Path, content: bytes, mode: int = 0o666, sync: bool = False) -> None:

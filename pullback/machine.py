@@ -15,11 +15,11 @@ import os
 import platform
 import sys
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from pullback.errors import UsageError
+from pullback.state import cached
 
 __all__ = ["AVX2", "AVX512", "GENERIC", "MACHINES", "NEON", "SCALAR", "SSE2", "Machine", "cpu_features", "native",
            "of_width", "processors", "system_caches"]  # fmt: skip
@@ -141,7 +141,7 @@ def native() -> Machine:
     return replace(MACHINES[name], cores=processors())
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def detected() -> Machine:
     """The machine of this processor's family."""
     words = set(cpu_features().lower().split())
@@ -154,7 +154,7 @@ def detected() -> Machine:
     return replace(family, cores=processors())
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def cpu_features() -> str:
     """What the processor can do, as far as the system tells: libraries are built for this machine alone."""
     out = [sys.platform, platform.machine()]

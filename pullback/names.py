@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import ast
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pullback.state import cached
+
 RENAMED = {"Size": "pullback.calls.annotations"}  # type checkers take it for a literal
 
 
-@cache
+@cached(1)
 def homes() -> dict[str, tuple[str, str]]:
     """For each public name its module and what it is called there; a module is called nothing."""
     found: dict[str, tuple[str, str]] = {}
@@ -31,7 +32,7 @@ def homes() -> dict[str, tuple[str, str]]:
     return found
 
 
-@cache
+@cached(1)
 def public() -> tuple[str, ...]:
     """`__all__`."""
     listed = next(n.value for n in _stub().body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name))
@@ -57,6 +58,6 @@ def found(name: str) -> Any:
     raise unknown(name, "pullback")
 
 
-@cache
+@cached(1)
 def _stub() -> ast.Module:
     return ast.parse(Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8"))

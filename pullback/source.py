@@ -10,15 +10,16 @@ from __future__ import annotations
 import dis
 import linecache
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, cast
+
+from pullback.state import PerThread, cached
 
 _PACKAGE = str(Path(__file__).parent)
 _PROGRAM = str(Path(__file__).parent / "cli")
@@ -81,18 +82,18 @@ def called(position: Position | None) -> str | None:
     return name if opened and name.replace(".", "").replace("_", "").isalnum() else None
 
 
-@lru_cache(maxsize=4096)  # notebooks make a file of every cell
+@cached(4096)  # notebooks make a file of every cell
 def is_ours(file: str) -> bool:
     """Whether a file is one of this package, and not one written as users write theirs."""
     return file.startswith(_PACKAGE) and not file.startswith(_MODELS)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _is_program(file: str) -> bool:
     return file.startswith(_PROGRAM)
 
 
-class _Standing(threading.local):
+class _Standing(PerThread):
     code: CodeType | None = None  # of the function whose results are looked at
     place: Any = None  # in another language's text, which no frame is of
     defined: Position | None = None  # where the function is defined that the command line works on

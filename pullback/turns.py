@@ -18,10 +18,12 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from pullback.state import registered
+
 __all__ = ["deep_recursion", "turn"]
 
-_UNDER_WAY: dict[Hashable, Lock] = {}
-_LIMITS: list[int] = []
+_UNDER_WAY: dict[Hashable, Lock] = registered({}, "turns under way", stays="with the turn")
+_LIMITS: list[int] = registered([], "blocks under way", stays="with the block")
 
 
 @contextmanager

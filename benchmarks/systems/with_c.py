@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.harness import Runner
 from benchmarks.inputs import PARAMETER_SHAPES, ZhangInputs
 from pullback.errors import CompilerError
+from pullback.state import cached
 
 __all__ = ["FORMS", "library", "recognise", "train"]
 
@@ -38,7 +38,7 @@ def compiler() -> str:
     raise CompilerError("E606", "no C compiler for the reference program", remedy="install gcc, or set CC")
 
 
-@lru_cache
+@cached(2)
 def library(dtype: str) -> ctypes.CDLL:
     """Compile and load the reference program for float32 or float64.
 

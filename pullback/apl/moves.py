@@ -30,12 +30,13 @@ from pullback.apl.values import (
     settled,
 )
 from pullback.ir import types
+from pullback.state import registered
 from pullback.tracing.active import untraced
 from pullback.tracing.array import Array
 
 KEPT: Final = 2000  # maps of positions that are kept
 LARGEST: Final = 10_000  # elements of a map that is kept
-_MAPS: OrderedDict[Hashable, NDArray] = OrderedDict()
+_MAPS: OrderedDict[Hashable, NDArray] = registered(OrderedDict(), KEPT)
 
 
 def moved(

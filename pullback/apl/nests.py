@@ -13,13 +13,16 @@ from weakref import ref
 import numpy as np
 
 from pullback.apl.errors import AplError
+from pullback.state import registered
 
 __all__ = ["check_nest"]
 
 DEEPEST: Final = 1500  # what walks a nest calls itself for each level, on the stack of a thread
 MOST: Final = 1 << 28  # elements
 
-_KNOWN: dict[int, tuple[ref[Any], int, int]] = {}  # by the array's id: depth and elements
+_KNOWN: dict[int, tuple[ref[Any], int, int]] = registered(
+    {}, "one for each living array of nests", stays="with the array"
+)  # by the array's id: depth and elements
 
 
 def check_nest(made: np.ndarray[Any, Any], items: Iterable[Any]) -> None:

@@ -15,6 +15,7 @@ from pullback.apl.reader import DYADIC_OPERATORS
 from pullback.apl.table import Settings
 from pullback.apl.tree import Node, Statement
 from pullback.apl.values import Value
+from pullback.state import registered
 from pullback.tracing.active import is_tracing
 
 
@@ -57,7 +58,9 @@ class NativeOperator(Operator):
         return self.make(left, settings)
 
 
-TAKEN: Final[list[dict[tuple[Scope, str], Any]]] = []
+TAKEN: Final[list[dict[tuple[Scope, str], Any]]] = registered(
+    [], "functions being compiled", stays="with the compilation"
+)
 """For each function being compiled, the names outside of it that it depends on, with their values; ⎕ for settings."""
 
 

@@ -27,10 +27,12 @@ from pullback.apl.values import (
     whole,
     whole_list,
 )
+from pullback.state import IMPORTED, registered
 
 OUTSIDE: Final = frozenset(("⎕TS", "⎕WA", "⎕CSV", "⎕NTIE", "⎕NSIZE", "⎕NREAD", "⎕NUNTIE", "⎕NNUMS"))
 """Names for what may be another thing at each call."""
-OPERATORS: Final[dict[str, Any]] = {}  # by their names, added by `compiled`, which makes functions of workspaces
+OPERATORS: Final[dict[str, Any]] = registered({}, "one for each operator", stays=IMPORTED)
+"""Operators by their names, added by `compiled`, which makes functions of workspaces."""
 
 
 @dataclass

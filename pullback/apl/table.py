@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pullback.apl.values import Value
+from pullback.state import IMPORTED, registered
 
 Meaning = Callable[..., Value]
 
@@ -32,7 +33,7 @@ class Row:
     takes_axis: tuple[bool, bool] = (False, False)
 
 
-TABLE: Final[dict[str, Row]] = {}
+TABLE: Final[dict[str, Row]] = registered({}, "one for each glyph", stays=IMPORTED)
 
 
 def monadic(glyph: str, axis: bool = False) -> Callable[[Meaning], Meaning]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -22,6 +21,7 @@ from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import user_position
+from pullback.state import temporary
 from pullback.tracing.arithmetic import common_dtype
 from pullback.tracing.array import Array, Indices, shape_text
 from pullback.tracing.complex_array import is_complex
@@ -157,7 +157,7 @@ def _order(parts: Sequence[_Part], result: Labels) -> list[tuple[int, int]]:
         degree = sum(sizes[c][0] for c in over)
         return tuple(prod(sizes[c][1] for c in over) if top - k == degree else 0 for k in range(top + 1))
 
-    @cache
+    @temporary
     def best(group: frozenset[int]) -> tuple[Cost, tuple[Any, ...]]:
         if len(group) == 1:
             return (0,) * (top + 1), ()

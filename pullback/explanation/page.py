@@ -7,8 +7,7 @@ are the positions that statements carry (`codegen.marks`). Templates are files b
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ from pullback.explanation.sources import Sources
 from pullback.explanation.stages import Backend, Explained, Explanation
 from pullback.explanation.text_of_c import c_blocks
 from pullback.memory.table import MemoryTable
+from pullback.templates import filled
 from pullback.writing import write_file
 
 __all__ = ["filled", "page", "save_page"]
@@ -55,15 +55,6 @@ def page(explanation: Explanation) -> str:
             "script": _template("page.js"),
         },
     )
-
-
-def filled(template: str, parts: Mapping[str, str]) -> str:
-    """A template with HTML in place of its {{names}}; what is put in is not looked at again.
-
-    >>> filled("<p>{{a}}</p>", {"a": "{{b}}"})
-    '<p>{{b}}</p>'
-    """
-    return re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], template)
 
 
 def _template(name: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+
+from pullback.state import cached
 
 LARGEST: Final = 13  # the largest prime factor that a stage takes
 Table = np.ndarray[Any, Any]
@@ -47,20 +48,20 @@ def circle(turns: Table, period: int) -> tuple[Table, Table]:
     return np.choose(quarter, [c, -s, -c, s]), np.choose(quarter, [s, c, -s, -c])
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def twiddles(r: int, m: int, dtype: str) -> tuple[Table, Table]:
     """exp(2πi j p / (r m)) for j < r, p < m, as cosines and sines."""
     return _fixed(circle(np.outer(np.arange(r), np.arange(m)), r * m), dtype)
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def chirp(n: int, dtype: str) -> tuple[Table, Table]:
     """exp(πi t² / n) for t < n: the square is reduced modulo 2n before it is rounded."""
     t = np.arange(n, dtype=np.int64)
     return _fixed(circle(t * t, 2 * n), dtype)
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def chirp_spectrum(n: int, length: int, sign: int, dtype: str) -> tuple[Table, Table]:
     """The transform of that length of the kernel of Bluestein's convolution, divided by the length."""
     c, s = circle(np.arange(n, dtype=np.int64) ** 2, 2 * n)

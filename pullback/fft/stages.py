@@ -13,7 +13,6 @@ Lengths with a larger prime factor are a convolution with a chirp (L. Bluestein,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from pullback.arrays.creation import zeros
 from pullback.arrays.manipulation import concat, moveaxis, reshape, squeeze
 from pullback.fft import plan
+from pullback.state import cached
 from pullback.tracing.array import Array
 from pullback.tracing.custom import emit_call
 from pullback.tracing.index import build
@@ -39,7 +39,7 @@ def _rules(sign: int, parts: tuple[Array, Array]) -> tuple[Any, Any, None, Any]:
     return _linear(sign), parts, None, _transposed(sign)
 
 
-@cache
+@cached("two signs", stays="with the process: rules know its functions by identity")
 def _linear(sign: int) -> Any:
     """The function itself; one object for each sign, by which a rule knows it again."""
 
@@ -51,7 +51,7 @@ def _linear(sign: int) -> Any:
     return fourier
 
 
-@cache
+@cached("two signs", stays="with the process: rules know its functions by identity")
 def _transposed(sign: int) -> Any:
     """The cotangent of y = W x, as pairs of reals: conj(W) to the cotangent of y, W being symmetric."""
 

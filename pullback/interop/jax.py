@@ -10,6 +10,8 @@ import numpy as np
 from pullback.calls.execute import Runner
 from pullback.interop.flat import Flat, Flats, library
 from pullback.interop.pointer import of_executable
+from pullback.state import registered
+from pullback.templates import filled
 from pullback.tracing import tree
 
 __all__ = ["as_jax"]
@@ -85,7 +87,9 @@ def _differentiable(jax: Any, flat: Flat) -> tuple[Callable[..., Any], Flat]:
     return run, flat
 
 
-_KEPT: dict[str, Any] = {}  # handlers that XLA knows, which it may call as long as the process runs
+_KEPT: dict[str, Any] = registered(
+    {}, "one for each function given to JAX", stays="with the process: XLA may call a handler until then"
+)
 
 
 def _registered(jax: Any, runner: Runner, arity: int) -> str | None:
@@ -96,7 +100,7 @@ def _registered(jax: Any, runner: Runner, arity: int) -> str | None:
     if p is None or len(p.inputs) != arity:
         return None
     arguments = [f"BUFFER(args, {k})" for k in range(arity)] + [f"BUFFER(rets, {k})" for k in range(len(p.outputs))]
-    text = _HANDLER.replace("ARGUMENTS", ", ".join(arguments))
+    text = filled(_HANDLER, {"arguments": ", ".join(arguments)})
     handler = p.wrapped(text, (f"-I{jax.ffi.include_dir()}",))
     name = f"pullback_{len(_KEPT)}_{runner.name}"
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
@@ -116,7 +120,7 @@ XLA_FFI_Error *wrapped(XLA_FFI_CallFrame *frame) {
         about->api_version.minor_version = XLA_FFI_API_MINOR;
         return NULL;
     }
-    if (!RUN(ARGUMENTS)) return NULL;
+    if (!RUN({{arguments}})) return NULL;
     XLA_FFI_Error_Create_Args error;
     memset(&error, 0, sizeof error);
     error.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;

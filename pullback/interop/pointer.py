@@ -22,6 +22,8 @@ from pullback.runtime.executor import Executable, compile_program
 from pullback.runtime.load import Library, loaded
 from pullback.runtime.record import Parameter
 from pullback.source import user_position
+from pullback.state import registered
+from pullback.templates import filled
 
 __all__ = ["Pointer", "of_executable", "pointer"]
 
@@ -30,9 +32,9 @@ _TEXT: Final = """\
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-/* DIGEST NUMBER */
+/* {{digest}} {{number}} */
 void *aligned_alloc(size_t alignment, size_t size); /* stdlib.h of C99 may leave it out */
-typedef int entry_type(TYPES);
+typedef int entry_type({{types}});
 static entry_type *entry;
 static void **held;
 static _Thread_local void *memory; /* of each thread that calls, kept until it ends with the process */
@@ -40,15 +42,17 @@ void attach(void *function, void **arrays) {
     entry = (entry_type *)function;
     held = arrays;
 }
-int call(PARAMETERS) {
-    if (!memory && !(memory = aligned_alloc(64, ARENA))) return -1;
-    return entry(ARGUMENTS);
+int call({{parameters}}) {
+    if (!memory && !(memory = aligned_alloc(64, {{arena}}))) return -1;
+    return entry({{arguments}});
 }
 #define RUN call
 """
 # A loaded text has one `held`: pointers that live at the same time have texts of their own, told apart by a number that
 # the next takes over when one is gone.
-_LIVING: Final[dict[str, list[weakref.ref[Pointer]]]] = {}
+_LIVING: Final[dict[str, list[weakref.ref[Pointer]]]] = registered(
+    {}, "one for each text of a pointer", stays="with the process: loaded code has one place for its arrays"
+)
 _LOCK: Final = threading.Lock()
 
 
@@ -148,14 +152,19 @@ def of_executable(name: str, executable: Executable, captured: Sequence[NDArray]
     given = [f"(void *){p.name}" for p in inputs] + [f"held[{k}]" for k in range(len(held))]
     given += [p.name for p in r.outputs] + ["memory"] + ["0"] * bool(r.sites) + ["0"] * r.threaded
     arena = max(64, -(-r.arena_bytes // 64) * 64)
-    text = _TEXT.replace("DIGEST", hashlib.blake2b("\n".join(r.units).encode(), digest_size=16).hexdigest())
-    text = text.replace("TYPES", ", ".join(["void *"] * len(given))).replace("PARAMETERS", ", ".join(parameters))
-    text = text.replace("ARENA", str(arena)).replace("ARGUMENTS", ", ".join(given))
+    parts = {
+        "digest": hashlib.blake2b("\n".join(r.units).encode(), digest_size=16).hexdigest(),
+        "types": ", ".join(["void *"] * len(given)),
+        "parameters": ", ".join(parameters),
+        "arena": arena,
+        "arguments": ", ".join(given),
+    }
+    text = filled(_TEXT, {**parts, "number": ""})
     prototype = f"int {name if name.isidentifier() else 'function'}({', '.join(parameters)})"
     with _LOCK:
         living = _LIVING.setdefault(text, [])
         number = next((k for k, other in enumerate(living) if other() is None), len(living))
-        own = text.replace("NUMBER", str(number), 1)
+        own = filled(_TEXT, {**parts, "number": number})
         made = Pointer(prototype, inputs, r.outputs, executable, (arrays, held), own)
         living[number : number + 1] = [weakref.ref(made)]
     return made

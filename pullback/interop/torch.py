@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from pullback.interop.flat import Flat, Flats, elsewhere, library
+from pullback.state import cached
 from pullback.tracing import tree
 
 __all__ = ["as_torch"]
@@ -57,7 +57,7 @@ def as_torch(f: Any, parameters: Mapping[str, Any] | None = None) -> Callable[..
     return call if parameters is None else made.Module(call, parameters)
 
 
-@cache
+@cached(1, stays="with the process: classes are told apart by identity")
 def _for_torch() -> SimpleNamespace:
     """The classes of PyTorch's that need it to be imported."""
     torch = library("torch", "as_torch")

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from pullback.errors import UsageError
 from pullback.ir.program import Program
+from pullback.state import registered
 
 
 class Written(Protocol):
@@ -35,13 +36,12 @@ class Equivalence:
     check_loops: Callable[[Program, Mapping[str, int], Any], None]
 
 
-_installed: Equivalence | None = None
+_installed: list[Equivalence] = registered([], 1, stays="with the process")
 
 
 def install(found: Equivalence) -> None:
     """Set the comparison of this process."""
-    global _installed
-    _installed = found
+    _installed[:] = [found]
 
 
 def equivalence() -> Equivalence | None:
@@ -52,8 +52,8 @@ def equivalence() -> Equivalence | None:
     """
     if os.environ.get("PULLBACK_VERIFY") != "equivalence":
         return None
-    if _installed is None:
+    if not _installed:
         raise UsageError("E601", "PULLBACK_VERIFY=equivalence: nothing that compares programs is imported",
                          facts=("the comparison is in a checkout of the repository, not in the installed package",),
                          remedy="`import tests.support.equivalence` first, with the checkout on the path")
-    return _installed
+    return _installed[0]

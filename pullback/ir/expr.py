@@ -29,6 +29,7 @@ from pullback.ir.index.polynomial import Datum
 from pullback.ir.intern import intern
 from pullback.ir.primitive import PRIMITIVES, Primitive
 from pullback.ir.types import DType
+from pullback.state import context_variable
 
 _SERIAL = count()
 _F32 = struct.Struct("<f")
@@ -430,12 +431,16 @@ def negative(x: Scalar) -> Scalar:
     return mul(const(-1, x.dtype), x)
 
 
-_IN_ORDER: ContextVar[bool] = ContextVar("pullback_in_order", default=False)
+_IN_ORDER: ContextVar[bool] = context_variable("in_order", False)
 
 
 @contextmanager
 def in_order(wanted: bool = True) -> Iterator[None]:
-    """In the block, floating-point sums and products keep the order of the text: y + (x + z) is what it says."""
+    """In the block, floating-point sums and products keep the order of the text: y + (x + z) is what it says.
+
+    This is the one context of `ir`. Derivatives of primitives and operators of users make sums with no place for an
+    argument. Whoever takes a program in sets it to the program's `settings.exact`.
+    """
     token = _IN_ORDER.set(wanted)
     try:
         yield

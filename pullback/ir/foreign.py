@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.ir.types import DType
+from pullback.state import IMPORTED, registered
 
 Run = Callable[[Sequence[np.ndarray[Any, Any]], Sequence[np.ndarray[Any, Any]], Sequence[int]], None]
 
@@ -47,5 +48,5 @@ class Foreign:
         return f"{self.name} : {', '.join(given)} -> {', '.join(map(str, self.outputs))}"
 
 
-LOADERS: Final[list[Callable[[Foreign], Run]]] = []
+LOADERS: Final[list[Callable[[Foreign], Run]]] = registered([], 1, stays=IMPORTED)
 """How functions are compiled for the interpreter: `pullback.runtime.foreign` adds itself when it is imported."""

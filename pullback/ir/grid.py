@@ -50,6 +50,7 @@ from pullback.ir.semantics import convert
 from pullback.ir.traverse import children, indices_of, walk
 from pullback.ir.types import DType
 from pullback.source import Position, called
+from pullback.state import registered
 
 NDArray = np.ndarray[Any, Any]
 Value = int | NDArray
@@ -120,7 +121,9 @@ class Plan:
     sensitive: frozenset[Scalar | Index]
 
 
-_PLANS: Final[dict[bool, WeakKeyDictionary[Elementwise, Plan]]] = {e: WeakKeyDictionary() for e in (True, False)}
+_PLANS: Final[dict[bool, WeakKeyDictionary[Elementwise, Plan]]] = {
+    e: registered(WeakKeyDictionary(), "living statements") for e in (True, False)
+}
 
 
 def plan_of(statement: Elementwise, empty: bool = False) -> Plan:

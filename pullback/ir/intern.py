@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 from weakref import ref
 
+from pullback.state import registered
+
 T = TypeVar("T", bound="Interned")
 N = TypeVar("N")
 
@@ -37,8 +39,9 @@ class Interned:
 
 
 MANY = 100_000  # objects made in a block that are not worth looking through
-_HELD: list[bool] = []  # for each block under way, in whichever thread: whether the collector ran before it
-_LATELY: deque[Any] = deque(maxlen=1 << 15)  # nodes that such blocks made last: many are soon wanted again
+_HELD: list[bool] = registered([], "blocks under way", stays="with the block")
+# for each block, in whichever thread: whether the collector ran before it
+_LATELY: deque[Any] = registered(deque(maxlen=1 << 15), 1 << 15)  # nodes such blocks made last: many are wanted again
 
 
 @contextmanager
@@ -76,7 +79,8 @@ class _Entry(ref[Any]):
     key: tuple[Hashable, ...]
 
 
-_TABLE: dict[tuple[Hashable, ...], _Entry] = {}  # a WeakValueDictionary, at half its cost per look-up
+_TABLE: dict[tuple[Hashable, ...], _Entry] = registered({}, "living nodes", stays="with the node")
+# a WeakValueDictionary, at half its cost per lookup
 
 
 def _forget(entry: Any, remove: Any = _remove_dead_weakref, table: Any = _TABLE) -> None:  # globals end before nodes do

@@ -2,7 +2,8 @@
 
 One primitive is one row in `pullback.prim`: its meaning in NumPy, its dtype rule, its derivative or the stated
 reason for none, and sample inputs for the table tests. Everything else in the compiler reads the row. What it is called
-in a language that programs become, that language's table says (`codegen/c/primitives.py`).
+in a language that programs become, that language's table says (`codegen/c/primitives.py`), where its library has no
+function of the same name.
 """
 
 from __future__ import annotations

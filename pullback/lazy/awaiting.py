@@ -7,7 +7,6 @@ they share once.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -16,6 +15,7 @@ from pullback.errors import TraceError
 from pullback.lazy.node import Array
 from pullback.lazy.running import force
 from pullback.source import user_position
+from pullback.state import PerThread, registered
 
 __all__ = ["gather", "run"]
 
@@ -31,7 +31,7 @@ class _Wanted:
         self.arrays = arrays
 
 
-class _Thread(threading.local):
+class _Thread(PerThread):
     def __init__(self) -> None:
         self.depth = 0  # how many `lazy.run` are under way
 
@@ -110,7 +110,9 @@ def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
         future.set_exception(error)
 
 
-_BATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Batch]] = WeakKeyDictionary()
+_BATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Batch]] = registered(
+    WeakKeyDictionary(), "one for each event loop", stays="with the event loop"
+)
 
 
 def _batch_of(loop: asyncio.AbstractEventLoop) -> _Batch:

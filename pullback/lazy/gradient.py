@@ -18,12 +18,13 @@ from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_co
 from pullback.lazy.tape import Deltas, Tape, walk_back
 from pullback.lazy.weight import Weight
 from pullback.source import user_position
+from pullback.state import context_variable
 from pullback.tracing import tree
 
 __all__ = ["backward", "grad", "value_and_grad"]
 
 
-_INSIDE: Final[ContextVar[bool]] = ContextVar("inside", default=False)  # of a function that is being differentiated
+_INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # of a function that is being differentiated
 
 
 def deltas_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,13 @@ import pullback as pb
 from pullback.errors import DerivativeError
 from pullback.lazy.foreign import ForeignTape
 from pullback.lazy.node import Array, leaf, value_of
-from pullback.lazy.operation import Operation, apply
-from pullback.lazy.piece import Piece
+from pullback.lazy.operation import Application, Operation, apply
+from pullback.lazy.piece import MOST, Piece
 from pullback.lazy.tape import Kept, Tape, released
 from pullback.source import user_position
+from pullback.state import cached
 
 __all__ = ["Alias", "differentiable_deltas", "variable"]
-
-_PULLS: Final[dict[Any, Operation]] = {}
 
 
 class Alias(Kept):
@@ -140,14 +139,12 @@ def _pulled(unit: Unit, operands: Sequence[Array], deltas: list[Any]) -> list[tu
     return [(operands[k], d) for k, d in zip(wanted, found, strict=True)]
 
 
-def _pull_of(what: Any) -> Operation:
+@cached(MOST)
+def _pull_of(what: Application | Piece) -> Operation:
     """The vector-Jacobian product of an application or a piece as an operation."""
-    found = _PULLS.get(what)
-    if found is None:
-        several = isinstance(what, Piece) or what.type is None
-        name = f"piece of {len(what.steps)}" if isinstance(what, Piece) else what.text
-        found = _PULLS[what] = Operation(f"vjp({name})", _pull(what.run, several))
-    return found
+    several = isinstance(what, Piece) or what.type is None
+    name = f"piece of {len(what.steps)}" if isinstance(what, Piece) else what.text
+    return Operation(f"vjp({name})", _pull(what.run, several))
 
 
 def _pull(run: Callable[[Sequence[Any]], Any], several: bool) -> Callable[..., Any]:

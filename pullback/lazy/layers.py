@@ -8,12 +8,13 @@ from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from pullback.source import Position, user_position
+from pullback.state import context_variable
 
 __all__ = ["Place", "here", "layer", "noted"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_NAMES: Final[ContextVar[tuple[str, ...]]] = ContextVar("layers", default=())
+_NAMES: Final[ContextVar[tuple[str, ...]]] = context_variable("layers", ())
 
 
 class Place(NamedTuple):

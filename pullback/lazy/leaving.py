@@ -13,10 +13,11 @@ from pullback.errors import DerivativeError
 from pullback.lazy.elsewhere import remedy
 from pullback.lazy.node import Array
 from pullback.source import Position, called, source_text, user_position
+from pullback.state import registered
 
 __all__ = ["OPEN", "check_leaves"]
 
-OPEN: Final[set[Array]] = set()  # the variables of all gradients under way, in all threads
+OPEN: Final[set[Array]] = registered(set(), "variables of gradients", stays="with the gradient")  # in all threads
 _MODULES: Final = ("cmath", "math", "np", "numpy", "scipy")
 _KEEP: Final = "operations on the array itself, or `lazy.lift(f)` of a traced function"
 

@@ -30,6 +30,7 @@ from pullback.lazy.node import Array, leaf
 from pullback.lazy.types import ArrayType, array_type
 from pullback.passes.cost import has_data_index
 from pullback.source import user_position
+from pullback.state import registered
 from pullback.tracing import tree
 from pullback.tracing.active import tracing
 from pullback.tracing.complex_array import complex64, complex128
@@ -380,7 +381,9 @@ def build(application: Application, operands: tuple[Array, ...]) -> Any:
     return tree.unflatten(application.structure, items)
 
 
-_ITEMS: Final[dict[tuple[ArrayType, int], Application]] = {}
+_ITEMS: Final[dict[tuple[ArrayType, int], Application]] = registered(
+    {}, "types of results and their places", stays="with the process: compared by identity"
+)
 
 
 def _item(type: ArrayType, k: int) -> Application:

@@ -19,6 +19,7 @@ from pullback.lazy.counts import COUNTS
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.operation import Application, traced_program
 from pullback.lazy.types import ArrayType
+from pullback.state import registered
 
 if TYPE_CHECKING:
     from pullback.lazy.node import Array
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Backward", "Piece", "piece_of"]
 
 MOST: Final = 4096  # pieces that are kept; one that went is made again, and its code found on disk
-_KNOWN: Final[dict[tuple[int, ...], Piece]] = {}
+_KNOWN: Final[dict[tuple[int, ...], Piece]] = registered({}, MOST)
 K = TypeVar("K")
 Step = tuple[Application, tuple[int, ...]]  # operands: a step's place, or -1 - k for leaf k
 

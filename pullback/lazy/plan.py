@@ -12,6 +12,7 @@ from typing import Final
 
 from pullback.lazy.node import Array
 from pullback.lazy.operation import Application
+from pullback.state import registered
 
 __all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
 
@@ -19,8 +20,8 @@ LONGEST: Final = 128  # nodes of a piece
 SHORTEST: Final = 24
 ROUNDS: Final = 48  # nodes of a piece that is some rounds of a loop
 UNIT: Final = 20  # nodes at most of what a program does again and again
-_SEEN: Final[set[tuple[int, ...]]] = set()  # the operations of long pieces that have come before
 MOST_SEEN: Final = 4096
+_SEEN: Final[set[tuple[int, ...]]] = registered(set(), MOST_SEEN)  # the operations of long pieces that came before
 HEAVY: Final = 6e5  # operations that are worth a thread: some 200 microseconds
 BLOCKING: Final = float("inf")  # the work of what runs Python, which may wait for something else
 _serial: Final = attrgetter("serial")

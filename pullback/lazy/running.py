@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache
 from sys import getrefcount
 from typing import Any, Final, TypeVar
 
@@ -17,6 +16,7 @@ from pullback.lazy.node import Array
 from pullback.lazy.piece import Piece, piece_of
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
 from pullback.lazy.tape import Kept, Tape
+from pullback.state import cached
 
 __all__ = ["LOCK", "Straight", "at_once", "force", "job_of", "raise_first", "run_chunks", "thread_count", "together"]
 
@@ -153,12 +153,12 @@ def thread_count() -> int:
     return policy.thread_count(None)
 
 
-@cache
+@cached(1)
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@cache
+@cached(1, stays="with the process, as its threads do")
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST, "pullback lazy")
 

@@ -10,13 +10,16 @@ import numpy as np
 from pullback.arrays.complex_parts import pair
 from pullback.ir.index import as_index
 from pullback.ir.types import DType, dtype_of
+from pullback.state import registered
 from pullback.tracing.complex_array import ComplexType, complex_type
 from pullback.tracing.making import from_ref
 from pullback.tracing.tracer import Tracer
 
 __all__ = ["ArrayType", "array_type", "type_of_value"]
 
-_KNOWN: Final[dict[Any, ArrayType]] = {}
+_KNOWN: Final[dict[Any, ArrayType]] = registered(
+    {}, "element types and shapes met", stays="with the process: compared by identity"
+)
 
 
 class ArrayType:

@@ -15,6 +15,7 @@ from pullback import Array
 from pullback.errors import TraceError
 from pullback.nn.layer import written
 from pullback.source import user_position
+from pullback.state import cached
 
 __all__ = [
     "clipped_relu",
@@ -51,7 +52,7 @@ def relu(x: Any) -> Array:
     return y
 
 
-@functools.cache
+@cached(1)
 def _relu() -> pb.Function:
     return _by_result(pb.relu, lambda y, bar: pb.where(y > 0, bar, 0))
 

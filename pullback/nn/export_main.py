@@ -27,9 +27,9 @@ from pullback.nn.export_text import (
     RIGHT,
     SAVE,
     TRAIN,
-    replaced,
 )
 from pullback.nn.safetensors_file import header
+from pullback.templates import filled
 
 __all__ = ["Array", "Main", "Step"]
 
@@ -273,12 +273,12 @@ static int run(void) {{
     @staticmethod
     def _fits(name: str, sample: NDArray[Any], classes: int) -> str:
         body = LABELS if classes else FINITE
-        words = {"BYTES": sample.nbytes, "COUNT": sample.size, "KIND": _kind(sample), "CLASSES": classes, "NAME": name}
-        return replaced(body, words)
+        words = {"bytes": sample.nbytes, "count": sample.size, "kind": _kind(sample), "classes": classes, "name": name}
+        return filled(body, words)
 
     @property
     def _open_both(self) -> str:
-        return replaced(OPEN_BOTH, {"SAMPLE": self.sample.nbytes, "TARGET": self.target.nbytes})
+        return filled(OPEN_BOTH, {"sample": self.sample.nbytes, "target": self.target.nbytes})
 
     @property
     def _infer_file(self) -> str:
@@ -286,17 +286,17 @@ static int run(void) {{
         for name, r in reversed(self._results):  # the line ends behind the last one
             ending = "' '" if lines else f"k + 1 < {_size(r)} ? ' ' : '\\n'"
             lines.insert(0, f'for (int k = 0; k < {_size(r)}; ++k) printf("%.9g%c", (double){name}[k], {ending});')
-        return replaced(INFER, {"SAMPLE": self.sample.nbytes, "SHOWN": "\n".join(f"{8 * ' '}{x}" for x in lines)})
+        return filled(INFER, {"sample": self.sample.nbytes, "shown": "\n".join(f"{8 * ' '}{x}" for x in lines)})
 
     @property
     def _test_file(self) -> str:
         words = {
-            "COUNT": self.target.size,
-            "CLASSES": self.classes,
-            "SAMPLE": self.sample.nbytes,
-            "TARGET": self.target.nbytes,
+            "count": self.target.size,
+            "classes": self.classes,
+            "sample": self.sample.nbytes,
+            "target": self.target.nbytes,
         }
-        return replaced(RIGHT if self.classes else ERROR, words)
+        return filled(RIGHT if self.classes else ERROR, words)
 
     @property
     def _train_file(self) -> str:
@@ -305,14 +305,14 @@ static int run(void) {{
         given = [a.variable for a in trees] + [step.variable, "input", "target"]
         results = [f"next_{a.variable}" for a in trees] + ["&loss"]
         words = {
-            "CALL": self.train.call([*given, *results]),
-            "COPIES": "\n".join(f"    memcpy({a.variable}, next_{a.variable}, {a.value.nbytes});" for a in trees),
-            "LOSS": c_type(self.train.results[-1].dtype),
-            "SAMPLES": self.batch * self.sample.nbytes,
-            "TARGETS": self.batch * self.target.nbytes,
-            "BATCH": self.batch,
+            "call": self.train.call([*given, *results]),
+            "copies": "\n".join(f"    memcpy({a.variable}, next_{a.variable}, {a.value.nbytes});" for a in trees),
+            "loss": c_type(self.train.results[-1].dtype),
+            "samples": self.batch * self.sample.nbytes,
+            "targets": self.batch * self.target.nbytes,
+            "batch": self.batch,
         }
-        return replaced(TRAIN, words)
+        return filled(TRAIN, words)
 
     @property
     def _entry(self) -> str:

@@ -1,4 +1,4 @@
-"""The parts of an exported network's `main.c`, with words in capitals that `export_main` replaces.
+"""The parts of an exported network's `main.c`, with places that `export_main` fills in.
 
 Files are read to their end and looked at before anything is computed: a sample that is not whole, not finite, or of a
 class that there is not, is an error that names the file and the count, and nothing is written.
@@ -6,9 +6,9 @@ class that there is not, is an error that names the file and the count, and noth
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Final
+
+from pullback.templates import filled
 
 __all__ = [
     "ERROR",
@@ -23,14 +23,7 @@ __all__ = [
     "RIGHT",
     "SAVE",
     "TRAIN",
-    "replaced",
 ]
-
-
-def replaced(text: str, words: Mapping[str, object]) -> str:
-    """The text of C with these words replaced."""
-    return re.sub(rf"\b({'|'.join(words)})(?=\b|_)", lambda found: str(words[found[0]]), text)
-
 
 NOT_FINITE: Final = """\
 /* The first element that is NaN or infinite, -1 where there is none; of kind 'f' for float, 'd' for double. */
@@ -138,18 +131,18 @@ static int next(FILE *file, const char *name, void *data, size_t bytes) {
 }"""
 
 FINITE: Final = """\
-static int NAME_fits(const char *name, long sample) {
-    const long wrong = not_finite(NAME, BYTES, KIND);
+static int {{name}}_fits(const char *name, long sample) {
+    const long wrong = not_finite({{name}}, {{bytes}}, {{kind}});
     if (wrong >= 0) fprintf(stderr, "%s: sample %ld: element %ld is not finite\\n", name, sample, wrong);
     return wrong < 0;
 }"""
 
 LABELS: Final = """\
-static int NAME_fits(const char *name, long sample) {
-    for (int k = 0; k < COUNT; ++k) {
-        const long long label = (long long)NAME[k];
-        if (label >= 0 && label < CLASSES) continue;
-        fprintf(stderr, "%s: sample %ld: the label is %lld, and there are CLASSES classes\\n", name, sample, label);
+static int {{name}}_fits(const char *name, long sample) {
+    for (int k = 0; k < {{count}}; ++k) {
+        const long long label = (long long){{name}}[k];
+        if (label >= 0 && label < {{classes}}) continue;
+        fprintf(stderr, "%s: sample %ld: the label is %lld, and there are {{classes}} classes\\n", name, sample, label);
         return 0;
     }
     return 1;
@@ -167,8 +160,8 @@ static int close_both(int status) {
 /* How many samples both files have; -1 where there is something wrong with them. */
 static long open_both(const char *inputs, const char *targets) {
     long samples = -1, others = -1;
-    input_file = opened(inputs, input, SAMPLE, input_fits, &samples);
-    target_file = opened(targets, target, TARGET, target_fits, &others);
+    input_file = opened(inputs, input, {{sample}}, input_fits, &samples);
+    target_file = opened(targets, target, {{target}}, target_fits, &others);
     if (!input_file || !target_file) return -1;
     if (samples == others) return samples;
     fprintf(stderr, "%s: %ld inputs, %s: %ld targets\\n", inputs, samples, targets, others);
@@ -178,10 +171,10 @@ static long open_both(const char *inputs, const char *targets) {
 INFER: Final = """\
 static int infer_file(const char *inputs) {
     long samples, done = 0;
-    FILE *file = opened(inputs, input, SAMPLE, input_fits, &samples);
+    FILE *file = opened(inputs, input, {{sample}}, input_fits, &samples);
     if (!file) return 1;
-    for (; done < samples && next(file, inputs, input, SAMPLE) && run(); ++done) {
-SHOWN
+    for (; done < samples && next(file, inputs, input, {{sample}}) && run(); ++done) {
+{{shown}}
     }
     fclose(file);
     return done < samples;
@@ -191,53 +184,58 @@ BOTH: Final = """\
 static int test_file(const char *inputs, const char *targets) {
     const long samples = open_both(inputs, targets);
     long done = 0;
-    VARIABLE;
+    {{variable}};
     for (; done < samples; ++done) {
-        if (!next(input_file, inputs, input, SAMPLE) || !next(target_file, targets, target, TARGET) || !run()) break;
-LOOK
+        if (!next(input_file, inputs, input, {{sample}}) || !next(target_file, targets, target, {{target}}) || \
+!run()) break;
+{{look}}
     }
-    if (done == samples) SAY;
+    if (done == samples) {{say}};
     return close_both(done != samples);
 }"""
 
-RIGHT: Final = replaced(
+RIGHT: Final = filled(
     BOTH,
     {
-    "VARIABLE": "long right = 0",
-    "LOOK": """\
-        for (int row = 0; row < COUNT; ++row) {
+    "sample": "{{sample}}",
+    "target": "{{target}}",
+    "variable": "long right = 0",
+    "look": """\
+        for (int row = 0; row < {{count}}; ++row) {
             int best = 0;
-            for (int k = 1; k < CLASSES; ++k)
-                if (result[row * CLASSES + k] > result[row * CLASSES + best]) best = k;
+            for (int k = 1; k < {{classes}}; ++k)
+                if (result[row * {{classes}} + k] > result[row * {{classes}} + best]) best = k;
             right += best == (long)target[row];
         }""",
-    "SAY": 'printf("%ld of %ld right\\n", right, samples * COUNT)',
+    "say": 'printf("%ld of %ld right\\n", right, samples * {{count}})',
     },
 )
 
-ERROR: Final = replaced(
+ERROR: Final = filled(
     BOTH,
     {
-    "VARIABLE": "double total = 0",
-    "LOOK": """\
-        for (int k = 0; k < COUNT; ++k) {
+    "sample": "{{sample}}",
+    "target": "{{target}}",
+    "variable": "double total = 0",
+    "look": """\
+        for (int k = 0; k < {{count}}; ++k) {
             const double difference = (double)result[k] - (double)target[k];
             total += difference * difference;
         }""",
-    "SAY": 'printf("mean squared error %.9g\\n", total / COUNT / (double)samples)',
+    "say": 'printf("mean squared error %.9g\\n", total / {{count}} / (double)samples)',
     },
 )
 
 TRAIN: Final = """\
 /* Whether an update was made for the samples in `input`; the loss before it is added to `total`. */
 static int update(double *total) {
-    LOSS loss;
-CALL
+    {{loss}} loss;
+{{call}}
     if (!isfinite(loss)) {
         fprintf(stderr, "the loss is not finite after %ld updates\\n", (long)step[0]);
         return 0;
     }
-COPIES
+{{copies}}
     ++step[0];
     *total += (double)loss;
     return 1;
@@ -245,13 +243,13 @@ COPIES
 
 /* Whether as many epochs were trained; what is less than a batch at the end is left out. */
 static int train(const char *inputs, const char *targets, long samples, long epochs) {
-    const long updates = samples / BATCH;
+    const long updates = samples / {{batch}};
     for (long epoch = 1; epoch <= epochs; ++epoch) {
         double total = 0;
         rewind(input_file);
         rewind(target_file);
         for (long k = 0; k < updates; ++k)
-            if (!next(input_file, inputs, input, SAMPLES) || !next(target_file, targets, target, TARGETS) ||
+            if (!next(input_file, inputs, input, {{samples}}) || !next(target_file, targets, target, {{targets}}) ||
                 !update(&total))
                 return 0;
         if (!save()) return 0;
@@ -268,9 +266,9 @@ static int train_file(const char *inputs, const char *targets, const char *count
         return 1;
     }
     const long samples = open_both(inputs, targets);
-    if (samples >= 0 && samples < BATCH)
-        fprintf(stderr, "%s: %ld samples, less than a batch of BATCH\\n", inputs, samples);
-    return close_both(samples < BATCH || !train(inputs, targets, samples, epochs));
+    if (samples >= 0 && samples < {{batch}})
+        fprintf(stderr, "%s: %ld samples, less than a batch of {{batch}}\\n", inputs, samples);
+    return close_both(samples < {{batch}} || !train(inputs, targets, samples, epochs));
 }"""
 
 FINISHED: Final = """\

@@ -26,6 +26,7 @@ from pullback.errors import ShapeError, TraceError
 from pullback.nn.scope import Scope
 from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.source import user_position
+from pullback.state import temporary
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array
 
@@ -141,7 +142,7 @@ class Layer:
 
     @cached_property
     def _types(self) -> Callable[[str], NetworkType]:
-        return functools.cache(lambda dtype: find_type(self, dtype))
+        return temporary(lambda dtype: find_type(self, dtype))
 
     def init(self, seed: int = 0, *, dtype: DTypeLike = np.float32) -> tuple[Parameters, Parameters]:
         """Parameters and state to start from.

@@ -18,6 +18,7 @@ from pullback.errors import DataError
 from pullback.files import check_place, put_file
 from pullback.ir.types import dtype_of
 from pullback.nn.safetensors_file import DamagedError, Words, pack, unpack
+from pullback.state import registered
 from pullback.tracing import tree
 
 __all__ = [
@@ -33,7 +34,7 @@ TRAINED = "parameters/"  # before the names of parameters in a checkpoint
 LISTED = 8  # differences that an error shows
 REMEDY = "a file that `save_parameters` or training wrote for this network"
 INTACT = '`resume="newest intact"` (--resume-newest-intact), or the path of that file'
-_said: set[Path] = set()  # files without a digest
+_said: set[Path] = registered(set(), "files without a digest", stays="with the process: a warning is given once")
 
 
 def named(x: Any) -> Arrays:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from pullback.errors import ShapeError
 from pullback.operators.elements import times
+from pullback.state import temporary
 
 Tree: TypeAlias = "int | tuple[Tree, Tree]"
 Shapes: TypeAlias = Sequence[tuple[int, int]]
@@ -61,7 +61,7 @@ def bracketings(shapes: Shapes) -> list[Bracketing]:
     """
     extents = _extents(shapes)
 
-    @cache
+    @temporary
     def ways(first: int, last: int) -> list[Bracketing]:
         if last - first == 1:
             return [Bracketing(first, 0, ())]

@@ -55,6 +55,7 @@ from pullback.ir.index import (
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired, recording, step
 from pullback.rewrite.steps import Solved
+from pullback.state import registered
 
 
 @dataclass
@@ -82,7 +83,7 @@ class _Outcome(NamedTuple):
 
 MOST_STEPS = 64  # far more than any equations have needed
 MOST_KNOWN = 4096
-_KNOWN: dict[Hashable, tuple[_Outcome, tuple[Var, ...]]] = {}  # equations solved before, up to the names of variables
+_KNOWN: dict[Hashable, tuple[_Outcome, tuple[Var, ...]]] = registered({}, MOST_KNOWN)  # up to the names of variables
 
 
 def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> Solution | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from pullback.ir.program import Program
 from pullback.rewrite.steps import Formula, Rewritten
+from pullback.state import context_variable
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Steps:
     pending: dict[str, None] = field(default_factory=dict)
 
 
-_RECORD: ContextVar[dict[str, int] | None] = ContextVar("pullback_fired_rules", default=None)
-_STEPS: ContextVar[Steps | None] = ContextVar("pullback_steps", default=None)
+_RECORD: ContextVar[dict[str, int] | None] = context_variable("fired_rules", None)
+_STEPS: ContextVar[Steps | None] = context_variable("steps", None)
 
 
 @contextmanager

@@ -42,6 +42,7 @@ from pullback.rewrite.fired import fired, step
 from pullback.rewrite.reductions import reduce_loops
 from pullback.rewrite.steps import Separated
 from pullback.source import Position
+from pullback.state import registered
 
 
 def normalise(program: Program) -> Program:
@@ -50,7 +51,9 @@ def normalise(program: Program) -> Program:
     return program.with_body(_block(program.body, program.settings.exact))
 
 
-_NORMAL: Final[dict[bool, WeakSet[Build]]] = {True: WeakSet(), False: WeakSet()}  # found so before, exact or not
+_NORMAL: Final[dict[bool, WeakSet[Build]]] = {
+    exact: registered(WeakSet(), "living statements") for exact in (True, False)
+}  # found so before
 
 
 def _block(block: Block, exact: bool) -> Block:

@@ -10,7 +10,6 @@ process has touched cost nothing again; one that is larger than all that is kept
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from pullback.errors import UsageError
 from pullback.runtime.buffer import NDArray, address, aligned_bytes
 from pullback.runtime.shim import extension
+from pullback.state import cached
 
 IDLE_BYTES = 1 << 30
 MOST_IDLE, LEAST_ARENA, MOST_UNUSED = 32, 4096, 4  # as in `c/call.c`
@@ -83,7 +83,7 @@ class Idle:
         return sum(count for _, count in self._idle.copy())
 
 
-@lru_cache(maxsize=1)
+@cached(1, stays="with the process: results live in them")
 def arenas() -> Arenas:
     """The arenas of this process."""
     found: Any = extension() or Idle()

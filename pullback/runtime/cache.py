@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 from pullback.errors import CompilerError
 from pullback.files import put_file
+from pullback.state import context_variable, registered
 from pullback.turns import turn
 
 SECRET_BYTES = 32
@@ -42,7 +43,7 @@ PRIVATE = 0o600
 BUILD, SECRET = "pullback-build", "pullback-secret"  # folders of a process begin so, others in the same place do not
 DISK = {errno.ENOSPC: "is full", errno.EDQUOT: "is full", errno.EFBIG: "takes no file so large"}
 OTHERS_WRITE, OTHERS_ANY = 0o022, 0o077
-_OTHER: ContextVar[Path | None] = ContextVar("cache", default=None)
+_OTHER: ContextVar[Path | None] = context_variable("cache", None)
 
 
 class Found(NamedTuple):
@@ -251,7 +252,7 @@ def _listed(folder: Path, pattern: str) -> list[Path]:
 
 # The secret -----------------------------------------------------------------------------------------------------
 
-_SECRETS: dict[Path, bytes] = {}
+_SECRETS: dict[Path, bytes] = registered({}, "one for each cache folder")
 
 
 def _code(root: Path, kind: str, key: str, content: bytes) -> str:
@@ -318,10 +319,11 @@ def _user() -> int:
 
 # Folders --------------------------------------------------------------------------------------------------------
 
-_UNWRITABLE: set[Path] = set()
-_said: set[Path] = set()
-_tidied: set[Path] = set()
-_spare_folders: list[Path] = []
+_FOLDERS = "one for each cache folder"
+_UNWRITABLE: set[Path] = registered(set(), _FOLDERS, stays="with the process")
+_said: set[Path] = registered(set(), _FOLDERS, stays="with the process: a warning is given once")
+_tidied: set[Path] = registered(set(), _FOLDERS, stays="with the process")
+_spare_folders: list[Path] = registered([], 1, stays="with the process")
 
 
 def writable_folders() -> Iterator[Path]:
@@ -420,8 +422,8 @@ def _spare_folder() -> Path:
 
 # The end of the process -----------------------------------------------------------------------------------------
 
-_builds: set[Path] = set()  # work folders in use
-_passing: list[Path] = []  # folders that go with the process
+_builds: set[Path] = registered(set(), "work folders in use", stays="with the build")
+_passing: list[Path] = registered([], 1, stays="with the process, which removes the folder")
 
 
 def _end() -> None:

@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +30,7 @@ from pullback.codegen.c.build import DEBUG_FLAGS, LIBRARIES, PLAIN_FLAGS
 from pullback.errors import CompilerError
 from pullback.machine import cpu_features, processors
 from pullback.runtime.cache import find, give_up, keep, keep_file, work_folder, writable_folders
+from pullback.state import cached
 
 if TYPE_CHECKING:
     import subprocess
@@ -70,7 +70,7 @@ def compiler_command() -> tuple[str, ...] | None:
     return _command(os.environ.get("CC"), os.environ.get("PATH"), here)
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _command(cc: str | None, path: str | None, here: str) -> tuple[str, ...] | None:
     """The same for these settings; files are found from here, as compilers run in other folders."""
     if cc:
@@ -106,7 +106,7 @@ def find_compiler() -> Compiler:
     return Compiler(command, *_version(command))
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _version(command: tuple[str, ...]) -> tuple[str, str]:
     """What `--version` says; kept on disk under the digest of the program's path, size and time of change."""
     program = os.path.realpath(command[0])

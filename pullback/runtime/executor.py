@@ -37,6 +37,7 @@ from pullback.runtime.pool import pool_address
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_key
 from pullback.runtime.shim import Form, fast_entry, interruptible
 from pullback.source import user_position
+from pullback.state import registered
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
     from pullback.loops.program.nodes import Site
@@ -348,7 +349,7 @@ def _debug(program: Known, dims: Mapping[str, int]) -> Compiled:
     return record, record.load(), lambda: lower_debug(program_of(program), dims)
 
 
-_warned: set[str] = set()
+_warned: set[str] = registered(set(), "one for each compiler", stays="with the process: a warning is given once")
 
 
 def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> Compiled:

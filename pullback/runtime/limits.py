@@ -11,13 +11,14 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from pullback.machine import Machine, native
 from pullback.runtime.compile import compiled_library
+from pullback.state import cached
 
 __all__ = ["Limit", "bandwidth", "cycle", "limits", "peak"]
 
@@ -99,7 +100,7 @@ def _compiled(text: str) -> Any:
     return ctypes.CDLL(str(compiled_library(text))).run
 
 
-@lru_cache
+@cached(1)
 def cycle() -> float:
     """Seconds of a cycle."""
     result = ctypes.c_int64()
@@ -129,14 +130,14 @@ def _step(dtype: str, step: str, chains: int = CHAINS) -> float:
 MULTIPLY_ADD: Final = "{0} = {0} * x + y;"
 
 
-@lru_cache
+@cached(16)
 def peak(dtype: str) -> float:
     """Operations a second of one core for float32 or float64, the best of many short runs."""
     size = 4 if dtype == "float32" else 8
     return 2 * ((native().vector_bytes or 16) // size) / _step(dtype, MULTIPLY_ADD)
 
 
-@lru_cache
+@cached(16)
 def bandwidth(size: int) -> float:
     """Bytes a second that one core reads from an array of `size` bytes, again and again; the best of many runs."""
     width, names = native().vector_bytes or 16, [f"s{k}" for k in range(READS)]

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from functools import lru_cache
 from pathlib import Path
 
 from pullback.errors import CompilerError
 from pullback.runtime.load import loaded
 from pullback.runtime.shim import extension
+from pullback.state import cached
 
 FLAGS = ("-pthread",)
 
 
-@lru_cache(maxsize=1)
+@cached(1, stays="with the process, as its threads do")
 def _library() -> ctypes.CDLL | None:
     """The compiled pool, None where the system has no such threads."""
     text = (Path(__file__).parent / "c" / "pool.c").read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def _library() -> ctypes.CDLL | None:
     return library
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def pool_address(workers: int) -> int:
     """The pool of so many workers, the caller among them, as generated code takes it; 0 for none."""
     library = _library() if workers > 1 else None

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from pullback.runtime.buffer import extents
 from pullback.runtime.cache import find, keep
 from pullback.runtime.compile import Compiler, Text, Units
 from pullback.runtime.load import Entry, Library, loaded
+from pullback.state import cached
 
 if TYPE_CHECKING:
     from pullback.codegen.target import Source
@@ -165,7 +165,7 @@ def keep_record(key: str, record: Record, refused: bool = False) -> None:
     keep("refused" if refused else "programs", key, json.dumps(asdict(record)).encode(), ".json")
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def fingerprint() -> str:
     """The state of this package: each file that has a part in a program's C, with its size and time of change."""
     stats = ((path, os.stat(path)) for path in sources())

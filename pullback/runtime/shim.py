@@ -26,6 +26,7 @@ from pullback.errors import CompilerError
 from pullback.ir.types import dtype_named
 from pullback.runtime.load import loaded
 from pullback.runtime.record import Parameter
+from pullback.state import registered
 from pullback.turns import turn
 
 NAME = "_pullback_call"
@@ -44,7 +45,7 @@ def extension() -> ModuleType | None:
     return _found[0]
 
 
-_found: list[ModuleType | None] = []
+_found: list[ModuleType | None] = registered([], 1, stays="with the process: loaded code")
 
 
 def _extension() -> ModuleType | None:
@@ -173,7 +174,9 @@ def interruptible(function: Entry, arguments: int) -> Entry:
     return functools.partial(module.invoke, address)
 
 
-_quick: dict[type, type] = {}
+_quick: dict[type, type] = registered(
+    {}, "one for each class of functions", stays="with the process: classes are told apart by identity"
+)
 
 
 def quick_class(base: type) -> type:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -14,12 +13,13 @@ import numpy as np
 from pullback.errors import TraceError
 from pullback.ir.types import DType
 from pullback.source import Position, called, is_ours, source_text, user_position
+from pullback.state import PerThread
 from pullback.tracing import elsewhere
 
 T = TypeVar("T")
 
 
-class _Active(threading.local):
+class _Active(PerThread):
     def __init__(self) -> None:
         self.stack: list[Any] = []
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, TypeGuard
 
 from pullback.errors import TraceError
 from pullback.source import Position, user_frame, user_position
+from pullback.state import cached
 
 
-@lru_cache(maxsize=512)
+@cached(512)
 def _stores(code: CodeType) -> dict[int, str]:
     """Offset of an instruction -> name of the variable that the next instruction stores its result in."""
     out: dict[int, str] = {}

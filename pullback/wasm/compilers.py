@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
 from pullback.errors import CompilerError
+from pullback.state import cached
 
 __all__ = ["compile_wasm", "found", "zig"]
 
@@ -26,14 +26,14 @@ SOUND: Final = "#include <math.h>\nfloat sound(float x) { return expf(x); }\n"
 TIMEOUT: Final = 600
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def found(name: str) -> str | None:
     """A program of that name, or with the number of a version behind it as Debian has them."""
     numbered = (f"{name}-{version}" for version in range(22, 13, -1))
     return next(filter(None, map(shutil.which, (name, *numbered))), None)
 
 
-@cache
+@cached(1)
 def zig() -> tuple[str, ...]:
     """How zig is called; nothing where it is not here."""
     python = os.environ.get("PULLBACK_ZIG")

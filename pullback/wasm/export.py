@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +17,7 @@ from pullback.codegen.c.names import identifier
 from pullback.errors import TraceError
 from pullback.ir.program import Program
 from pullback.runtime.export import Exported, library, put_files
+from pullback.templates import filled
 from pullback.wasm.compilers import compile_wasm
 
 __all__ = ["export", "loader"]
@@ -55,7 +55,7 @@ def loader(functions: Sequence[Exported], name: str, title: str) -> tuple[str, i
         "module": base64.b64encode(module).decode(),
     }
     template = Path(__file__).with_name("loader.js").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], template), len(module)
+    return filled(template, parts), len(module)
 
 
 def _described(made: Exported) -> dict[str, Any]:

@@ -6,7 +6,6 @@ comparison tolerance, then its arguments, which `numbers` has brought to what th
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from pullback.apl.values import (
     simplified,
 )
 from pullback.ir.index import cond, prove
+from pullback.state import cached
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array, from_index
 from pullback.tracing.tracer import current
@@ -323,7 +323,7 @@ def _traced_factorial(x: Any) -> Any:
     return _gamma(float(x)) if isinstance(x, int | float) else _factorial_program()(x)
 
 
-@functools.cache
+@cached(1)
 def _factorial_program() -> Any:
     return pb.custom_derivative(_factorial_of_traced, jvp=_factorial_rule)
 

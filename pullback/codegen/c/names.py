@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import Final
 
+from pullback.codegen.c.libm import MATH_NAMES
 from pullback.codegen.target import Style
 
 _WORDS: Final = """
@@ -20,11 +21,9 @@ _WORDS: Final = """
     while bool true false asm typeof main errno assert stdin stdout stderr linux unix i386 near far huge
     interrupt and or not xor this new delete class template namespace operator private public virtual using
     throw try catch fault arena memcpy memset int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t
-    uint64_t size_t abs exp expm1 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh
-    acosh atanh sqrt pow fabs floor ceil rint trunc fmod copysign nextafter hypot erf erfc tgamma lgamma round cbrt fma
-    fmin fmax isnan isinf isfinite signbit ldexp frexp modf exp2 nan
+    uint64_t size_t abs
 """
-KEYWORDS: Final = frozenset(_WORDS.split())
+KEYWORDS: Final = MATH_NAMES.union(_WORDS.split())
 _MACRO: Final = re.compile(r"(U?INT|FP|M|SIZE|PTRDIFF|HUGE|MATH|WCHAR|SIG|FLT|DBL)_\w*|NULL|EOF|NAN|INFINITY|BUFSIZ|"
                            r"HUGE_VALF?|pb_\w*|_\w*")
 _TOKEN: Final = re.compile("\x01(\\d+)\x02")

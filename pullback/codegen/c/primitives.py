@@ -1,4 +1,4 @@
-"""The primitives of the table in C: for each, by kind of operand, an expression or the body of a function.
+"""Primitives in C, but for those that libm has under their own names: by kind of operand an expression or a body.
 
 In an expression {0}, {1}, .. are operands, each named once; in a body they are a and b. `{f}` is libm's suffix of f32,
 `{t}` the operands' type, `{c}` its name in C and `{u}` that of the unsigned type of its width. Whoever prints an
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pullback.codegen.c.libm import FUNCTIONS, MATH_NAMES
 from pullback.codegen.c.types import c_type
 from pullback.codegen.target import Definitions
 from pullback.ir.primitive import Primitive
@@ -24,11 +25,6 @@ class Body:
     text: str
 
 
-def _libm(*names: str) -> dict[str, Mapping[str, str | Body]]:
-    """Functions of one operand that libm has under their own names."""
-    return {name: {"*": name + "{f}({0})"} for name in names}
-
-
 def _infix(**operators: str) -> dict[str, Mapping[str, str | Body]]:
     return {name: {"*": f"{{0}} {operator} {{1}}"} for name, operator in operators.items()}
 
@@ -39,17 +35,8 @@ ROWS: Final[dict[str, Mapping[str, str | Body]]] = {
     **_infix(logical_and="&&", logical_or="||", logical_xor="!=", bitwise_and="&", bitwise_or="|", bitwise_xor="^"),
     "logical_not": {"*": "!{0}"},
     "bitwise_invert": {"bool": "!{0}", "*": "({c})~{0}"},
-    **_libm("exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-            "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt", "erf", "floor", "ceil", "trunc"),
     "round": {"*": "rint{f}({0})"},
     "logistic": {"*": "1.0{f} / (1.0{f} + exp{f}(-{0}))"},
-    "atan2": {"*": "atan2{f}({0}, {1})"},
-    "hypot": {"*": "hypot{f}({0}, {1})"},
-    "copysign": {"*": "copysign{f}({0}, {1})"},
-    "nextafter": {"*": "nextafter{f}({0}, {1})"},
-    "isnan": {"*": "isnan({0})"},
-    "isinf": {"*": "isinf({0})"},
-    "isfinite": {"*": "isfinite({0})"},
     "floor_divide": {
         "floating": Body("""\
     const {c} q = floor{f}(a / b), less = q - 1, rest = fma{f}(-q, b, a);
@@ -152,15 +139,20 @@ ROWS: Final[dict[str, Mapping[str, str | Body]]] = {
 
 def primitive(row: Primitive, dtype: DType) -> tuple[str, Definitions]:
     """The expression for operands of a type, and the function that it calls where libm has none."""
-    by_kind = ROWS[row.name]
+    operands = ", ".join(f"{{{k}}}" for k in range(row.arity))
+    by_kind = ROWS.get(row.name) or {"*": _of_libm(row.name, operands)}
     found = by_kind.get(dtype.kind) or by_kind["*"]
     if isinstance(found, str):
         return _filled(found, dtype), ()
     name = f"pb_{row.name}_{dtype.name}"
-    operands = ", ".join(f"{{{k}}}" for k in range(row.arity))
     parameters = ", ".join(f"{c_type(dtype)} {letter}" for letter in "ab"[: row.arity])
     head = f"static inline {c_type(dtype)} {name}({parameters})"
     return f"{name}({operands})", ((name, f"{head} {{\n{_filled(found.text, dtype)}}}\n"),)
+
+
+def _of_libm(name: str, operands: str) -> str:
+    assert name in MATH_NAMES, f"the primitive {name} has no row here, and libm no such function"
+    return f"{name}{'{f}' * (name in FUNCTIONS)}({operands})"
 
 
 def _filled(template: str, dtype: DType) -> str:

@@ -20,6 +20,7 @@ from typing import Final
 from pullback.codegen.c import sizes
 from pullback.codegen.c.entry import entry_comment, entry_function, is_threaded, only_calls
 from pullback.codegen.c.kernels import Dialect, Unit
+from pullback.codegen.c.libm import MATH_NAMES
 from pullback.codegen.c.tasks import POOL
 from pullback.codegen.c.text import WIDTH, count_text, fit, folded, own_line, shape_text, thousands
 from pullback.codegen.c.units import split
@@ -28,9 +29,7 @@ from pullback.codegen.target import Printing, Source
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Function
 
-_MATH: Final = re.compile(
-    r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
-    r"floor|ceil|rint|trunc|fmod|copysign|nextafter|hypot|erf|isnan|isinf|isfinite|fma|fmax|fmin|ldexp)f?\(|\bNAN\b|\bINFINITY\b")
+_MATH: Final = re.compile(rf"\b(?:{'|'.join(sorted(MATH_NAMES))})\(|\bNAN\b|\bINFINITY\b")
 
 
 def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: Dialect) -> Source:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, Final, Literal
 
 from pullback.ir.intern import Interned, intern, known, the_one
+from pullback.state import cached
 
 Key = tuple[Any, ...]
 Monomial = tuple["Atom", ...]
@@ -388,7 +388,7 @@ def _merge_radix(terms: dict[Monomial, int], m: Monomial, c: int, mod: Mod) -> I
     return polynomial(left) + factor * mod.numerator
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def number(value: int) -> Index:
     """A plain number."""
     return polynomial({(): value})

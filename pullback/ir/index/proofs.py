@@ -11,7 +11,6 @@ bound keeps it linear in use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import gcd
 from typing import Final, Literal
 
@@ -31,6 +30,7 @@ from pullback.ir.index.polynomial import (
     polynomial,
 )
 from pullback.ir.intern import Interned, intern
+from pullback.state import cached
 
 CondOp = Literal[">=", "==", "!="]
 _NEGATED: Final[dict[str, CondOp]] = {"==": "!=", "!=": "=="}
@@ -113,7 +113,7 @@ def interval(e: Index) -> tuple[int, int] | None:
     return low, high
 
 
-@lru_cache(maxsize=65536)
+@cached(65536)
 def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
     """Whether index >= 0 for all values in range for which the `known` conditions hold."""
     ends = interval(index)
@@ -130,7 +130,7 @@ def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
     return len(more) > len(usable) and any(_prove(index, more, depth, [_STEPS]) for depth in (_DEPTH // 3, _DEPTH))
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _consequences(known: tuple[Cond, ...]) -> tuple[Cond, ...]:
     """What conditions on quotients say of what is divided, and on remainders as n mod d = n - d * floor(n / d)."""
     found = dict.fromkeys(known)
@@ -313,7 +313,7 @@ def extreme(e: Index, upper: bool, depth: int = 12) -> Index | None:
     return e
 
 
-@lru_cache(maxsize=65536)
+@cached(65536)
 def _shifted_nonnegative(e: Index) -> bool:
     """Whether a polynomial in dims has only non-negative coefficients in N - 1, M - 1, ..."""
     out: dict[Monomial, int] = {}

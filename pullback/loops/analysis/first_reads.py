@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.footprint import Places
-from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Call, For, If, Kernel, LetIndex, Loop, Parallel, Stmt, accesses
 from pullback.loops.program.values import Buffer, Holds, View
+from pullback.state import weakly_cached
 
 
 def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:
@@ -90,7 +90,7 @@ class _Uses:
 _Form = tuple[tuple[int, ...], tuple[Index, ...]]  # which parameters are in one buffer, and the values of its indices
 
 
-@nodes.once_for_each
+@weakly_cached
 def _uses_of(_: Kernel) -> dict[_Form, tuple[tuple[Buffer, ...], set[Buffer]]]:
     """The buffers that a kernel reads before it writes them, and those it writes, in each form of a call so far."""
     return {}

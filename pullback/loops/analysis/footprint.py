@@ -42,6 +42,7 @@ from pullback.loops.program.nodes import (
     accesses,
 )
 from pullback.loops.program.values import Buffer, Extreme, Holds, Temp, View
+from pullback.state import weakly_cached
 
 Places = Mapping[Buffer, View]
 Rows = tuple[int, tuple[Interval, ...]]
@@ -326,7 +327,7 @@ Values = tuple[tuple[Var, int | None, Interval | None], ...]  # of a kernel's in
 Summary = tuple[tuple[tuple[Accessed, dict[Interval, None]], ...], Mapping[Atom, Interval]]
 
 
-@nodes.once_for_each
+@weakly_cached
 def _summaries(_: Kernel) -> dict[Values, Summary]:
     """What a kernel does to its parameters, for each of the values that its indices had so far."""
     return {}
@@ -383,7 +384,7 @@ def written(body: Sequence[Stmt], places: Places) -> frozenset[Buffer]:
     return frozenset(out)
 
 
-@nodes.once_for_each
+@weakly_cached
 def _written_parameters(k: Kernel) -> frozenset[Buffer]:
     return written(k.body, {})
 

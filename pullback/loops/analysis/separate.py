@@ -16,6 +16,7 @@ from pullback.loops.analysis.footprint import Places, carries
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Call, For, Parallel, Procedure, Stmt
 from pullback.loops.program.values import Buffer, Temp
+from pullback.state import weakly_cached
 
 
 class _Effects(NamedTuple):
@@ -39,7 +40,7 @@ def separate(loop: For, places: Places, sums: Container[Temp] = ()) -> frozenset
     return None if loose and not loop.independent else stored & read
 
 
-@nodes.once_for_each
+@weakly_cached
 def _effects_of(k: nodes.Kernel) -> _Effects:
     return _effects(k.body)
 

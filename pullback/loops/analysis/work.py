@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import inf, prod
 
 from pullback.ir.dims import evaluate
@@ -48,6 +47,7 @@ from pullback.loops.program.values import (
 )
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
+from pullback.state import cached, weakly_cached
 
 SIZES = 1 << 40  # extents of what has none, as of parameters of inner loops
 SORTED = 30.0  # how many times longer than copying it takes to put elements in order
@@ -216,7 +216,7 @@ def _reached(i: Index) -> Index:
     return i
 
 
-@lru_cache(maxsize=1 << 14)
+@cached(1 << 14)
 def _values(s: Stmt, machine: Machine) -> float:
     """The cycles of the values of a statement."""
     return sum([_value(v, machine) for v in nodes.values_in(s)])
@@ -267,7 +267,7 @@ def _call(s: Call, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index],
     return costs[key]
 
 
-@nodes.once_for_each
+@weakly_cached
 def _costs(_: Kernel) -> dict[tuple[_Ranges, _Values, Machine], Cycles]:
     """The cycles of a kernel for each of the ranges that its indices had so far, or the indices that they were."""
     return {}

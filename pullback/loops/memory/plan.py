@@ -22,6 +22,7 @@ from pullback.loops.memory.slots import ALIGNMENT, Slot, share_slots
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Call, Comment, For, Function, If, Loop, Parallel, Stmt
 from pullback.loops.program.values import STACK_LIMIT, Buffer
+from pullback.state import weakly_cached
 
 FEW = 8  # elements of a buffer that may be an array of the function itself
 NEAR = 50  # a plan this close to what is alive at once (one part in so many) is good enough
@@ -146,7 +147,7 @@ def uses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
     return reads, writes
 
 
-@nodes.once_for_each
+@weakly_cached
 def read_parameters(kernel: nodes.Kernel) -> frozenset[Buffer]:
     """Parameters a kernel loads from."""
     return frozenset(b for s in nodes.walk(kernel.body) for b in uses(s)[0])

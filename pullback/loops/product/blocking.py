@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import ceil, inf, isfinite
 from typing import Literal
 
@@ -26,6 +25,7 @@ from pullback.loops.program.cover import is_open, narrower
 from pullback.loops.vectors.plans import wait, widths
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
+from pullback.state import cached
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[MemoryLoop
     return list(_runs(tuple(levels), address))
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _runs(levels: tuple[tuple[Var, Index], ...], address: Index) -> tuple[MemoryLoop, ...]:
     """Them, found once: plans for other tiles ask the same."""
     out: list[MemoryLoop] = []
@@ -216,7 +216,7 @@ def tiles_of(c: Contraction, machine: Machine) -> list[RegisterTile]:
     return found
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def tiles(machine: Machine, element: int, columns: int) -> list[RegisterTile]:
     """The register tiles that leave room for a row of B and an element of A."""
     return [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import free_variables
@@ -11,9 +9,10 @@ from pullback.loops.product.multiply import Walk, multiply
 from pullback.loops.product.packing import pieces
 from pullback.loops.program.nodes import Call, For, Kernel, Stmt, Store, either
 from pullback.loops.program.values import Buffer, Load, Type, View
+from pullback.state import cached
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def edge(dtype: DType, lanes: int, tile: tuple[int, int], in_place: bool | Walk, by: tuple[float, bool]) -> Kernel:
     """The part that exists of a tile of so many rows and vectors, half of which are taken where these are enough.
 

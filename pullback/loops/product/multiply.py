@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
 from pullback.ir.types import DType
@@ -11,6 +10,7 @@ from pullback.loops.plain.builder import free_variables
 from pullback.loops.program import values
 from pullback.loops.program.nodes import Assign, For, Kernel, Let, LetIndex, Stmt, Store, either
 from pullback.loops.program.values import Binary, Broadcast, Buffer, Literal, Load, Read, Temp, Type, Value
+from pullback.state import cached
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Walk:
     loops: int
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool | Walk, by: tuple[float, bool],
              panels: tuple[int, int] | None = None) -> Kernel:
     """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
@@ -75,7 +75,7 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
     return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment, apart=walked)
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def dots(dtype: DType, lanes: int, rows: int, by: tuple[float, bool]) -> Kernel:
     """One column: c[i] (+)= sum over k of a[i, k] * b[k], with lanes along the sum. Parameters as for `multiply`."""
     steps, stride, begun, row = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))

@@ -10,7 +10,6 @@ each time; here eight rows are read side by side, and what is summed stays in th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from pullback.ir.expr import Get, Mul, Reduce, Scalar
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
@@ -25,6 +24,7 @@ from pullback.loops.program.cover import cover, is_open
 from pullback.loops.program.nodes import Assign, Call, For, Kernel, Let, LetIndex, Stmt, Store, either
 from pullback.loops.program.values import Binary, Broadcast, Buffer, Load, Read, Temp, Type, Value, View
 from pullback.machine import Machine
+from pullback.state import cached
 
 TOGETHER = 8  # rows of the matrix read side by side
 FEW = 4  # rows of the other factor
@@ -133,7 +133,7 @@ def sweep(found: Sweep, part: Part, builder: KernelBuilder, machine: Machine) ->
     return [loop, *(columns(as_index(full), rest) if rest is not ZERO_INDEX else [])]
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def add_rows(dtype: DType, lanes: int, rows: int, together: int, rest: int | None) -> Kernel:
     """z[m, n] (+)= sum over j of x[m, j] * y[j, n], for m < rows, j < together, n < width + rest.
 

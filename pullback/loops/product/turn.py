@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
@@ -10,6 +9,7 @@ from pullback.ir.types import DType
 from pullback.loops.plain.builder import free_variables
 from pullback.loops.program.nodes import For, Kernel, Let, Stmt, Store, either
 from pullback.loops.program.values import Binary, Buffer, Load, Read, Shuffle, Temp, Type, Value
+from pullback.state import cached
 
 WIDEST_TURN: Final = 32  # bytes of the vectors that are turned
 NARROWEST_TURN: Final = 16
@@ -39,7 +39,7 @@ def _turned(rows: list[Value], name: str, body: list[Stmt]) -> list[Value]:
     return rows
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def turn(dtype: DType, n: int) -> Kernel:
     """Writes runs of memory across: to[k * width + j] = source[at_j + k] for k < steps, a multiple of n, and j < n.
 
@@ -59,7 +59,7 @@ def turn(dtype: DType, n: int) -> Kernel:
     return Kernel(f"turn_{dtype.name}_{n}", (source, to), (*at, steps, width), (loop,), comment)
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def store_across(dtype: DType, rows: int, apart: int, lanes: int) -> Kernel:
     """Writes a tile across: to[j * stride + i * apart] (+)= tile[i * width + j] for i < rows, j < columns.
 

@@ -13,12 +13,11 @@ Nodes are compared by identity; nothing here is interned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property
 from typing import Literal as Lit
 from typing import NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
 
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Data, DimSymbol, Index, Var, as_index
@@ -41,6 +40,7 @@ from pullback.loops.program.values import (
 )
 from pullback.machine import GENERIC, Machine
 from pullback.source import Position
+from pullback.state import cached
 
 Kind = Lit["serial", "vector", "unrolled"]
 WORKERS = Var("workers", 1 << 16)  # how many there are when a function runs, where it asks: that may change no result
@@ -292,20 +292,6 @@ class Kernel:
 T = TypeVar("T")
 
 
-def once_for_each(find: Callable[[Kernel], T]) -> Callable[[Kernel], T]:
-    """What is found of a kernel, found once: kernels are called more often than they are made."""
-    known: WeakKeyDictionary[Kernel, T] = WeakKeyDictionary()
-
-    @wraps(find)
-    def found(kernel: Kernel) -> T:
-        out = known.get(kernel)
-        if out is None:
-            out = known[kernel] = find(kernel)
-        return out
-
-    return found
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
     """A kernel applied to views, in the order of its parameters, and to `indices`, the values of its index variables.
@@ -477,7 +463,7 @@ class Access(NamedTuple):
     adds: bool = False
 
 
-@lru_cache(maxsize=1 << 14)
+@cached(1 << 14)
 def accesses(s: Stmt) -> tuple[Access, ...]:
     """What a statement itself reads, then what it writes; what kernels do that it calls is not among it."""
     out: list[Access] = []

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 from typing import Literal as Lit
 
@@ -25,6 +24,7 @@ from pullback.ir.expr import Get, Ref, get
 from pullback.ir.index import Cond, Data, Index, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
+from pullback.state import cached
 
 Space = Lit["input", "output", "parameter", "arena", "worker", "stack"]
 BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">", "<=", ">=", "&", "|", "^", ">>"]
@@ -48,7 +48,7 @@ class Type:
         return self.dtype.name + (f"x{self.lanes}" if self.lanes > 1 else "")
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def scalar(dtype: DType) -> Type:
     """The type of one element."""
     return Type(dtype, 1)

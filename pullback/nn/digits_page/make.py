@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import zlib
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +23,8 @@ from pullback import Array
 from pullback.data.datasets import DIGITS_TRAIN, SIDE, bundled_digits, resize
 from pullback.nn.models import zhang
 from pullback.runtime.export import Exported, library
+from pullback.state import cached
+from pullback.templates import filled
 from pullback.wasm import loader
 
 __all__ = ["export_page"]
@@ -63,7 +63,7 @@ def export_page(directory: str | os.PathLike[str]) -> dict[str, Any]:
         "tested": str(TESTED),
         "together": str(TOGETHER),
     }
-    page = re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], _text("page.html"))
+    page = filled(_text("page.html"), parts)
     return {"files": put_files(directory, {"index.html": page}), "wasm_bytes": size}
 
 
@@ -71,7 +71,7 @@ def _text(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-@cache
+@cached(1)
 def _functions() -> tuple[Exported, ...]:
     """The functions of the module as C, for these sizes."""
     parameters = zhang.start(seed=0)

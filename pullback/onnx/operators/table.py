@@ -19,6 +19,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.state import IMPORTED, registered
+
 __all__ = ["Known", "Operator", "Row", "WrongNode", "find", "operator"]
 
 Known = NDArray[Any]
@@ -87,7 +89,7 @@ class Operator:
         return given
 
 
-_TABLE: dict[tuple[str, str], list[Operator]] = {}
+_TABLE: dict[tuple[str, str], list[Operator]] = registered({}, "one for each operator", stays=IMPORTED)
 
 
 def operator(name: str, *, domain: str = "", since: int = 1, until: int | None = None) -> Callable[[Row], Row]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from pullback.codegen.c import primitives
+from pullback.codegen.c.libm import FUNCTIONS
 from pullback.codegen.c.names import Names, identifier, unique
 from pullback.ir.parser import parse_program
-from pullback.machine import AVX512
+from pullback.machine import AVX512, SCALAR
 from pullback.runtime.emit import lower_program, print_lowered
 
 
@@ -19,9 +23,19 @@ def test_identifiers(wish: str, name: str) -> None:
 
 @pytest.mark.parametrize(("wish", "name"), [
     ("float", "float_"), ("new", "new_"), ("exp", "exp_"), ("INT_MAX", "INT_MAX_"), ("pb_max", "pb_max_"),
-    ("arena", "arena_"), ("x", "x3"), ("y1", "y1_2")])
+    ("arena", "arena_"), ("expf", "expf_"), ("lgamma", "lgamma_"), ("x", "x3"), ("y1", "y1_2")])
 def test_reserved_and_taken(wish: str, name: str) -> None:
     assert unique(wish, {"x", "x2", "y1"}.__contains__) == name
+
+
+def test_functions_of_libm_are_no_variables() -> None:
+    """Each that a primitive is printed as; a variable `expf` hid the function that is called beside it."""
+    templates = [t if isinstance(t, str) else t.text for row in primitives.ROWS.values() for t in row.values()]
+    called = {name for t in templates for name in re.findall(r"\b(\w+)\{f\}\(", t)}
+    assert called and called <= FUNCTIONS
+    program = parse_program("f(x: f32[3], expf: f32[3]) { y = build n < 3 { x[n] * exp(expf[n]) } return y }")
+    source = print_lowered(lower_program(program, {}, comments=False, machine=SCALAR))
+    assert "x[n] * expf(expf_[n])" in source.text
 
 
 def test_names_are_free_after_their_block() -> None:

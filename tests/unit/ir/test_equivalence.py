@@ -35,7 +35,7 @@ class Recorded:
 
 @pytest.fixture(autouse=True)
 def none_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "_installed", None)
+    monkeypatch.setattr(place, "_installed", [])
     monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
 
 
