@@ -10,8 +10,6 @@ from __future__ import annotations
 import dis
 import linecache
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -19,7 +17,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, cast
 
-from pullback.state import PerThread, cached
+from pullback.state import PerThread, cached, setting
 
 _PACKAGE = str(Path(__file__).parent)
 _PROGRAM = str(Path(__file__).parent / "cli")
@@ -102,24 +100,14 @@ class _Standing(PerThread):
 _STANDING = _Standing()
 
 
-@contextmanager
-def returning_from(code: CodeType | None) -> Iterator[None]:
-    """What is traced inside was written in the `return` of this code, though no frame of it runs any more."""
-    before, _STANDING.code = _STANDING.code, code
-    try:
-        yield
-    finally:
-        _STANDING.code = before
+def returning_from(code: CodeType | None) -> setting:
+    """Place what is traced inside in the `return` of this code, though no frame of it runs any more."""
+    return setting(_STANDING, code=code)
 
 
-@contextmanager
-def place_kept() -> Iterator[None]:
-    """What was interrupted inside, wherever that was, leaves the place as it is."""
-    before = _STANDING.place
-    try:
-        yield
-    finally:
-        _STANDING.place = before
+def place_kept() -> setting:
+    """Leave the place as it is, wherever in another language's text the block is interrupted."""
+    return setting(_STANDING, place=_STANDING.place)
 
 
 def working_on(position: Position | None) -> None:
@@ -157,11 +145,6 @@ def user_frame() -> FrameType | None:
     return frame
 
 
-@contextmanager
-def standing_at(place: Any) -> Iterator[None]:
-    """What is traced inside was written at a place of another language's text: a `Place`."""
-    before, _STANDING.place = _STANDING.place, place or _STANDING.place
-    try:
-        yield
-    finally:
-        _STANDING.place = before
+def standing_at(place: Any) -> setting:
+    """Place what is traced inside at a `Place` of another language's text."""
+    return setting(_STANDING, place=place or _STANDING.place)

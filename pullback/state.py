@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 __all__ = ["IMPORTED", "Entry", "PerThread", "cached", "clear", "context_variable", "entries", "registered",
-           "temporary", "weakly_cached"]  # fmt: skip
+           "setting", "temporary", "weakly_cached"]  # fmt: skip
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -134,6 +134,28 @@ class PerThread(threading.local):
         made = super().__new__(cls, *args, **keywords)
         _HELD.append(_Held(made, "thread", cls.__module__, "", "attributes of the class", "with the thread"))
         return made
+
+
+class setting:
+    """Set attributes of an object, such as a `PerThread`, for the length of a `with` block.
+
+    A class and no generator: an interrupt may come between the change and the block. A generator that is left like that
+    restores the old values when it is collected as garbage, long after another block has set its own. This one restores
+    nothing then, and the nearest block around it does, when it ends.
+    """
+
+    __slots__ = ("_before", "_owner", "_values")
+
+    def __init__(self, owner: object, **values: Any) -> None:
+        self._owner, self._values, self._before = owner, values, {name: getattr(owner, name) for name in values}
+
+    def __enter__(self) -> None:
+        for name, value in self._values.items():
+            setattr(self._owner, name, value)
+
+    def __exit__(self, *about: object) -> None:
+        for name, value in self._before.items():
+            setattr(self._owner, name, value)
 
 
 def entries() -> list[Entry]:

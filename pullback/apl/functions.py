@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -66,33 +64,39 @@ def plain(made: Any) -> Any:
     return made.value if isinstance(made, Shy) else made
 
 
-@contextmanager
-def placed(spot: Spot | None) -> Iterator[None]:
-    """Errors inside are those of the glyph there, and statements that are traced are placed there."""
-    try:
-        with standing_at(spot):
-            yield
-    except AplError as error:
-        if error.position is None and spot is not None:
-            raise error.at(spot) from None
-        raise
-    except PullbackError as error:
-        raise translated(error, spot) from error
-    except RecursionError:
-        raise AplError(
-            "LIMIT ERROR",
-            "the calls are too deep inside one another",
-            position=spot,
-            remedy="a guard that ends the recursion",
-        ) from None
-    except MemoryError:
-        raise AplError("WS FULL", NO_MEMORY, position=spot) from None
-    except OverflowError:
-        raise AplError("DOMAIN ERROR", "a number is too large", position=spot) from None
-    except ValueError as error:
-        if TOO_LARGE.search(str(error)):
-            raise AplError("LIMIT ERROR", "an array has too many elements or axes", position=spot) from None
-        raise
+class placed:
+    """Give errors inside the glyph there as their place, and statements that are traced inside as well.
+
+    A class and no generator, for the reason that `state.setting` has.
+    """
+
+    __slots__ = ("_spot", "_standing")
+
+    def __init__(self, spot: Spot | None) -> None:
+        self._spot, self._standing = spot, standing_at(spot)
+
+    def __enter__(self) -> None:
+        self._standing.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._standing.__exit__()
+        match error:
+            case AplError(position=None) if self._spot is not None:
+                raise error.at(self._spot) from None
+            case AplError():
+                return
+            case PullbackError():
+                raise translated(error, self._spot) from error
+            case RecursionError():
+                raise AplError("LIMIT ERROR", "the calls are too deep inside one another", position=self._spot,
+                               remedy="a guard that ends the recursion") from None  # fmt: skip
+            case MemoryError():
+                raise AplError("WS FULL", NO_MEMORY, position=self._spot) from None
+            case OverflowError():
+                raise AplError("DOMAIN ERROR", "a number is too large", position=self._spot) from None
+            case ValueError() if TOO_LARGE.search(str(error)):
+                raise AplError("LIMIT ERROR", "an array has too many elements or axes",
+                               position=self._spot) from None  # fmt: skip
 
 
 def translated(error: PullbackError, spot: Spot | None) -> AplError:

@@ -20,6 +20,7 @@ from pullback.apl.functions import placed
 from pullback.errors import PullbackError
 from pullback.reading import memory_of_machine
 from pullback.source import place_kept
+from pullback.tracing.active import tracing_kept
 
 __all__ = ["Limits"]
 
@@ -55,7 +56,7 @@ class Limits:
         """
         clock = _Clock(self.seconds)
         try:
-            with place_kept(), _memory_at_most(self._end), clock, placed(None):
+            with place_kept(), tracing_kept(), _memory_at_most(self._end), clock, placed(None):
                 yield
         except (PullbackError, BrokenPipeError):
             raise

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import TraceError
 from pullback.ir.types import DType
 from pullback.source import Position, called, is_ours, source_text, user_position
-from pullback.state import PerThread
+from pullback.state import PerThread, setting
 from pullback.tracing import elsewhere
-
-T = TypeVar("T")
 
 
 class _Active(PerThread):
     def __init__(self) -> None:
-        self.stack: list[Any] = []
+        self.stack: tuple[Any, ...] = ()
 
 
 _ACTIVE = _Active()
@@ -80,24 +77,19 @@ def is_tracing() -> bool:
     return bool(_ACTIVE.stack)
 
 
-@contextmanager
-def tracing(tracer: T) -> Iterator[T]:
-    """`tracer` is the active one."""
-    _ACTIVE.stack.append(tracer)
-    try:
-        yield tracer
-    finally:
-        _ACTIVE.stack.pop()
+def tracing(tracer: Any) -> setting:
+    """Make `tracer` the active one."""
+    return setting(_ACTIVE, stack=(*_ACTIVE.stack, tracer))
 
 
-@contextmanager
-def untraced() -> Iterator[None]:
-    """What runs inside is computed now, whatever is being traced around it."""
-    before, _ACTIVE.stack = _ACTIVE.stack, []
-    try:
-        yield
-    finally:
-        _ACTIVE.stack = before
+def untraced() -> setting:
+    """Compute what runs inside now, whatever is being traced around it."""
+    return setting(_ACTIVE, stack=())
+
+
+def tracing_kept() -> setting:
+    """Leave the active tracer as it is, wherever the block is interrupted."""
+    return setting(_ACTIVE, stack=_ACTIVE.stack)
 
 
 def default_float() -> DType:

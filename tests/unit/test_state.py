@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ast
+import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pullback as pb
-from pullback import state
+from pullback import source, state
+from pullback.apl.errors import Spot
+from pullback.apl.functions import placed
 from pullback.ir import expr
 from pullback.rewrite import fired
+from pullback.tracing import active
 
 PACKAGE = Path(pb.__file__).parent
 WAITING = ("calls", "derivatives")  # which are being rewritten
@@ -26,6 +31,7 @@ WEAK = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet"}
 BANNED = {"lru_cache": "cached", "cache": "cached, or temporary within a function", "ContextVar": "context_variable",
           "local": "PerThread"}  # fmt: skip
 OWNERS = {"functools", "contextvars", "threading"}
+HERE, THERE = (Spot("apl", 1, n, n + 1, "⍳3") for n in (1, 2))
 
 
 def _last(node: ast.expr) -> str:
@@ -186,3 +192,24 @@ def test_all_state_is_in_the_table(path: Path) -> None:
 )
 def test_state_beside_the_table_is_found(text: str, said: str) -> None:
     assert any(s.startswith(said) for s in _unlisted(text)), list(_unlisted(text))
+
+
+@pytest.mark.parametrize("manager", [
+    lambda: source.standing_at(HERE),
+    lambda: placed(HERE),
+    lambda: source.returning_from(test_a_block_that_is_never_left_changes_nothing_later.__code__),
+    lambda: active.tracing("a tracer"),
+    active.untraced,
+])  # fmt: skip
+def test_a_block_that_is_never_left_changes_nothing_later(manager: Callable[[], AbstractContextManager[None]]) -> None:
+    """An interrupt between `__enter__` and the block leaves it like that; the block around it has restored all."""
+    look = lambda: (source._STANDING.place, source._STANDING.code, active._ACTIVE.stack)
+    before = look()
+    with source.place_kept(), source.returning_from(None), active.tracing_kept():
+        left = manager()
+        with source.standing_at(THERE), active.tracing("another tracer"):
+            left.__enter__()
+    assert look() == before
+    del left
+    gc.collect()
+    assert look() == before
