@@ -6,11 +6,11 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
 from pullback.codegen.c import build as c_build
+from tests import rotation
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -72,18 +72,29 @@ def mnist_folder(data_folder: Path) -> Path:
     return folder
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one part of the tests where PULLBACK_TESTS_PART asks for it: "3/12" is the fourth of twelve."""
-    wanted = os.environ.get("PULLBACK_TESTS_PART", "")
-    if wanted:
-        part, parts = map(int, wanted.split("/"))
-        kept = [item for item in items if crc32(item.nodeid.encode()) % parts == part]
-        config.hook.pytest_deselected(items=list({*items} - {*kept}))
-        items[:] = kept
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-golden` rewrites the expected texts instead of comparing with them."""
+    """Add `--update-golden` and `--everything`."""
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files of tests/golden, then read the diff"
     )
+    parser.addoption(
+        "--everything", action="store_true", help="run all rows of the large tables; an ordinary run has a third"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the rows of this run, before the workers start: they inherit the environment."""
+    rotation.choose(config)
+
+
+def pytest_report_header() -> list[str]:
+    """Say which rows run."""
+    return rotation.header()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the rows of other runs."""
+    kept = [item for item in items if rotation.runs(item)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=list({*items} - {*kept}))
+        items[:] = kept
