@@ -21,9 +21,7 @@ from pullback.rewrite import fired
 from pullback.tracing import active
 
 PACKAGE = Path(pb.__file__).parent
-WAITING = ("calls", "derivatives")  # which are being rewritten
-MODULES = sorted(p for p in PACKAGE.rglob("*.py")
-                 if p.name != "state.py" and p.relative_to(PACKAGE).parts[0] not in WAITING)  # fmt: skip
+MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name != "state.py")
 FILLS = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "move_to_end", "pop", "popitem",
          "popleft", "remove", "setdefault", "update"}  # fmt: skip
 CONTAINERS = {"dict", "list", "set", "OrderedDict", "defaultdict", "deque", "Counter"}
