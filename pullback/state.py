@@ -193,7 +193,8 @@ def _caller() -> str:
 
 def _name_of(h: _Held) -> str:
     """The variable that holds it, itself or in a dict by a key."""
-    for name, value in vars(sys.modules[h.owner]).items():
+    module = sys.modules.get(h.owner)  # none where it was run as a program and has ended
+    for name, value in vars(module).items() if module is not None else ():
         if value is h.held:
             return name
         if isinstance(value, dict) and not name.startswith("__"):

@@ -35,6 +35,7 @@ from pullback.ir import types
 from pullback.ir.index import Index, as_index, symbol
 from pullback.ir.types import DType
 from pullback.source import is_ours, user_position
+from pullback.state import cached
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array, type_text
@@ -534,7 +535,7 @@ def function_annotations(f: Callable[..., Any], wanted: Sequence[str] | None = N
     return found
 
 
-@functools.cache
+@cached(1)
 def _dtypes_by_name() -> dict[str, DType]:
     return {str(d.numpy): d for d in types.DTYPES}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -37,6 +37,7 @@ from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
 from pullback.ir.settings import MemoryMode, Settings, Specialise
 from pullback.source import user_position
+from pullback.state import PerThread, context_variable
 from pullback.tracing import elsewhere
 from pullback.tracing.active import is_tracing
 from pullback.tracing.distinct import distinct
@@ -45,7 +46,7 @@ from pullback.turns import turn
 T = TypeVar("T")
 
 
-class _Thread(threading.local):
+class _Thread(PerThread):
     """What belongs to a thread: the functions it is tracing, each for a signature."""
 
     def __init__(self) -> None:
@@ -70,18 +71,18 @@ def _only_arrays(spec: Spec) -> bool:
             return False
 
 
-_COLLECTED: list[Definition] | None = None
+_COLLECTED: ContextVar[list[Definition] | None] = context_variable("collected", None)
 
 
 @contextmanager
 def collecting() -> Iterator[list[Definition]]:
     """The functions that are defined inside, which nobody checks as yet."""
-    global _COLLECTED
-    before, _COLLECTED = _COLLECTED, []
+    found: list[Definition] = []
+    token = _COLLECTED.set(found)
     try:
-        yield _COLLECTED
+        yield found
     finally:
-        _COLLECTED = before
+        _COLLECTED.reset(token)
 
 
 class Definition:
@@ -154,8 +155,9 @@ class Definition:
 
     def define(self) -> None:
         """Trace now where the annotations say enough, so that errors appear where the function is defined."""
-        if _COLLECTED is not None and not is_tracing():
-            _COLLECTED.append(self)
+        collected = _COLLECTED.get()
+        if collected is not None and not is_tracing():
+            collected.append(self)
             return
         try:
             self.check()

@@ -11,8 +11,9 @@ from contextvars import ContextVar
 from pullback.errors import UsageError
 from pullback.ir.expr import in_order
 from pullback.ir.settings import SPECIALISE, Specialise
+from pullback.state import context_variable, registered
 
-ASKED_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
+ASKED_THREADS: ContextVar[int | None] = context_variable("threads", None)
 
 
 def is_count(x: object) -> bool:
@@ -107,14 +108,13 @@ def backend() -> str:
     return name
 
 
-_warned = False
+_said: set[str] = registered(set(), 1, stays="with the process: a warning is given once")
 
 
 def warn_without_compiler(reason: object) -> None:
     """Say once that calls run in the interpreter."""
-    global _warned
-    if not _warned:
-        _warned = True
+    if not _said:
+        _said.add("no compiler")
         warnings.warn(
             f"no C compiler: functions run in the interpreter, which is slow ({reason})", RuntimeWarning, stacklevel=4
         )

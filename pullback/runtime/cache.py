@@ -423,7 +423,7 @@ def _spare_folder() -> Path:
 # The end of the process -----------------------------------------------------------------------------------------
 
 _builds: set[Path] = registered(set(), "work folders in use", stays="with the build")
-_passing: list[Path] = registered([], 1, stays="with the process, which removes the folder")
+_passing: list[Path] = registered([], "folders made for this process", stays="with the process, which removes them")
 
 
 def _end() -> None:

@@ -18,9 +18,9 @@ from pullback.ir.expr import in_order
 from pullback.ir.halves import elements_of
 from pullback.ir.index import Cond
 from pullback.ir.intern import uncollected
-from pullback.ir.parser import parse_program
-from pullback.ir.printer import print_program, print_statement
+from pullback.ir.printer import print_statement
 from pullback.ir.program import Program, Statement
+from pullback.ir.renewal import renewed
 from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verifying
@@ -74,14 +74,6 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
     """
     settings = _Settings(comments, machine, canonical, threaded, timed)
     return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
-
-
-def renewed(program: Program) -> Program:
-    """The program made again from its text: variables as they are bound, terms in the order of these.
-
-    The terms of an index are sorted by the age of their variables, which says how a program came about, not what it is.
-    """
-    return replace(parse_program(print_program(program)), doc=program.doc, settings=program.settings)
 
 
 @dataclass(frozen=True)
