@@ -174,7 +174,7 @@ def fingerprint() -> str:
 
 def sources() -> Iterator[str]:
     """The files from what users write down to C, those of folders in folders too."""
-    for folder in ("ir", "prim", "operators", "rewrite", "ad", "passes", "loops", "codegen", "runtime", "tracing",
+    for folder in ("ir", "operators", "rewrite", "ad", "passes", "loops", "codegen", "runtime", "tracing",
                    "arrays", "calls", "derivatives"):
         for where, _, names in os.walk(os.path.join(ROOT, folder)):
             yield from (os.path.join(where, name) for name in names if name.endswith(".py"))
