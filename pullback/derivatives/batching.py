@@ -15,8 +15,8 @@ from pullback.calls.mistakes import public
 from pullback.calls.signature import Parameter, Signature
 from pullback.calls.traced import Traced
 from pullback.derivatives import direction
+from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import leaf_count
-from pullback.derivatives.modes import Derived, as_function
 from pullback.errors import DerivativeError, PullbackError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
@@ -214,7 +214,7 @@ class Batched(Derived):
         def body(program: Program) -> Block:
             return _batched(program, inputs, axes, places, extent)
 
-        made = self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs)
+        made = self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs=inputs)
         prints = base.prints and _printed(base.prints, made.known, inputs, axes, extent)
         return replace(made, prints=prints)
 

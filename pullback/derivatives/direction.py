@@ -10,7 +10,7 @@ from pullback.calls.annotations import MISSING, Leaf, Leaves, Spec
 from pullback.calls.arguments import as_numpy, numpy_dtype
 from pullback.calls.function import Function
 from pullback.calls.signature import Signature, bind
-from pullback.calls.traced import identifier
+from pullback.calls.traced import Traced, identifier
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Ref, Scalar, Zero
@@ -335,13 +335,14 @@ def chosen(what: str, base: Function, wrt: Wrt | None, position: Position | None
 
 
 def sources(
-    what: str, signature: Signature, parameters: Sequence[int], several: bool, position: Position | None
+    what: str, base: Function, wrt: Wrt | None, signature: Signature, position: Position | None
 ) -> tuple[list[int], Structure]:
     """Positions of the inputs to differentiate by and the structure of a derivative by them.
 
     Raises:
         DerivativeError: [E202] one of them is not floating-point.
     """
+    parameters, several = chosen(what, base, wrt, position)
     positions, structures = [], []
     for k in parameters:
         for offset, leaf in zip(input_positions(signature, k), signature.leaves[k]):
@@ -366,6 +367,12 @@ def input_positions(signature: Signature, parameter: int) -> list[int | None]:
         out.append(at if leaf.is_input else None)
         at += leaf.is_input
     return out
+
+
+def inputs_with(base: Traced, extra: Sequence[Ref]) -> tuple[Ref, ...]:
+    """The inputs of a traced function, others after its arguments."""
+    inputs, count = base.known.inputs, len(base.leaves)
+    return (*inputs[:count], *extra, *inputs[count:])
 
 
 def unique(names: Sequence[str]) -> tuple[str, ...]:

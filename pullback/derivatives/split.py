@@ -14,8 +14,9 @@ from pullback.calls.mistakes import public
 from pullback.calls.signature import Parameter, Signature, signature_of
 from pullback.calls.traced import Traced, identifier
 from pullback.derivatives import direction
+from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import DirectionSpec, Slot, Wrt, selection
-from pullback.derivatives.modes import Derived, VectorJacobian, as_function
+from pullback.derivatives.modes import VectorJacobian
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
