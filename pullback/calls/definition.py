@@ -12,21 +12,12 @@ import numpy as np
 
 from pullback.calls import policy, sized
 from pullback.calls.annotated import result_spec
-from pullback.calls.annotations import (
-    MISSING,
-    AnySpec,
-    ArraySpec,
-    NumberSpec,
-    OptionalSpec,
-    Spec,
-    TreeSpec,
-    Undetermined,
-)
+from pullback.calls.arguments import MISSING, Undetermined, prepare
 from pullback.calls.carried import Recipe
-from pullback.calls.execute import prepare
 from pullback.calls.mistakes import present
 from pullback.calls.recent import Recent
 from pullback.calls.signature import Parameter, Signature, bind, name_of, parameters_of, signature_of
+from pullback.calls.specs import AnySpec, Spec
 from pullback.calls.traced import Traced, trace
 from pullback.calls.typetext import TypeText, program_type
 from pullback.clock import stage
@@ -53,21 +44,6 @@ class _Thread(threading.local):
 
 
 _THREAD = _Thread()
-
-
-def _only_arrays(spec: Spec) -> bool:
-    """Whether no Python number given for it can change the program."""
-    match spec:
-        case ArraySpec() | NumberSpec():
-            return True
-        case AnySpec():
-            return spec.item is None or _only_arrays(spec.item)
-        case OptionalSpec():
-            return _only_arrays(spec.spec)
-        case TreeSpec():
-            return all(_only_arrays(s) for _, s in spec.fields)
-        case _:
-            return False
 
 
 _COLLECTED: list[Definition] | None = None
@@ -121,7 +97,6 @@ class Definition:
         self._own_parameters: list[Parameter] | None = None
         self._annotated: Spec = AnySpec()  # what the annotation says of the result
         self._traces: Recent[tuple[Signature, bool], Traced] = Recent()
-        self._by_value = True
         self._last: Signature | None = None
         self._sized: Recent[Signature, bool] = Recent()  # what is traced for the sizes of each call
         self._made: dict[Hashable, Any] = {}
@@ -131,7 +106,6 @@ class Definition:
         """The parameters with what their annotations say."""
         if self._own_parameters is None:
             self._own_parameters = self._find_parameters()
-            self._by_value = not all(_only_arrays(p.spec) for p in self._own_parameters)
         return self._own_parameters
 
     def _find_parameters(self) -> list[Parameter]:

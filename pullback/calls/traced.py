@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import CodeType
 from typing import Any
 
 from pullback.calls.annotated import check_result
-from pullback.calls.annotations import Leaf, Spec
+from pullback.calls.arguments import Leaf
 from pullback.calls.extents import check_solvable
 from pullback.calls.mistakes import explained
 from pullback.calls.policy import backend
 from pullback.calls.signature import Parameter, Signature, called_with, code_of
+from pullback.calls.specs import Spec
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
 from pullback.ir.expr import Ref, in_order, is_in_order
@@ -43,6 +44,7 @@ class Traced:
     `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
     `prints` is what a call of it prints, also where it was made of the function that does.
     It is `enclosed` where it was traced inside another: dims of that one may be in it, besides its own.
+    `own` are the dims for which it is compiled by itself, `general` is its code for all sizes, once there is one.
     """
 
     known: Known
@@ -51,6 +53,8 @@ class Traced:
     foreign: tuple[Ref, ...] = ()
     enclosed: bool = False
     prints: Prints | None = None
+    own: set[tuple[int, ...]] = field(default_factory=set, init=False)
+    general: Any = field(default=None, init=False)
 
     @property
     def program(self) -> Program:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.calls.annotations import MISSING, Leaf, Leaves, Origin, Spec
-from pullback.calls.arguments import as_numpy
+from pullback.calls.arguments import MISSING, Leaf, Leaves, Origin, as_numpy
 from pullback.calls.function import Function
 from pullback.calls.mistakes import public
 from pullback.calls.signature import Parameter, Signature
+from pullback.calls.specs import Spec
 from pullback.calls.traced import Traced
 from pullback.derivatives import direction
 from pullback.derivatives.derived import Derived, as_function

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pullback.calls.annotations import Leaf
+from pullback.calls.arguments import Leaf
 from pullback.calls.function import Function, function
 from pullback.calls.shown import ShownSignature, made_of
 from pullback.calls.signature import Parameter, Signature

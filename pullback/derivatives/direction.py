@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pullback.calls.annotations import MISSING, Leaf, Leaves, Spec
-from pullback.calls.arguments import as_numpy, numpy_dtype
+from pullback.calls.arguments import MISSING, Leaf, Leaves, as_numpy, numpy_dtype
 from pullback.calls.function import Function
 from pullback.calls.signature import Signature, bind
+from pullback.calls.specs import Spec
 from pullback.calls.traced import Traced, identifier
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr, types

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.calls.execute import prepare
+from pullback.calls.arguments import prepare
 from pullback.calls.mistakes import public
 from pullback.calls.signature import bind, signature_of
 from pullback.derivatives.derived import as_function

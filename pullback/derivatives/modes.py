@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pullback.arrays.elementwise import elementwise
-from pullback.calls.annotations import MISSING, Leaf
+from pullback.calls.arguments import MISSING, Leaf
 from pullback.calls.function import Function
 from pullback.calls.mistakes import public
 from pullback.calls.signature import Parameter, Signature, signature_of
