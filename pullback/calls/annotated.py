@@ -76,8 +76,7 @@ class _Check:
             raise self._structure(value, path, wanted)
         children = dict(zip(node[0].keys, node[1]))
         for key, inner in spec.fields:
-            step = f".{key}" if spec.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
-            self.walk(inner, children[key], path + step)
+            self.walk(inner, children[key], path + tree.step(spec.kind, key))
 
     def _structure(self, value: Any, path: str, wanted: str) -> TraceError:
         found = tree.flatten(value)[1]

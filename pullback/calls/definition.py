@@ -196,6 +196,7 @@ class Definition:
                 if found is None:
                     with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
                         found = self._trace(signature)
+                    found.signature = signature
                     if not found.foreign and not (is_tracing() and found.closes_over_indices):
                         found = self._traces.put((signature, exact), found)
                 return found
@@ -211,7 +212,7 @@ class Definition:
         return trace(self.python, self.name, self.parameters, self._annotated, signature, self._settings,
                      self._donate)
 
-    def _determined(self, dims: Mapping[str, int] | None = None) -> Traced:
+    def determined(self, dims: Mapping[str, int] | None = None) -> Traced:
         """The trace that the annotations determine, else the one of the last call.
 
         With `dims` it is for these where shapes must be numbers.
@@ -235,16 +236,6 @@ class Definition:
                 raise
         return self.traced(own)
 
-    def determined(self) -> tuple[Signature, Traced]:
-        """The trace that the annotations determine, else the one of the last call, and its signature."""
-        traced = self._determined()
-        return self._signature_of(traced), traced
-
-    def _signature_of(self, traced: Traced) -> Signature:
-        signature = next((s for (s, _), t in self._traces.items() if t is traced), self._last)
-        assert signature is not None
-        return signature
-
     def program(self, *args: Any, **keywords: Any) -> Program:
         """The program for these arguments; without arguments what the annotations determine.
 
@@ -257,7 +248,7 @@ class Definition:
         ('total', 1)
         """
         if not args and not keywords:
-            return self._determined().program
+            return self.determined().program
         try:
             signature, flat = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
             return self.traced_for(signature, flat)[1].program
@@ -288,8 +279,8 @@ class Definition:
         >>> total.type
         '(x: f64[N]) -> f64'
         """
-        signature, traced = self.determined()
-        return program_type(self.parameters, signature, traced)
+        traced = self.determined()
+        return program_type(self.parameters, traced.signature, traced)
 
     def _dims(self, program: Known, dims: dict[str, Any]) -> dict[str, int]:
         wanted = determined_dims(program)
@@ -324,7 +315,7 @@ class Definition:
 
     def known_for_dims(self, given: dict[str, Any]) -> tuple[Known, dict[str, int]]:
         """The same, in outline where nothing needs its statements yet."""
-        traced = self._determined(given)
+        traced = self.determined(given)
         open_dims = determined_dims(traced.known)
         if not given.keys() <= open_dims.keys():  # one that became a number is none of the program
             numbers = sized.dims_of(self.parameters) - open_dims.keys()

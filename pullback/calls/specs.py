@@ -47,6 +47,12 @@ class Spec:
         raise NotImplementedError
 
 
+def joined(node: Structure, found: Sequence[Leaves]) -> Leaves:
+    """The leaves of a node that has these children."""
+    structure = dataclasses.replace(node, children=tuple(s for s, _, _ in found))
+    return structure, [leaf for _, leaves, _ in found for leaf in leaves], [v for _, _, values in found for v in values]
+
+
 @dataclass
 class StaticSpec(Spec):
     """A Python value."""
@@ -175,8 +181,7 @@ class ComplexSpec(Spec):
                 )
             parts = value.real, value.imag
         found = [self.part.leaves(v, f"{path}.{name}") for v, name in zip(parts, tree.PAIR.keys)]
-        structure = dataclasses.replace(tree.PAIR, children=tuple(s for s, _, _ in found))
-        return structure, [leaf for _, more, _ in found for leaf in more], [v for _, _, more in found for v in more]
+        return joined(tree.PAIR, found)
 
 
 @dataclass
@@ -231,14 +236,8 @@ class TreeSpec(Spec):
                 raise self._differs(value, path, node[0] if node else None)
             by_key = dict(zip(node[0].keys, node[1]))
             children = [by_key[k] for k in keys]
-        structures, leaves, values = [], [], []
-        for (key, spec), child in zip(self.fields, children):
-            step = f".{key}" if self.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
-            s, more, v = spec.leaves(child, path + step)
-            structures.append(s)
-            leaves += more
-            values += v
-        return Structure(self.kind, self.type, keys, tuple(structures)), leaves, values
+        found = [spec.leaves(c, path + tree.step(self.kind, k)) for (k, spec), c in zip(self.fields, children)]
+        return joined(Structure(self.kind, self.type, keys), found)
 
 
 @dataclass
@@ -266,8 +265,7 @@ class AnySpec(Spec):
                 remedy="pass a container of the annotated items",
             )
         found = [item.leaves(child, f"{path}[{key!r}]") for key, child in zip(node[0].keys, node[1])]
-        structure = dataclasses.replace(node[0], children=tuple(s for s, _, _ in found))
-        return structure, [leaf for _, more, _ in found for leaf in more], [v for _, _, more in found for v in more]
+        return joined(node[0], found)
 
 
 def _unannotated(value: Any, path: str) -> Leaf:

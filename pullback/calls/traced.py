@@ -45,6 +45,7 @@ class Traced:
     `prints` is what a call of it prints, also where it was made of the function that does.
     It is `enclosed` where it was traced inside another: dims of that one may be in it, besides its own.
     `own` are the dims for which it is compiled by itself, `general` is its code for all sizes, once there is one.
+    Its function sets its `signature`.
     """
 
     known: Known
@@ -55,6 +56,7 @@ class Traced:
     prints: Prints | None = None
     own: set[tuple[int, ...]] = field(default_factory=set, init=False)
     general: Any = field(default=None, init=False)
+    signature: Signature = field(init=False, compare=False)
 
     @property
     def program(self) -> Program:

@@ -151,8 +151,7 @@ def spread(
         )
     out: list[int | None] = []
     for key, a, s in zip(structure.keys, node[1], structure.children, strict=True):
-        step = f".{key}" if structure.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
-        out += spread(what, which, a, s, path + step, position)
+        out += spread(what, which, a, s, path + tree.step(structure.kind, key), position)
     return out
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pullback.calls.arguments import MISSING, Leaf, Leaves, as_numpy, numpy_dtype
 from pullback.calls.function import Function
 from pullback.calls.signature import Signature, bind
-from pullback.calls.specs import Spec
+from pullback.calls.specs import Spec, joined
 from pullback.calls.traced import Traced, identifier
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr, types
@@ -23,7 +23,7 @@ from pullback.rewrite.steps import Seeded
 from pullback.source import Position, user_position
 from pullback.tracing import elsewhere, tree
 from pullback.tracing.array import Array, type_text
-from pullback.tracing.tree import Structure
+from pullback.tracing.tree import LEAF, Structure
 
 Wrt = str | int | tuple[str | int, ...] | list[str | int]
 
@@ -64,8 +64,7 @@ class ArgumentsSpec(Spec):
                 )
             given = bind(self.base.name, parameters, value, {}, in_order=True)
         found = [p.spec.leaves(v, p.name) for p, v in zip(parameters, given)]
-        structure = tuple_of([s for s, _, _ in found])
-        return structure, [leaf for _, more, _ in found for leaf in more], [v for _, _, more in found for v in more]
+        return joined(tuple_of([LEAF] * len(found)), found)
 
 
 @dataclass
@@ -207,8 +206,7 @@ def match(
                 remedy=f"pass {floating_only(structure, slots)}; each * is an array, or None for zero",
             )
         for key, sc, gc in zip(s.keys, s.children, g.children):
-            step = f".{key}" if s.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
-            walk(sc, gc, where + step)
+            walk(sc, gc, where + tree.step(s.kind, key))
 
     walk(structure, given, path)
     return found

@@ -86,7 +86,7 @@ class Jacobian(Derived):
         known = traced.known
         if self.mode not in ("auto", "mixed"):
             return traced
-        signature = self._signature_of(traced)
+        signature = traced.signature
         if not isinstance(known, Outline):
             return self._fastest(signature, traced, dims)
         identity = digest("fewest operations", known.identity, str(sorted(dims.items())))

@@ -6,7 +6,8 @@ common is in `direction`: all arguments as one tuple, and trees of tangents or c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pullback.arrays.elementwise import elementwise
@@ -21,7 +22,7 @@ from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt, selection
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
-from pullback.ir.program import Block, Program
+from pullback.ir.program import Block, Program, Statement
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.array import Array
@@ -58,12 +59,7 @@ class JacobianVector(Derived):
         extra, first, entered = direction.enter(tangents, _like(known.inputs, positions, "dot"))
 
         def body(program: Program) -> Block:
-            from pullback.ad.forward import jvp
-
-            made = jvp(program, positions)
-            refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
-            statements, results = direction.substituted(made, refs, {})
-            return Block((*first, *statements), results)
+            return _pushed(program, positions, first, entered)
 
         outs = direction.result_slots(base.structure, known.outputs, "out")
         structure = direction.pair(base.structure, direction.floating_only(base.structure, outs))
@@ -154,16 +150,24 @@ class HessianVector(Derived):
         extra, first, entered = direction.enter(tangents, _like(known.inputs, moved, "dot"))
 
         def body(program: Program) -> Block:
-            from pullback.ad.forward import jvp
-
-            made = jvp(program, moved)
-            refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
-            statements, results = direction.substituted(made, refs, {})
-            return Block((*first, *statements), results[len(program.outputs) :])
+            pushed = _pushed(program, moved, first, entered)
+            return replace(pushed, results=pushed.results[len(program.outputs) :])
 
         names = [f"{n}_dot" for n in direction.result_names(known)]
         outputs = _like(known.outputs, range(len(known.outputs)), "dot")
         return self._in_outline(gradient, body, outputs, names, structure, moved, extra, tangents)
+
+
+def _pushed(
+    program: Program, positions: Sequence[int], first: Sequence[Statement], entered: Mapping[Ref, Ref]
+) -> Block:
+    """The results of a program and their tangents, along directions that were entered for the inputs at `positions`."""
+    from pullback.ad.forward import jvp
+
+    made = jvp(program, positions)
+    refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
+    statements, results = direction.substituted(made, refs, {})
+    return Block((*first, *statements), results)
 
 
 def _inputs(leaves: Sequence[Leaf]) -> list[int]:

@@ -167,14 +167,14 @@ class SparseDerivative:
     def type(self) -> TypeText:
         """The type with its dims: `(x: f64[N]) -> sparse f64[N, N]`, with the numbers of elements."""
         of = self.entries
-        signature, base = of.base.determined()
-        positions, wanted = of.sources(signature)
+        base = of.base.determined()
+        positions, wanted = of.sources(base.signature)
         slots = direction.result_slots(base.structure, base.known.outputs, "the result")
         columns = [_elements(base.known.inputs[k]) for k in positions]
         floating = [r for r in base.known.outputs if r.dtype.is_floating]
         leaves = [f"sparse {r.dtype}[{_elements(r)}, {width}]" for r in floating for width in columns]
         structure = direction.with_pairs(base.structure, slots, wanted, [LEAF] * len(leaves))
-        return arrow(of.base.parameters, signature, base, structure, leaves)
+        return arrow(of.base.parameters, base.signature, base, structure, leaves)
 
 
 def _has_loops(program: Program) -> bool:

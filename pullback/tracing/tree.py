@@ -81,13 +81,6 @@ def form(s: Structure) -> Any:
     return [s.type, s.keys, children, lambda values: _with_children(bare, values)]
 
 
-def parts_of_complex(s: Structure) -> list[bool]:
-    """For each leaf whether it is a part of a complex array."""
-    if s.kind == "leaf":
-        return [False]
-    return [s.kind == "complex" or part for c in s.children for part in parts_of_complex(c)]
-
-
 def is_namedtuple(x: object) -> bool:
     """Whether x is an instance of a NamedTuple class."""
     return isinstance(x, tuple) and hasattr(type(x), "_fields")
@@ -211,6 +204,15 @@ def _new_dataclass(s: Structure, children: Sequence[Any]) -> Any:
     return made
 
 
+def step(kind: Kind, key: Any) -> str:
+    """The way from a node of this kind to a child, in the user's spelling.
+
+    >>> step("dict", "w"), step("dataclass", "w")
+    ("['w']", '.w')
+    """
+    return f".{key}" if kind in ("namedtuple", "dataclass", "complex") else f"[{key!r}]"
+
+
 def leaf_paths(s: Structure, name: str = "") -> list[str]:
     """A name for each leaf: `params.w`, `layers[0]`, `net['a']` in the user's spelling.
 
@@ -221,8 +223,7 @@ def leaf_paths(s: Structure, name: str = "") -> list[str]:
         return [name]
     out: list[str] = []
     for key, child in zip(s.keys, s.children):
-        step = f".{key}" if s.kind in ("namedtuple", "dataclass", "complex") else f"[{key!r}]"
-        out += leaf_paths(child, name + step)
+        out += leaf_paths(child, name + step(s.kind, key))
     return out
 
 
