@@ -21,7 +21,6 @@ from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.settings import SPECIALISE, MemoryMode, Specialise
 from pullback.runtime.shim import quick_class, quicken
-from pullback.tracing import tree
 from pullback.tracing.active import is_tracing
 
 
@@ -233,4 +232,4 @@ def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:
     return made
 
 
-__all__ = ["Function", "function", "tree"]
+__all__ = ["Function", "function"]

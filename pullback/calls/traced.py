@@ -27,13 +27,13 @@ from pullback.ir.settings import Settings
 from pullback.rewrite.fired import recording
 from pullback.source import returning_from, user_position
 from pullback.tracing import tree
-from pullback.tracing.active import is_tracing, tracing
-from pullback.tracing.array import Array, Weak, from_index
+from pullback.tracing.active import float_beside, is_tracing, tracing
+from pullback.tracing.array import Weak, from_index
 from pullback.tracing.lift import free_variables
 from pullback.tracing.making import as_array, from_ref, ref_of, weak_input
 from pullback.tracing.naming import assigned_name
 from pullback.tracing.printing import Prints
-from pullback.tracing.tracer import Tracer, current, default_float
+from pullback.tracing.tracer import Tracer, current
 from pullback.tracing.tree import Structure
 
 
@@ -108,7 +108,7 @@ def trace(
     inputs = [leaf for leaf in signature.flat if leaf.is_input]
     arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
     parent = current() if is_tracing() else None
-    tracer = Tracer(name, default_float(arrays) if arrays or parent is None else parent.default_float, parent)
+    tracer = Tracer(name, float_beside(arrays) if arrays or parent is None else parent.default_float, parent)
     with tracing(tracer):
         sizes = [leaf.size for leaf in signature.flat if leaf.kind == "size"]
         shapes = [(leaf.path, leaf.extents) for leaf in inputs]
@@ -283,4 +283,4 @@ def identifier(path: str) -> str:
     return text.strip("_")
 
 
-__all__ = ["Array", "Traced", "run", "trace"]
+__all__ = ["Traced", "derived", "identifier", "run", "trace"]

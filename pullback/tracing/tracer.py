@@ -39,7 +39,7 @@ from pullback.ir.program import (
 )
 from pullback.ir.settings import DEFAULT, Settings
 from pullback.ir.traverse import Substitution
-from pullback.ir.types import DType, bits_of, dtype_of, f32, f64, i64
+from pullback.ir.types import DType, bits_of, dtype_of, f64, i64
 from pullback.source import Position, user_position
 from pullback.tracing import active
 from pullback.tracing.deferred import Deferred, outline_of
@@ -494,9 +494,3 @@ def current() -> Tracer:
     """The active tracer."""
     found: Tracer = active.current()
     return found
-
-
-def default_float(dtypes: Sequence[DType]) -> DType:
-    """The dtype of a Python float that meets no other: f32 where all floating inputs are f32, else f64."""
-    floating = {d.computed for d in dtypes if d.computed.is_floating}
-    return f32 if floating == {f32} else f64
