@@ -167,7 +167,7 @@ def _prepare(case: SizesCase, form: str, threads: int) -> _Calls:
     program = function.program(*arrays)
     dims = solve_dims(program, [a.shape for a in arrays], {})
     given = form == FORMS[0]
-    made = compile_program(program, dims, threads) if given else compile_general(program, None, threads).at(dims)
+    made = compile_program(program, dims, threads) if given else compile_general(program).at(dims, threads)
     outputs = made.empty_outputs()
     return _Calls(lambda: tuple(made.run(arrays, outputs)))
 

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.calls.annotations import (
-    AnySpec,
-    ArraySpec,
-    Leaf,
-    NumberSpec,
-    OptionalSpec,
-    Spec,
-    TreeSpec,
-    function_annotations,
-    python_function,
-    spec_of,
-)
+from pullback.calls.annotations import function_annotations, python_function, spec_of
+from pullback.calls.arguments import Leaf
 from pullback.calls.extents import parse_dim
+from pullback.calls.specs import AnySpec, ArraySpec, NumberSpec, OptionalSpec, Spec, TreeSpec
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir.index import DimSymbol, Index, cond, prove
 from pullback.ir.traverse import Substitution
@@ -85,8 +76,7 @@ class _Check:
             raise self._structure(value, path, wanted)
         children = dict(zip(node[0].keys, node[1]))
         for key, inner in spec.fields:
-            step = f".{key}" if spec.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
-            self.walk(inner, children[key], path + step)
+            self.walk(inner, children[key], path + tree.step(spec.kind, key))
 
     def _structure(self, value: Any, path: str, wanted: str) -> TraceError:
         found = tree.flatten(value)[1]

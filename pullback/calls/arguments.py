@@ -1,17 +1,91 @@
-"""The arguments of a call: arrays from NumPy, DLPack and buffers, and their element types."""
+"""The arguments of a call: leaves, which are arrays, numbers and values, and the arrays that a program takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from pullback.errors import DTypeError, TraceError
+from pullback.calls.extents import Token, parse_dim
+from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import types
-from pullback.ir.types import DType
+from pullback.ir.halves import to_half
+from pullback.ir.index import Index, symbol
+from pullback.ir.types import DType, bf16, bits_of
 from pullback.tracing import tree
 from pullback.tracing.array import Array, type_text
+from pullback.tracing.distinct import distinct
+from pullback.tracing.tree import Structure
+
+NDArray = np.ndarray[Any, Any]
+LeafKind = Literal["array", "int", "float", "bool", "size", "static", "index"]
+
+
+class Origin:
+    """How a leaf came about, where that has dims too."""
+
+    def with_dims(self, extents: Sequence[Index]) -> Self:
+        """The same for an array of these extents."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One argument of the program: its path in the user's spelling, dtype and dims.
+
+    Not in the program are a static value, and an index of the function around the call, known as it is there. Values
+    are told apart by their `key`.
+    """
+
+    path: str
+    kind: LeafKind
+    dtype: DType | None = None
+    dims: tuple[Token, ...] = ()
+    value: Any = field(default=None, compare=False)
+    size: str = ""
+    key: Hashable = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", None if self.value is None else distinct(self.value))
+
+    @property
+    def extents(self) -> tuple[Index, ...]:
+        """The extents of the array."""
+        return tuple(parse_dim(t, self.path) for t in self.dims)
+
+    @property
+    def own_dims(self) -> list[Index]:
+        """The extents, or the size, that an annotation gives in names of its own."""
+        if self.kind == "size":
+            return [symbol(self.size)]
+        return [parse_dim(t, self.path) for t in self.dims if isinstance(t, str)]
+
+    def with_dims(self, extents: Sequence[Index]) -> Leaf:
+        """The leaf of an array of these extents, as if there were no annotation."""
+        value = self.value.with_dims(extents) if isinstance(self.value, Origin) else self.value
+        return dataclasses.replace(self, dims=tuple(extents), value=value)
+
+    def with_size(self, extent: Index) -> Leaf:
+        """The leaf of a size that is known."""
+        return Leaf(self.path, "index", value=extent)
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is an array of the program; sizes, static values and indices are not."""
+        return self.kind not in ("static", "size", "index")
+
+
+class Undetermined(Exception):
+    """The annotation does not say enough; an argument is needed."""
+
+
+MISSING: Any = object()
+
+
+Leaves = tuple[Structure, list[Leaf], list[Any]]
 
 
 def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
@@ -139,3 +213,62 @@ def found_text(value: Any) -> str:
         return f"a traced {type_text(value)}"
     kind = type(value).__name__
     return "None" if value is None else f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"
+
+
+def prepare(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[list[NDArray], dict[str, int]]:
+    """The arguments as C-contiguous arrays of the right element type, and the sizes."""
+    arrays: list[NDArray] = []
+    sizes: dict[str, int] = {}
+    for leaf, value in zip(leaves, values):
+        if leaf.kind in ("static", "index"):
+            continue
+        if leaf.kind == "size":
+            if leaf.size in sizes and sizes[leaf.size] != int(value):
+                raise ShapeError("E111", f"{leaf.path} = {int(value)}, but {leaf.size} = {sizes[leaf.size]}")
+            sizes[leaf.size] = int(value)
+            continue
+        arrays.append(_array(leaf, value))
+    return arrays, sizes
+
+
+def _array(leaf: Leaf, value: Any) -> NDArray:
+    assert leaf.dtype is not None
+    wanted = leaf.dtype.numpy
+    if leaf.kind != "array" or (isinstance(value, bool | int | float) and not isinstance(value, np.generic)):
+        return _number(leaf, value)
+    array = as_numpy(value, leaf.path)
+    if leaf.dtype is bf16:
+        array = bits_of(array)
+    if array.dtype != wanted:
+        raise wrong_dtype(leaf.path, [leaf.dtype], numpy_dtype(array, leaf.path), value)
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        array = np.array(array, order="C", copy=True).reshape(array.shape)
+    return array
+
+
+def _number(leaf: Leaf, value: Any) -> NDArray:
+    assert leaf.dtype is not None
+    array = as_numpy(value, leaf.path)
+    if array.ndim:
+        raise ShapeError(
+            "E110",
+            f"{leaf.path} is a number, and an array of shape {array.shape} was given",
+            remedy='`Float64[Array, "N"]` annotates an array; `pb.vmap` maps a function of numbers over one',
+        )
+    found = numpy_dtype(array, leaf.path)
+    allowed = {
+        "bool": found.is_bool,
+        "signed": found.is_integer,
+        "unsigned": found.is_integer,
+        "floating": found.is_integer or found.is_floating,
+        "half": found.is_integer or found.computed.is_floating,
+    }
+    if not allowed[leaf.dtype.kind]:
+        raise wrong_dtype(leaf.path, [leaf.dtype], found, value)
+    if leaf.dtype.is_integer and not leaf.dtype.minimum <= int(array) <= leaf.dtype.maximum:
+        raise DTypeError("E124", f"{leaf.path} = {int(array)} does not fit {leaf.dtype}")
+    if leaf.dtype.is_half and found is not leaf.dtype:
+        return to_half(array, leaf.dtype).view(leaf.dtype.numpy)
+    return bits_of(array).astype(leaf.dtype.numpy)
+
+

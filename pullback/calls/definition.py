@@ -12,21 +12,12 @@ import numpy as np
 
 from pullback.calls import policy, sized
 from pullback.calls.annotated import result_spec
-from pullback.calls.annotations import (
-    MISSING,
-    AnySpec,
-    ArraySpec,
-    NumberSpec,
-    OptionalSpec,
-    Spec,
-    TreeSpec,
-    Undetermined,
-)
+from pullback.calls.arguments import MISSING, Undetermined, prepare
 from pullback.calls.carried import Recipe
-from pullback.calls.execute import prepare
 from pullback.calls.mistakes import present
 from pullback.calls.recent import Recent
 from pullback.calls.signature import Parameter, Signature, bind, name_of, parameters_of, signature_of
+from pullback.calls.specs import AnySpec, Spec
 from pullback.calls.traced import Traced, trace
 from pullback.calls.typetext import TypeText, program_type
 from pullback.clock import stage
@@ -54,21 +45,6 @@ class _Thread(PerThread):
 
 
 _THREAD = _Thread()
-
-
-def _only_arrays(spec: Spec) -> bool:
-    """Whether no Python number given for it can change the program."""
-    match spec:
-        case ArraySpec() | NumberSpec():
-            return True
-        case AnySpec():
-            return spec.item is None or _only_arrays(spec.item)
-        case OptionalSpec():
-            return _only_arrays(spec.spec)
-        case TreeSpec():
-            return all(_only_arrays(s) for _, s in spec.fields)
-        case _:
-            return False
 
 
 _COLLECTED: ContextVar[list[Definition] | None] = context_variable("collected", None)
@@ -122,7 +98,6 @@ class Definition:
         self._own_parameters: list[Parameter] | None = None
         self._annotated: Spec = AnySpec()  # what the annotation says of the result
         self._traces: Recent[tuple[Signature, bool], Traced] = Recent()
-        self._by_value = True
         self._last: Signature | None = None
         self._sized: Recent[Signature, bool] = Recent()  # what is traced for the sizes of each call
         self._made: dict[Hashable, Any] = {}
@@ -132,7 +107,6 @@ class Definition:
         """The parameters with what their annotations say."""
         if self._own_parameters is None:
             self._own_parameters = self._find_parameters()
-            self._by_value = not all(_only_arrays(p.spec) for p in self._own_parameters)
         return self._own_parameters
 
     def _find_parameters(self) -> list[Parameter]:
@@ -224,6 +198,7 @@ class Definition:
                 if found is None:
                     with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
                         found = self._trace(signature)
+                    found.signature = signature
                     if not found.foreign and not (is_tracing() and found.closes_over_indices):
                         found = self._traces.put((signature, exact), found)
                 return found
@@ -239,7 +214,7 @@ class Definition:
         return trace(self.python, self.name, self.parameters, self._annotated, signature, self._settings,
                      self._donate)
 
-    def _determined(self, dims: Mapping[str, int] | None = None) -> Traced:
+    def determined(self, dims: Mapping[str, int] | None = None) -> Traced:
         """The trace that the annotations determine, else the one of the last call.
 
         With `dims` it is for these where shapes must be numbers.
@@ -263,16 +238,6 @@ class Definition:
                 raise
         return self.traced(own)
 
-    def determined(self) -> tuple[Signature, Traced]:
-        """The trace that the annotations determine, else the one of the last call, and its signature."""
-        traced = self._determined()
-        return self._signature_of(traced), traced
-
-    def _signature_of(self, traced: Traced) -> Signature:
-        signature = next((s for (s, _), t in self._traces.items() if t is traced), self._last)
-        assert signature is not None
-        return signature
-
     def program(self, *args: Any, **keywords: Any) -> Program:
         """The program for these arguments; without arguments what the annotations determine.
 
@@ -285,7 +250,7 @@ class Definition:
         ('total', 1)
         """
         if not args and not keywords:
-            return self._determined().program
+            return self.determined().program
         try:
             signature, flat = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
             return self.traced_for(signature, flat)[1].program
@@ -316,8 +281,8 @@ class Definition:
         >>> total.type
         '(x: f64[N]) -> f64'
         """
-        signature, traced = self.determined()
-        return program_type(self.parameters, signature, traced)
+        traced = self.determined()
+        return program_type(self.parameters, traced.signature, traced)
 
     def _dims(self, program: Known, dims: dict[str, Any]) -> dict[str, int]:
         wanted = determined_dims(program)
@@ -352,7 +317,7 @@ class Definition:
 
     def known_for_dims(self, given: dict[str, Any]) -> tuple[Known, dict[str, int]]:
         """The same, in outline where nothing needs its statements yet."""
-        traced = self._determined(given)
+        traced = self.determined(given)
         open_dims = determined_dims(traced.known)
         if not given.keys() <= open_dims.keys():  # one that became a number is none of the program
             numbers = sized.dims_of(self.parameters) - open_dims.keys()

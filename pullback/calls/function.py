@@ -6,55 +6,22 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Self, overload
 
-import numpy as np
-
 from pullback.calls import policy, sized
-from pullback.calls.annotations import (
-    ArraySpec,
-    NumberSpec,
-    SizeSpec,
-    StaticSpec,
-)
+from pullback.calls.arguments import NDArray
 from pullback.calls.carried import reduced
-from pullback.calls.execute import Runner
-from pullback.calls.fast import Shortcut, arrangement, collect
+from pullback.calls.compiled import Compiled
 from pullback.calls.inline import apart, inline
 from pullback.calls.inspection import Inspected, check_mode
 from pullback.calls.mistakes import present, public
-from pullback.calls.recent import Recent
 from pullback.calls.signature import Signature, bind, signature_of
+from pullback.calls.table import Table
 from pullback.calls.traced import Traced
-from pullback.calls.versions import Versions
 from pullback.errors import PullbackError
+from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.settings import SPECIALISE, MemoryMode, Specialise
-from pullback.tracing import tree
+from pullback.runtime.shim import quick_class, quicken
 from pullback.tracing.active import is_tracing
-
-ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
-
-
-def _fixed(
-    flat: Sequence[Any], signature: Signature, arrays: Sequence[np.ndarray[Any, Any]]
-) -> tuple[tuple[int, int], ...] | None:
-    """The integers among the leaves of the arguments that the program was made for, by position.
-
-    None where others than these, arrays that go in as they are, complex ones, and numbers for arrays of rank 0 are
-    among them: then a call needs to look closely each time.
-    """
-    found: list[tuple[int, int]] = []
-    inputs = iter(arrays)
-    parts = [part for s in signature.structures for part in tree.parts_of_complex(s)]
-    for k, (x, leaf, is_part) in enumerate(zip(flat, signature.flat, parts, strict=True)):
-        if leaf.is_input:
-            array = next(inputs)
-            if array is not x and not is_part and not (isinstance(x, float) and array.ndim == 0):
-                return None
-        elif type(x) is int:
-            found.append((k, x))
-        else:
-            return None
-    return tuple(found)
 
 
 class Function(Inspected):
@@ -66,87 +33,58 @@ class Function(Inspected):
     """
 
     __slots__ = ("_entries",)
-    _entries: tuple[Callable[..., Any], ...]  # compiled calls for arrays that fit, the latest first
+    _entries: list[Any]  # compiled calls for arguments that fit, the latest first (`runtime.shim.quick_class`)
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """An instance whose calls can go straight to compiled code, where the class leaves calls as they are."""
-        from pullback.runtime.shim import quick_class
-
         return object.__new__(quick_class(cls) if cls.__call__ is Function.__call__ else cls)
 
     def __init__(self, f: Callable[..., Any], **options: Any) -> None:
         super().__init__(f, **options)
         functools.update_wrapper(self, f, updated=())
-        self._fast: Recent[Any, Shortcut] = Recent()
-        self._versions = Versions(self.name, self._threads, self._specialised, self._fast.clear)
-        self._entries = ()
+        self._entries = []
+        self._table = Table(self.name, self._threads, self._specialised, self._entries)
+        quicken(self, policy.ASKED_THREADS)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
         return self._call_slowly(*args, out=out, **keywords)
 
     def _call_slowly(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         """A call with whatever arguments: traced, checked, converted, compiled, as needed."""
-        shape: list[Any] = []
-        given: list[Any] = []
-        spans: list[tuple[str | None, int, int]] = []
-        quick = not is_tracing()
-        for name, value in (*((None, x) for x in args), *keywords.items()):
-            start = len(given)
-            shape.append(name)
-            quick = quick and collect(value, shape, given, self._by_value)
-            spans.append((name, start, len(given)))
-        key = (*shape, policy.asked_threads()) if quick else None
-        if quick:
-            shortcut = self._fast.get(key)
-            if shortcut is not None:
-                try:
-                    return shortcut.call(given, out)
-                except Exception as error:
-                    present(error)
-                    raise
         try:
             with uncollected():
-                values = bind(self.name, self.parameters, args, keywords)
-                signature, flat = signature_of(self.parameters, values)
+                signature, flat = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
                 if is_tracing():
-                    if not self._stands_alone(signature):
-                        signature = apart(self.name, signature, flat)
-                    signature, traced = self.traced_for(signature, flat)
-                    return inline(self.name, traced, signature.flat, flat)
-                signature, traced = self.traced_for(signature, flat)
-                runner, arrays = self._runner(signature, traced, flat)
-        except Exception as error:
-            present(error)
-            raise
-        if len(args) + len(keywords) == len(values) and (fixed := _fixed(flat, signature, arrays)) is not None:
-            self._keep(runner, fixed, signature.structures)
-        if quick:
-            take = arrangement(self.parameters, spans, given, signature.leaves, flat)
-            if take is not None:
-                self._fast.put(key, Shortcut(runner, signature.flat, given, take))
-        try:
-            return runner.call(arrays, out)
+                    return self._inlined(signature, flat)
+                compiled, arrays = self.compiled(signature, flat)
+            return compiled.call(arrays, out)
         except Exception as error:
             present(error)
             raise
 
-    def _runner(
-        self, signature: Signature, traced: Traced, flat: Sequence[Any]
-    ) -> tuple[Runner, list[np.ndarray[Any, Any]]]:
-        """What runs a call with these leaves, and the arrays to give it."""
-        runner, arrays = self._versions.runner(signature, traced, flat)
-        numbered = self._numbered(signature, flat, runner)
-        return (runner, arrays) if numbered is None else self._versions.runner(*numbered, flat)
+    def compiled(self, signature: Signature, flat: Sequence[Any]) -> tuple[Compiled, list[NDArray]]:
+        """What runs calls with this signature, for leaves like these, and the arrays to give it for these."""
+        signature, traced = self.traced_for(signature, flat)
+        found, arrays = self._table.find(self.parameters, signature, traced, flat)
+        numbered = self._numbered(signature, flat, found)
+        return (found, arrays) if numbered is None else self._table.find(self.parameters, *numbered, flat)
+
+    def _inlined(self, signature: Signature, flat: Sequence[Any]) -> Any:
+        """A call inside of a function that is being traced."""
+        if not self._stands_alone(signature):
+            signature = apart(self.name, signature, flat)
+        signature, traced = self.traced_for(signature, flat)
+        return inline(self.name, traced, signature.flat, flat)
 
     def _numbered(
-        self, signature: Signature, flat: Sequence[Any], runner: Runner
+        self, signature: Signature, flat: Sequence[Any], compiled: Compiled
     ) -> tuple[Signature, Traced] | None:
         """The signature and trace with numbers for dims, where a loop runs over nothing.
 
         What is traced with names for its dims takes all of them to be at least one, so that a guard may be gone that
         the empty array needs. Where the numbers refuse it, the program for all sizes says what is wrong.
         """
-        if not runner.dims or not runner.is_empty:
+        if not compiled.dims or not compiled.is_empty:
             return None
         numbered = sized.of_call(self.name, signature, flat)
         if numbered is None:
@@ -156,23 +94,6 @@ class Function(Inspected):
         except PullbackError:
             return None
 
-    def _keep(
-        self, runner: Runner, fixed: tuple[tuple[int, int], ...], structures: tuple[tree.Structure, ...]
-    ) -> None:
-        """Let calls with arguments like these go straight to the compiled function (`runtime.shim.quick_class`)."""
-        if any(p.kind == "rest" for p in self.parameters):
-            return
-        typed = all(isinstance(p.spec, ArraySpec | NumberSpec | SizeSpec | StaticSpec) for p in self.parameters)
-        names = tuple(p.name for p in self.parameters)
-        positional = sum(p.kind == "plain" for p in self.parameters)
-        entry = runner.entry(fixed, typed, names, positional, structures, policy.asked_threads())
-        if entry is None:
-            return
-        from pullback.runtime.shim import quicken
-
-        self._entries = (entry, *(e for e in self._entries if e is not entry))[:ENTRIES]
-        quicken(self, policy.ASKED_THREADS)
-
     def interpret(self, *args: Any, **keywords: Any) -> Any:
         """The result by the reference interpreter in NumPy.
 
@@ -181,11 +102,12 @@ class Function(Inspected):
         """
         values = bind(self.name, self.parameters, args, keywords)
         signature, traced, arrays, sizes = self.arrays_of(values)
-        runner = Runner(self.name, traced, arrays, sizes, 1, backend="interpreter")
-        numbered = self._numbered(signature, signature_of(self.parameters, values)[1], runner)
+        dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
+        interpreted = Compiled(self.name, traced, dims, sizes, None)
+        numbered = self._numbered(signature, signature_of(self.parameters, values)[1], interpreted)
         if numbered is not None:
-            runner = Runner(self.name, numbered[1], arrays, {}, 1, backend="interpreter")
-        return runner.call(arrays, None)
+            interpreted = Compiled(self.name, numbered[1], {}, {}, None)
+        return interpreted.call(arrays, None)
 
     def __reduce__(self) -> Any:
         return reduced(self, self.made_by, (_remade, (self.python,), self._options))
@@ -310,4 +232,4 @@ def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:
     return made
 
 
-__all__ = ["Function", "function", "tree"]
+__all__ = ["Function", "function"]

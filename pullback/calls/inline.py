@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.arrays.elementwise import convert
-from pullback.calls.annotations import Leaf
-from pullback.calls.arguments import wrong_dtype
+from pullback.calls.arguments import Leaf, wrong_dtype
 from pullback.calls.signature import Signature
 from pullback.calls.traced import Traced, identifier
 from pullback.errors import DTypeError, ShapeError

@@ -46,7 +46,7 @@ class Inspected(Definition):
         """
         from pullback.ir.printer import print_program
 
-        return print_program(self._determined().program)
+        return print_program(self.determined().program)
 
     def memory(
         self, mode: MemoryMode | None = None, build: Build = "call", /, **dims: int
@@ -274,7 +274,7 @@ class Inspected(Definition):
 
         if format not in ("text", "markdown"):
             raise ValueError(f'format={format!r}: "text" or "markdown"')
-        program = self._determined().program
+        program = self.determined().program
         complete = bool(dims) or not determined_dims(program)
         sizes = self._dims(program, dims) if complete else None
         found = explanation_of(program, sizes, about(self), self.derivation(), format, plain, self.drawn)
@@ -303,7 +303,7 @@ class Inspected(Definition):
         base: Any = self
         while base.is_derivative and isinstance(getattr(base, "base", None), Definition):
             base = base.base
-        return graph_of(base.determined()[1].program)
+        return graph_of(base.determined().program)
 
     def derivation(self, check: bool | None = None) -> Derivation | None:
         """How this derivative was found, step by step, with the rules of the papers; None for what is no derivative.
@@ -327,7 +327,7 @@ class Inspected(Definition):
             return None
         from pullback.explanation import derive
 
-        signature = self._signature_of(self._determined())
+        signature = self.determined().signature
         return derive(lambda: self._trace(signature).program, verifying() if check is None else check)
 
     def __repr__(self) -> str:

@@ -169,8 +169,7 @@ def _dicts(arguments: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
         if node[0].kind == "dict":
             found[path] = node[0].keys
         for key, child in zip(node[0].keys, node[1]):
-            step = f".{key}" if node[0].kind in ("namedtuple", "dataclass") else f"[{key!r}]"
-            walk(child, path + step)
+            walk(child, path + tree.step(node[0].kind, key))
 
     for name, value in arguments.items():
         walk(value, name)

@@ -55,16 +55,15 @@ def exact() -> Iterator[None]:
         yield
 
 
-def asked_threads() -> int | None:
-    """What the block around a call asks for."""
-    return ASKED_THREADS.get()
-
-
 def thread_count(own: int | None) -> int:
     """The number of threads of a call: the block around it, then the function's own setting, then the environment."""
-    found = ASKED_THREADS.get() if ASKED_THREADS.get() is not None else own
-    if found is not None:
-        return found
+    return ASKED_THREADS.get() or usual_threads(own)
+
+
+def usual_threads(own: int | None) -> int:
+    """The number of threads of a call without a block around it."""
+    if own is not None:
+        return own
     text = os.environ.get("PULLBACK_THREADS", "1")
     if not text.isdigit() or int(text) < 1:
         raise UsageError(

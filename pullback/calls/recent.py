@@ -69,10 +69,6 @@ class Recent(Generic[K, V]):
                 self._values.pop(old, None)
         return found.value
 
-    def clear(self) -> None:
-        """Forget all."""
-        self._values.clear()
-
     def items(self) -> list[tuple[K, V]]:
         """What is kept just now, in the order in which it came."""
         return [(key, used.value) for key, used in self._values.copy().items()]

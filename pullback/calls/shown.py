@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pullback.calls.annotations import MISSING
+from pullback.calls.arguments import MISSING
 from pullback.calls.signature import Parameter
 from pullback.calls.typetext import TypeText
 from pullback.source import is_ours

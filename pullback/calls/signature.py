@@ -11,19 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.calls.annotations import (
-    MISSING,
-    AnySpec,
-    ArraySpec,
-    Leaf,
-    Leaves,
-    OptionalSpec,
-    Spec,
-    StaticSpec,
-    function_annotations,
-    python_function,
-    spec_of,
-)
+from pullback.calls.annotations import function_annotations, python_function, spec_of
+from pullback.calls.arguments import MISSING, Leaf, Leaves
+from pullback.calls.specs import AnySpec, ArraySpec, OptionalSpec, Spec, StaticSpec
 from pullback.errors import DTypeError, TraceError, UndefinedNameError
 from pullback.ir import types
 from pullback.ir.types import DType
@@ -54,6 +44,13 @@ class Signature:
 
     structures: tuple[Structure, ...]
     leaves: tuple[tuple[Leaf, ...], ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:  # several tables ask for it
+        return hash((self.structures, self.leaves))
 
     @property
     def flat(self) -> list[Leaf]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.calls.annotations import Leaf, Undetermined
+from pullback.calls.arguments import Leaf, Undetermined
 from pullback.calls.signature import Parameter, Signature, signature_of
 from pullback.calls.traced import identifier
 from pullback.errors import PullbackError

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import CodeType
 from typing import Any
 
 from pullback.calls.annotated import check_result
-from pullback.calls.annotations import Leaf, Spec
+from pullback.calls.arguments import Leaf
 from pullback.calls.extents import check_solvable
 from pullback.calls.mistakes import explained
 from pullback.calls.policy import backend
 from pullback.calls.signature import Parameter, Signature, called_with, code_of
+from pullback.calls.specs import Spec
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
 from pullback.ir.expr import Ref, in_order, is_in_order
@@ -26,13 +27,13 @@ from pullback.ir.settings import Settings
 from pullback.rewrite.fired import recording
 from pullback.source import returning_from, user_position
 from pullback.tracing import tree
-from pullback.tracing.active import is_tracing, tracing
-from pullback.tracing.array import Array, Weak, from_index
+from pullback.tracing.active import float_beside, is_tracing, tracing
+from pullback.tracing.array import Weak, from_index
 from pullback.tracing.lift import free_variables
 from pullback.tracing.making import as_array, from_ref, ref_of, weak_input
 from pullback.tracing.naming import assigned_name
 from pullback.tracing.printing import Prints
-from pullback.tracing.tracer import Tracer, current, default_float
+from pullback.tracing.tracer import Tracer, current
 from pullback.tracing.tree import Structure
 
 
@@ -43,6 +44,8 @@ class Traced:
     `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
     `prints` is what a call of it prints, also where it was made of the function that does.
     It is `enclosed` where it was traced inside another: dims of that one may be in it, besides its own.
+    `own` are the dims for which it is compiled by itself, `general` is its code for all sizes, once there is one.
+    Its function sets its `signature`.
     """
 
     known: Known
@@ -51,6 +54,9 @@ class Traced:
     foreign: tuple[Ref, ...] = ()
     enclosed: bool = False
     prints: Prints | None = None
+    own: set[tuple[int, ...]] = field(default_factory=set, init=False)
+    general: Any = field(default=None, init=False)
+    signature: Signature = field(init=False, compare=False)
 
     @property
     def program(self) -> Program:
@@ -102,7 +108,7 @@ def trace(
     inputs = [leaf for leaf in signature.flat if leaf.is_input]
     arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
     parent = current() if is_tracing() else None
-    tracer = Tracer(name, default_float(arrays) if arrays or parent is None else parent.default_float, parent)
+    tracer = Tracer(name, float_beside(arrays) if arrays or parent is None else parent.default_float, parent)
     with tracing(tracer):
         sizes = [leaf.size for leaf in signature.flat if leaf.kind == "size"]
         shapes = [(leaf.path, leaf.extents) for leaf in inputs]
@@ -277,4 +283,4 @@ def identifier(path: str) -> str:
     return text.strip("_")
 
 
-__all__ = ["Array", "Traced", "run", "trace"]
+__all__ = ["Traced", "derived", "identifier", "run", "trace"]

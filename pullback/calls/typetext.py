@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pullback.calls.annotations import Leaf
+from pullback.calls.arguments import Leaf
 from pullback.calls.signature import Parameter, Signature
 from pullback.calls.traced import Traced
 from pullback.ir.expr import Ref

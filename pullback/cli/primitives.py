@@ -9,7 +9,7 @@ from pullback.cli.options import add_json
 from pullback.cli.output import print_json, table
 
 if TYPE_CHECKING:
-    from pullback.prim import Primitive
+    from pullback.ir.primitives import Primitive
 
 __all__ = ["register", "run"]
 
@@ -23,7 +23,7 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print one line, or one JSON object, for each primitive."""
-    from pullback.prim import PRIMITIVES
+    from pullback.ir.primitives import PRIMITIVES
 
     rows = list(PRIMITIVES)
     cells = [(row.name, str(row.arity), ", ".join(row.kinds), row.doc) for row in rows]

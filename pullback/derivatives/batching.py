@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from pullback.calls.annotations import MISSING, Leaf, Leaves, Origin, Spec
-from pullback.calls.arguments import as_numpy
+from pullback.calls.arguments import MISSING, Leaf, Leaves, Origin, as_numpy
 from pullback.calls.function import Function
 from pullback.calls.mistakes import public
 from pullback.calls.signature import Parameter, Signature
+from pullback.calls.specs import Spec
 from pullback.calls.traced import Traced
 from pullback.derivatives import direction
+from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import leaf_count
-from pullback.derivatives.modes import Derived, as_function
 from pullback.errors import DerivativeError, PullbackError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
@@ -151,8 +151,7 @@ def spread(
         )
     out: list[int | None] = []
     for key, a, s in zip(structure.keys, node[1], structure.children, strict=True):
-        step = f".{key}" if structure.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
-        out += spread(what, which, a, s, path + step, position)
+        out += spread(what, which, a, s, path + tree.step(structure.kind, key), position)
     return out
 
 
@@ -214,7 +213,7 @@ class Batched(Derived):
         def body(program: Program) -> Block:
             return _batched(program, inputs, axes, places, extent)
 
-        made = self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs)
+        made = self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs=inputs)
         prints = base.prints and _printed(base.prints, made.known, inputs, axes, extent)
         return replace(made, prints=prints)
 

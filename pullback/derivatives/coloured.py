@@ -17,8 +17,8 @@ from pullback.calls.signature import Parameter, Signature, bind, called_with, si
 from pullback.calls.traced import Traced
 from pullback.derivatives import direction
 from pullback.derivatives.batching import free_name
+from pullback.derivatives.derived import Derived
 from pullback.derivatives.direction import DirectionSpec, Slot, Wrt
-from pullback.derivatives.modes import Derived
 from pullback.derivatives.sparse_matrix import SparseMatrix
 from pullback.ir.index import symbol
 from pullback.ir.program import Program
@@ -40,21 +40,16 @@ class Compressed(Derived):
     def __init__(self, base: Function, wrt: Wrt | None, mode: Direction, position: Position | None) -> None:
         about = "{f}: rows or columns of its Jacobian with respect to {x}, added up."
         super().__init__(base, f"compressed_{mode}", position, about, wrt)
-        self.wrt = wrt
         self.mode = mode
 
     def _find_parameters(self) -> list[Parameter]:
         return [*self.base.parameters, Parameter("seeds", DirectionSpec(self._expected))]
 
-    def _positions(self, signature: Signature) -> list[int]:
-        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
-        return direction.sources(self.what, signature, parameters, several, self.position)[0]
-
     def _expected(self) -> tuple[Structure, list[Slot]]:
         signature = signature_of(self.base.parameters, None)[0]
         program = self.base.traced(signature).program
         if self.mode == "forward":
-            refs = [program.inputs[k] for k in self._positions(signature)]
+            refs = [program.inputs[k] for k in self.sources(signature)[0]]
         else:
             refs = [r for r in program.outputs if r.dtype.is_floating]
         slots = [Slot(f"seeds[{k}]", r.dtype, r.rank + 1) for k, r in enumerate(refs)]
@@ -69,7 +64,7 @@ class Compressed(Derived):
         program = base.program
         name = free_name(program, "groups")
         extents = [symbol(f"{name}_{k}") for k in range(len(leaves))]
-        derived = compressed(program, self._positions(own), self.mode, extents)
+        derived = compressed(program, self.sources(own)[0], self.mode, extents)
         each = len(derived.outputs) // len(leaves)
         structure = direction.tuple_of([direction.tuple_of([LEAF] * each)] * len(leaves))
         extra = derived.inputs[len(program.inputs) :]
@@ -116,8 +111,7 @@ class Coloured:
         values = bind(self.base.name, self.base.parameters, args, keywords)
         signature, traced, arrays, sizes = self.base.arrays_of(values)
         program = traced.program
-        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
-        positions, wanted = direction.sources(self.what, signature, parameters, several, self.position)
+        positions, wanted = direction.sources(self.what, self.base, self.wrt, signature, self.position)
         slots = direction.result_slots(traced.structure, program.outputs, "the result")
         direction.some_floating(self.what, slots, self.position)
         plan = self._plan(signature, program, positions, arrays, sizes)

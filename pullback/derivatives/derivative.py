@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.calls.function import Function, function
+from pullback.calls.function import Function
 from pullback.calls.mistakes import public
-from pullback.calls.shown import ShownSignature, made_of
-from pullback.calls.signature import Parameter, Signature
-from pullback.calls.traced import Traced, derived
-from pullback.derivatives.direction import Wrt, chosen, pair, selection, substituted, tuple_of, unique
+from pullback.calls.signature import Signature
+from pullback.calls.traced import Traced
+from pullback.derivatives import direction
+from pullback.derivatives.derived import Derived, as_function
+from pullback.derivatives.direction import Wrt
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
@@ -21,131 +22,88 @@ from pullback.tracing.array import shape_text
 from pullback.tracing.tree import Structure
 
 
-class Gradient(Function):
+class Gradient(Derived):
     """The gradient of a function whose result is one floating-point number."""
 
-    is_derivative = True
-    __signature__ = ShownSignature()
+    donates = True
 
     def __init__(
         self, base: Function, wrt: Wrt | None, has_aux: bool, with_value: bool, position: Position | None
     ) -> None:
-        super().__init__(base.python)
-        self.base = base
-        if with_value:
-            made_of(self, base, f"{base.name}_value_and_grad", "{f} and its gradient with respect to {x}.", wrt)
-        else:
-            made_of(self, base, f"{base.name}_grad", "The gradient of {f} with respect to {x}, shaped like {x}.", wrt)
-        self.wrt = wrt
+        about = "{f} and its gradient with respect to {x}." if with_value else _GRAD
+        super().__init__(base, "value_and_grad" if with_value else "grad", position, about, wrt)
+        self.what = f"grad({base.name})"
         self.has_aux = has_aux
         self.with_value = with_value
-        self.position = position
-
-    def _find_parameters(self) -> list[Parameter]:
-        return self.base.parameters
 
     def _trace(self, signature: Signature) -> Traced:
-        parameters, several = chosen(f"grad({self.base.name})", self.base, self.wrt, self.position)
-        positions, structures = self._sources(signature, parameters)
+        positions, wanted = self.sources(signature)
         base = self.base.traced(signature)
         known = base.known
-        value, aux = self._value(base)
-        wanted = tuple_of(structures) if several else structures[0]
+        aux = self._auxiliary(base)
         # the vector-Jacobian product gives the outputs of the function, then the cotangents
         count = len(known.outputs)
         outputs, cotangents = range(count), range(count, count + len(positions))
         if self.with_value:
-            places, structure = [*outputs, *cotangents], pair(base.structure, wanted)
+            places, structure = [*outputs, *cotangents], direction.pair(base.structure, wanted)
         elif self.has_aux:
-            places, structure = [*cotangents, *(k for k in outputs if k != value)], pair(wanted, aux)
+            places, structure = [*cotangents, *outputs[1:]], direction.pair(wanted, aux)
         else:
             places, structure = [*cotangents], wanted
-        sources = [known.inputs[k] for k in positions]
-        refs = [*known.outputs, *(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in sources)]
-        names = [*(known.output_names or [r.name for r in known.outputs]), *(f"{r.name}_bar" for r in sources)]
-        return derived(
+        bars = [Ref(f"{known.inputs[k].name}_bar", known.inputs[k].dtype, known.inputs[k].shape) for k in positions]
+        refs = [*known.outputs, *bars]
+        names = [*direction.result_names(known), *(r.name for r in bars)]
+        return self._in_outline(
             base,
-            self.name,
-            lambda program: _body(program, positions, value, places),
-            ("gradient", positions, value, places),
-            known.inputs,
+            lambda program: _body(program, positions, places),
             [refs[k] for k in places],
-            unique([names[k] for k in places]),
+            [names[k] for k in places],
             structure,
+            (positions, places),
         )
 
-    def _sources(self, signature: Signature, chosen: Sequence[int]) -> tuple[list[int], list[Structure]]:
-        """Positions of the inputs to differentiate by; integers are refused."""
-        starts, at = [], 0
-        for group in signature.leaves:
-            starts.append(at)
-            at += sum(leaf.is_input for leaf in group)
-        positions, structures = [], []
-        for k in chosen:
-            for offset, leaf in enumerate(signature.leaves[k]):
-                if leaf.dtype is None or not leaf.dtype.computed.is_floating:
-                    kind = leaf.kind if leaf.dtype is None else str(leaf.dtype)
-                    raise DerivativeError(
-                        "E202",
-                        f"grad({self.base.name}): {leaf.path} is {kind}, and only floating-point "
-                        "values have a derivative",
-                        position=self.position,
-                        remedy="choose other parameters with `wrt=`, or convert the argument",
-                    )
-                positions.append(starts[k] + offset)
-            structures.append(signature.structures[k])
-        return positions, structures
+    def _auxiliary(self, base: Traced) -> Structure:
+        """The structure of the auxiliary results. The first result must be one floating-point number.
 
-    def _value(self, base: Traced) -> tuple[int, Structure]:
-        """Which output is differentiated, and the structure of the auxiliary results."""
-        name = self.base.name
-        structure, aux = base.structure, tree.NONE
+        Raises:
+            DerivativeError: [E201] it is not, or there is no pair of it and auxiliary results.
+        """
+        structure, aux, value = base.structure, tree.NONE, base.known.outputs[0]
+        shape = shape_text(value.shape) if value.rank else ""
         if self.has_aux:
             if structure.kind != "tuple" or len(structure.children) != 2 or structure.children[0] != tree.LEAF:
-                raise DerivativeError(
-                    "E201",
-                    f"grad({name}, has_aux=True): the result is {structure}, not a pair (value, aux)",
-                    position=self.position,
-                    remedy="return `value, aux`",
-                )
+                raise self._refused(f"{structure}, not a pair (value, aux)", "return `value, aux`", ", has_aux=True")
             aux = structure.children[1]
         elif structure != tree.LEAF:
-            raise DerivativeError(
-                "E201",
-                f"grad({name}): the result is {structure}, and a gradient is that of one number",
-                position=self.position,
-                remedy="`has_aux=True` for results besides the first",
-            )
-        out = base.program.outputs[0]
-        if out.rank or not out.dtype.is_floating:
-            shape = shape_text(out.shape) if out.rank else ""
-            raise DerivativeError(
-                "E201",
-                f"grad({name}): the result is {out.dtype}{shape}, and a gradient is that of one floating-point number",
-                position=self.position,
-                remedy="reduce it, e.g. with `pb.sum`" if out.rank else "return a floating-point value",
-            )
-        return 0, aux
+            remedy = "`has_aux=True` for results besides the first"
+            raise self._refused(f"{structure}, and a gradient is that of one number", remedy)
+        if value.rank or not value.dtype.is_floating:
+            remedy = "reduce it, e.g. with `pb.sum`" if value.rank else "return a floating-point value"
+            raise self._refused(f"{value.dtype}{shape}, and a gradient is that of one floating-point number", remedy)
+        return aux
+
+    def _refused(self, found: str, remedy: str, option: str = "") -> DerivativeError:
+        what = f"grad({self.base.name}{option}): the result is {found}"
+        return DerivativeError("E201", what, position=self.position, remedy=remedy)
 
 
-def _body(program: Program, positions: Sequence[int], value: int, places: Sequence[int]) -> Block:
-    """The results at these places among those of the vector-Jacobian product, for a cotangent of 1 of the value."""
+_GRAD = "The gradient of {f} with respect to {x}, shaped like {x}."
+
+
+def _body(program: Program, positions: Sequence[int], places: Sequence[int]) -> Block:
+    """The results at these places among those of the vector-Jacobian product, for a cotangent of 1 of the first."""
     from pullback.ad.reverse import vjp
 
     made = vjp(program, positions)
     given = made.inputs[len(program.inputs) :]
     floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
-    seeds = {r: expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype) for k, r in zip(floating, given)}
-    statements, results = substituted(made, {}, seeds)
+    seeds = {r: expr.const(1.0, r.dtype) if k == 0 else expr.zero(r.dtype) for k, r in zip(floating, given)}
+    statements, results = direction.substituted(made, {}, seeds)
     return Block(statements, tuple(results[k] for k in places))
 
 
-def _as_function(f: Callable[..., Any]) -> Function:
-    return f if isinstance(f, Function) else function(f)
-
-
 def _gradient(f: Callable[..., Any], wrt: Wrt | None, has_aux: bool, with_value: bool) -> Function:
-    base, wrt = _as_function(f), selection(wrt)
+    base, wrt = as_function(f), direction.selection(wrt)
     key = ("grad", wrt, has_aux, with_value)
     return base.once(key, lambda: Gradient(base, wrt, has_aux, with_value, user_position()))
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pullback.calls.annotations import MISSING, Leaf, Leaves, Spec
-from pullback.calls.arguments import as_numpy, numpy_dtype
+from pullback.calls.arguments import MISSING, Leaf, Leaves, as_numpy, numpy_dtype
 from pullback.calls.function import Function
 from pullback.calls.signature import Signature, bind
-from pullback.calls.traced import identifier
+from pullback.calls.specs import Spec, joined
+from pullback.calls.traced import Traced, identifier
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Ref, Scalar, Zero
@@ -23,7 +23,7 @@ from pullback.rewrite.steps import Seeded
 from pullback.source import Position, user_position
 from pullback.tracing import elsewhere, tree
 from pullback.tracing.array import Array, type_text
-from pullback.tracing.tree import Structure
+from pullback.tracing.tree import LEAF, Structure
 
 Wrt = str | int | tuple[str | int, ...] | list[str | int]
 
@@ -64,8 +64,7 @@ class ArgumentsSpec(Spec):
                 )
             given = bind(self.base.name, parameters, value, {}, in_order=True)
         found = [p.spec.leaves(v, p.name) for p, v in zip(parameters, given)]
-        structure = tuple_of([s for s, _, _ in found])
-        return structure, [leaf for _, more, _ in found for leaf in more], [v for _, _, more in found for v in more]
+        return joined(tuple_of([LEAF] * len(found)), found)
 
 
 @dataclass
@@ -207,8 +206,7 @@ def match(
                 remedy=f"pass {floating_only(structure, slots)}; each * is an array, or None for zero",
             )
         for key, sc, gc in zip(s.keys, s.children, g.children):
-            step = f".{key}" if s.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
-            walk(sc, gc, where + step)
+            walk(sc, gc, where + tree.step(s.kind, key))
 
     walk(structure, given, path)
     return found
@@ -335,13 +333,14 @@ def chosen(what: str, base: Function, wrt: Wrt | None, position: Position | None
 
 
 def sources(
-    what: str, signature: Signature, parameters: Sequence[int], several: bool, position: Position | None
+    what: str, base: Function, wrt: Wrt | None, signature: Signature, position: Position | None
 ) -> tuple[list[int], Structure]:
     """Positions of the inputs to differentiate by and the structure of a derivative by them.
 
     Raises:
         DerivativeError: [E202] one of them is not floating-point.
     """
+    parameters, several = chosen(what, base, wrt, position)
     positions, structures = [], []
     for k in parameters:
         for offset, leaf in zip(input_positions(signature, k), signature.leaves[k]):
@@ -366,6 +365,12 @@ def input_positions(signature: Signature, parameter: int) -> list[int | None]:
         out.append(at if leaf.is_input else None)
         at += leaf.is_input
     return out
+
+
+def inputs_with(base: Traced, extra: Sequence[Ref]) -> tuple[Ref, ...]:
+    """The inputs of a traced function, others after its arguments."""
+    inputs, count = base.known.inputs, len(base.leaves)
+    return (*inputs[:count], *extra, *inputs[count:])
 
 
 def unique(names: Sequence[str]) -> tuple[str, ...]:

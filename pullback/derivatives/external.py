@@ -10,11 +10,11 @@ from typing import Any
 
 from pullback import reading
 from pullback.arrays.elementwise import convert
-from pullback.calls.annotations import ArraySpec
 from pullback.calls.arguments import wrong_dtype
 from pullback.calls.inline import unify
 from pullback.calls.mistakes import public
 from pullback.calls.signature import Parameter
+from pullback.calls.specs import ArraySpec
 from pullback.codegen.c.given import parameters
 from pullback.derivatives.rules import Whole
 from pullback.errors import CompilerError, DataError, ParseError, TraceError

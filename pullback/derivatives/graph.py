@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.calls.execute import prepare
+from pullback.calls.arguments import prepare
 from pullback.calls.mistakes import public
 from pullback.calls.signature import bind, signature_of
-from pullback.derivatives.modes import as_function
+from pullback.derivatives.derived import as_function
 from pullback.explanation.drawing import drawn, local_derivatives, one_vertex_each, total
 from pullback.operators.blocks import BlockMatrix
 from pullback.operators.derivatives import Linearised

@@ -14,8 +14,8 @@ from pullback.calls.signature import Signature
 from pullback.calls.traced import Traced
 from pullback.derivatives import direction
 from pullback.derivatives.derivative import grad
+from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import Wrt, selection
-from pullback.derivatives.modes import Derived, as_function
 from pullback.derivatives.sparse import SparseDerivative, sparse_hessian, sparse_jacobian
 from pullback.errors import DerivativeError
 from pullback.ir.dims import evaluate
@@ -40,7 +40,6 @@ class Jacobian(Derived):
     ) -> None:
         about = "The Jacobian of {f} with respect to {x}: axes of the result, then of {x}."
         super().__init__(base, "jacobian", position, about, wrt)
-        self.wrt = wrt
         self.mode = mode
         self.dims = dims or {}  # numbers by which orders of elimination are compared
 
@@ -52,8 +51,7 @@ class Jacobian(Derived):
                 position=self.position,
                 remedy=", ".join(f'"{m}"' for m in MODES),
             )
-        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
-        positions, wanted = direction.sources(self.what, signature, parameters, several, self.position)
+        positions, wanted = self.sources(signature)
         base = self.base.traced(signature)
         known = base.known
         slots = direction.result_slots(base.structure, known.outputs, "the result")
@@ -88,7 +86,7 @@ class Jacobian(Derived):
         known = traced.known
         if self.mode not in ("auto", "mixed"):
             return traced
-        signature = self._signature_of(traced)
+        signature = traced.signature
         if not isinstance(known, Outline):
             return self._fastest(signature, traced, dims)
         identity = digest("fewest operations", known.identity, str(sorted(dims.items())))
@@ -116,8 +114,7 @@ class Jacobian(Derived):
     def _worth_trying(self, signature: Signature, dims: dict[str, int]) -> tuple[Mode, ...]:
         """The modes that sizes leave open: with one row it is reverse, with one column forward."""
         program = self.base.traced(signature).program
-        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
-        positions, _ = direction.sources(self.what, signature, parameters, several, self.position)
+        positions, _ = self.sources(signature)
 
         def elements(refs: Sequence[Ref]) -> int:
             return sum(prod(evaluate(d, dims) for d in r.shape) for r in refs)

@@ -6,95 +6,28 @@ common is in `direction`: all arguments as one tuple, and trees of tangents or c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pullback.arrays.elementwise import elementwise
-from pullback.calls.annotations import MISSING, Leaf
-from pullback.calls.function import Function, function
+from pullback.calls.arguments import MISSING, Leaf
+from pullback.calls.function import Function
 from pullback.calls.mistakes import public
-from pullback.calls.shown import ShownSignature, made_of
 from pullback.calls.signature import Parameter, Signature, signature_of
-from pullback.calls.traced import Traced, derived
+from pullback.calls.traced import Traced
 from pullback.derivatives import direction
 from pullback.derivatives.derivative import grad
+from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt, selection
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
-from pullback.ir.program import Block, Program
+from pullback.ir.program import Block, Program, Statement
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.array import Array
 from pullback.tracing.making import as_array
 from pullback.tracing.tree import NONE, Structure
-
-
-class Derived(Function):
-    """A function made of another's program.
-
-    Attributes:
-        base: the function it is the derivative of.
-    """
-
-    is_derivative = True
-    __signature__ = ShownSignature()
-
-    def __init__(
-        self, base: Function, mode: str, position: Position | None, about: str, wrt: Wrt | None = None
-    ) -> None:
-        super().__init__(base.python)
-        self.base = base
-        made_of(self, base, f"{base.name}_{mode}", about, wrt)
-        self.what = f"{mode}({base.name})"
-        self.position = position
-
-    def _find_parameters(self) -> list[Parameter]:
-        return self.base.parameters
-
-    def _result(
-        self,
-        base: Traced,
-        extra: Sequence[Ref],
-        body: Block,
-        structure: Structure,
-        leaves: Sequence[Leaf],
-        names: Sequence[str],
-    ) -> Traced:
-        """The traced function: the inputs of the base with `extra` after its arguments, and another body."""
-        from pullback.rewrite.copies import tidy
-
-        program = base.program
-        count = len(base.leaves)
-        made = replace(
-            program,
-            name=self.name,
-            inputs=(*program.inputs[:count], *extra, *program.inputs[count:]),
-            body=body,
-            output_names=direction.unique(names),
-            settings=replace(program.settings, donate=()),  # its results are others
-        )
-        return replace(base, known=tidy(made), structure=structure, leaves=(*base.leaves, *leaves))
-
-    def _in_outline(
-        self,
-        base: Traced,
-        body: Callable[[Program], Block],
-        outputs: Sequence[Ref],
-        names: Sequence[str],
-        structure: Structure,
-        what: object,
-        inputs: Sequence[Ref] | None = None,
-        leaves: Sequence[Leaf] = (),
-    ) -> Traced:
-        """The traced function, its body made when it is needed; see `derived`."""
-        settings = replace(base.known.settings, donate=())  # its results are others
-        what = (type(self).__name__, what)
-        if inputs is None:
-            inputs = base.known.inputs
-        names = direction.unique(names)
-        return derived(base, self.name, body, what, inputs, outputs, names, structure, leaves, settings)
-
 
 _JVP = "{f}, and its derivative at `primals`, all arguments as a tuple, in the direction `tangents`."
 
@@ -126,12 +59,7 @@ class JacobianVector(Derived):
         extra, first, entered = direction.enter(tangents, _like(known.inputs, positions, "dot"))
 
         def body(program: Program) -> Block:
-            from pullback.ad.forward import jvp
-
-            made = jvp(program, positions)
-            refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
-            statements, results = direction.substituted(made, refs, {})
-            return Block((*first, *statements), results)
+            return _pushed(program, positions, first, entered)
 
         outs = direction.result_slots(base.structure, known.outputs, "out")
         structure = direction.pair(base.structure, direction.floating_only(base.structure, outs))
@@ -139,7 +67,7 @@ class JacobianVector(Derived):
         floating = [k for k, s in enumerate(outs) if s.is_floating]
         names = [*names, *(f"{names[k]}_dot" for k in floating)]
         outputs = [*known.outputs, *_like(known.outputs, floating, "dot")]
-        return self._in_outline(base, body, outputs, names, structure, positions, _with(base, extra), tangents)
+        return self._in_outline(base, body, outputs, names, structure, positions, extra, tangents)
 
 
 class VectorJacobian(Derived):
@@ -147,7 +75,6 @@ class VectorJacobian(Derived):
 
     def __init__(self, base: Function, wrt: Wrt | None, position: Position | None) -> None:
         super().__init__(base, "vjp", position, "{f}, and a cotangent of its result times its derivatives.", wrt)
-        self.wrt = wrt
 
     def _find_parameters(self) -> list[Parameter]:
         return [*self.base.parameters, Parameter("cotangent", DirectionSpec(self._expected))]
@@ -181,13 +108,12 @@ class VectorJacobian(Derived):
         cotangent = _like(known.inputs, positions, "bar")
         outputs, names = [*known.outputs, *cotangent], [*names, *(r.name for r in cotangent)]
         structure, what = direction.pair(base.structure, wanted), (positions, matched)
-        return self._in_outline(base, body, outputs, names, structure, what, _with(base, extra), cotangents)
+        return self._in_outline(base, body, outputs, names, structure, what, extra, cotangents)
 
     def wanted(self, signature: Signature) -> tuple[list[int], Structure]:
         """Positions of the inputs whose cotangents are asked for, and the structure of these."""
         if self.wrt is not None:
-            parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
-            return direction.sources(self.what, signature, parameters, several, self.position)
+            return self.sources(signature)
         slots = direction.argument_slots(signature.flat)
         at = _inputs(signature.flat)
         structure = direction.tuple_of(signature.structures)
@@ -199,7 +125,6 @@ class HessianVector(Derived):
 
     def __init__(self, base: Function, wrt: Wrt | None, position: Position | None) -> None:
         super().__init__(base, "hvp", position, "The Hessian of {f} with respect to {x} times a direction `v`.", wrt)
-        self.wrt = wrt
         self.gradient = grad(base, wrt)
 
     def _find_parameters(self) -> list[Parameter]:
@@ -209,8 +134,8 @@ class HessianVector(Derived):
         return self._chosen(signature_of(self.base.parameters, None)[0])[1:]
 
     def _chosen(self, signature: Signature) -> tuple[list[int], Structure, list[Slot]]:
-        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
-        positions, structure = direction.sources(self.what, signature, parameters, several, self.position)
+        positions, structure = self.sources(signature)
+        parameters, _ = direction.chosen(self.what, self.base, self.wrt, self.position)
         leaves = [leaf for k in parameters for leaf in signature.leaves[k]]
         return positions, structure, direction.argument_slots(leaves)
 
@@ -225,16 +150,24 @@ class HessianVector(Derived):
         extra, first, entered = direction.enter(tangents, _like(known.inputs, moved, "dot"))
 
         def body(program: Program) -> Block:
-            from pullback.ad.forward import jvp
-
-            made = jvp(program, moved)
-            refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
-            statements, results = direction.substituted(made, refs, {})
-            return Block((*first, *statements), results[len(program.outputs) :])
+            pushed = _pushed(program, moved, first, entered)
+            return replace(pushed, results=pushed.results[len(program.outputs) :])
 
         names = [f"{n}_dot" for n in direction.result_names(known)]
         outputs = _like(known.outputs, range(len(known.outputs)), "dot")
-        return self._in_outline(gradient, body, outputs, names, structure, moved, _with(gradient, extra), tangents)
+        return self._in_outline(gradient, body, outputs, names, structure, moved, extra, tangents)
+
+
+def _pushed(
+    program: Program, positions: Sequence[int], first: Sequence[Statement], entered: Mapping[Ref, Ref]
+) -> Block:
+    """The results of a program and their tangents, along directions that were entered for the inputs at `positions`."""
+    from pullback.ad.forward import jvp
+
+    made = jvp(program, positions)
+    refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
+    statements, results = direction.substituted(made, refs, {})
+    return Block((*first, *statements), results)
 
 
 def _inputs(leaves: Sequence[Leaf]) -> list[int]:
@@ -246,21 +179,10 @@ def _inputs(leaves: Sequence[Leaf]) -> list[int]:
     return out
 
 
-def _with(base: Traced, extra: Sequence[Ref]) -> tuple[Ref, ...]:
-    """The inputs of a function, others after its arguments."""
-    inputs, count = base.known.inputs, len(base.leaves)
-    return (*inputs[:count], *extra, *inputs[count:])
-
-
 def _like(refs: Sequence[Ref], positions: Iterable[int], suffix: str, names: Sequence[str] = ()) -> list[Ref]:
     """Tangents or cotangents of the arrays at these positions, called after `names` or after them."""
     chosen = ((names[k] if names else refs[k].name, refs[k]) for k in positions)
     return [Ref(f"{name}_{suffix}", r.dtype, r.shape) for name, r in chosen]
-
-
-def as_function(f: Callable[..., Any]) -> Function:
-    """A traced function of f."""
-    return f if isinstance(f, Function) else function(f)
 
 
 @public
@@ -371,4 +293,4 @@ def stop_gradient(x: Any, /) -> Any:
     return tree.map_leaves(stop, x)
 
 
-__all__ = ["Derived", "as_function", "hvp", "jvp", "stop_gradient", "vjp"]
+__all__ = ["hvp", "jvp", "stop_gradient", "vjp"]

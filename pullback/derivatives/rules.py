@@ -37,10 +37,10 @@ class Whole(Function):
         self.called, self.bodies, self.emit = own, (f, in_order), emit
         self.define()
 
-    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
+    def _call_slowly(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         if is_tracing() and any(map(rule_is_traced, self.bodies)):  # in its own rule it is not a program of its own
             return self.emit(*args, **keywords)
-        return super().__call__(*args, out=out, **keywords)
+        return super()._call_slowly(*args, out=out, **keywords)
 
     def _find_parameters(self) -> list[Parameter]:
         return parameters_of(self.called)

@@ -18,8 +18,8 @@ from pullback.calls.typetext import TypeText, arrow
 from pullback.derivatives import direction
 from pullback.derivatives.coloured import Coloured
 from pullback.derivatives.derivative import grad
+from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import Wrt
-from pullback.derivatives.modes import Derived, as_function
 from pullback.derivatives.sparse_matrix import SparseMatrix
 from pullback.errors import DerivativeError
 from pullback.ir import expr, types
@@ -75,14 +75,12 @@ class Entries(Derived):
 
     def __init__(self, base: Function, wrt: Wrt | None, mode: Mode, name: str, position: Position | None) -> None:
         super().__init__(base, name, position, "The entries of a sparse derivative of {f} with respect to {x}.", wrt)
-        self.wrt = wrt
         self.mode = mode
 
     def _trace(self, signature: Signature) -> Traced:
         from pullback.ad.sparse import sparse_jacobian
 
-        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
-        positions, wanted = direction.sources(self.what, signature, parameters, several, self.position)
+        positions, wanted = self.sources(signature)
         base = self.base.traced(signature)
         program = base.program
         slots = direction.result_slots(base.structure, program.outputs, "the result")
@@ -169,15 +167,14 @@ class SparseDerivative:
     def type(self) -> TypeText:
         """The type with its dims: `(x: f64[N]) -> sparse f64[N, N]`, with the numbers of elements."""
         of = self.entries
-        signature, base = of.base.determined()
-        parameters, several = direction.chosen(of.what, of.base, of.wrt, of.position)
-        positions, wanted = direction.sources(of.what, signature, parameters, several, of.position)
+        base = of.base.determined()
+        positions, wanted = of.sources(base.signature)
         slots = direction.result_slots(base.structure, base.known.outputs, "the result")
         columns = [_elements(base.known.inputs[k]) for k in positions]
         floating = [r for r in base.known.outputs if r.dtype.is_floating]
         leaves = [f"sparse {r.dtype}[{_elements(r)}, {width}]" for r in floating for width in columns]
         structure = direction.with_pairs(base.structure, slots, wanted, [LEAF] * len(leaves))
-        return arrow(of.base.parameters, signature, base, structure, leaves)
+        return arrow(of.base.parameters, base.signature, base, structure, leaves)
 
 
 def _has_loops(program: Program) -> bool:

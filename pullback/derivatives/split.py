@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import Any
 
-from pullback.calls.annotations import MISSING, Leaf, Leaves, Spec
+from pullback.calls.arguments import MISSING, Leaf, Leaves
 from pullback.calls.function import Function
 from pullback.calls.mistakes import public
 from pullback.calls.signature import Parameter, Signature, signature_of
+from pullback.calls.specs import Spec
 from pullback.calls.traced import Traced, identifier
 from pullback.derivatives import direction
+from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import DirectionSpec, Slot, Wrt, selection
-from pullback.derivatives.modes import Derived, VectorJacobian, as_function
+from pullback.derivatives.modes import VectorJacobian
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar

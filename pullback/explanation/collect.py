@@ -76,10 +76,10 @@ def compile_times(program: Known, dims: Mapping[str, int]) -> tuple[float, bool]
     from pullback.clock import record_time
     from pullback.runtime.cache import another_cache
     from pullback.runtime.executor import compile_program
-    from pullback.runtime.record import find_record, record_key
+    from pullback.runtime.record import CacheEntry
 
     with record_time():
-        cached = find_record(record_key(program, dims)) is not None
+        cached = CacheEntry(program, dims).record is not None
     with another_cache():
         compile_program(program, dims)
         start = time.perf_counter()

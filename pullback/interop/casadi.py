@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
-from pullback.calls.annotations import ArraySpec
+from pullback.calls.specs import ArraySpec
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir.types import f64
 from pullback.runtime.buffer import extents

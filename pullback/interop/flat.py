@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
-from pullback.calls.execute import Runner
+from pullback.calls.compiled import Compiled
 from pullback.errors import DataError, TraceError
 from pullback.tracing import tree
 from pullback.tracing.tree import Structure
@@ -68,16 +68,14 @@ class Flat:
         found, self.results = tree.flatten(self.f(*self.arguments(arrays)))
         return tuple(np.asarray(a) for a in found)
 
-    def compiled(self, kinds: Sequence[tuple[tuple[int, ...], Any]]) -> Runner:
+    def compiled(self, kinds: Sequence[tuple[tuple[int, ...], Any]]) -> Compiled:
         """What runs calls with arrays of these shapes and element types; the shapes of results are known then."""
         from pullback.calls.signature import signature_of
 
         stand_ins = [np.zeros(shape, dtype) for shape, dtype in kinds]
-        values = self._values(stand_ins)
-        signature, traced, _, _ = self.f.arrays_of(values)
-        runner, _ = self.f._runner(signature, traced, signature_of(self.f.parameters, values)[1])
-        self.results = traced.structure
-        return runner
+        found, _ = self.f.compiled(*signature_of(self.f.parameters, self._values(stand_ins)))
+        self.results = found.traced.structure
+        return found
 
     def _values(self, arrays: Sequence[Any]) -> list[Any]:
         from pullback.calls.signature import bind

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.calls.execute import Runner
+from pullback.calls.compiled import Compiled
 from pullback.interop.flat import Flat, Flats, library
 from pullback.interop.pointer import of_executable
 from pullback.state import registered
@@ -57,9 +57,9 @@ def _differentiable(jax: Any, flat: Flat) -> tuple[Callable[..., Any], Flat]:
     pullbacks: dict[Any, Any] = {}
 
     def plain(*arrays: Any) -> Any:
-        runner = flat.compiled([(a.shape, a.dtype) for a in arrays])
-        shapes = [jax.ShapeDtypeStruct(s, d) for s, d in runner._results]
-        name = _registered(jax, runner, len(arrays))
+        found = flat.compiled([(a.shape, a.dtype) for a in arrays])
+        shapes = [jax.ShapeDtypeStruct(s, d) for s, d in found._results]
+        name = _registered(jax, found, len(arrays))
         if name is not None:
             return tuple(jax.ffi.ffi_call(name, shapes, vmap_method="sequential")(*arrays))
 
@@ -92,17 +92,17 @@ _KEPT: dict[str, Any] = registered(
 )
 
 
-def _registered(jax: Any, runner: Runner, arity: int) -> str | None:
+def _registered(jax: Any, found: Compiled, arity: int) -> str | None:
     """The name by which XLA calls the machine code itself; None where it cannot."""
-    if runner.executable is None or runner.prints is not None:
+    if found.executable is None or found.prints is not None:
         return None
-    p = of_executable(runner.name, runner.executable, runner.traced.captured)
+    p = of_executable(found.name, found.executable, found.traced.captured)
     if p is None or len(p.inputs) != arity:
         return None
     arguments = [f"BUFFER(args, {k})" for k in range(arity)] + [f"BUFFER(rets, {k})" for k in range(len(p.outputs))]
     text = filled(_HANDLER, {"arguments": ", ".join(arguments)})
     handler = p.wrapped(text, (f"-I{jax.ffi.include_dir()}",))
-    name = f"pullback_{len(_KEPT)}_{runner.name}"
+    name = f"pullback_{len(_KEPT)}_{found.name}"
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
     _KEPT[name] = handler
     return name

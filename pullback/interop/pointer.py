@@ -132,7 +132,7 @@ def pointer(f: pb.Function, **dims: int) -> Pointer:
     if len(found) < len(determined_dims(known)):
         raise TraceError("E531", f"{f.name}: a pointer is for fixed sizes", position=user_position(),
                          facts=[str(f.type)], remedy="a number for each dim")  # fmt: skip
-    made = of_executable(f.name, compile_program(known, found), f.determined()[1].captured)
+    made = of_executable(f.name, compile_program(known, found), f.determined().captured)
     if made is None:
         raise TraceError("E531", f"{f.name}: a pointer is for some hundred arrays at most", position=user_position(),
                          remedy="fewer and larger arrays")  # fmt: skip

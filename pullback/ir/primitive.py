@@ -1,6 +1,6 @@
 """The record that is the whole truth about an elementwise operation.
 
-One primitive is one row in `pullback.prim`: its meaning in NumPy, its dtype rule, its derivative or the stated
+One primitive is one row in `ir.primitives`: its meaning in NumPy, its dtype rule, its derivative or the stated
 reason for none, and sample inputs for the table tests. Everything else in the compiler reads the row. What it is called
 in a language that programs become, that language's table says (`codegen/c/primitives.py`), where its library has no
 function of the same name.
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -60,26 +58,16 @@ class Primitive:
 
 
 class PrimitiveTable:
-    """All primitives by name, in the order they were defined.
+    """All primitives by name, in the order in which they were defined."""
 
-    Args:
-        home: the module that adds them; it is imported when a row is first asked for.
-    """
-
-    def __init__(self, home: str) -> None:
-        self._home = home
-        self._added: dict[str, Primitive] = {}
-
-    @cached_property
-    def _rows(self) -> dict[str, Primitive]:
-        import_module(self._home)
-        return self._added
+    def __init__(self) -> None:
+        self._rows: dict[str, Primitive] = {}
 
     def add(self, row: Primitive) -> Primitive:
         """Register a row; a second row of the same name is a bug."""
-        if row.name in self._added:
+        if row.name in self._rows:
             raise ValueError(f"primitive {row.name} is defined twice")
-        self._added[row.name] = row
+        self._rows[row.name] = row
         return row
 
     def __getitem__(self, name: str) -> Primitive:
@@ -92,4 +80,5 @@ class PrimitiveTable:
         return iter(self._rows.values())
 
 
-PRIMITIVES: Final = PrimitiveTable("pullback.prim")
+PRIMITIVES: Final = PrimitiveTable()
+"""The table of all primitives, which `ir.primitives` fills."""

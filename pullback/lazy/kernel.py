@@ -10,7 +10,7 @@ import atexit
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,13 +23,16 @@ from pullback.ir.program import Program
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.types import ArrayType
 
+if TYPE_CHECKING:
+    from pullback.runtime.record import CacheEntry
+
 __all__ = ["Kernel", "finish_compiling"]
 
 
 class Kernel:
     """A program as a function from a list of arrays to a tuple of arrays."""
 
-    __slots__ = ("_calls", "_captured", "_entry", "_inputs", "_outputs", "_program", "_state")
+    __slots__ = ("_cache", "_calls", "_captured", "_entry", "_inputs", "_outputs", "_program", "_slowly", "_state")
 
     def __init__(self, program: Program, inputs: Sequence[ArrayType], outputs: Sequence[ArrayType]) -> None:
         self._program = program
@@ -37,6 +40,8 @@ class Kernel:
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._entry: Callable[..., Any] | None = None
+        self._slowly: Callable[..., Any]  # for arrays that the entry does not take
+        self._cache: CacheEntry | None = None  # where its code is on disk
         self._calls = 0
         self._state = "new"  # then interpreted, queued, compiled, or refused
 
@@ -59,10 +64,7 @@ class Kernel:
             entry = self._entry
             assert entry is not None
         results: tuple[Any, ...] = entry(*values)
-        if results is NotImplemented:
-            results = entry(*(np.require(v, None, ["C", "A"]) for v in values))
-            assert results is not NotImplemented, self._program.name
-        return results
+        return self._slowly(*values) if results is NotImplemented else results
 
     def _without_entry(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The results by the interpreter; None where there is compiled code now."""
@@ -88,9 +90,10 @@ class Kernel:
         return tuple([np.asarray(x) for x in _joined(found, self._outputs)])
 
     def _is_on_disk(self) -> bool:
-        from pullback.runtime.record import find_record, record_key
+        from pullback.runtime.record import CacheEntry
 
-        return find_record(record_key(self._program, {})) is not None
+        self._cache = CacheEntry(self._program, {})
+        return self._cache.record is not None
 
     def compile(self) -> None:
         """Compile it, or find its code on disk."""
@@ -99,16 +102,18 @@ class Kernel:
         if self._state in ("compiled", "refused"):
             return
         try:
-            made = compile_program(self._program, {}, policy.thread_count(None))
+            made = compile_program(self._program, {}, policy.thread_count(None), self._cache)
         except CompilerError as error:
             policy.warn_without_compiler(error.what)
             self._state = "refused"
             return
+        from pullback.runtime.shim import Look
+
         complex_inputs = any(t.form for t in self._inputs)
-        given = tuple(t.form for t in self._inputs) if complex_inputs else None
+        look = Look(form=tuple(t.form for t in self._inputs) if complex_inputs else None)
         form = tuple(t.form + 1 for t in self._outputs)  # arrays even without axes
-        entry = made.entry(form, (), self._captured, given=given)
-        self._entry = entry or self._slow_entry(made)
+        self._slowly = self._slow_entry(made)
+        self._entry = made.entry(form, look, self._captured) or self._slowly
         self._state = "compiled"
         COUNTS.compiled += 1
 

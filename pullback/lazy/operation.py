@@ -32,9 +32,9 @@ from pullback.passes.cost import has_data_index
 from pullback.source import user_position
 from pullback.state import registered
 from pullback.tracing import tree
-from pullback.tracing.active import tracing
+from pullback.tracing.active import float_beside, tracing
 from pullback.tracing.complex_array import complex64, complex128
-from pullback.tracing.tracer import Tracer, default_float
+from pullback.tracing.tracer import Tracer
 from pullback.tracing.tree import LEAF, Structure
 
 __all__ = ["Application", "Operation", "apply", "node_of", "quick_key", "traced_program"]
@@ -155,7 +155,7 @@ def traced_program(
 ) -> tuple[Program, tuple[ArrayType, ...], Structure]:
     """The program of a function of traced arrays of these types, and the types and structure of what it gives."""
     floats = [t.part for t in operands]
-    tracer = Tracer(name, default_float(floats))
+    tracer = Tracer(name, float_beside(floats))
     found: list[Structure] = []
     with uncollected(), tracing(tracer):
         handles = [t.enter(tracer, f"x{k}") for k, t in enumerate(operands)]

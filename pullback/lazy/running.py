@@ -148,7 +148,7 @@ def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
 
 def thread_count() -> int:
     """How many kernels may run at the same time: what a block asks for, else the environment, else the processors."""
-    if policy.asked_threads() is None and "PULLBACK_THREADS" not in os.environ:
+    if policy.ASKED_THREADS.get() is None and "PULLBACK_THREADS" not in os.environ:
         return _processors()
     return policy.thread_count(None)
 

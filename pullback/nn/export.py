@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
-from pullback.calls.annotations import spec_like
+from pullback.calls.specs import spec_like
 from pullback.errors import ShapeError, TraceError
 from pullback.ir.index import Index
 from pullback.ir.types import dtype_of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import pullback as pb
-from pullback.calls.annotations import spec_like
+from pullback.calls.specs import spec_like
 from pullback.errors import ShapeError, TraceError
 from pullback.nn.scope import Call, LayerPart, Replaced, Scope, Wanted
 from pullback.source import user_position

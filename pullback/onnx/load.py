@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import pullback as pb
-from pullback.calls.annotations import spec_like
+from pullback.calls.specs import spec_like
 from pullback.errors import DataError, PullbackError
 from pullback.nn.types import Shaped
 from pullback.onnx.graph import CONTROL, Graph, Node, names_for, read, refused

@@ -90,7 +90,7 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
     """
     onnx = library()
     program, found = f.for_dims(dims)
-    _, traced = f.determined()
+    traced = f.determined()
     program = inline_checkpoints(specialise(program, found))
     if missing := list(determined_dims(program)):
         raise DataError("E524", f"{f.name}: the dim {missing[0]} is not given", facts=[str(f.type)],

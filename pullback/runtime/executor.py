@@ -7,7 +7,6 @@ call itself runs without the interpreter lock.
 from __future__ import annotations
 
 import ctypes
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,8 +33,8 @@ from pullback.runtime.compile import (
 )
 from pullback.runtime.load import Entry, Library
 from pullback.runtime.pool import pool_address
-from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_key
-from pullback.runtime.shim import Form, fast_entry, interruptible
+from pullback.runtime.record import CacheEntry, Parameter, Record
+from pullback.runtime.shim import Form, Look, fast_entry, interruptible
 from pullback.source import user_position
 from pullback.state import registered
 
@@ -151,8 +150,7 @@ class Executable:
         return results
 
     def entry(
-        self, form: Form, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False,
-        asked: int | None = None, names: Sequence[str] = (), positional: int = sys.maxsize, given: Form = None,
+        self, form: Form, look: Look | None = None, held: Sequence[NDArray] = (), calls: int = -1
     ) -> Callable[..., Any] | None:
         """The program as a callable on arguments as they are (`runtime.shim`); None where there can be none."""
         def failed(code: int, index: int, extent: int) -> None:
@@ -163,8 +161,8 @@ class Executable:
         r = self.record
         checks = failed if r.sites else None
         pool = self.pool if r.threaded else None
-        return fast_entry(self._entry, r.inputs, r.outputs, form, self.arena_bytes, checks, r.brief, fixed, held,
-                          numbers, self._dims, pool, asked, names, positional, given)
+        return fast_entry(self._entry, r.inputs, r.outputs, form, self.arena_bytes, checks, r.brief, look, held,
+                          self._dims, pool, calls)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray], given: Spans) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""
@@ -253,19 +251,19 @@ def _not_finite(site: Site, shape: tuple[int, ...], index: int, kind: int) -> No
 
 
 def compile_program(
-    program: Known, dims: Mapping[str, int], threads: int = 1, record: Record | None = None
+    program: Known, dims: Mapping[str, int], threads: int = 1, entry: CacheEntry | None = None
 ) -> Executable:
     """Compile a program for the given dims, or find it in the cache.
 
     Args:
-        record: the program's, where it has been found already.
+        entry: that of the program in the cache, where the caller has looked already.
         threads: how many threads a call may use, as far as its memory limit lets each have its own memory; the code
             is the same for any number, and so are its results.
 
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed.
     """
-    record, library, lowered = _compiled(program, dims, record)
+    record, library, lowered = _compiled(program, dims, entry)
     limit = program.settings.memory_limit
     if limit is not None and record.worker_bytes:
         threads = min(threads, 1 + max(0, limit - record.arena_bytes) // record.worker_bytes)
@@ -275,7 +273,7 @@ def compile_program(
 Compiled = tuple[Record, Library, Callable[[], "Lowered"]]
 
 
-def _compiled(program: Known, dims: Mapping[str, int], record: Record | None = None) -> Compiled:
+def _compiled(program: Known, dims: Mapping[str, int], entry: CacheEntry | None = None) -> Compiled:
     """What a compiled program is, from the cache or made now, and how to see its loops, which are not kept.
 
     Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
@@ -283,30 +281,30 @@ def _compiled(program: Known, dims: Mapping[str, int], record: Record | None = N
     if program.settings.debug:
         return _debug(program, dims)
     with uncollected():
-        return _found_or_made(program, dims, record)
+        with stage("find record"):
+            entry = entry or CacheEntry(program, dims)
+            record = entry.record
+        return _found_or_made(program, dims, entry, record)
 
 
-def _found_or_made(program: Known, dims: Mapping[str, int], record: Record | None) -> Compiled:
-    with stage("find record"):
-        key = record_key(program, dims)
-        record = record or find_record(key)
+def _found_or_made(program: Known, dims: Mapping[str, int], entry: CacheEntry, record: Record | None) -> Compiled:
     try:
         if record is not None:
             return record, record.load(), lambda: _lowered(program, dims, native())
         compiler = find_compiler()
-        record = find_record(record_key(program, dims, compiler), refused=True)
+        record = entry.plain(compiler)
         if record is not None:
             library = record.load()
             _warn(f"the C compiler failed before: {compiler.command[0]}")
             return record, library, lambda: _lowered(program, dims, SCALAR)
         record, _ = _made(program, dims)
         library = record.load()  # what cannot be compiled is not kept
-        keep_record(key, record)
+        entry.keep(record)
         return record, library, lambda: _lowered(program, dims, native())
     except CompilerError as error:
         if error.code != "E411":
             raise
-        return _plain(program, dims, error)
+        return _plain(program, dims, entry, error)
 
 
 def compile_timed(program: Program, dims: Mapping[str, int], threads: int = 1) -> tuple[Executable, Program]:
@@ -352,7 +350,7 @@ def _debug(program: Known, dims: Mapping[str, int]) -> Compiled:
 _warned: set[str] = registered(set(), "one for each compiler", stays="with the process: a warning is given once")
 
 
-def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> Compiled:
+def _plain(program: Known, dims: Mapping[str, int], entry: CacheEntry, error: CompilerError) -> Compiled:
     """The program as plain C, after the compiler failed with what it is usually given; said once for each compiler."""
     record, _ = _made(program, dims, plain=True)
     try:
@@ -360,7 +358,7 @@ def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> Com
     except CompilerError:
         raise error from None
     if isinstance(error, RefusedError):
-        keep_record(record_key(program, dims, find_compiler()), record, refused=True)
+        entry.keep_plain(find_compiler(), record)
     _warn(error.what)
     return record, library, lambda: _lowered(program, dims, SCALAR)
 
@@ -376,11 +374,8 @@ def _warn(what: str) -> None:
 class GeneralExecutable:
     """A compiled program for all sizes of its dims, or of those that were not given."""
 
-    def __init__(
-        self, program: Known, record: Record, library: Library, lowered: Callable[[], Lowered], threads: int = 1
-    ) -> None:
+    def __init__(self, program: Known, record: Record, library: Library, lowered: Callable[[], Lowered]) -> None:
         self.program = program
-        self.threads = threads
         self.record = record
         self._lowered = lowered
         arrays = len(record.inputs) + len(record.outputs)
@@ -397,8 +392,8 @@ class GeneralExecutable:
         """The loops and the memory plan, lowered again for whoever asks."""
         return self._lowered()
 
-    def at(self, dims: Mapping[str, int]) -> Executable:
-        """The program for these dims; nothing is compiled.
+    def at(self, dims: Mapping[str, int], threads: int = 1) -> Executable:
+        """The program for these dims, with as many threads at most; nothing is compiled.
 
         Raises:
             CompilerError: [E263] its working memory is larger than any machine's.
@@ -413,17 +408,16 @@ class GeneralExecutable:
             for ps, rs in ((self.record.inputs, self.program.inputs), (self.record.outputs, self.program.outputs))
         )
         record = replace(self.record, inputs=inputs, outputs=outputs, arena_bytes=count)
-        return Executable(record, self._entry, lambda: self.lowered, numbers, self.threads)
+        return Executable(record, self._entry, lambda: self.lowered, numbers, threads)
 
 
-def compile_general(program: Known, given: Mapping[str, int] | None = None, threads: int = 1) -> GeneralExecutable:
+def compile_general(program: Known, given: Mapping[str, int] | None = None) -> GeneralExecutable:
     """Compile a program for all sizes, or find it in the cache.
 
     Args:
         given: dims that are numbers all the same.
-        threads: how many threads a call may use.
 
     Raises:
         CompilerError: [E262] it has a memory limit. [E410] no compiler. [E411] it failed.
     """
-    return GeneralExecutable(program, *_compiled(program, given or {}), threads)
+    return GeneralExecutable(program, *_compiled(program, given or {}))

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from pullback.ir.identity import digest, identity
 from pullback.ir.program import Known
 from pullback.machine import native
 from pullback.runtime.buffer import extents
-from pullback.runtime.cache import find, keep
+from pullback.runtime.cache import Found, find, keep
 from pullback.runtime.compile import Compiler, Text, Units
 from pullback.runtime.load import Entry, Library, loaded
 from pullback.state import cached
@@ -135,34 +136,59 @@ def _is_brief(function: Function) -> bool:
     return operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
 
 
-def record_key(program: Known, dims: Mapping[str, int], refused: Compiler | None = None) -> str:
-    """The key of a program's record; of that of its plain C, where a compiler has refused more."""
-    compiler = "" if refused is None else str(refused)
-    machine = f"{native()} {compiler}"
-    return digest(identity(program), json.dumps(sorted(dims.items())), machine, fingerprint())
+def record_key(program: Known, dims: Mapping[str, int]) -> str:
+    """Return the key of a program's record."""
+    return digest(identity(program), json.dumps(sorted(dims.items())), f"{native()}", fingerprint())
 
 
-def was_derived(what: str) -> bool:
-    """Whether the derivative of this identity has been taken before, so that it can be taken again."""
-    return find("derived", digest(what, fingerprint())) is not None
+class CacheEntry:
+    """The record of a program for some dims in the cache: found there, or kept once it is made.
+
+    Attributes:
+        key: the only digest of the program that a compilation computes.
+    """
+
+    def __init__(self, program: Known, dims: Mapping[str, int]) -> None:
+        self.key = record_key(program, dims)
+
+    @cached_property
+    def record(self) -> Record | None:
+        """The record; None where there was none when it was asked for first."""
+        return self._found(find("programs", self.key))
+
+    def keep(self, record: Record) -> None:
+        """Keep the record."""
+        self._keep("programs", self.key, record)
+
+    def plain(self, compiler: Compiler) -> Record | None:
+        """The record of the plain C, where this compiler has refused more lately."""
+        return self._found(find("refused", self._refused_key(compiler), REFUSED_SECONDS))
+
+    def keep_plain(self, compiler: Compiler, record: Record) -> None:
+        """Keep the record of the plain C, as the compiler has refused more."""
+        self._keep("refused", self._refused_key(compiler), record)
+
+    def _refused_key(self, compiler: Compiler) -> str:
+        return digest(self.key, str(compiler))
+
+    @staticmethod
+    def _found(found: Found | None) -> Record | None:
+        return None if found is None else Record.read(json.loads(found.content))
+
+    @staticmethod
+    def _keep(kind: str, key: str, record: Record) -> None:
+        keep(kind, key, json.dumps(asdict(record)).encode(), ".json")
 
 
-def note_derived(what: str) -> None:
+def was_derived(identity: str) -> bool:
+    """Whether this version of the package has taken the derivative of this identity, so that it can be taken again."""
+    found = find("derived", identity)
+    return found is not None and found.content == fingerprint().encode()
+
+
+def note_derived(identity: str) -> None:
     """Note that the derivative of this identity has been taken."""
-    keep("derived", digest(what, fingerprint()), b"")
-
-
-def find_record(key: str, refused: bool = False) -> Record | None:
-    """The record with this key, None where there is none; of the plain C of a program, where it was refused lately."""
-    found = find("refused", key, REFUSED_SECONDS) if refused else find("programs", key)
-    if found is None:
-        return None
-    return Record.read(json.loads(found.content))
-
-
-def keep_record(key: str, record: Record, refused: bool = False) -> None:
-    """Keep a record; that of the plain C of a program, where the compiler has refused more."""
-    keep("refused" if refused else "programs", key, json.dumps(asdict(record)).encode(), ".json")
+    keep("derived", identity, fingerprint().encode())
 
 
 @cached(1)
@@ -174,7 +200,7 @@ def fingerprint() -> str:
 
 def sources() -> Iterator[str]:
     """The files from what users write down to C, those of folders in folders too."""
-    for folder in ("ir", "prim", "operators", "rewrite", "ad", "passes", "loops", "codegen", "runtime", "tracing",
+    for folder in ("ir", "operators", "rewrite", "ad", "passes", "loops", "codegen", "runtime", "tracing",
                    "arrays", "calls", "derivatives"):
         for where, _, names in os.walk(os.path.join(ROOT, folder)):
             yield from (os.path.join(where, name) for name in names if name.endswith(".py"))

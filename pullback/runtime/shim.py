@@ -14,6 +14,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -32,7 +33,7 @@ from pullback.turns import turn
 NAME = "_pullback_call"
 
 Entry = Callable[..., Any]
-Form = Any  # of a tree: an integer for a leaf, None, or a tuple of these
+Form = Any  # of a tree: an integer for a leaf, None, or a node (`tracing.tree.form`)
 NDArray = np.ndarray[Any, Any]
 
 
@@ -91,9 +92,27 @@ def _module(path: str) -> ModuleType:
     return module
 
 
-def _array(p: Parameter) -> tuple[tuple[int, ...], int, int]:
-    dtype = dtype_named(p.dtype).numpy
-    return p.shape, dtype.num, dtype.itemsize
+@dataclass(frozen=True)
+class Look:
+    """The arguments that a call must have, as Python gives them.
+
+    Attributes:
+        form: that of the tuple of all arguments; None where each is an array or a value of `fixed`.
+        names: the parameters; arguments may come by name.
+        positional: how many of them may come without their names.
+        defaults: values of parameters that are not given.
+        fixed: positions among the leaves of the arguments of values that the function was compiled for, and these.
+        numbers: for each input of rank 0 whether it may be a Python number (1), or must be (2).
+        threads: how many the call asks for, and how many one asks for that has no block around it.
+    """
+
+    form: Form = None
+    names: tuple[str, ...] = ()
+    positional: int = sys.maxsize
+    defaults: dict[str, Any] = field(default_factory=dict)
+    fixed: tuple[tuple[int, Any], ...] = ()
+    numbers: tuple[int, ...] = ()
+    threads: tuple[int, int] = (1, 1)
 
 
 def fast_entry(
@@ -104,61 +123,62 @@ def fast_entry(
     arena_bytes: int,
     failed: Callable[[int, int, int], None] | None,
     brief: bool = False,
-    fixed: Sequence[tuple[int, int]] = (),
+    look: Look | None = None,
     held: Sequence[NDArray] = (),
-    numbers: bool = False,
     dims: Sequence[int] = (),
     pool: int | None = None,
-    asked: int | None = None,
-    names: Sequence[str] = (),
-    positional: int = sys.maxsize,
-    given: Form = None,
+    calls: int = -1,
 ) -> Entry | None:
-    """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
+    """A callable on arguments that are just what the function takes; None where the extension cannot serve it.
 
     Args:
         function: the compiled function as ctypes has it.
         form: that of the result.
         failed: raises for a code and its index and extent; None where nothing is checked at run time.
         brief: the call takes so little time that it keeps the interpreter lock.
-        fixed: positions among the arguments of integers that the function was compiled for, and their values.
+        look: the arguments; by default arrays.
         held: arrays for the last inputs, which calls do not give.
-        numbers: whether Python numbers do for floating-point arrays of rank 0.
         dims: integers that the function takes after its arrays.
         pool: the pool of threads that the function takes; None where it takes none.
-        asked: the number of threads that quick calls must ask for.
-        names: the parameters; arguments may come by name, too, where they are in order.
-        positional: how many of them may come without their names.
-        given: the form of the tuple of all arguments; None where each is a leaf.
+        calls: how many calls it serves; -1 for all.
     Returns:
         entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
+        Its `left` is the number of calls that it serves yet, `used` whether it has served one.
     """
     module = extension()
     if module is None or isinstance(function, FunctionType):  # of very many arguments
         return None
+    look = look or Look()
+    numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
     address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
     made: Entry | None = module.entry(
         address,
         function,
-        tuple(_array(p) for p in inputs),
-        tuple(_array(p) for p in outputs),
+        tuple((*_array(p), number) for p, number in zip(inputs, numbers, strict=True)),
+        tuple(map(_array, outputs)),
         form,
         arena_bytes,
         failed is not None,
         brief,
         failed or _never,
-        tuple(fixed),
+        look.fixed,
         tuple(held),
-        numbers,
         tuple(dims),
         pool is not None,
         pool or 0,
-        asked or 0,
-        tuple(names),
-        positional,
-        given,
+        *look.threads,
+        look.names,
+        look.defaults,
+        look.positional,
+        look.form,
+        calls,
     )
     return made
+
+
+def _array(p: Parameter) -> tuple[tuple[int, ...], int, int]:
+    dtype = dtype_named(p.dtype).numpy
+    return p.shape, dtype.num, dtype.itemsize
 
 
 def interruptible(function: Entry, arguments: int) -> Entry:
@@ -182,7 +202,7 @@ _quick: dict[type, type] = registered(
 def quick_class(base: type) -> type:
     """A subclass of `base` whose instances can be quickened; `base` itself where the extension cannot be had.
 
-    `base` has a slot `_entries` for a tuple of entries, and `_call_slowly` for what fits none of them.
+    `base` has a slot `_entries` for a list of entries, and `_call_slowly` for what fits none of them.
     """
     found = _quick.get(base)
     if found is None:

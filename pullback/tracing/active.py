@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import TraceError
-from pullback.ir.types import DType
+from pullback.ir.types import DType, f32, f64
 from pullback.source import Position, called, is_ours, source_text, user_position
 from pullback.state import PerThread, setting
 from pullback.tracing import elsewhere
@@ -90,6 +90,12 @@ def untraced() -> setting:
 def tracing_kept() -> setting:
     """Leave the active tracer as it is, wherever the block is interrupted."""
     return setting(_ACTIVE, stack=_ACTIVE.stack)
+
+
+def float_beside(dtypes: Sequence[DType]) -> DType:
+    """The dtype of Python floats in a function of these: f32 where all that are floating are f32, else f64."""
+    floating = {d.computed for d in dtypes if d.computed.is_floating}
+    return f32 if floating == {f32} else f64
 
 
 def default_float() -> DType:

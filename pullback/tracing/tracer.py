@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -39,7 +39,7 @@ from pullback.ir.program import (
 )
 from pullback.ir.settings import DEFAULT, Settings
 from pullback.ir.traverse import Substitution
-from pullback.ir.types import DType, bits_of, dtype_of, f32, f64, i64
+from pullback.ir.types import DType, bits_of, dtype_of, f64, i64
 from pullback.source import Position, user_position
 from pullback.tracing import active
 from pullback.tracing.deferred import Deferred, outline_of
@@ -47,37 +47,9 @@ from pullback.tracing.lift import free_variables, lift_statement
 from pullback.tracing.naming import captured_name
 from pullback.tracing.printing import Entry, Prints, arrays_of, refuse
 from pullback.tracing.ranges import Obligation, RangeChecker, range_error, range_of
+from pullback.tracing.scope import Recipe, Scope
 
 NDArray = np.ndarray[Any, Any]
-
-
-class Scope:
-    """A block under construction.
-
-    `lifted` are the variables of the builds and reductions around the current expression, outermost first;
-    `parameters` those that are fixed while the block runs (the variables around it, and its own loop variable).
-    `prints` is what it prints, None where it cannot.
-    """
-
-    def __init__(self, parameters: frozenset[Var] = frozenset()) -> None:
-        self.statements: list[Statement] = []
-        self.lifted: list[Var] = []
-        self.parameters = parameters
-        self.prints: list[Entry] | None = None
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """How to make a statement again: what it was built from, and where."""
-
-    outs: tuple[Ref, ...]
-    variables: tuple[Var, ...]
-    values: tuple[Scalar, ...]
-    names: tuple[str, ...]
-    position: Position | None
-    bounds: Sequence[tuple[Index, Index] | None] | None
-    scope: Scope
-    lifted: tuple[Var, ...]
 
 
 class Tracer:
@@ -107,7 +79,7 @@ class Tracer:
         self.place = ""  # what the names of arrays that are made begin with
         self._owner: dict[Ref, Scope] = {}
         self._views: dict[Ref, tuple[Ref, tuple[Var, ...]]] = {}
-        self._recipes: dict[Ref, _Recipe] = {}
+        self._recipes: dict[Ref, Recipe] = {}
         self._checked: dict[Ref, Ref] = {}
         self._seen: dict[Ref, Ref] = {}
         self._obligations: dict[Ref, tuple[tuple[Var, ...], tuple[Obligation, ...]]] = {}
@@ -269,7 +241,7 @@ class Tracer:
                 self.origins[out] = position
         self.emit(Build(outs, tuple(variables), checked, () if position is None else (position,)), checker.obligations)
         if any(o.data for o in checker.obligations):
-            recipe = _Recipe(
+            recipe = Recipe(
                 outs,
                 tuple(variables),
                 tuple(values),
@@ -522,9 +494,3 @@ def current() -> Tracer:
     """The active tracer."""
     found: Tracer = active.current()
     return found
-
-
-def default_float(dtypes: Sequence[DType]) -> DType:
-    """The dtype of a Python float that meets no other: f32 where all floating inputs are f32, else f64."""
-    floating = {d.computed for d in dtypes if d.computed.is_floating}
-    return f32 if floating == {f32} else f64

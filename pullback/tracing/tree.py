@@ -51,27 +51,34 @@ NONE = Structure("none")
 PAIR = Structure("complex", None, ("real", "imag"))
 
 
-def is_plain(s: Structure) -> bool:
-    """Whether it is made of tuples, complex arrays and None only."""
-    return s.kind in ("leaf", "none") or (s.kind in ("tuple", "complex") and all(map(is_plain, s.children)))
+def has_form(s: Structure) -> bool:
+    """Whether calls without Python in between know such trees: all but ordered dicts, and dicts with odd keys."""
+    known = s.kind != "dict" or (s.type is dict and all(type(k) in (str, int) for k in s.keys))
+    return known and all(map(has_form, s.children))
 
 
 def form(s: Structure) -> Any:
-    """A plain structure as tuples, with 0 for each leaf and 2 for a complex array (`runtime.shim`).
+    """Return a structure as calls without Python in between have it (`runtime/c/call.c`).
+
+    A leaf is 0, a complex array 2, None is None and a tuple is a tuple; other nodes are a list of type, keys, children,
+    and the function that makes one of its children.
 
     >>> form(flatten((1.0, (None, 2.0)))[1])
     (0, (None, 0))
+    >>> form(flatten({"a": 1.0})[1])
+    [<class 'dict'>, ('a',), (0,), None]
     """
     if s.kind in ("leaf", "complex"):
         return 2 if s.kind == "complex" else 0
-    return None if s.kind == "none" else tuple(map(form, s.children))
-
-
-def parts_of_complex(s: Structure) -> list[bool]:
-    """For each leaf whether it is a part of a complex array."""
-    if s.kind == "leaf":
-        return [False]
-    return [s.kind == "complex" or part for c in s.children for part in parts_of_complex(c)]
+    if s.kind == "none":
+        return None
+    children = tuple(map(form, s.children))
+    if s.kind == "tuple":
+        return children
+    if s.kind in ("list", "dict"):
+        return [list if s.kind == "list" else dict, s.keys, children, None]
+    bare = dataclasses.replace(s, children=())
+    return [s.type, s.keys, children, lambda values: _with_children(bare, values)]
 
 
 def is_namedtuple(x: object) -> bool:
@@ -169,15 +176,19 @@ def _unflatten(s: Structure, leaves: Iterator[Any], apart: bool) -> Any:
     if s.kind == "none":
         return None
     children = [_unflatten(c, leaves, apart) for c in s.children]
+    if s.kind == "complex":
+        return Parts(*children) if apart else joined(*children)
+    return _with_children(s, children)
+
+
+def _with_children(s: Structure, children: Sequence[Any]) -> Any:
     match s.kind:
         case "dict":
             return (s.type or dict)(zip(s.keys, children))
         case "list":
-            return children
+            return list(children)
         case "tuple":
             return tuple(children)
-        case "complex":
-            return Parts(*children) if apart else joined(*children)
         case "namedtuple":
             assert s.type is not None
             return tuple.__new__(s.type, children)  # its own __new__ may refuse traced values
@@ -185,12 +196,21 @@ def _unflatten(s: Structure, leaves: Iterator[Any], apart: bool) -> Any:
             return _new_dataclass(s, children)
 
 
-def _new_dataclass(s: Structure, children: list[Any]) -> Any:
+def _new_dataclass(s: Structure, children: Sequence[Any]) -> Any:
     assert s.type is not None
     made: Any = object.__new__(s.type)  # as above
     for key, child in zip(s.keys, children):
         object.__setattr__(made, key, child)
     return made
+
+
+def step(kind: Kind, key: Any) -> str:
+    """The way from a node of this kind to a child, in the user's spelling.
+
+    >>> step("dict", "w"), step("dataclass", "w")
+    ("['w']", '.w')
+    """
+    return f".{key}" if kind in ("namedtuple", "dataclass", "complex") else f"[{key!r}]"
 
 
 def leaf_paths(s: Structure, name: str = "") -> list[str]:
@@ -203,8 +223,7 @@ def leaf_paths(s: Structure, name: str = "") -> list[str]:
         return [name]
     out: list[str] = []
     for key, child in zip(s.keys, s.children):
-        step = f".{key}" if s.kind in ("namedtuple", "dataclass", "complex") else f"[{key!r}]"
-        out += leaf_paths(child, name + step)
+        out += leaf_paths(child, name + step(s.kind, key))
     return out
 
 

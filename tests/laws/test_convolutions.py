@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ad.reverse import vjp
 from pullback.ir import types
 from pullback.ir.expr import Ref, bracket, get, reduce

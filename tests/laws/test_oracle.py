@@ -12,7 +12,7 @@ import pytest
 
 import pullback
 from pullback.ir import types
-from pullback.prim import PRIMITIVES
+from pullback.ir.primitives import PRIMITIVES
 from tests.support import oracle
 from tests.support.agreement import Program, Verdict, compare
 from tests.support.oracle import numbers

@@ -62,7 +62,7 @@ def assert_same_bits(
 
     def of_workers(workers: int) -> Executable:
         if record.dims:
-            return GeneralExecutable(program, record, library, lambda: made, workers).at(dims)
+            return GeneralExecutable(program, record, library, lambda: made).at(dims, workers)
         return Executable(record, record.entry(library), lambda: made, threads=workers)
 
     first: list[NDArray] = []

@@ -26,7 +26,7 @@ from tests.mutation.mutants import ROOT, Mutant, mutants_of, sample
 from tests.mutation.plugin import Mutation, Outcome
 
 DEFAULT = (
-    "pullback/prim/*.py", "pullback/ad/*.py", "pullback/rewrite/*.py", "pullback/rewrite/rules/*.py",
+    "pullback/ir/primitives/*.py", "pullback/ad/*.py", "pullback/rewrite/*.py", "pullback/rewrite/rules/*.py",
     "pullback/passes/*.py", "pullback/verbs/*.py",
 )
 EXPLAINED = Path(__file__).parent / "explained.toml"

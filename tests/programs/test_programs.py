@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pullback.prim  # noqa: F401  the rows the programs name
 from pullback.errors import IndexRangeError, ParseError, PullbackError, VerifyError
 from pullback.ir.dims import solve_dims
 from pullback.ir.expr import Reduce

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ir.index import DimSymbol, as_index
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program

@@ -21,9 +21,9 @@ from pullback.ir import expr, types
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import ReduceOp, Ref, Scalar
 from pullback.ir.index import Cond, Data, Index, Var, as_index, cond, prove_nonnegative, symbol
+from pullback.ir.primitives import PRIMITIVES
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.types import DType
-from pullback.prim import PRIMITIVES
 
 NDArray = np.ndarray[Any, Any]
 

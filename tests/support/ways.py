@@ -74,7 +74,7 @@ class Way:
             if not self.compiled:
                 kept = tuple(p for p in PASSES if p.name not in self.without)
                 stack.enter_context(patch("pullback.passes.pipeline.PASSES", kept))
-                stack.enter_context(patch("pullback.calls.execute.interpret", self._interpret))
+                stack.enter_context(patch("pullback.calls.compiled.interpret", self._interpret))
             for name in _ASKED:
                 stack.enter_context(patch(name, lambda: self.machine))
             stack.enter_context(exact() if self.exact else nullcontext())

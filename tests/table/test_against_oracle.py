@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.prim import PRIMITIVES
+from pullback.ir.primitives import PRIMITIVES
 from tests.support.agreement import Program, Verdict
 
 ROWS = {row.name: row for row in PRIMITIVES}

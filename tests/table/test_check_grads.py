@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pullback.arrays.elementwise import elementwise
-from pullback.prim import PRIMITIVES
+from pullback.ir.primitives import PRIMITIVES
 from pullback.testing import check_grads
 
 SMOOTH = {row.name: row for row in PRIMITIVES if row.partials is not None}

@@ -16,9 +16,9 @@ from pullback.ir.expr import Ref, apply, const, get, zero
 from pullback.ir.index import Var, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.primitive import Primitive
+from pullback.ir.primitives import PRIMITIVES
 from pullback.ir.program import Block, Build, Program
 from pullback.ir.verify import verify
-from pullback.prim import PRIMITIVES
 
 ROWS = list(PRIMITIVES)
 SMOOTH = [row for row in ROWS if row.partials is not None]

@@ -15,7 +15,7 @@ from jaxtyping import Float, Float32, Float64, Int64
 
 import pullback as pb
 from pullback import Array
-from pullback.calls import trial, versions
+from pullback.calls import compiled, table
 from pullback.errors import UsageError
 from pullback.ir.verify import verify
 from pullback.runtime.compile import compiler_command
@@ -185,7 +185,7 @@ def test_one_c_serves_sizes_beyond_the_first(wish: Any, own: int) -> None:
         for n in (1, 2, 5, 8, 9, 33, 100):
             x = np.linspace(0.0, 1.0, n)
             np.testing.assert_allclose(f(x), np.cumsum(x) * x, rtol=1e-12)
-    made = [r.executable for _, r in f._versions.runners.items()]
+    made = [r.executable for _, r in f._table.kept.items()]
     assert (len(made), sum(not e.record.dims for e in made)) == (7, own)
     assert len({e.record.text for e in made if e.record.dims}) == (own < 7)
     assert f(np.zeros(0)).shape == (0,)
@@ -209,8 +209,8 @@ def test_the_environment_decides_for_functions_that_do_not(monkeypatch: pytest.M
 
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 def test_dims_that_come_again_get_c_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "PAYS", 4 * trial.CALL)
-    monkeypatch.setattr(versions, "MOST", 5)
+    monkeypatch.setattr(compiled, "PAYS", 4 * compiled.CALL)
+    monkeypatch.setattr(table, "MOST", 5)
 
     @pb.function
     def f(x: Float64[Array, "N"], y: Float64[Array, "N"]):
@@ -223,7 +223,7 @@ def test_dims_that_come_again_get_c_of_their_own(monkeypatch: pytest.MonkeyPatch
         for _ in range(count):
             f(np.full(n, 3.0), np.full(n, 2.0), out=out)
             assert (out == 6).all()
-            found.append(bool(f._versions.runners.items()[-1][1].executable.record.dims))
+            found.append(bool(f._table.kept.items()[-1][1].executable.record.dims))
         return found
 
     for n in range(1, 5):

@@ -90,4 +90,4 @@ def test_whatever_is_called_first_outside_of_a_function_says_so(call: str) -> No
 def test_the_primitives_are_there_for_whoever_asks() -> None:
     """The parser alone knows them: no other module has to be imported first."""
     text = "f(x: f64) { y = build { exp(x) } return y }"
-    assert "pullback.prim" in modules(f"from pullback.ir.parser import parse_program; parse_program({text!r})")
+    assert "pullback.ir.primitives" in modules(f"from pullback.ir.parser import parse_program; parse_program({text!r})")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback.calls import policy
-from pullback.calls.annotations import spec_like
+from pullback.calls.specs import spec_like
 from pullback.nn.optimisers import Optimiser
 from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command

@@ -18,7 +18,7 @@ KRONECKER = "rewrite/kronecker.py"
 
 OWN: Final = (
     _rule("derivative", "any other primitive", "∂f(s₁, …)/∂y = ∑ₖ ∂ₖf(s₁, …) × ∂sₖ/∂y",
-          "prim/: the partial derivatives of the primitive's row", "derivative.*",
+          "ir/primitives/: the partial derivatives of the primitive's row", "derivative.*",
           latex=r"\frac{\partial f(s_1, \dots)}{\partial y} = \sum_k \partial_k f(s_1, \dots) \times "
           r"\frac{\partial s_k}{\partial y}"),
     _rule("derivative.cast", "conversion", "∂ f64(s)/∂y = f64(∂s/∂y)", EDGES),

@@ -12,7 +12,7 @@ from pullback.rewrite.rules.rule import Rule
 
 EDGES = "ad/edges.py"
 FORWARD = "ad/forward.py"
-ROW = "prim/transcendental.py: the row of "
+ROW = "ir/primitives/transcendental.py: the row of "
 BUILDERS = "ir/expr.py"
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
 LIFTED = ("normal_form.*", *(f"normal_form.{op}" for op in REDUCTIONS))
@@ -90,14 +90,15 @@ DERIVATIVES: Final = (
     _derivative("D-Div", "quotient", "T⟦e₁ / e₂⟧ = (T⟦e₁⟧ * V⟦e₂⟧ − V⟦e₁⟧ * T⟦e₂⟧) / V⟦e₂⟧²",
                 r"\mathcal T[\![ e_1 / e_2 ]\!] = \frac{\mathcal T[\![ e_1 ]\!] \mathcal V[\![ e_2 ]\!] - "
                 r"\mathcal V[\![ e_1 ]\!] \mathcal T[\![ e_2 ]\!]}{\mathcal V[\![ e_2 ]\!]^2}",
-                "prim/elementwise.py: as T⟦e₁⟧ / V⟦e₂⟧ − (V⟦e₁⟧ / V⟦e₂⟧) / V⟦e₂⟧ * T⟦e₂⟧, which does not square",
+                "ir/primitives/elementwise.py: as T⟦e₁⟧ / V⟦e₂⟧ − (V⟦e₁⟧ / V⟦e₂⟧) / V⟦e₂⟧ * T⟦e₂⟧, which does not "
+                "square",
                 "derivative.divide", condition="the square overflows where the derivative does not"),
     _derivative("D-Pow", "power",
                 "T⟦e₁ ** e₂⟧ = (V⟦e₂⟧ * T⟦e₁⟧ / V⟦e₁⟧ + log(V⟦e₁⟧) * T⟦e₂⟧) * V⟦e₁⟧ ** V⟦e₂⟧",
                 r"\mathcal T[\![ e_1^{e_2} ]\!] = \left(\frac{\mathcal V[\![ e_2 ]\!] \mathcal T[\![ e_1 ]\!]}"
                 r"{\mathcal V[\![ e_1 ]\!]} + \log(\mathcal V[\![ e_1 ]\!]) \mathcal T[\![ e_2 ]\!]\right) "
                 r"\mathcal V[\![ e_1 ]\!]^{\mathcal V[\![ e_2 ]\!]}",
-                "prim/elementwise.py: by the base y x^(y−1), by the exponent x^y log x",
+                "ir/primitives/elementwise.py: by the base y x^(y−1), by the exponent x^y log x",
                 "derivative.power",
                 condition="as printed NaN where V⟦e₁⟧ ≤ 0, also for a constant exponent: here no logarithm is taken "
                 "for a constant exponent, and nothing is divided by the base"),

@@ -2,16 +2,19 @@
 
    An Entry holds the address of a compiled function and what its arrays must be. Calling it checks each argument
    (element type, shape, contiguity, alignment), makes the results or takes them from out=, lends the arena and calls.
-   Whatever does not fit is answered with NotImplemented: the caller then goes the long way, which converts, copies or
-   explains. Among the arguments may be integers that the function was compiled for: they must be equal. Where it
-   says so, numbers do for floating-point arrays of rank 0. Arrays that are held follow the arguments. Arguments and
-   results may be trees of tuples and None; their form is such a tree with integers at its leaves, sums of 2 for a complex
-   array, which is two for the function, its parts, opened into lent memory and joined from there, and of 1 for a result
-   that is an array even where it has no axes.
+   Whatever does not fit is answered with NotImplemented: the caller then goes the long way, which converts or explains.
+   Arrays that only lie otherwise in memory are copied. Among the arguments may be values that the function was compiled
+   for: they must be the same. Where it says so, numbers do for arrays of rank 0. Arrays that are held follow the
+   arguments.
 
-   `quick_class` makes a subclass of a Python class whose instances, once quickened, try the entries in their slot
-   `_entries` when they are called, and then their method `_call_slowly`: the arguments come as CPython's vectorcall has
-   them, so neither a tuple nor a dict is made.
+   Arguments and results may be trees. The form of a tree has integers at its leaves, sums of 2 for a complex array, which
+   is two for the function, its parts, opened into lent memory and joined from there, and of 1 for a result that is an
+   array even where it has no axes. A tuple is a tuple of forms, None is None, and any other node is a list [type, keys,
+   forms, make]: of a list, a dict, a named tuple or a dataclass; the last two are made by `make(children)`.
+
+   `quick_class` makes a subclass of a Python class whose instances, once quickened, try the entries in the list of their
+   slot `_entries` when they are called, and then their method `_call_slowly`: the arguments come as CPython's vectorcall
+   has them, so neither a tuple nor a dict is made. The entry that served a call comes to the front of the list.
 
    Wheels may bring this file compiled (`build_shim.py`), for CPython 3.12 and later with Py_LIMITED_API and so for the
    stable ABI, which has CPython's form of calls since then. */
@@ -36,6 +39,8 @@
 #define PyTuple_GET_SIZE PyTuple_Size
 #define PyTuple_GET_ITEM PyTuple_GetItem
 #define PyTuple_SET_ITEM PyTuple_SetItem
+#define PyList_GET_SIZE PyList_Size
+#define PyList_GET_ITEM PyList_GetItem
 #define PyFloat_AS_DOUBLE PyFloat_AsDouble
 static PyObject *reader_of(PyObject *variable) { return PyObject_GetAttrString(variable, "get"); }
 static PyObject *read_now(PyObject *reader) { return PyObject_Vectorcall(reader, (PyObject *[]){Py_None}, 1, NULL); }
@@ -47,17 +52,35 @@ static PyObject *read_now(PyObject *reader) {
 }
 #endif
 
-#define MOST_ARRAYS 64
+#if defined(__GNUC__) && !defined(__clang__)
+#define QUICK __attribute__((optimize("O3")))
+#else
+#define QUICK
+#endif
+#ifdef __GNUC__
+#define APART __attribute__((noinline))
+#define ALWAYS __attribute__((always_inline))
+#else
+#define APART
+#define ALWAYS
+#endif
+
+#define MOST_ARRAYS 256
 #define MOST_AXES 16
-#define MOST_FIXED 8
+#define MOST_FIXED 16
+#define MOST_LEAVES (MOST_ARRAYS + MOST_FIXED)
+#define MOST_ARGUMENTS 64 /* of a call with names or defaults */
 #define MOST_DIMS 12
-#define MOST_POINTERS 64 /* arguments of a function */
+#define MOST_POINTERS 64 /* arguments of a function that is called without ctypes */
 #define COMPLEX 2 /* what a leaf of a form says */
 #define AS_ARRAY 1
+#define OR_NUMBER 1 /* what an input of rank 0 may be */
+#define ONLY_NUMBER 2
 
 typedef struct {
     int type; /* NumPy's number of the element type */
     int axes;
+    int number; /* of an input of rank 0: OR_NUMBER, ONLY_NUMBER, or 0 */
     npy_intp shape[MOST_AXES];
     size_t bytes;
 } Array;
@@ -70,20 +93,23 @@ typedef struct {
     int opens, joins; /* of how many complex arrays the parts are inputs and outputs */
     PyObject *given_form;  /* of the tuple of all arguments; None where each of them is a leaf */
     PyObject *result_form; /* of the result */
-    PyObject *names;       /* of the arguments: a tuple of strings */
-    Py_ssize_t positional; /* how many of them may come without their names */
-    int fixed;                 /* integers among the arguments: where, and what they must be */
+    PyObject *names;       /* of the parameters: a tuple of strings */
+    PyObject *defaults;    /* of parameters: a dict by name */
+    Py_ssize_t arguments;  /* how many there are, and how many may come without their names */
+    Py_ssize_t positional;
+    int fixed;             /* values among the leaves of the arguments: where, and a tuple of what they must be */
     Py_ssize_t fixed_at[MOST_FIXED];
-    long long fixed_value[MOST_FIXED];
+    PyObject *fixed_value;
     PyObject *held; /* a tuple of arrays: the last inputs */
-    int numbers;    /* whether numbers do for arrays of rank 0 */
     int dims; /* integers that the function takes after its arrays, each in the place of a pointer */
     void *dim[MOST_DIMS];
     size_t arena_bytes;
     int checked;
     int threaded; /* takes a pool, which may be none */
     void *pool;
-    long long asked; /* the number of threads that a block around a quick call asks for, 0 without one */
+    long long count, usual; /* of threads that a quick call must ask for, and that one without a block around it does */
+    long long left;         /* how many calls it serves yet; -1 for all */
+    char used;              /* set by a call */
     int brief; /* takes so little time that the interpreter lock is better kept */
     PyObject *failed;
     PyObject *owner; /* what keeps the machine code loaded */
@@ -249,11 +275,11 @@ static int call_address(void *address, void **p, int count) {
         QUAD(60, LIST(T16, T16, T16, T4, T4, T4), LIST(P16(0), P16(16), P16(32), P4(48), P4(52), P4(56)));
         CASE(64, LIST(T16, T16, T16, T16), LIST(P16(0), P16(16), P16(32), P16(48)));
     }
-    return -1; /* not reached: new_entry refuses more */
+    return -1; /* not reached: more go through the owner */
 }
 
 /* Whether an argument is just what the function takes. */
-static int fits(PyObject *object, const Array *a, int flags) {
+static inline ALWAYS int fits(PyObject *object, const Array *a, int flags) {
     if (!PyArray_CheckExact(object)) return 0;
     PyArrayObject *x = (PyArrayObject *)object;
     int type = PyArray_TYPE(x);
@@ -268,19 +294,6 @@ static int fits(PyObject *object, const Array *a, int flags) {
 
 /* Complex arrays. Whoever computes wants their parts apart. */
 
-#if defined(__GNUC__) && !defined(__clang__)
-#define QUICK __attribute__((optimize("O3")))
-#else
-#define QUICK
-#endif
-#ifdef __GNUC__
-#define APART __attribute__((noinline))
-#define ALWAYS __attribute__((always_inline))
-#else
-#define APART
-#define ALWAYS
-#endif
-
 #define PARTS(name, T) \
     QUICK static void open_##name(const T *restrict z, T *restrict real, T *restrict imag, size_t n) { \
         for (size_t k = 0; k < n; ++k) real[k] = z[2 * k], imag[k] = z[2 * k + 1]; \
@@ -292,13 +305,6 @@ PARTS(double, double)
 PARTS(float, float)
 
 static int complex_type(int type) { return type == NPY_DOUBLE ? NPY_CDOUBLE : type == NPY_FLOAT ? NPY_CFLOAT : -1; }
-
-/* Whether an argument is a complex array of which these are the parts. */
-APART static int fits_both(PyObject *object, const Array *part) {
-    Array whole = *part;
-    whole.type = complex_type(part->type);
-    return whole.type >= 0 && fits(object, &whole, 0);
-}
 
 #define ROOM(bytes) (((bytes) + 63) / 64 * 64)
 
@@ -321,13 +327,72 @@ static void join_array(PyObject *object, const Array *part, void **parts) {
     else join_float(z, parts[0], parts[1], part->bytes / sizeof(float));
 }
 
+/* A copy of an array that fits but for where its elements lie; NULL where that is not all. */
+APART static PyObject *laid_out(PyObject *object, const Array *a) {
+    if (!PyArray_CheckExact(object)) return NULL;
+    PyArrayObject *x = (PyArrayObject *)object;
+    if (!PyArray_EquivTypenums(PyArray_TYPE(x), a->type) || PyArray_NDIM(x) != a->axes || !PyArray_ISNOTSWAPPED(x))
+        return NULL;
+    for (int k = 0; k < a->axes; ++k)
+        if (PyArray_DIM(x, k) != a->shape[k]) return NULL;
+    PyObject *made = PyArray_NewCopy(x, NPY_CORDER);
+    if (!made) PyErr_Clear(); /* the long way says what there is no memory for */
+    return made;
+}
+
+/* An argument as the complex array of which these are the parts, as a new reference: itself, or a copy; NULL where it
+   is none. */
+APART static PyObject *complex_whole(PyObject *object, const Array *part) {
+    Array whole = *part;
+    whole.type = complex_type(part->type);
+    if (whole.type < 0) return NULL;
+    return fits(object, &whole, 0) ? Py_NewRef(object) : laid_out(object, &whole);
+}
+
+typedef union {
+    double f64;
+    float f32;
+    npy_int64 i64;
+    npy_bool truth;
+} Number;
+
 /* The number that an argument is, for an array of rank 0; 0 where it is none. */
-static int number(PyObject *object, const Array *a, double *x) {
-    if (a->axes || (a->type == NPY_DOUBLE ? !PyFloat_Check(object) : a->type != NPY_FLOAT || !PyFloat_CheckExact(object)))
+static int number(PyObject *object, const Array *a, Number *x) {
+    switch (a->type) {
+    case NPY_DOUBLE: /* NumPy's number of this type is one of Python's, too */
+        if (!(a->number == ONLY_NUMBER ? PyFloat_CheckExact(object) : PyFloat_Check(object))) return 0;
+        x->f64 = PyFloat_AS_DOUBLE(object);
+        return 1;
+    case NPY_FLOAT:
+        if (!PyFloat_CheckExact(object)) return 0;
+        x->f32 = (float)PyFloat_AS_DOUBLE(object);
+        return 1;
+    case NPY_INT64:
+        if (!PyLong_CheckExact(object)) return 0;
+        x->i64 = PyLong_AsLongLong(object);
+        if (x->i64 != -1 || !PyErr_Occurred()) return 1;
+        PyErr_Clear(); /* it is too large */
         return 0;
-    if (a->type == NPY_DOUBLE) *x = PyFloat_AS_DOUBLE(object);
-    else *(float *)x = (float)PyFloat_AS_DOUBLE(object);
-    return 1;
+    case NPY_BOOL:
+        x->truth = object == Py_True;
+        return PyBool_Check(object);
+    }
+    return 0;
+}
+
+/* Whether a value is the one that the function was compiled for. */
+static int same(PyObject *value, PyObject *wanted) {
+    if (value == wanted) return 1;
+    if (PyUnicode_CheckExact(wanted)) return PyUnicode_CheckExact(value) && !PyUnicode_Compare(value, wanted);
+    if (PyFloat_CheckExact(wanted)) {
+        double one = PyFloat_AS_DOUBLE(wanted), other = PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : 0.0;
+        return PyFloat_CheckExact(value) && !memcmp(&one, &other, sizeof one);
+    }
+    if (!PyLong_CheckExact(wanted) || !PyLong_CheckExact(value)) return 0;
+    long long one = PyLong_AsLongLong(value), other = PyLong_AsLongLong(wanted);
+    if (!PyErr_Occurred()) return one == other;
+    PyErr_Clear(); /* one of them is too large */
+    return 0;
 }
 
 static int overlap(const char *p, size_t p_bytes, const char *q, size_t q_bytes) {
@@ -430,6 +495,23 @@ static int call_released(void *address, void **pointers, int count) {
     return code;
 }
 
+#define RAISED (-3)
+
+/* The call of a function of very many arguments, through ctypes; RAISED with an error. */
+APART static int call_owner(Entry *self, void **pointers, int count) {
+    PyObject *args = PyTuple_New(count), *answer = NULL;
+    for (int k = 0; args && k < count; ++k) {
+        PyObject *pointer = PyLong_FromVoidPtr(pointers[k]);
+        if (pointer) PyTuple_SET_ITEM(args, k, pointer);
+        else Py_CLEAR(args);
+    }
+    if (args) answer = PyObject_Call(self->owner, args, NULL);
+    int code = answer ? (int)PyLong_AsLong(answer) : RAISED;
+    Py_XDECREF(answer);
+    Py_XDECREF(args);
+    return code;
+}
+
 static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     int count = self->inputs + self->outputs;
     for (int k = 0; k < self->dims; ++k) pointers[count++] = self->dim[k];
@@ -438,46 +520,99 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     pointers[count++] = arena.start;
     if (self->checked) pointers[count++] = fault;
     if (self->threaded) pointers[count++] = self->pool;
-    int code = self->brief ? call_address(self->address, pointers, count) : call_released(self->address, pointers, count);
+    int code;
+    if (count > MOST_POINTERS) code = call_owner(self, pointers, count);
+    else if (self->brief) code = call_address(self->address, pointers, count);
+    else code = call_released(self->address, pointers, count);
     if (arena.start) give_back(arena);
     return code;
 }
 
-/* The leaves of a tree, after `count` others; the new count, -1 where it has another form or more than `most`. A complex
-   array is two of them, of which the second is NULL. */
-static Py_ssize_t leaves(PyObject *tree, PyObject *form, PyObject **found, Py_ssize_t count, Py_ssize_t most) {
-    if (form == Py_None) return tree == Py_None ? count : -1;
-    if (!PyTuple_CheckExact(form)) {
-        int arrays = PyLong_AsLong(form) & COMPLEX ? 2 : 1;
-        if (count + arrays > most) return -1;
-        found[count] = tree;
-        if (arrays == 2) found[count + 1] = NULL;
-        return count + arrays;
-    }
-    if (!PyTuple_CheckExact(tree) || PyTuple_GET_SIZE(tree) != PyTuple_GET_SIZE(form)) return -1;
-    for (Py_ssize_t k = 0; count >= 0 && k < PyTuple_GET_SIZE(form); ++k)
-        count = leaves(PyTuple_GET_ITEM(tree, k), PyTuple_GET_ITEM(form, k), found, count, most);
-    return count;
+static PyObject *plain; /* 0, the commonest leaf of a form */
+
+/* The forms of a node's children, a tuple; NULL of a leaf. */
+static inline PyObject *children_of(PyObject *form) {
+    return PyTuple_CheckExact(form) ? form : PyList_CheckExact(form) ? PyList_GET_ITEM(form, 2) : NULL;
 }
 
-static PyObject *plain; /* 0, the commonest leaf of a form */
+/* The child of a tree whose form is a list, as a new reference; NULL where there is none, or it has another type. */
+static PyObject *child_of(PyObject *tree, PyObject *form, Py_ssize_t k) {
+    PyObject *type = PyList_GET_ITEM(form, 0), *keys = PyList_GET_ITEM(form, 1), *found;
+    Py_ssize_t count = PyTuple_GET_SIZE(keys);
+    if ((PyObject *)Py_TYPE(tree) != type) return NULL;
+    if (PyList_CheckExact(tree)) found = PyList_GET_SIZE(tree) == count ? Py_NewRef(PyList_GET_ITEM(tree, k)) : NULL;
+    else if (PyTuple_Check(tree)) found = PyTuple_Size(tree) == count ? Py_NewRef(PyTuple_GetItem(tree, k)) : NULL;
+    else if (PyDict_CheckExact(tree)) {
+        found = PyDict_Size(tree) == count ? PyDict_GetItemWithError(tree, PyTuple_GET_ITEM(keys, k)) : NULL;
+        Py_XINCREF(found);
+    } else found = PyObject_GetAttr(tree, PyTuple_GET_ITEM(keys, k));
+    if (!found) PyErr_Clear();
+    return found;
+}
+
+/* The leaves of a tree, as new references, after *count others; 0 where it has another form or more than `most`. A
+   complex array is two of them, of which the second is NULL. */
+static int leaves(PyObject *tree, PyObject *form, PyObject **found, Py_ssize_t *count, Py_ssize_t most) {
+    if (form == Py_None) return tree == Py_None;
+    PyObject *children = form == plain ? NULL : children_of(form);
+    if (!children) {
+        int arrays = form != plain && PyLong_AsLong(form) & COMPLEX ? 2 : 1;
+        if (*count + arrays > most) return 0;
+        found[(*count)++] = Py_NewRef(tree);
+        if (arrays == 2) found[(*count)++] = NULL;
+        return 1;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(children);
+    if (children == form) {
+        if (!PyTuple_CheckExact(tree) || PyTuple_GET_SIZE(tree) != n) return 0;
+        for (Py_ssize_t k = 0; k < n; ++k)
+            if (!leaves(PyTuple_GET_ITEM(tree, k), PyTuple_GET_ITEM(form, k), found, count, most)) return 0;
+        return 1;
+    }
+    if (!n && ((PyObject *)Py_TYPE(tree) != PyList_GET_ITEM(form, 0) || PyObject_Size(tree))) return PyErr_Clear(), 0;
+    for (Py_ssize_t k = 0; k < n; ++k) {
+        PyObject *child = child_of(tree, form, k);
+        int fit = child && leaves(child, PyTuple_GET_ITEM(children, k), found, count, most);
+        Py_XDECREF(child);
+        if (!fit) return 0;
+    }
+    return 1;
+}
+
+static void release(PyObject **found, Py_ssize_t count) {
+    while (count) {
+        --count;
+        Py_XDECREF(found[count]);
+    }
+}
 
 /* The tree of this form that has the arrays from *next on at its leaves; those of rank 0 as scalars, unless the leaf of
    the form says otherwise. */
 static PyObject *tree_of(PyObject *form, PyObject **arrays, int *next) {
+    if (form == plain) return PyArray_Return((PyArrayObject *)Py_NewRef(arrays[(*next)++]));
     if (form == Py_None) Py_RETURN_NONE;
-    if (!PyTuple_CheckExact(form)) {
+    PyObject *children = children_of(form);
+    if (!children) {
         PyObject *array = Py_NewRef(arrays[(*next)++]);
-        if (form != plain && PyLong_AsLong(form) & AS_ARRAY) return array;
+        if (PyLong_AsLong(form) & AS_ARRAY) return array;
         return PyArray_Return((PyArrayObject *)array);
     }
-    PyObject *made = PyTuple_New(PyTuple_GET_SIZE(form));
-    for (Py_ssize_t k = 0; made && k < PyTuple_GET_SIZE(form); ++k) {
-        PyObject *child = tree_of(PyTuple_GET_ITEM(form, k), arrays, next);
+    PyObject *made = PyTuple_New(PyTuple_GET_SIZE(children));
+    for (Py_ssize_t k = 0; made && k < PyTuple_GET_SIZE(children); ++k) {
+        PyObject *child = tree_of(PyTuple_GET_ITEM(children, k), arrays, next);
         if (child) PyTuple_SET_ITEM(made, k, child);
         else Py_CLEAR(made);
     }
-    return made;
+    if (!made || children == form) return made;
+    PyObject *type = PyList_GET_ITEM(form, 0), *keys = PyList_GET_ITEM(form, 1), *whole;
+    if (type == (PyObject *)&PyList_Type) whole = PySequence_List(made);
+    else if (type == (PyObject *)&PyDict_Type) {
+        whole = PyDict_New();
+        for (Py_ssize_t k = 0; whole && k < PyTuple_GET_SIZE(keys); ++k)
+            if (PyDict_SetItem(whole, PyTuple_GET_ITEM(keys, k), PyTuple_GET_ITEM(made, k))) Py_CLEAR(whole);
+    } else whole = PyObject_CallFunctionObjArgs(PyList_GET_ITEM(form, 3), made, NULL);
+    Py_DECREF(made);
+    return whole;
 }
 
 /* Lends memory for all parts, and opens those arguments there; what is left of it, NULL where there is none. */
@@ -502,78 +637,65 @@ APART static void join_all(Entry *self, void **pointers, PyObject **results) {
     }
 }
 
-/* The call itself; `out` is NULL for new arrays. NotImplemented where something does not fit. It is there twice, so that
-   calls without complex arrays pay nothing for them. */
-static inline ALWAYS PyObject *run(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *out, int is_complex) {
+#define REFUSE \
+    do { \
+        answer = Py_NewRef(Py_NotImplemented); \
+        goto done; \
+    } while (0)
+
+/* The call itself on the leaves of the arguments; `targets` are those of `out`, NULL for new arrays. NotImplemented where
+   something does not fit. It is there twice, so that calls without complex arrays pay nothing for them. */
+static inline ALWAYS PyObject *run(Entry *self, PyObject *const *args, PyObject *out, PyObject *const *targets,
+                                   int is_complex) {
     int held = (int)PyTuple_GET_SIZE(self->held), next = 0;
-    PyObject *flat[MOST_ARRAYS + MOST_FIXED], *targets[MOST_ARRAYS];
-    if (self->given_form != Py_None) {
-        Py_ssize_t count = 0;
-        if (given != PyTuple_GET_SIZE(self->given_form)) Py_RETURN_NOTIMPLEMENTED;
-        for (Py_ssize_t k = 0; count >= 0 && k < given; ++k)
-            count = leaves(args[k], PyTuple_GET_ITEM(self->given_form, k), flat, count, MOST_ARRAYS + MOST_FIXED);
-        args = flat;
-        given = count;
-    }
-    if (given != self->inputs + self->fixed - held) Py_RETURN_NOTIMPLEMENTED;
-    double numbers[MOST_ARRAYS];
+    Number numbers[MOST_ARRAYS];
     void *pointers[MOST_ARRAYS + MOST_DIMS + 3];
-    PyObject *results[MOST_ARRAYS];
+    PyObject *results[MOST_ARRAYS], *copies[MOST_ARRAYS];
     PyObject *answer = NULL;
-    int made = 0, opens = 0;
+    int made = 0, copied = 0, opens = 0;
     int64_t fault[2] = {0, 0};
     int opened[MOST_ARRAYS];
     Arena parts = {NULL, 0};
     char *room = NULL;
+    int first_held = self->inputs - held;
     for (int k = 0; k < self->inputs; ++k) {
-        while (next < self->fixed && self->fixed_at[next] == k + next) {
-            PyObject *n = args[k + next];
-            if (!PyLong_CheckExact(n) || PyLong_AsLongLong(n) != self->fixed_value[next]) {
-                PyErr_Clear(); /* of an integer that is too large */
-                Py_RETURN_NOTIMPLEMENTED;
-            }
-            ++next;
-        }
-        int first_held = self->inputs - held;
+        for (; next < self->fixed && self->fixed_at[next] == k + next; ++next)
+            if (!args[k + next] || !same(args[k + next], PyTuple_GET_ITEM(self->fixed_value, next))) REFUSE;
+        Array *a = &self->arrays[k];
         PyObject *x = k < first_held ? args[k + next] : PyTuple_GET_ITEM(self->held, k - first_held);
-        if (fits(x, &self->arrays[k], 0)) pointers[k] = PyArray_DATA((PyArrayObject *)x);
-        else if (self->numbers && number(x, &self->arrays[k], &numbers[k])) pointers[k] = &numbers[k];
-        else if (is_complex && k + 1 < first_held && self->given_form != Py_None && !args[k + next + 1]
-                 && fits_both(x, &self->arrays[k])) {
+        if (is_complex && k + 1 < first_held && self->given_form != Py_None && !args[k + next + 1]) {
+            if (!(x = complex_whole(x, a))) REFUSE;
+            copies[copied++] = x;
             opened[opens++] = k;
-            pointers[k] = x; /* until it is opened */
-            ++k;
-        } else Py_RETURN_NOTIMPLEMENTED;
+            pointers[k++] = x; /* until it is opened */
+        } else if (a->number != ONLY_NUMBER && fits(x, a, 0)) pointers[k] = PyArray_DATA((PyArrayObject *)x);
+        else if (a->number && number(x, a, &numbers[k])) pointers[k] = &numbers[k];
+        else if (a->number != ONLY_NUMBER && (x = laid_out(x, a))) {
+            copies[copied++] = x;
+            pointers[k] = PyArray_DATA((PyArrayObject *)x);
+        } else REFUSE;
     }
-    for (; next < self->fixed; ++next) {
-        PyObject *n = args[self->fixed_at[next]];
-        if (!PyLong_CheckExact(n) || PyLong_AsLongLong(n) != self->fixed_value[next]) {
-            PyErr_Clear();
-            Py_RETURN_NOTIMPLEMENTED;
-        }
-    }
-    if (is_complex) {
-        if (out || !(room = open_all(self, pointers, opened, opens, &parts))) Py_RETURN_NOTIMPLEMENTED;
-    }
-    if (out && leaves(out, self->result_form, targets, 0, MOST_ARRAYS) != self->outputs) Py_RETURN_NOTIMPLEMENTED;
+    for (; next < self->fixed; ++next)
+        if (!args[self->fixed_at[next]] || !same(args[self->fixed_at[next]], PyTuple_GET_ITEM(self->fixed_value, next)))
+            REFUSE;
+    if (is_complex && (targets || !(room = open_all(self, pointers, opened, opens, &parts)))) REFUSE;
     for (int k = 0; k < self->outputs; ++k) {
         int at = self->inputs + k;
         Array *a = &self->arrays[at];
         PyObject *target;
-        if (out) {
+        if (targets) {
             target = targets[k];
-            if (!fits(target, a, NPY_ARRAY_WRITEABLE)) Py_RETURN_NOTIMPLEMENTED;
+            if (!fits(target, a, NPY_ARRAY_WRITEABLE)) REFUSE;
             char *data = PyArray_DATA((PyArrayObject *)target);
             for (int j = 0; j < at; ++j)
-                if (overlap(pointers[j], self->arrays[j].bytes, data, a->bytes)) Py_RETURN_NOTIMPLEMENTED;
+                if (overlap(pointers[j], self->arrays[j].bytes, data, a->bytes)) REFUSE;
         } else {
             int joined = is_complex && self->joined[k];
             target = joined ? new_result(a->axes, a->shape, complex_type(a->type), 2 * a->bytes)
                             : new_result(a->axes, a->shape, a->type, a->bytes);
             if (!target) { /* the long way says what there is no memory for */
                 PyErr_Clear();
-                answer = Py_NewRef(Py_NotImplemented);
-                goto done;
+                REFUSE;
             }
             results[made++] = target;
             if (joined) {
@@ -584,26 +706,54 @@ static inline ALWAYS PyObject *run(Entry *self, PyObject *const *args, Py_ssize_
         }
         pointers[at] = PyArray_DATA((PyArrayObject *)target);
     }
+    self->used = 1;
+    if (self->left > 0) --self->left;
     int code = call_now(self, pointers, fault);
     if (code) {
         if (code == INTERRUPTED) PyErr_SetNone(PyExc_KeyboardInterrupt);
+        else if (code == RAISED) ; /* an error is set */
         else if (code < 0) answer = Py_NewRef(Py_NotImplemented); /* no memory: the long way says for what */
         else answer = PyObject_CallFunction(self->failed, "iLL", code, (long long)fault[0], (long long)fault[1]);
         goto done; /* `failed` raises */
     }
-    if (out) return Py_NewRef(out);
+    if (targets) {
+        answer = Py_NewRef(out);
+        goto done;
+    }
     if (is_complex) join_all(self, pointers, results);
     next = 0;
     answer = tree_of(self->result_form, results, &next);
 done:
     if (is_complex && parts.start) give_back(parts);
     for (int k = 0; k < made; ++k) Py_DECREF(results[k]);
+    for (int k = 0; k < copied; ++k) Py_DECREF(copies[k]);
+    return answer;
+}
+
+static PyObject *run_either(Entry *self, PyObject *const *args, PyObject *out, PyObject *const *targets) {
+    if (self->opens || self->joins) return run(self, args, out, targets, 1);
+    return run(self, args, out, targets, 0);
+}
+
+/* The call with arguments that are trees, or with results that are to go into `out`. */
+APART static PyObject *run_trees(Entry *self, PyObject *const *args, PyObject *out) {
+    PyObject *flat[MOST_LEAVES], *targets[MOST_ARRAYS], *answer = NULL;
+    Py_ssize_t count = 0, target_count = 0;
+    int fit = 1, trees = self->given_form != Py_None;
+    for (Py_ssize_t k = 0; trees && fit && k < self->arguments; ++k)
+        fit = leaves(args[k], PyTuple_GET_ITEM(self->given_form, k), flat, &count, MOST_LEAVES);
+    if (fit && out) fit = leaves(out, self->result_form, targets, &target_count, MOST_ARRAYS);
+    if (fit) answer = run_either(self, trees ? flat : args, out, out ? targets : NULL);
+    release(flat, count);
+    release(targets, target_count);
+    if (!fit) Py_RETURN_NOTIMPLEMENTED;
     return answer;
 }
 
 static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *out) {
-    if (self->opens || self->joins) return run(self, args, given, out, 1);
-    return run(self, args, given, out, 0);
+    if (given != self->arguments || !self->left) Py_RETURN_NOTIMPLEMENTED;
+    if (self->given_form != Py_None || (out && self->result_form != plain)) return run_trees(self, args, out);
+    return run_either(self, args, out, out ? &out : NULL);
 }
 
 static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
@@ -617,34 +767,61 @@ static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t narg
     return entry_run((Entry *)object, args, given, out);
 }
 
-static void entry_dealloc(PyObject *object) {
+static int entry_traverse(PyObject *object, visitproc visit, void *arg) {
     Entry *self = (Entry *)object;
-    Py_XDECREF(self->given_form);
-    Py_XDECREF(self->result_form);
-    Py_XDECREF(self->names);
-    Py_XDECREF(self->failed);
-    Py_XDECREF(self->held);
-    Py_XDECREF(self->owner);
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->given_form);
+    Py_VISIT(self->result_form);
+    Py_VISIT(self->defaults);
+    Py_VISIT(self->fixed_value);
+    Py_VISIT(self->failed);
+    Py_VISIT(self->held);
+    Py_VISIT(self->owner);
+    return 0;
+}
+
+static int entry_clear(PyObject *object) {
+    Entry *self = (Entry *)object;
+    self->left = 0; /* nothing calls it any more */
+    Py_CLEAR(self->given_form);
+    Py_CLEAR(self->result_form);
+    Py_CLEAR(self->names);
+    Py_CLEAR(self->defaults);
+    Py_CLEAR(self->fixed_value);
+    Py_CLEAR(self->failed);
+    Py_CLEAR(self->held);
+    Py_CLEAR(self->owner);
+    return 0;
+}
+
+static void entry_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
-    PyObject_Free(object);
+    PyObject_GC_UnTrack(object);
+    entry_clear(object);
+    PyObject_GC_Del(object);
     Py_DECREF(type);
 }
 
 static PyMemberDef entry_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Entry, vectorcall), READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Entry, vectorcall), READONLY, NULL},
+    {"left", T_LONGLONG, offsetof(Entry, left), 0, NULL},
+    {"used", T_BOOL, offsetof(Entry, used), 0, NULL},
+    {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot entry_slots[] = {{Py_tp_dealloc, entry_dealloc},
+                                    {Py_tp_traverse, entry_traverse},
+                                    {Py_tp_clear, entry_clear},
                                     {Py_tp_call, PyVectorcall_Call},
                                     {Py_tp_members, entry_members},
                                     {0, NULL}};
 
 static PyType_Spec entry_spec = {"pullback.runtime.call.Entry", sizeof(Entry), sizeof(Array),
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, entry_slots};
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC, entry_slots};
 
 static PyObject *entry_type;
 
 static PyObject *word_slowly;
-static Py_ssize_t entries_at; /* where an instance of a quick class has its tuple of entries */
+static Py_ssize_t entries_at; /* where an instance of a quick class has its list of entries */
 static PyObject *threads;     /* reads a context variable: the number that the block around a call asks for */
 
 static long long asked_threads(void) {
@@ -655,23 +832,40 @@ static long long asked_threads(void) {
     return count;
 }
 
-/* Whether the names of the last arguments are those of the parameters at their places. */
-static int in_order(Entry *self, PyObject *names, Py_ssize_t named, Py_ssize_t given) {
-    if (given + named > PyTuple_GET_SIZE(self->names)) return 0;
-    for (Py_ssize_t k = 0; k < named; ++k) {
-        PyObject *name = PyTuple_GET_ITEM(names, k), *own = PyTuple_GET_ITEM(self->names, given + k);
-        if (name != own && PyUnicode_Compare(name, own)) return 0;
+/* The arguments in the order of the parameters, those that are not given by their defaults; 0 where some are missing,
+   given twice, or of no parameter. */
+APART static int in_order(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *names, Py_ssize_t named,
+                          PyObject **bound) {
+    Py_ssize_t count = PyTuple_GET_SIZE(self->names), used = 0;
+    if (given + named > count || count > MOST_ARGUMENTS) return 0;
+    for (Py_ssize_t k = 0; k < count; ++k) {
+        PyObject *own = PyTuple_GET_ITEM(self->names, k);
+        bound[k] = k < given ? args[k] : NULL;
+        for (Py_ssize_t j = 0; j < named && !bound[k]; ++j) {
+            Py_ssize_t at = (used + j) % named; /* most names come in order */
+            PyObject *name = PyTuple_GET_ITEM(names, at);
+            if (name == own || !PyUnicode_Compare(name, own)) bound[k] = args[given + at], ++used;
+        }
+        if (!bound[k] && !(bound[k] = PyDict_GetItemWithError(self->defaults, own))) return PyErr_Clear(), 0;
     }
-    return 1;
+    return used == named;
+}
+
+/* Puts an entry first that is at a later place. */
+static void to_front(PyObject *entries, Py_ssize_t k, PyObject *entry) {
+    if (k >= PyList_GET_SIZE(entries) || PyList_GET_ITEM(entries, k) != entry) return; /* the call changed the list */
+    Py_INCREF(entry);
+    for (; k > 0; --k) PyList_SetItem(entries, k, Py_NewRef(PyList_GET_ITEM(entries, k - 1)));
+    PyList_SetItem(entries, 0, entry);
 }
 
 /* A call of an instance of a quick class: the first entry that the arguments fit, else `_call_slowly`. */
 static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
     Py_ssize_t given = PyVectorcall_NARGS(nargsf), named = names ? PyTuple_GET_SIZE(names) : 0;
     PyObject *entries = *(PyObject **)((char *)self + entries_at);
-    if (entries && PyTuple_CheckExact(entries)) {
-        Py_ssize_t own = named; /* out= comes last, or the arguments are not in order */
-        PyObject *out = NULL;
+    if (entries && PyList_CheckExact(entries)) {
+        Py_ssize_t own = named; /* out= comes last, or the long way is taken */
+        PyObject *out = NULL, *bound[MOST_ARGUMENTS];
         if (named && !PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, named - 1), "out")) {
             out = args[given + --own];
             if (out == Py_None) out = NULL;
@@ -679,12 +873,17 @@ static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf
         long long asked = asked_threads();
         if (asked < 0) return NULL;
         Py_INCREF(entries); /* a call may replace them */
-        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(entries); ++k) {
-            PyObject *entry = PyTuple_GET_ITEM(entries, k);
-            if ((PyObject *)Py_TYPE(entry) != entry_type || ((Entry *)entry)->asked != asked) continue;
-            if (given > ((Entry *)entry)->positional) continue;
-            if (own && !in_order((Entry *)entry, names, own, given)) continue;
-            PyObject *answer = entry_run((Entry *)entry, args, given + own, out);
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(entries); ++k) {
+            PyObject *item = PyList_GET_ITEM(entries, k);
+            Entry *entry = (Entry *)item;
+            if ((PyObject *)Py_TYPE(item) != entry_type || entry->count != (asked ? asked : entry->usual)) continue;
+            if (given > entry->positional) continue;
+            int whole = !own && given == entry->arguments;
+            if (!whole && !in_order(entry, args, given, names, own, bound)) continue;
+            Py_INCREF(item);
+            PyObject *answer = entry_run(entry, whole ? args : bound, entry->arguments, out);
+            if (answer != Py_NotImplemented && k) to_front(entries, k, item);
+            Py_DECREF(item);
             if (answer != Py_NotImplemented) {
                 Py_DECREF(entries);
                 return answer;
@@ -772,27 +971,35 @@ static PyObject *quicken(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* (shape, NumPy's number of the element type, its size) */
+/* (shape, NumPy's number of the element type, its size); of an input also whether it may be a number */
 static int read_array(PyObject *item, Array *a) {
     PyObject *shape;
     Py_ssize_t size;
-    if (!PyArg_ParseTuple(item, "O!in", &PyTuple_Type, &shape, &a->type, &size)) return 0;
+    a->number = 0;
+    if (!PyArg_ParseTuple(item, "O!in|i", &PyTuple_Type, &shape, &a->type, &size, &a->number)) return 0;
     a->axes = (int)PyTuple_GET_SIZE(shape);
     a->bytes = (size_t)size;
     for (int k = 0; k < a->axes; ++k) {
         a->shape[k] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, k));
         a->bytes *= (size_t)a->shape[k];
     }
+    if (a->axes) a->number = 0;
     return !PyErr_Occurred();
 }
 
-/* Whether a tree of tuples, None and integers; adds up the arrays at its leaves. */
+/* Whether it is the form of a tree; adds up the arrays at its leaves. */
 static int is_form(PyObject *form, Py_ssize_t *count) {
     if (form == Py_None) return 1;
     if (PyLong_Check(form)) return *count += PyLong_AsLong(form) & COMPLEX ? 2 : 1, 1;
-    if (!PyTuple_CheckExact(form)) return 0;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(form); ++k)
-        if (!is_form(PyTuple_GET_ITEM(form, k), count)) return 0;
+    if (PyList_CheckExact(form)) {
+        if (PyList_GET_SIZE(form) != 4 || !PyType_Check(PyList_GET_ITEM(form, 0))) return 0;
+        PyObject *keys = PyList_GET_ITEM(form, 1), *forms = PyList_GET_ITEM(form, 2);
+        if (!PyTuple_CheckExact(keys) || !PyTuple_CheckExact(forms)) return 0;
+        if (PyTuple_GET_SIZE(keys) != PyTuple_GET_SIZE(forms)) return 0;
+    } else if (!PyTuple_CheckExact(form)) return 0;
+    PyObject *children = children_of(form);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(children); ++k)
+        if (!is_form(PyTuple_GET_ITEM(children, k), count)) return 0;
     return 1;
 }
 
@@ -807,41 +1014,46 @@ static int complex_arrays(PyObject *form, Entry *self, int results, int *at) {
         }
         *at += 1 + found;
     }
-    for (Py_ssize_t k = 0; PyTuple_CheckExact(form) && k < PyTuple_GET_SIZE(form); ++k)
-        found += complex_arrays(PyTuple_GET_ITEM(form, k), self, results, at);
+    PyObject *children = children_of(form);
+    for (Py_ssize_t k = 0; children && k < PyTuple_GET_SIZE(children); ++k)
+        found += complex_arrays(PyTuple_GET_ITEM(children, k), self, results, at);
     return found;
 }
 
-/* entry(address, owner, inputs, outputs, result_form, arena_bytes, checked, brief, failed, fixed, held, numbers, dims,
-   threaded, pool, asked, names, positional, given_form); None where there is too much. `owner` keeps the code at the address loaded,
-   `fixed` has pairs (position among the arguments, integer) in order,
-   `held` the arrays of the last inputs, `dims` the integers that the function takes after its arrays, `asked` the number
-   of threads that quick calls must ask for. */
+/* entry(address, owner, inputs, outputs, result_form, arena_bytes, checked, brief, failed, fixed, held, dims, threaded,
+   pool, count, usual, names, defaults, positional, given_form, left); None where there is too much. `owner` keeps the
+   code at the address loaded, `fixed` has pairs (position among the leaves of the arguments, value) in order, `held` the
+   arrays of the last inputs, `dims` the integers that the function takes after its arrays; `count` is the number of
+   threads that quick calls must ask for, `usual` that which they do without a block around them; without a `given_form`
+   each argument is a leaf. */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long address, pool;
-    long long asked;
-    PyObject *owner, *inputs, *outputs, *failed, *fixed, *held, *dims, *names, *given_form, *result_form;
+    long long count, usual, left;
+    PyObject *owner, *inputs, *outputs, *failed, *fixed, *held, *dims, *names, *defaults, *given_form, *result_form;
     Py_ssize_t arena_bytes, positional, results = 0, leaf_count = 0;
-    int checked, brief, numbers, threaded;
-    if (!PyArg_ParseTuple(args, "KOO!O!OnppOO!O!pO!pKLO!nO", &address, &owner, &PyTuple_Type, &inputs, &PyTuple_Type,
+    int checked, brief, threaded;
+    if (!PyArg_ParseTuple(args, "KOO!O!OnppOO!O!O!pKLLO!O!nOL", &address, &owner, &PyTuple_Type, &inputs, &PyTuple_Type,
                           &outputs, &result_form, &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed,
-                          &PyTuple_Type, &held, &numbers, &PyTuple_Type, &dims, &threaded, &pool, &asked, &PyTuple_Type,
-                          &names, &positional, &given_form))
+                          &PyTuple_Type, &held, &PyTuple_Type, &dims, &threaded, &pool, &count, &usual, &PyTuple_Type,
+                          &names, &PyDict_Type, &defaults, &positional, &given_form, &left))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
     if (!is_form(result_form, &results) || results != n || !is_form(given_form, &leaf_count))
         return PyErr_Format(PyExc_TypeError, "no form of arguments or of %zd results", n);
+    Py_ssize_t own = m + PyTuple_GET_SIZE(fixed) - PyTuple_GET_SIZE(held); /* leaves of the arguments */
+    if (given_form != Py_None && (!PyTuple_CheckExact(given_form) || leaf_count != own))
+        return PyErr_Format(PyExc_TypeError, "no form of arguments with %zd leaves", own);
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); ++k)
         if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k))) return PyErr_Format(PyExc_TypeError, "names are strings");
     Py_ssize_t d = PyTuple_GET_SIZE(dims);
     if (d > MOST_DIMS || (d && sizeof(void *) < sizeof(int64_t))) Py_RETURN_NONE;
-    if (m + n + d + 2 + threaded > MOST_POINTERS
+    if (m + n > MOST_ARRAYS
         || PyTuple_GET_SIZE(fixed) > MOST_FIXED || PyTuple_GET_SIZE(held) > m)
         Py_RETURN_NONE;
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
-        if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(item, 0))
+        if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) < 3 || !PyTuple_Check(PyTuple_GET_ITEM(item, 0))
             || PyTuple_GET_SIZE(PyTuple_GET_ITEM(item, 0)) > MOST_AXES)
             Py_RETURN_NONE;
     }
@@ -853,27 +1065,35 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->inputs = (int)m;
     self->outputs = (int)n;
     self->names = Py_NewRef(names);
+    self->defaults = Py_NewRef(defaults);
     self->positional = positional;
+    self->arguments = given_form == Py_None ? own : PyTuple_GET_SIZE(given_form);
     self->given_form = Py_NewRef(given_form);
     self->result_form = Py_NewRef(result_form);
     self->arena_bytes = (size_t)arena_bytes;
     self->checked = checked;
     self->brief = brief;
-    self->numbers = numbers;
     self->threaded = threaded;
     self->pool = (void *)(uintptr_t)pool;
-    self->asked = asked;
+    self->count = count;
+    self->usual = usual;
+    self->left = left;
     self->failed = Py_NewRef(failed);
     self->held = Py_NewRef(held);
     self->owner = Py_NewRef(owner);
     self->dims = (int)d;
     for (Py_ssize_t k = 0; k < d; ++k) self->dim[k] = (void *)(intptr_t)PyLong_AsLongLong(PyTuple_GET_ITEM(dims, k));
     self->fixed = (int)PyTuple_GET_SIZE(fixed);
-    for (int k = 0; k < self->fixed; ++k)
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(fixed, k), "nL", &self->fixed_at[k], &self->fixed_value[k])) {
+    self->fixed_value = PyTuple_New(self->fixed);
+    for (int k = 0; k < self->fixed; ++k) {
+        PyObject *value = NULL;
+        if (!self->fixed_value || !PyArg_ParseTuple(PyTuple_GET_ITEM(fixed, k), "nO", &self->fixed_at[k], &value)
+            || self->fixed_at[k] < 0 || self->fixed_at[k] >= own) {
             Py_DECREF(self);
-            return NULL;
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "no leaf %zd", self->fixed_at[k]);
         }
+        PyTuple_SET_ITEM(self->fixed_value, k, Py_NewRef(value));
+    }
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
         if (!read_array(item, &self->arrays[k])) {

@@ -6,7 +6,6 @@ from typing import Final
 
 import pytest
 
-import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ad.algebra import add, normalised, settled, transpose
 from pullback.ad.edges import Edge
 from pullback.ir import expr

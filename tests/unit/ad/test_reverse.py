@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import pullback as pb
-import pullback.prim  # registers the primitives
 from pullback.ad.reverse import vjp
 from pullback.errors import DerivativeError
 from pullback.ir import types

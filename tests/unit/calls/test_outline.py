@@ -152,11 +152,11 @@ def test_another_function_is_another_program(change: str, derived: list[str]) ->
 
 def test_joining_later_gives_the_program_of_joining_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     later = descent()[1]
-    known = later._determined().known
+    known = later.determined().known
     assert isinstance(known, Outline)
     monkeypatch.setattr(Tracer, "defer", lambda *_: None)
     at_once = descent()[1]
-    assert not isinstance(at_once._determined().known, Outline)
+    assert not isinstance(at_once.determined().known, Outline)
     assert structurally_equal(later.program(), at_once.program())
     assert print_program(later.program()) == print_program(at_once.program())
     assert [(r.dtype, r.shape) for r in known.outputs] == [(r.dtype, r.shape) for r in later.program().outputs]
@@ -179,9 +179,9 @@ def test_identities_tell_programs_apart() -> None:
 
         return f
 
-    identities = [outer(k)._determined().identity for k in range(4)]
+    identities = [outer(k).determined().identity for k in range(4)]
     assert len(set(identities)) == 4
-    assert identities == [outer(k)._determined().identity for k in range(4)]
+    assert identities == [outer(k).determined().identity for k in range(4)]
 
 
 def test_what_cannot_be_derived_is_refused_each_time() -> None:

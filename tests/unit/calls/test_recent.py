@@ -44,7 +44,7 @@ def test_a_setting_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(f: Any) -> list[int]:
-    return [len(table.items()) for table in (f._traces, f._fast, f._versions.runners)]
+    return [len(table.items()) for table in (f._traces, f._table.kept)]
 
 
 def test_sizes_traces_and_shortcuts_are_bounded() -> None:

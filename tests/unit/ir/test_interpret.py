@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import pullback.prim  # noqa: F401  the rows the programs name
 from pullback.errors import DTypeError, IndexRangeError, ShapeError
 from pullback.ir import grid
 from pullback.ir.grid import blocks

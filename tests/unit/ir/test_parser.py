@@ -2,7 +2,6 @@
 
 import pytest
 
-import pullback.prim  # noqa: F401
 from pullback.errors import ParseError
 from pullback.ir.parser import parse_program, parse_programs
 from pullback.ir.printer import print_program

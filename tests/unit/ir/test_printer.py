@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from inline_snapshot import snapshot
 
-import pullback.prim  # noqa: F401
 from pullback.ir import types
 from pullback.ir.expr import Ref, add, apply, const, get, mul, negative, select, zero
 from pullback.ir.index import Var, as_index, symbol

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-import pullback.prim  # noqa: F401
 from pullback.errors import VerifyError
 from pullback.ir import types
 from pullback.ir.expr import Add, Ref, const, from_index, get, reduce

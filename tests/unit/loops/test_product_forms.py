@@ -12,7 +12,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ir.expr import Ref
 from pullback.ir.index import ZERO_INDEX, DimSymbol, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.interpret import interpret

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ir.index import DimSymbol, Index, Var, as_index
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build

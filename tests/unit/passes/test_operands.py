@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ir.index import Var, as_index, cond
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_statement

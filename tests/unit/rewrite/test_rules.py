@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from pullback.derivation.listing import as_markdown, as_text
-from pullback.prim import PRIMITIVES
+from pullback.ir.primitives import PRIMITIVES
 from pullback.rewrite.rules import RULES, cited, rules_of
 
 ROOT = Path(__file__).resolve().parents[3]

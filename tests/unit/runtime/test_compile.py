@@ -22,7 +22,7 @@ from pullback.runtime import executor
 from pullback.runtime.compile import Units
 from pullback.runtime.executor import compile_program
 from pullback.runtime.load import compiled_entry
-from pullback.runtime.record import ROOT, find_record, record_key, sources
+from pullback.runtime.record import ROOT, CacheEntry, sources
 
 TEXT = "int answer(void *arena) {\n    return arena ? 0 : 42;\n}\n"
 TWICE = "twice(x: f64[N]) { y = build n < N { 2.0 * x[n] } return y }"
@@ -360,12 +360,12 @@ def test_a_cache_that_cannot_be_written(cache: Path) -> None:
 def test_a_damaged_record_is_no_harm(cache: Path) -> None:
     program = parse_program(TWICE)
     compile_program(program, {"N": 3})
-    key = record_key(program, {"N": 3})
-    assert find_record(key) is not None
-    (path,) = cache.rglob(f"{key}*")
+    entry = CacheEntry(program, {"N": 3})
+    assert entry.record is not None
+    (path,) = cache.rglob(f"{entry.key}*")
     path.write_text("{")
     np.testing.assert_array_equal(compile_program(program, {"N": 3}).run([np.ones(3)])[0], [2, 2, 2])
-    assert find_record(key) is not None
+    assert CacheEntry(program, {"N": 3}).record is not None
 
 
 def test_a_warm_start_imports_no_compiler(cache: Path) -> None:

@@ -42,9 +42,9 @@ def test_a_block_around_a_call_decides_also_for_calls_that_were_quick_before() -
     for n in (1, 3, 1, 3):
         with pb.threads(n):
             f(x, x)
-            runs.append(len(f._versions.runners.items()))  # type: ignore[attr-defined]
+            runs.append(len(f._table.kept.items()))  # type: ignore[attr-defined]
     assert runs == [1, 2, 2, 2]
-    workers = {r.executable.workers for _, r in f._versions.runners.items()}  # type: ignore[attr-defined]
+    workers = {r.executable.workers for _, r in f._table.kept.items()}  # type: ignore[attr-defined]
     assert workers == {1, 3}
 
 
@@ -53,7 +53,7 @@ def test_each_worker_has_its_own_memory() -> None:
     def arena(threads: int) -> int:
         f = pb.function(lambda x: pb.sort(x), threads=threads)  # rows take turns in working memory on every machine
         f(np.ones((400, 300)))
-        ((_, runner),) = f._versions.runners.items()
+        ((_, runner),) = f._table.kept.items()
         table = runner.executable.memory
         assert table.arena_bytes == runner.executable.arena_bytes
         assert (f"{threads} threads: " in str(table)) == (threads > 1)
@@ -67,12 +67,12 @@ def test_a_memory_limit_also_limits_threads() -> None:
     x = np.ones((400, 300))
     free = pb.function(lambda x: pb.sort(x), threads=4)
     free(x)
-    ((_, runner),) = free._versions.runners.items()
+    ((_, runner),) = free._table.kept.items()
     record = runner.executable.record
     limit = record.arena_bytes + record.worker_bytes
     f = pb.function(lambda x: pb.sort(x), threads=4, memory_limit=limit)
     f(x)
-    ((_, runner),) = f._versions.runners.items()
+    ((_, runner),) = f._table.kept.items()
     assert runner.executable.workers == 2
     assert runner.executable.arena_bytes <= limit
 

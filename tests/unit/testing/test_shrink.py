@@ -2,7 +2,6 @@
 
 import numpy as np
 
-import pullback.prim  # noqa: F401
 from pullback.ir.expr import Apply
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program

@@ -5,7 +5,7 @@ import pytest
 from pullback.codegen.c.primitives import primitive
 from pullback.ir import types
 from pullback.ir.primitive import Primitive, PrimitiveTable
-from pullback.prim import PRIMITIVES
+from pullback.ir.primitives import PRIMITIVES
 
 
 def test_c_is_filled_in_per_dtype():
@@ -19,7 +19,7 @@ def test_c_is_filled_in_per_dtype():
 
 
 def test_a_name_is_given_once():
-    table = PrimitiveTable(__name__)
+    table = PrimitiveTable()
     row = table.add(Primitive("twice", "Twice x.", 1, lambda x: x + x))
     assert table["twice"] is row and "twice" in table and list(table) == [row]
     with pytest.raises(ValueError, match="twice is defined twice"):

@@ -1,9 +1,9 @@
-"""Running a traced function on NumPy arrays: checks, the compiled program or the interpreter, results as trees."""
+"""What runs calls on NumPy arrays: compiled code or the interpreter; results as trees, or in arrays of the caller."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -11,84 +11,62 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback.calls import policy
-from pullback.calls.annotations import Leaf
-from pullback.calls.arguments import as_numpy, numpy_dtype, wrong_dtype
+from pullback.calls.arguments import NDArray
 from pullback.calls.mistakes import out_of_memory
 from pullback.calls.traced import Traced
-from pullback.calls.trial import Trial
 from pullback.errors import CompilerError, DTypeError, PullbackError, ShapeError
-from pullback.ir.dims import check_bytes, evaluate, has_empty_extent, solve_dims
-from pullback.ir.halves import to_half
+from pullback.ir.dims import check_bytes, evaluate, has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Outline
 from pullback.ir.types import bf16, bits_of
+from pullback.runtime.shim import Look
 from pullback.tracing import tree
 from pullback.tracing.printing import lines
 
-NDArray = np.ndarray[Any, Any]
+PAYS = 3 * 10**8  # operations in C for all sizes: some tenths of a second, as compiling takes
+CALL = 2000  # operations that go by in calling
 
 
-def prepare(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[list[NDArray], dict[str, int]]:
-    """The arguments as C-contiguous arrays of the right element type, and the sizes."""
-    arrays: list[NDArray] = []
-    sizes: dict[str, int] = {}
-    for leaf, value in zip(leaves, values):
-        if leaf.kind in ("static", "index"):
-            continue
-        if leaf.kind == "size":
-            if leaf.size in sizes and sizes[leaf.size] != int(value):
-                raise ShapeError("E111", f"{leaf.path} = {int(value)}, but {leaf.size} = {sizes[leaf.size]}")
-            sizes[leaf.size] = int(value)
-            continue
-        arrays.append(_array(leaf, value))
-    return arrays, sizes
-
-
-def _array(leaf: Leaf, value: Any) -> NDArray:
-    assert leaf.dtype is not None
-    wanted = leaf.dtype.numpy
-    if leaf.kind != "array" or (isinstance(value, bool | int | float) and not isinstance(value, np.generic)):
-        return _number(leaf, value)
-    array = as_numpy(value, leaf.path)
-    if leaf.dtype is bf16:
-        array = bits_of(array)
-    if array.dtype != wanted:
-        raise wrong_dtype(leaf.path, [leaf.dtype], numpy_dtype(array, leaf.path), value)
-    if not array.flags.c_contiguous or not array.flags.aligned:
-        array = np.array(array, order="C", copy=True).reshape(array.shape)
-    return array
-
-
-def _number(leaf: Leaf, value: Any) -> NDArray:
-    assert leaf.dtype is not None
-    array = as_numpy(value, leaf.path)
-    if array.ndim:
-        raise ShapeError(
-            "E110",
-            f"{leaf.path} is a number, and an array of shape {array.shape} was given",
-            remedy='`Float64[Array, "N"]` annotates an array; `pb.vmap` maps a function of numbers over one',
-        )
-    found = numpy_dtype(array, leaf.path)
-    allowed = {
-        "bool": found.is_bool,
-        "signed": found.is_integer,
-        "unsigned": found.is_integer,
-        "floating": found.is_integer or found.is_floating,
-        "half": found.is_integer or found.computed.is_floating,
-    }
-    if not allowed[leaf.dtype.kind]:
-        raise wrong_dtype(leaf.path, [leaf.dtype], found, value)
-    if leaf.dtype.is_integer and not leaf.dtype.minimum <= int(array) <= leaf.dtype.maximum:
-        raise DTypeError("E124", f"{leaf.path} = {int(array)} does not fit {leaf.dtype}")
-    if leaf.dtype.is_half and found is not leaf.dtype:
-        return to_half(array, leaf.dtype).view(leaf.dtype.numpy)
-    return bits_of(array).astype(leaf.dtype.numpy)
-
-
-class Runner:
-    """A traced function for arrays of given shapes.
+class Trial:
+    """Counts the calls of a program for some dims; `executable` makes what takes over, None where nothing does.
 
     Attributes:
+        left: how many more calls C for all sizes serves; 0 until there is a second call, as many dims come once.
+    """
+
+    def __init__(self, traced: Traced, dims: Mapping[str, int], executable: Callable[[], Any]) -> None:
+        self.executable = executable
+        self.left = 0
+        self._traced = traced
+        self._dims = dims
+        self._calls = 0
+
+    def is_over(self, entry: Any) -> bool:
+        """Whether one more call is one too many.
+
+        Args:
+            entry: what has served calls since, and counts them itself.
+        """
+        if entry is not None:
+            self.left = entry.left
+        self._calls += 1
+        if self._calls == 2:
+            from pullback.passes.operations import operation_count  # no pass is needed by a start from the cache
+
+            self.left = max(0, int(PAYS / (operation_count(self._traced.program, self._dims) + CALL)) - 1)
+        over = self._calls > 1 and not self.left
+        self.left = max(0, self.left - 1)
+        if entry is not None:
+            entry.left = self.left
+        return over
+
+
+class Compiled:
+    """What runs the calls of one key: compiled code, with its record and library, or the interpreter.
+
+    Attributes:
+        executable: the record, the library and how it is called; None where calls are interpreted.
+        entry: the call for arguments that look like those of this key (`runtime.shim`), once there is one.
         trial: while its C for all sizes runs and may give way to C for its dims: when that is.
     """
 
@@ -96,101 +74,71 @@ class Runner:
         self,
         name: str,
         traced: Traced,
-        arrays: Sequence[NDArray],
-        sizes: dict[str, int],
-        threads: int,
-        backend: str | None = None,
+        dims: Mapping[str, int],
+        sizes: Mapping[str, int],
+        threads: int | None,
+        look: Look | None = None,
         general: Callable[[], Any] | None = None,
         trial: Trial | None = None,
     ) -> None:
-        """`general` gives the C for all sizes where that is to run."""
+        """`general` gives the C for all sizes where that is to run; without `threads` the interpreter runs."""
         self.name = name
+        self.look = look
         self.prints = traced.prints
         self.own = len(traced.known.outputs)
         if traced.prints is not None:
             traced = replace(traced, known=traced.shown, prints=None)
         self.traced = traced
         self.sizes = sizes
-        self.dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
-        self.single = traced.structure == tree.LEAF
-        self.dtypes = [r.storage.numpy for r in traced.known.inputs]
+        self.dims = dims
         self.bits = any(r.storage is bf16 for r in traced.known.outputs)
-        self._entries: dict[Hashable, Callable[..., Any] | None] = {}
-        self.executable: Any = None
+        self.entry: Any = None
         self.trial = trial
-        compiled = (backend or policy.backend()) == "c"
-        record = self._recorded() if compiled and general is None else None
-        if record is not None:
-            self.executable = self._compile(threads, None, record)
-            return
-        if isinstance(traced.known, Outline):
-            check_bytes(traced.program, self.dims)
-        if compiled and not has_empty_extent(traced.program, self.dims):
-            self.executable = self._compile(threads, general)
+        self.executable: Any = None if threads is None else self._compiled(threads, general)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether some loop of the program runs over nothing."""
-        return self.executable is None and has_empty_extent(self.traced.program, self.dims)
+    def _compiled(self, threads: int, general: Callable[[], Any] | None) -> Any:
+        """The program for the dims, or for all sizes; None where there is no compiler, or a loop runs over nothing.
 
-    def _recorded(self) -> Any:
-        """The record of a program in outline that was compiled for these dims, so that nothing needs its statements."""
-        from pullback.runtime.record import find_record, record_key
-
-        known = self.traced.known
-        return find_record(record_key(known, self.dims)) if isinstance(known, Outline) else None
-
-    def _compile(self, threads: int, general: Callable[[], Any] | None, record: Any = None) -> Any:
+        Where the record of the program is in the cache, nothing needs its statements.
+        """
         try:
             from pullback.runtime.executor import compile_program
+            from pullback.runtime.record import CacheEntry
         except ImportError as error:
             policy.warn_without_compiler(error)
             return None
         try:
+            cached = CacheEntry(self.traced.known, self.dims) if general is None else None
+            if cached is None or cached.record is None:
+                if isinstance(self.traced.known, Outline):
+                    check_bytes(self.traced.program, self.dims)
+                if has_empty_extent(self.traced.program, self.dims):
+                    return None
             if general is not None:
-                return general().at(self.dims)
-            return compile_program(self.traced.known, self.dims, threads, record)
+                return general().at(self.dims, threads)
+            return compile_program(self.traced.known, self.dims, threads, cached)
         except CompilerError as error:
             if error.code != "E410":  # no compiler at all
                 raise
             policy.warn_without_compiler(error.what)
             return None
 
-    def entry(
-        self, fixed: tuple[tuple[int, int], ...], typed: bool, names: tuple[str, ...], positional: int,
-        given: tuple[tree.Structure, ...], asked: int | None = None,
-    ) -> Callable[..., Any] | None:
-        """The compiled call itself, for arguments as they are.
+    @property
+    def is_empty(self) -> bool:
+        """Whether some loop of the program runs over nothing."""
+        return self.executable is None and has_empty_extent(self.traced.program, self.dims)
 
-        None where arguments or results are trees of more than tuples, or interpreted, and while calls are counted.
-
-        Args:
-            fixed: positions among the leaves of integers that it was compiled for, and their values.
-            typed: whether Python numbers mean what arrays of rank 0 would.
-            names: the parameters.   positional: how many of them may come without a name.
-            given: the structures of the arguments.
-            asked: the number of threads that the block around such calls asks for.
-        """
-        if self.trial is not None or self.bits or self.prints is not None:
-            return None
-        key = (fixed, given, asked)
-        if key not in self._entries:
-            made = None
-            if self.executable is not None and all(map(tree.is_plain, (self.traced.structure, *given))):
-                form = None if all(s == tree.LEAF for s in given) else tuple(map(tree.form, given))
-                made = self.executable.entry(
-                    tree.form(self.traced.structure), fixed, self.traced.captured, typed, asked, names, positional, form
-                )
-            self._entries[key] = made
-        return self._entries[key]
-
-    def call_fast(self, arrays: list[NDArray]) -> Any:
-        """A call whose arguments are known to be contiguous and of the shapes and element types of this runner."""
-        results = self._run(arrays, None)
-        if self.single:
-            r = results[0]
-            return r[()] if r.ndim == 0 else r
-        return self._tree(results)
+    def enter(self) -> bool:
+        """Whether there is now an entry, and there was none; none is while calls are counted in Python."""
+        calls = -1 if self.trial is None else self.trial.left
+        if self.entry is not None or self.look is None or not calls:
+            return False
+        structure = self.traced.structure
+        if self.executable is not None and self.prints is None and not self.bits and tree.has_form(structure):
+            self.entry = self.executable.entry(tree.form(structure), self.look, self.traced.captured, calls)
+        if self.entry is None:
+            self.look = None
+        return self.entry is not None
 
     def call(self, arrays: list[NDArray], out: Any) -> Any:
         """The results as the function's tree; written into `out` where it is given."""
@@ -223,8 +171,8 @@ class Runner:
     def _results_of(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
         if self.executable is not None:
             trial = self.trial
-            if trial is not None and trial.is_over():
-                self.trial = None  # other threads go on with what there is
+            if trial is not None and trial.is_over(self.entry):
+                self.trial = self.entry = None  # other threads go on with what there is
                 self.executable = trial.executable() or self.executable
             results: list[NDArray] = self.executable.run(arrays, outputs)
             return self._named(results) if self.bits and outputs is None else results

@@ -65,7 +65,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copied = home / "pullback"
     shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
     for file, before, added in (
-        ("prim/transcendental.py", "", ROW),
+        ("ir/primitives/transcendental.py", "", ROW),
         ("codegen/c/primitives.py", "ROWS: Final[dict[str, Mapping[str, str | Body]]] = {\n", C),
         ("arrays/elementwise.py", "", FUNCTION),
         ("__init__.pyi", "from pullback.arrays.elementwise import (\n", "    erfc,\n    sqrt1pm1,\n"),

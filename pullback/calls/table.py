@@ -1,0 +1,179 @@
+"""The compiled code of one function, by what its calls look like: one table, one bound, and one way out of it.
+
+A key is all that compiled code depends on: signature, shapes, sizes, threads and backend. What is found under it has
+an entry of the C shim, which compares the arguments of a call with those of the key. The function's calls try these
+entries first, the latest ahead, so that a call that was seen before computes no key.
+
+The first dims of a function get C of their own at once. Others share C for all sizes until their calls have cost about
+what compiling would. Whoever waits until then does at most twice the work of someone who knew all calls beforehand (the
+ski rental problem: Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching", 1988). Operations are counted, not
+seconds: the same calls run the same code each time, so that their results are the same bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.calls import policy
+from pullback.calls.arguments import MISSING, NDArray, prepare
+from pullback.calls.compiled import Compiled, Trial
+from pullback.calls.recent import Recent
+from pullback.calls.signature import Parameter, Signature
+from pullback.calls.specs import ArraySpec, NumberSpec, Spec
+from pullback.calls.traced import Traced
+from pullback.ir.dims import solve_dims
+from pullback.runtime.shim import Look
+from pullback.tracing import tree
+from pullback.turns import turn
+
+__all__ = ["Table"]
+
+FIRST = 4  # dims that get C of their own at once, before one C serves all others
+MOST = 64  # dims that get C of their own at all, the others after many calls
+
+
+class Table:
+    """The compiled code of one function.
+
+    Attributes:
+        kept: what runs calls, by key: those that were called last.
+        entries: their entries, which calls try in this order.
+    """
+
+    def __init__(
+        self, name: str, threads: int | None, specialised: Callable[[Traced, dict[str, int]], Traced],
+        entries: list[Any],
+    ) -> None:
+        """A function's name and threads, what it compiles for dims, and the list that its calls look at."""
+        self.kept: Recent[Any, Compiled] = Recent()
+        self.entries = entries
+        self._name = name
+        self._threads = threads
+        self._specialised = specialised
+
+    def find(
+        self, parameters: Sequence[Parameter], signature: Signature, traced: Traced, flat: Sequence[Any]
+    ) -> tuple[Compiled, list[NDArray]]:
+        """What runs a call with these leaves, and the arrays to give it."""
+        arrays, sizes = prepare(signature.flat, flat)
+        arrays += traced.captured
+        threads = policy.thread_count(self._threads)
+        key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
+        found = self.kept.get(key)
+        if found is None:
+            with turn((self, key)):
+                found = self.kept.get(key)
+                if found is None:
+                    found = self._keep(key, self._made(parameters, signature, traced, flat, arrays, sizes))
+        if found.entry is None:
+            with turn((self, "entries")):
+                if found.enter():
+                    self.entries[:] = [found.entry, *(e for e in self.entries.copy() if e.left)]
+        return found, arrays
+
+    def _keep(self, key: Any, made: Compiled) -> Compiled:
+        """Keep what was made; entries go with what gives way to it."""
+        with turn((self, "entries")):
+            for k, c in self.kept.items():
+                if c.entry is not None and c.entry.used:
+                    c.entry.used = False
+                    self.kept.get(k)  # calls of entries are not seen here
+            found = self.kept.put(key, made)
+            left = {id(c.entry) for _, c in self.kept.items()}
+            self.entries[:] = [e for e in self.entries.copy() if id(e) in left]  # a call may move them meanwhile
+        return found
+
+    def _made(
+        self, parameters: Sequence[Parameter], signature: Signature, traced: Traced, flat: Sequence[Any],
+        arrays: Sequence[NDArray], sizes: dict[str, int],
+    ) -> Compiled:
+        threads = policy.thread_count(self._threads) if policy.backend() == "c" else None
+        look = None if threads is None else _look_of(parameters, signature, flat, self._threads)
+        dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
+        if traced.prints is not None or not _is_general(traced, dims):
+            return Compiled(self._name, self._specialised(traced, dims), dims, sizes, threads, look)
+        trial = None if traced.known.settings.specialise == "never" else self._trial(traced, dims, threads or 1)
+        return Compiled(self._name, traced, dims, sizes, threads, look, lambda: _general(traced), trial)
+
+    def _trial(self, traced: Traced, dims: dict[str, int], threads: int) -> Trial:
+        """The number of calls that C for all sizes serves these dims before they get C of their own."""
+
+        def executable() -> Any:
+            from pullback.runtime.executor import compile_program
+
+            values = tuple(dims.values())
+            if len(traced.own) >= MOST and values not in traced.own:
+                return None
+            traced.own.add(values)
+            return compile_program(self._specialised(traced, dims).known, dims, threads)
+
+        return Trial(traced, dims, executable)
+
+
+def _is_general(traced: Traced, dims: dict[str, int]) -> bool:
+    """Whether C for all sizes is to serve these dims."""
+    settings = traced.known.settings
+    wish = settings.specialise
+    if wish == "always" or not dims or (wish == "auto" and settings.memory_limit is not None) or settings.debug:
+        return False
+    if wish == "never":
+        return True
+    values = tuple(dims.values())
+    if len(traced.own) < FIRST:
+        traced.own.add(values)
+    return values not in traced.own
+
+
+def _general(traced: Traced) -> Any:
+    """The program compiled for all sizes, once."""
+    with turn((id(traced), "general")):
+        if traced.general is None:
+            from pullback.runtime.executor import compile_general
+
+            traced.general = compile_general(traced.known)
+        return traced.general
+
+
+def _look_of(
+    parameters: Sequence[Parameter], signature: Signature, flat: Sequence[Any], threads: int | None
+) -> Look | None:
+    """The look of calls that have this signature, and the same sizes and static values among their leaves.
+
+    None where such calls need a closer look each time.
+
+    Args:
+        parameters: those of the function.
+        flat: the leaves of one such call.
+        threads: the function's own number of threads.
+    """
+    *_, last = parameters or [Parameter("", ArraySpec("", (), ()))]
+    structures = list(signature.structures)
+    if any(p.kind == "rest" for p in parameters[:-1]) or not all(map(tree.has_form, structures)):
+        return None
+    names, positional = tuple(p.name for p in parameters), sum(p.kind == "plain" for p in parameters)
+    if last.kind == "rest":
+        structures[-1:] = structures[-1].children
+        names, positional = (), len(structures)
+    fixed, numbers = [], []
+    specs = [p.spec for p, leaves in zip(parameters, signature.leaves, strict=True) for _ in leaves]
+    for k, (spec, leaf, value) in enumerate(zip(specs, signature.flat, flat, strict=True)):
+        if leaf.is_input:
+            numbers.append(1 if _takes_numbers(spec) else 0 if leaf.kind == "array" else 2)
+        else:
+            fixed.append((k, value if leaf.kind == "static" else int(value)))
+    whole = all(s == tree.LEAF for s in structures)
+    return Look(
+        None if whole else tuple(map(tree.form, structures)),
+        names,
+        positional,
+        {p.name: p.default for p in parameters if p.default is not MISSING and p.kind != "rest"},
+        tuple(fixed),
+        tuple(numbers),
+        (policy.thread_count(threads), policy.usual_threads(threads)),
+    )
+
+
+def _takes_numbers(spec: Spec) -> bool:
+    """Whether a Python number means what an array of rank 0 does: the annotation admits one element type."""
+    return isinstance(spec, NumberSpec) or (isinstance(spec, ArraySpec) and len(spec.dtypes) == 1)

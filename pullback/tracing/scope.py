@@ -1,0 +1,43 @@
+"""A block under construction, and how statements in it can be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Index, Var
+from pullback.ir.program import Statement
+from pullback.source import Position
+from pullback.tracing.printing import Entry
+
+__all__ = ["Recipe", "Scope"]
+
+
+class Scope:
+    """A block under construction.
+
+    `lifted` are the variables of the builds and reductions around the current expression, outermost first;
+    `parameters` those that are fixed while the block runs (the variables around it, and its own loop variable).
+    `prints` is what it prints, None where it cannot.
+    """
+
+    def __init__(self, parameters: frozenset[Var] = frozenset()) -> None:
+        self.statements: list[Statement] = []
+        self.lifted: list[Var] = []
+        self.parameters = parameters
+        self.prints: list[Entry] | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a statement again: what it was built from, and where."""
+
+    outs: tuple[Ref, ...]
+    variables: tuple[Var, ...]
+    values: tuple[Scalar, ...]
+    names: tuple[str, ...]
+    position: Position | None
+    bounds: Sequence[tuple[Index, Index] | None] | None
+    scope: Scope
+    lifted: tuple[Var, ...]
