@@ -7,6 +7,7 @@ order in which it was asked. Without `ray.init` Ray starts itself on this machin
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import Any, Final
 from pullback.errors import PullbackError, UsageError
 from pullback.source import user_position
 
-__all__ = ["LostError", "Process", "answer", "library", "memory_of_process", "sent"]
+__all__ = ["LostError", "Process", "answer", "is_running", "library", "memory_of_process", "sent"]
 
 PATIENCE: Final = 10.0  # seconds to wait for a process that was told to end
 
@@ -35,6 +36,12 @@ def library() -> Any:
     except ImportError:
         raise UsageError("E713", "Ray is not installed", remedy="pip install 'pullback[ray]'") from None
     return ray
+
+
+def is_running() -> bool:
+    """Whether Ray runs in this process; asking does not import it, so that finalizers may ask."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
 
 
 def memory_of_process() -> int:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 import pullback as pb
-from pullback.cluster import LostError, Process, answer, library, memory_of_process
+from pullback.cluster import LostError, Process, answer, is_running, memory_of_process
 from pullback.errors import DerivativeError, PullbackError, UsageError
 from pullback.files import name_problem
 from pullback.lazy.foreign import Foreign
@@ -426,7 +426,7 @@ class _Call(Foreign):
         return [next(deltas) if w else None for w in self.wanted]
 
     def release(self, saved: Any) -> None:
-        if library().is_initialized():
+        if is_running():
             self.expert.worker.ask(self.name, "release", saved)
 
 

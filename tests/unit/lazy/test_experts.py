@@ -65,16 +65,13 @@ class Running:
 
     there = True
 
-    def is_initialized(self) -> bool:
-        return self.there
-
 
 @pytest.fixture(autouse=True)
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
     monkeypatch.setattr(MODULE, "Process", Near)
     monkeypatch.setattr(MODULE, "answer", answered)
-    monkeypatch.setattr(MODULE, "library", Running)
+    monkeypatch.setattr(MODULE, "is_running", lambda: Running.there)
     monkeypatch.setattr(Near, "made", [])
 
 
@@ -299,3 +296,13 @@ def test_a_process_of_its_own_ends_where_its_expert_cannot_be_made() -> None:
             remote(NET, worker=worker, optimiser=Fails(), name="bad")
         assert Near.made[-1].gone is gone
     assert isinstance(remote(NET, worker=worker, name="bad"), Remote)  # the name is free
+
+
+def test_what_is_collected_without_a_cluster_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray may not even be installed where what it computed is collected: finalizers do not import it."""
+    e = remote(network, parameters=START, name="collected")
+    value = e(lazy.Weight(X), PLACES, Y)[0]
+    value.numpy()
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "ray", None)
+    del value
