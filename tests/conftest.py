@@ -11,6 +11,7 @@ import pytest
 
 from pullback.codegen.c import build as c_build
 from tests import rotation
+from tests.lowered import loops_are_held  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -52,7 +52,8 @@ def test_programs_depend_on_their_seed_alone() -> None:
 
 def test_programs_are_python() -> None:
     for seed in range(400):
-        compile(random_source(np.random.default_rng(seed), longest=600).source, f"<seed {seed}>", "exec")
+        source = random_source(np.random.default_rng(seed), longest=600).source
+        assert "f" in compile(source, f"<seed {seed}>", "exec").co_names, source
 
 
 def test_a_program_can_be_pasted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

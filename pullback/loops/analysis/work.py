@@ -68,6 +68,12 @@ class Measure:
     most: int | None = None
 
 
+@cached(1 << 14)
+def _text(m: Measure) -> str:
+    """The text of a measure, by which the factors of a term are ordered."""
+    return str(m)
+
+
 Terms = dict[tuple[Measure, ...], float]  # a polynomial: products of measures with their factors
 
 
@@ -94,7 +100,7 @@ class Cost:
         out: Terms = {}
         for m, x in self.terms.items():
             for n, y in _terms(other).items():
-                both = tuple(sorted((*m, *n), key=str))
+                both = tuple(sorted((*m, *n), key=_text))
                 out[both] = out.get(both, 0) + x * y
         return Cost(out)
 
@@ -202,12 +208,20 @@ def is_endless(last: int) -> bool:
 def _end(b: Bound, values: Mapping[Var, Index]) -> Index:
     """The index that stands for a bound: a block is as large as it may be, and what is left in it in terms of dims."""
     if isinstance(b, Index):
-        return Substitution(variables=values).index(b) if values else b
+        known = tuple((v, values[v]) for v in b.free if v in values)
+        return _replaced(b, known) if known else b
     found = [_end(a, values) for a in b.args]
     whole = not any(i.free for i in found)
     return next((i for i in found if (i.constant is not None if whole else i.symbols)), found[0])
 
 
+@cached(1 << 14)
+def _replaced(i: Index, values: _Values) -> Index:
+    """An index where variables are these indices."""
+    return Substitution(variables=dict(values)).index(i)
+
+
+@cached(1 << 14)
 def _reached(i: Index) -> Index:
     """An index where the variables that add to it are at their ends and others at 0, so that only dims are left."""
     while i.free:

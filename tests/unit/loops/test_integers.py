@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -11,7 +14,7 @@ from pullback.ir.parser import parse_program
 from pullback.machine import of_width
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import emit_c
-from tests.widths import WIDTHS, run_at
+from tests.widths import WIDTHS, Run, run_all_at
 
 SUM = "build n < N, m < M { sum k < K { %s } }"
 PROGRAMS = {
@@ -30,28 +33,36 @@ PROGRAMS = {
 }
 
 
+DIMS = {"long": {"N": 9, "K": 37, "M": 21}, "short": {"N": 4, "K": 5, "M": 3}}
+
+
+def runs() -> Iterator[tuple[str, Run]]:
+    """Each program at each size, with inputs over the whole range of their types."""
+    for (name, text), (size, numbers) in product(PROGRAMS.items(), DIMS.items()):
+        program, rng = parse_program(text), np.random.default_rng(0)
+        dims = {d: n for d, n in numbers.items() if d in text}
+        given = []
+        for r in program.inputs:
+            shape = [evaluate(d, dims) for d in r.shape]
+            if r.dtype.is_floating:
+                given.append(rng.normal(size=shape).astype(r.dtype.numpy))
+            else:
+                low, high = r.dtype.minimum, r.dtype.maximum
+                given.append(rng.integers(low, high, shape, dtype=r.dtype.numpy, endpoint=True))
+        yield f"{name}, {size}", (program, dims, given)
+
+
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
-@pytest.mark.parametrize("dims", [{"N": 9, "K": 37, "M": 21}, {"N": 4, "K": 5, "M": 3}], ids=["long", "short"])
-@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
-def test_integers_agree_with_the_interpreter(text: str, dims: dict[str, int]) -> None:
-    program, rng = parse_program(text), np.random.default_rng(0)
-    dims = {d: n for d, n in dims.items() if d in text}
-    given = []
-    for r in program.inputs:
-        shape = [evaluate(d, dims) for d in r.shape]
-        if r.dtype.is_floating:
-            given.append(rng.normal(size=shape).astype(r.dtype.numpy))
-        else:
-            low, high = r.dtype.minimum, r.dtype.maximum
-            given.append(rng.integers(low, high, shape, dtype=r.dtype.numpy, endpoint=True))
-    with np.errstate(over="ignore"):
-        (expected,) = interpret(program, given)
-    for vector_bytes, flags in WIDTHS:
-        (found,) = run_at(program, dims, given, vector_bytes, flags)
+@pytest.mark.parametrize(("vector_bytes", "flags"), WIDTHS, ids=["16", "32", "64", "portable"])
+def test_integers_agree_with_the_interpreter(vector_bytes: int, flags: tuple[str, ...]) -> None:
+    names, cases = zip(*runs(), strict=True)
+    for name, (program, _, given), (found,) in zip(names, cases, run_all_at(cases, vector_bytes, flags), strict=True):
+        with np.errstate(over="ignore"):
+            (expected,) = interpret(program, given)
         if found.dtype.kind == "f":
-            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-3)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-3, err_msg=name)
         else:
-            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(found, expected, err_msg=name)
 
 
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)

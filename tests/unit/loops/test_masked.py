@@ -15,7 +15,7 @@ from pullback.ir.program import Program
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import emit_c
 from pullback.runtime.executor import compile_general
-from tests.widths import WIDTHS, run_at
+from tests.widths import WIDTHS, run_all_at
 
 Array = np.ndarray[Any, Any]
 needs_c = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
@@ -95,16 +95,15 @@ def test_has_vectors(name: str) -> None:
 
 @needs_c
 @pytest.mark.parametrize(("vector_bytes", "flags"), WIDTHS, ids=["16", "32", "64", "portable"])
-@pytest.mark.parametrize("name", VECTORS)
-def test_values(name: str, vector_bytes: int, flags: tuple[str, ...]) -> None:
-    program = parse_program(VECTORS[name])
-    for n, m in ((20, 37), (3, 16), (33, 5)):
-        dims = {"N": n, "M": m}
-        inputs = given(program, dims)
-        wanted = interpret(program, inputs, {})
-        for g, w in zip(run_at(program, dims, inputs, vector_bytes, flags), wanted, strict=True):
+def test_values(vector_bytes: int, flags: tuple[str, ...]) -> None:
+    names = [(name, {"N": n, "M": m}) for name in VECTORS for n, m in ((20, 37), (3, 16), (33, 5))]
+    programs = {name: parse_program(text) for name, text in VECTORS.items()}
+    runs = [(programs[name], dims, given(programs[name], dims)) for name, dims in names]
+    for case, run, outputs in zip(names, runs, run_all_at(runs, vector_bytes, flags), strict=True):
+        for g, w in zip(outputs, interpret(run[0], run[2], {}), strict=True):
             single = w.dtype == np.float32
-            np.testing.assert_allclose(g, w, rtol=1e-5 if single else 1e-13, atol=1e-6 if single else 1e-15)
+            tolerances = (1e-5, 1e-6) if single else (1e-13, 1e-15)
+            np.testing.assert_allclose(g, w, *tolerances, err_msg=str(case))
 
 
 OPEN = ("relu", "causal", "stencil", "diagonal", "above", "masked", "bits", "window", "bool")

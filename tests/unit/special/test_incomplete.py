@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -16,19 +17,40 @@ from pullback import Array, special
 INF, NAN = np.inf, np.nan
 
 
-@pb.function
-def of_gamma(a: Float64[Array, "N"], x: Float64[Array, "N"]):
-    both = special.gammainc(a, x), special.gammaincc(a, x)
-    ones, zeros = pb.ones_like(a), pb.zeros_like(a)
-    moved = pb.jvp(special.gammainc)((a, x), (ones, zeros))[1], pb.jvp(special.gammaincc)((a, x), (zeros, ones))[1]
-    return *both, *moved
+COUNT = 24  # points of each call, so that one program serves all tests
 
 
-@pb.function
-def of_beta(a: Float64[Array, "N"], b: Float64[Array, "N"], x: Float64[Array, "N"]):
-    ones, zeros = pb.ones_like(a), pb.zeros_like(a)
-    slopes = [pb.jvp(special.betainc)((a, b, x), t)[1] for t in ((ones, zeros, zeros), (zeros, ones, zeros))]
-    return special.betainc(a, b, x), *slopes, pb.jvp(special.betainc)((a, b, x), (zeros, zeros, ones))[1]
+@cache
+def of_gamma() -> Any:
+    """Both functions, and the derivatives of the first by its arguments."""
+
+    @pb.function
+    def f(a: Float64[Array, "N"], x: Float64[Array, "N"]):
+        both = special.gammainc(a, x), special.gammaincc(a, x)
+        ones, zeros = pb.ones_like(a), pb.zeros_like(a)
+        moved = pb.jvp(special.gammainc)((a, x), (ones, zeros))[1], pb.jvp(special.gammaincc)((a, x), (zeros, ones))[1]
+        return *both, *moved
+
+    return f
+
+
+@cache
+def of_beta() -> Any:
+    """The function and its derivatives by each argument."""
+
+    @pb.function
+    def f(a: Float64[Array, "N"], b: Float64[Array, "N"], x: Float64[Array, "N"]):
+        ones, zeros = pb.ones_like(a), pb.zeros_like(a)
+        slopes = [pb.jvp(special.betainc)((a, b, x), t)[1] for t in ((ones, zeros, zeros), (zeros, ones, zeros))]
+        return special.betainc(a, b, x), *slopes, pb.jvp(special.betainc)((a, b, x), (zeros, zeros, ones))[1]
+
+    return f
+
+
+def routes(f: Any, *given: Any) -> list[list[Any]]:
+    """The results of C and of the interpreter at these points, which are repeated to a length that all tests share."""
+    repeated = [np.resize(g, COUNT) for g in given]
+    return [[r[: len(given[0])] for r in route(*repeated)] for route in (f, f.interpret)]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +69,9 @@ def of_beta(a: Float64[Array, "N"], b: Float64[Array, "N"], x: Float64[Array, "N
 )
 def test_nan_and_arguments_outside_of_the_domain_give_nan(f: Any, outside: list[tuple[float, ...]]) -> None:
     given = tuple(np.array(c) for c in zip(*outside, strict=True))
-    for route in (f, f.interpret):
-        for found in route(*given):
+    assert len(outside) <= COUNT
+    for results in routes(f(), *given):
+        for found in results:
             np.testing.assert_array_equal(found, np.full(len(outside), NAN))
 
 
@@ -99,8 +122,7 @@ def test_gamma_functions_of_large_parameters(a: float) -> None:
     points = [a + k * np.sqrt(a) for k in (-6, -4, 0.3, 2.0, 5.0) if a + k * np.sqrt(a) > 0]
     given = np.full(len(points), a), np.array(points)
     exact = _upper_by_temme if a > 1e7 else _upper_by_series
-    for route in (of_gamma, of_gamma.interpret):
-        lower, upper, by_a, by_x = route(*given)
+    for lower, upper, by_a, by_x in routes(of_gamma(), *given):
         for k, x in enumerate(points):
             _held(upper[k], exact, (a, x), "upper")
             _held(lower[k], lambda a, x: 1 - exact(a, x), (a, x), "lower")
@@ -121,7 +143,7 @@ def test_beta_functions_of_large_parameters(a: float, b: float) -> None:
         other = [lambda t, x=x: _beta_by_series(mp.mpf(a), t, mp.mpf(x)) for x in points]
         first = np.array([float(mp.diff(f, a, h=a * mp.mpf(10) ** -14)) for f in moved])
         second = np.array([float(mp.diff(f, b, h=b * mp.mpf(10) ** -14)) for f in other])
-    compiled, interpreted = of_beta(*given), of_beta.interpret(*given)
+    compiled, interpreted = routes(of_beta(), *given)
     for one, two in zip(compiled, interpreted, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-11)
     for k, x in enumerate(points):
@@ -133,10 +155,10 @@ def test_beta_functions_of_large_parameters(a: float, b: float) -> None:
 def test_halves() -> None:
     a = np.array([1e11, 1e20, 1e100, 1e300])
     half = np.full(4, 0.5)
-    for route in (of_gamma, of_gamma.interpret):
-        np.testing.assert_allclose(route(a, a)[0], 0.5 + 1 / (3 * np.sqrt(2 * np.pi * a)), rtol=1e-15)
-    for route in (of_beta, of_beta.interpret):
-        np.testing.assert_allclose(route(a, a, half)[0], 0.5, rtol=1e-15)
+    for found in routes(of_gamma(), a, a):
+        np.testing.assert_allclose(found[0], 0.5 + 1 / (3 * np.sqrt(2 * np.pi * a)), rtol=1e-15)
+    for found in routes(of_beta(), a, a, half):
+        np.testing.assert_allclose(found[0], 0.5, rtol=1e-15)
 
 
 WHOLE = [(1.0, 0.5), (2.0, 2.0), (8.0, 2.0)]
