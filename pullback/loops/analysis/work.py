@@ -17,21 +17,6 @@ from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.footprint import Touched
 from pullback.loops.analysis.intervals import Interval, bound_range, interval, trip_range
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
-    Call,
-    Copy,
-    Fill,
-    For,
-    If,
-    Kernel,
-    LetIndex,
-    Loop,
-    Parallel,
-    Procedure,
-    Stmt,
-    Store,
-    StoreRows,
-)
 from pullback.loops.program.values import (
     Across,
     Apply,
@@ -116,12 +101,12 @@ def _terms(c: Cycles) -> Terms:
     return c.terms if isinstance(c, Cost) else {(): c}
 
 
-def is_little(body: Iterable[Stmt]) -> bool:
+def is_little(body: Iterable[nodes.Stmt]) -> bool:
     """Whether statements are few scalar operations, loops and all, and call nothing."""
     return _operations(body) <= LITTLE
 
 
-def _operations(body: Iterable[Stmt]) -> float:
+def _operations(body: Iterable[nodes.Stmt]) -> float:
     """How many scalar operations statements are; infinite where that is not a number, with vectors and with calls."""
     total = 0.0
     for s in body:
@@ -130,15 +115,15 @@ def _operations(body: Iterable[Stmt]) -> float:
             return inf
         total += 1 + len(values)
         match s:
-            case For():
+            case nodes.For():
                 low, high = (i.constant if isinstance(i, Index) else None for i in (s.lower, s.upper))
                 trips = inf if low is None or high is None else max(0, -(-(high - low) // s.step))
                 total += trips * _operations(s.body) if trips else 0
-            case If():
+            case nodes.If():
                 total += _operations(s.then) + _operations(s.otherwise)
-            case Loop() | Call() | Parallel() | Procedure():
+            case nodes.Loop() | nodes.Call() | nodes.Parallel() | nodes.Procedure():
                 return inf
-            case Fill() | Copy():
+            case nodes.Fill() | nodes.Copy():
                 total += s.count.constant or inf
             case _:
                 pass
@@ -161,14 +146,15 @@ def moving_whole(buffers: Iterable[Buffer], machine: Machine) -> Cycles:
 
 
 def cycles(
-    body: Iterable[Stmt], ranges: Mapping[Atom, Interval], machine: Machine, values: Mapping[Var, Index] | None = None
+    body: Iterable[nodes.Stmt], ranges: Mapping[Atom, Interval], machine: Machine,
+    values: Mapping[Var, Index] | None = None,
 ) -> Cycles:
     """The cycles of statements whose index variables have these ranges, or are these indices of others."""
     known, indices = dict(ranges), dict(values or {})
     return sum((_statement(s, known, indices, machine) for s in body), 0.0)
 
 
-def steps(s: For, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index] | None = None) -> Cycles:
+def steps(s: nodes.For, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index] | None = None) -> Cycles:
     """How many steps a loop has."""
     low, high = trip_range(s, ranges)
     most = None if is_endless(high) else (high - low) // s.step + 1
@@ -184,16 +170,16 @@ def steps(s: For, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index] |
     return Cost({(Measure(i, usual if most is None else min(usual, most), s.step, most),): 1.0})
 
 
-def definitions(body: tuple[Stmt, ...]) -> dict[Var, Index]:
+def definitions(body: tuple[nodes.Stmt, ...]) -> dict[Var, Index]:
     """The index variables of statements that stand for something in terms of dims."""
     out: dict[Var, Index] = {}
     for s in nodes.walk(body):
-        if isinstance(s, LetIndex):
+        if isinstance(s, nodes.LetIndex):
             _define(s, out)
     return out
 
 
-def _define(s: LetIndex, values: dict[Var, Index]) -> None:
+def _define(s: nodes.LetIndex, values: dict[Var, Index]) -> None:
     if isinstance(s.value, Index | Extreme) and isinstance(s.var, Var):
         found = _end(s.value, values)
         if found.symbols or isinstance(s.value, Extreme):
@@ -231,45 +217,45 @@ def _reached(i: Index) -> Index:
 
 
 @cached(1 << 14)
-def _values(s: Stmt, machine: Machine) -> float:
+def _values(s: nodes.Stmt, machine: Machine) -> float:
     """The cycles of the values of a statement."""
     return sum([_value(v, machine) for v in nodes.values_in(s)])
 
 
-def _statement(s: Stmt, ranges: dict[Atom, Interval], values: dict[Var, Index], machine: Machine) -> Cycles:
+def _statement(s: nodes.Stmt, ranges: dict[Atom, Interval], values: dict[Var, Index], machine: Machine) -> Cycles:
     own = _values(s, machine)
     match s:
-        case For():
+        case nodes.For():
             inside = {**ranges, s.var: trip_range(s, ranges)}
             return steps(s, ranges, values) * (1 + cycles(s.body, inside, machine, values))
-        case Loop():
+        case nodes.Loop():
             return cycles(s.body, ranges, machine, values)
-        case If():
+        case nodes.If():
             return own + max((cycles(b, ranges, machine, values) for b in (s.then, s.otherwise)), key=float)
-        case LetIndex():
+        case nodes.LetIndex():
             if isinstance(s.value, Index | Extreme) and isinstance(s.var, Var):
                 ranges[s.var] = bound_range(s.value, ranges)
                 _define(s, values)
             return own + 1
-        case Store():
+        case nodes.Store():
             return own + 1 / machine.ports
-        case StoreRows():
+        case nodes.StoreRows():
             return own + len(s.values) * s.values[0].type.lanes / machine.ports
-        case Fill():
+        case nodes.Fill():
             return _moved(s.count, s.buffer.dtype.size, ranges, machine)
-        case Procedure():
+        case nodes.Procedure():
             return sum(SORTED * _moved(r.count, r.buffer.dtype.size, ranges, machine) for r in s.reads)
-        case Copy():
+        case nodes.Copy():
             return _moved(s.count, s.target.buffer.dtype.size, ranges, machine)
-        case Call():
+        case nodes.Call():
             return _call(s, ranges, values, machine)
-        case Parallel():
+        case nodes.Parallel():
             return sum((t.most * _call(t.call, {**ranges, t.chunk: (0, 0)}, values, machine) for t in s.tasks), 0.0)
         case _:
             return own
 
 
-def _call(s: Call, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index], machine: Machine) -> Cycles:
+def _call(s: nodes.Call, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index], machine: Machine) -> Cycles:
     m = Substitution(variables=values)
     pairs = [(v, m.index(i) if values else i) for v, i in zip(s.kernel.indices, s.index_values, strict=True)]
     known = tuple((v, found) for v, i in pairs if (found := interval(i, ranges)) is not None)
@@ -282,7 +268,7 @@ def _call(s: Call, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index],
 
 
 @weakly_cached
-def _costs(_: Kernel) -> dict[tuple[_Ranges, _Values, Machine], Cycles]:
+def _costs(_: nodes.Kernel) -> dict[tuple[_Ranges, _Values, Machine], Cycles]:
     """The cycles of a kernel for each of the ranges that its indices had so far, or the indices that they were."""
     return {}
 
