@@ -1,11 +1,11 @@
 """The rows that an ordinary run leaves to other runs.
 
-A few modules are large tables: one row for each function, layout or random seed. A run of the whole suite takes a third
-of the rows of each, chosen by the number of commits, so that three commits in a row run them all. `--everything` runs
-all rows, and so does naming a file. Whatever runs, the choice depends on the names of tests alone.
+Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite takes a fifth of the
+rows of each table, chosen by the number of commits, so that five commits in a row run them all. `--everything` runs
+all rows, and so does naming a file. The choice depends on the names of tests alone.
 
-    PULLBACK_TESTS_TURN=1/3    the second third; set by `.ci/run`, whose copy has no history
-    PULLBACK_TESTS_PART=3/12   the fourth of twelve parts of the whole suite, all tables included
+    PULLBACK_TESTS_TURN=1/5    the second fifth; set by `.ci/run`, whose copy has no history
+    PULLBACK_TESTS_PART=3/12   the fourth of twelve parts of the whole suite, with all rows
 """
 
 from __future__ import annotations
@@ -13,32 +13,28 @@ from __future__ import annotations
 import datetime
 import os
 import subprocess
+from collections import Counter
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
 TESTS = Path(__file__).parent
-TURNS = 3
-TABLES = frozenset(
-    TESTS / folder / f"test_{name}.py"
-    for folder, names in {
-        "examples": "gradbench",
-        "laws": "c c_agrees contractions derivatives equal_rows fuzz sizes states threads",
-        "table": "against_oracle array_api_values guarded_reads parts_against_oracle standard",
-        "textbook": "differential_equations dynamic_programming graphs learning linear_algebra roots signals sorting",
-        "unit": "complex_matrices decompositions eigen random random_ends solve special spectral",
-        "unit/arrays": "arrange complex complex_special sorting",
-        "unit/codegen": "compilers",
-        "unit/distributions": "distributions ends samples values vectors",
-        "unit/fft": "fft",
-        "unit/lazy": "namespace",
-        "unit/loops": "all_sizes group interleaved masked meaning open_sizes packed separate",
-        "unit/nn": "arena layers memory_told network_export sequences zoo",
-        "unit/special": "borders incomplete net net_of_many",
-    }.items()
-    for name in names.split()
-)
+TURNS = 5  # a test with fewer rows always runs them all
+FOLDERS = frozenset(TESTS / name for name in ("examples", "laws", "papers", "table", "textbook", "unit"))
+TABLES = frozenset(  # modules whose tests are themselves the rows of a table, long ones without parameters
+    TESTS / f"{name}.py"
+    for name in (
+        "table/test_array_api_values", "table/test_standard", "unit/arrays/test_arrange", "unit/arrays/test_complex",
+        "unit/arrays/test_complex_special", "unit/distributions/test_distributions", "unit/distributions/test_ends",
+        "unit/distributions/test_samples", "unit/distributions/test_values", "unit/distributions/test_vectors",
+        "unit/fft/test_fft", "unit/lazy/test_namespace", "unit/loops/test_all_sizes", "unit/nn/test_arena",
+        "unit/nn/test_layers", "unit/nn/test_memory_told", "unit/nn/test_network_export",
+        "unit/special/test_incomplete", "unit/special/test_net", "unit/special/test_net_of_many",
+        "unit/test_complex_matrices", "unit/test_decompositions", "unit/test_eigen", "unit/test_random",
+        "unit/test_random_ends", "unit/test_solve", "unit/test_special", "unit/test_spectral",
+    )
+)  # fmt: skip
 
 
 def choose(config: pytest.Config) -> None:
@@ -57,15 +53,27 @@ def header() -> list[str]:
     turn, part = os.environ.get("PULLBACK_TESTS_TURN"), os.environ.get("PULLBACK_TESTS_PART")
     if part:
         return [f"part {part} of the suite"]
-    return [f"rows {turn} of {len(TABLES)} large tables; --everything runs all"] if turn else []
+    return [f"rows {turn} of the tables; --everything runs all"] if turn else []
 
 
-def runs(item: pytest.Item) -> bool:
-    """Whether this run has the test."""
-    if part := os.environ.get("PULLBACK_TESTS_PART"):
-        return _is_in(item, part)
-    turn = os.environ.get("PULLBACK_TESTS_TURN")
-    return not turn or item.path not in TABLES or _is_in(item, turn)
+def kept(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests of this run."""
+    turn, part = os.environ.get("PULLBACK_TESTS_TURN"), os.environ.get("PULLBACK_TESTS_PART")
+    if part:
+        return [item for item in items if _is_in(item, part)]
+    if not turn:
+        return items
+    rows = Counter(map(_test, items))
+    return [item for item in items if not _is_row(item, rows[_test(item)]) or _is_in(item, turn)]
+
+
+def _is_row(item: pytest.Item, rows: int) -> bool:
+    return item.path in TABLES or (rows >= TURNS and any(item.path.is_relative_to(folder) for folder in FOLDERS))
+
+
+def _test(item: pytest.Item) -> str:
+    """The test function that an item is a row of."""
+    return item.nodeid.partition("[")[0]
 
 
 def _is_in(item: pytest.Item, share: str) -> bool:

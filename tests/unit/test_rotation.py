@@ -1,4 +1,4 @@
-"""Which rows of the large tables run."""
+"""Which rows of the tables run."""
 
 from __future__ import annotations
 
@@ -6,44 +6,74 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests import rotation
 
-ROOT = Path(__file__).resolve().parents[2]
-TABLE = "tests/unit/loops/test_separate.py"
+ROOT = rotation.TESTS.parent
+FEW, MANY = 4, 40  # rows
 
 
-def names(*words: str, **environment: str) -> set[str]:
-    """The tests that a run would have, in a suite of one table and another module."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider",
-         f"--override-ini=testpaths={TABLE} tests/unit/test_turns.py", *words],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-        env={**{k: v for k, v in os.environ.items() if not k.startswith("PULLBACK_TESTS")}, **environment},
-    )  # fmt: skip
-    return {line for line in done.stdout.splitlines() if "::" in line}
+def item(path: str, name: str) -> Any:
+    return SimpleNamespace(nodeid=f"{path}::{name}", path=ROOT / path)
 
 
-def test_three_runs_have_every_row_once() -> None:
-    everything = names("--everything")
-    turns = [names(PULLBACK_TESTS_TURN=f"{k}/3") for k in range(rotation.TURNS)]
-    others = {name for name in everything if TABLE not in name}
-    assert others and all(others < turn < everything for turn in turns)
-    rows = [turn - others for turn in turns]
-    assert sum(map(len, rows)) == len(set().union(*rows)) == len(everything - others)
-    assert names() in turns  # chosen by the number of commits
+ROWS = [item("tests/unit/loops/test_some.py", f"test_many[{k}]") for k in range(MANY)]
+ALWAYS = [
+    *(item("tests/unit/loops/test_some.py", f"test_few[{k}]") for k in range(FEW)),
+    item("tests/unit/loops/test_some.py", "test_one"),
+    *(item("tests/errors/test_some.py", f"test_many[{k}]") for k in range(MANY)),
+]
+TABLE = [item("tests/unit/test_eigen.py", f"test_{k}") for k in range(MANY)]
 
 
-def test_a_file_that_is_named_runs_whole() -> None:
-    assert len(names(TABLE)) == sum(TABLE in name for name in names("--everything"))
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PULLBACK_TESTS_TURN", "PULLBACK_TESTS_PART"):
+        monkeypatch.setenv(name, "")
 
 
-def test_parts_are_of_all_rows() -> None:
-    everything = names("--everything")
-    parts = [names(PULLBACK_TESTS_PART=f"{k}/2") for k in range(2)]
-    assert set().union(*parts) == everything and sum(map(len, parts)) == len(everything)
+def runs(monkeypatch: pytest.MonkeyPatch, variable: str, of: int) -> list[set[str]]:
+    """The tests of all runs that share the rows."""
+    out = []
+    for k in range(of):
+        monkeypatch.setenv(variable, f"{k}/{of}")
+        out.append({i.nodeid for i in rotation.kept([*ROWS, *ALWAYS, *TABLE])})
+    return out
+
+
+def test_five_runs_have_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = runs(monkeypatch, "PULLBACK_TESTS_TURN", rotation.TURNS)
+    assert set.intersection(*turns) == {i.nodeid for i in ALWAYS}
+    rows = [turn - {i.nodeid for i in ALWAYS} for turn in turns]
+    assert all(rows) and sum(map(len, rows)) == len([*ROWS, *TABLE]) == len(set().union(*rows))
+
+
+def test_parts_are_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = runs(monkeypatch, "PULLBACK_TESTS_PART", 7)
+    assert sum(map(len, parts)) == len([*ROWS, *ALWAYS, *TABLE]) == len(set().union(*parts))
+
+
+def test_without_a_turn_everything_runs() -> None:
+    assert rotation.kept([*ROWS, *TABLE]) == [*ROWS, *TABLE]
+
+
+@pytest.mark.parametrize(("words", "head"), [
+    ((), "rows {turn} of the tables; --everything runs all"),
+    (("--everything",), None),
+    (("tests/unit/test_turns.py",), None),
+])  # fmt: skip
+def test_only_the_whole_suite_leaves_rows_out(words: tuple[str, ...], head: str | None) -> None:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider",
+               "--override-ini=testpaths=tests/unit/test_turns.py", *words]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PULLBACK_TESTS")}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=environment)
+    found = [line for line in done.stdout.splitlines() if line.endswith("runs all")]
+    turn = f"{rotation._commits() % rotation.TURNS}/{rotation.TURNS}"
+    assert found == ([head.format(turn=turn)] if head else [])
 
 
 @pytest.mark.parametrize("path", sorted(rotation.TABLES), ids=lambda path: path.stem)
