@@ -1,7 +1,7 @@
 """The rows that an ordinary run leaves to other runs.
 
-Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite takes a fifth of the
-rows of each table, chosen by the number of commits, so that five commits in a row run them all. `--everything` runs
+Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite takes a fifth of
+the rows of each table, chosen by the number of commits, so that five commits in a row run them all. `--everything` runs
 all rows, and so does naming a file. The choice depends on the names of tests alone.
 
     PULLBACK_TESTS_TURN=1/5    the second fifth; set by `.ci/run`, whose copy has no history
