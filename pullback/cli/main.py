@@ -12,6 +12,7 @@ from pullback.cli import (
     cache,
     check,
     completion,
+    demo,
     describe,
     explain,
     explain_error,
@@ -26,7 +27,7 @@ from pullback.cli.output import reported
 __all__ = ["main"]
 
 COMMANDS = (
-    train, describe, export, explain, explain_error, check, cache, bench, machine, primitives, apl, completion,
+    demo, train, describe, export, explain, explain_error, check, cache, bench, machine, primitives, apl, completion,
 )  # fmt: skip
 
 
