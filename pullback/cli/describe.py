@@ -7,7 +7,7 @@ import inspect
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from pullback.cli.options import add_json, at_least
+from pullback.cli.options import HelpWithDefaults, add_json, at_least
 from pullback.cli.output import print_json
 from pullback.errors import UsageError
 from pullback.tracing.elsewhere import nearest
@@ -27,7 +27,7 @@ def register(commands: Any) -> None:
         "describe",
         help="show what a network costs",
         description="Print a network's layers with shapes, parameters, operations and bytes, and its peaks of memory.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=HelpWithDefaults,
     )
     add = command.add_argument
     add("network", metavar="NETWORK", help="one of those in `pullback.nn.models`")

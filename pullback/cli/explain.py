@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pullback.cli.options import add_dims, add_json, dims_of, find_function
 from pullback.cli.output import print_json, table
 from pullback.errors import UsageError
+from pullback.ir.dims import determined_dims
 
 if TYPE_CHECKING:
+    from pullback.calls.definition import Definition
+    from pullback.explanation import Explanation
     from pullback.ir.program import Program
 
 __all__ = ["register", "run"]
@@ -56,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
     if options.html or options.graph:
         return _files(options, function)
     explanation = function.explain(format=options.format, plain=options.plain, **dims_of(options))
-    print(explanation)
+    print(explanation, flush=True)
+    _say_how_to_give_sizes(explanation, function)
     if options.json:
         stages = [{"name": s.name, "text": s.text, "rules": list(s.rules)} for s in explanation.stages]
         derivation = explanation.derivation
@@ -78,12 +83,21 @@ def _files(options: argparse.Namespace, function: Any) -> int:
             )
         picture.save(options.graph)
     if options.html:
-        function.explain(html=options.html, plain=options.plain, **dims_of(options))
+        explanation = function.explain(html=options.html, plain=options.plain, **dims_of(options))
     files = [file for file in (options.graph, options.html) if file]
-    print("\n".join(files))
+    print("\n".join(files), flush=True)
+    if options.html:
+        _say_how_to_give_sizes(explanation, function)
     if options.json:
         print_json({"files": files})
     return 0
+
+
+def _say_how_to_give_sizes(explanation: Explanation, function: Definition) -> None:
+    """Print the options that give sizes, where kernels, memory and C are left out for want of them."""
+    if explanation.backend is None:
+        dims = " ".join(f"--dim {name}=64" for name in determined_dims(function.determined().program))
+        print(f"no kernels, memory or C without sizes: give some or all with {dims}", file=sys.stderr)
 
 
 def _function(options: argparse.Namespace) -> Any:

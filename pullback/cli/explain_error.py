@@ -1,4 +1,4 @@
-"""`pullback explain-error E103`: what the reference says of an error's code."""
+"""`pullback explain-error E103`: the section of the reference for an error's code."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def register(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the section of a code, or all codes."""
+    """Print the section of a code, which may come without its E, or all codes."""
     found = sections()
     if options.code is None:
         print("\n".join(f"{code}  {_first_sentence(text)}" for code, text in found.items()))
         return 0
-    code = options.code.upper()
+    code = f"E{options.code.upper().removeprefix('E')}"
     if code not in found:
         raise UsageError("E609", f"there is no error {options.code}", remedy="`pullback explain-error` lists the codes")
     print(f"{code}: {found[code]}")

@@ -6,20 +6,42 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pullback.cli import apl, bench, cache, check, describe, explain, explain_error, export, machine, primitives, train
+from pullback.cli import (
+    apl,
+    bench,
+    cache,
+    check,
+    completion,
+    demo,
+    describe,
+    explain,
+    explain_error,
+    export,
+    machine,
+    primitives,
+    train,
+)
 from pullback.cli.options import Parser
 from pullback.cli.output import reported
 
 __all__ = ["main"]
 
-COMMANDS = (train, describe, export, explain, explain_error, check, cache, bench, machine, primitives, apl)
+COMMANDS = (
+    demo, train, describe, export, explain, explain_error, check, cache, bench, machine, primitives, apl, completion,
+)  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the whole command line; without a command it prints its help."""
     root = Parser(prog="pullback", description="A differentiable array language, compiled to C.")
+
+    def help_of_all(options: argparse.Namespace) -> int:
+        root.print_help()
+        return 0
+
+    root.set_defaults(run=help_of_all, root=root)
     root.add_argument("--version", action="version", version=f"pullback {version()}")
-    commands = root.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+    commands = root.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for command in COMMANDS:
         command.register(commands)
     return root

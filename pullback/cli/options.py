@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 
 from pullback.errors import PullbackError, UsageError
 from pullback.source import Position, working_on
+from pullback.tracing.elsewhere import nearest
 
-__all__ = ["Parser", "add_dims", "add_json", "at_least", "bytes_of_memory", "dims_of", "find_function", "import_file",
-           "last_place", "positive"]  # fmt: skip
+__all__ = ["HelpWithDefaults", "Parser", "add_dims", "add_json", "at_least", "bytes_of_memory", "dims_of",
+           "find_function", "import_file", "last_place", "positive"]  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,6 +25,26 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
         raise UsageError("E601", f"{self.prog}: {message}", remedy=f"{self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is no choice, and name the nearest choices."""
+        close = nearest(str(value), map(str, action.choices or ()))
+        if close and value not in (action.choices or ()):
+            name = action.option_strings[0] if action.option_strings else action.metavar or action.dest
+            raise UsageError(
+                "E601",
+                f"{self.prog}: {name} {value} is not known",
+                remedy=f"did you mean {' or '.join(close)}? `{self.prog} --help` lists all",
+            )
+        super()._check_value(action, value)
+
+
+class HelpWithDefaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Help that ends with each option's default, where there is one and the text does not say it."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        said = action.default is None or action.default is False or "(default:" in (action.help or "")
+        return action.help if said else super()._get_help_string(action)
 
 
 def add_json(command: argparse.ArgumentParser) -> None:

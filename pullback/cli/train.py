@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.cli.options import add_json, at_least, positive
+from pullback.cli.options import HelpWithDefaults, add_json, at_least, positive
 from pullback.cli.output import INTERRUPTED, print_json
 from pullback.data import Dataset, load
 from pullback.errors import DataError, UsageError
@@ -28,7 +28,7 @@ def register(commands: Any) -> None:
         "train",
         help="train a network and measure it",
         description="Train a network on images or text, measuring the test set after every epoch.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=HelpWithDefaults,
     )
     add = command.add_argument
     add("network", choices=NAMES, help="which network")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,24 +68,33 @@ def _loader(folder: Path) -> Callable[[Path], Splits]:
     return load_folder
 
 
-def load_digits() -> Splits:
-    """Scikit-learn's handwritten digits: 8 × 8 images resized to 28 × 28; the first 1,437 train, the other 360 test.
+def load_digits(seed: int | None = 0) -> Splits:
+    """Scikit-learn's handwritten digits, 8 × 8 images resized to 28 × 28: 1,437 to train on, 360 to measure by.
 
+    The samples lie by writer. The split is random and stratified: both parts have digits of all writers, and each
+    digit in proportion.
+
+    Args:
+        seed: of the split. With None the last 360 samples are to measure by. Other writers wrote most of them, so
+            networks get fewer right: `zhang` 90.3 % in place of 97.2 %.
     Returns:
-        The data set.
+        The data set: inputs f32[N, 28, 28] from 0 to 1, labels u8[N].
     Raises:
         DataError: [E506] scikit-learn is not installed.
     """
-    levels, labels = bundled_digits()
-    images = resize(levels / 16.0, SIDE).astype(np.float32)
-    cut = DIGITS_TRAIN
-    train, test = (Dataset(images[part], labels[part], "digits") for part in (slice(cut), slice(cut, None)))
-    return Splits("digits", train, test)
+    levels = bundled_digits(seed)
+    return Splits("digits", *(replace(part, inputs=_enlarged(part.inputs)) for part in (levels.train, levels.test)))
 
 
-def bundled_digits() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Scikit-learn's handwritten digits as they are: images (1797, 8, 8) of levels from 0 to 16, and labels (1797).
+def _enlarged(levels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    return resize(levels / 16.0, SIDE).astype(np.float32)
 
+
+def bundled_digits(seed: int | None = 0) -> Splits:
+    """Scikit-learn's handwritten digits as they are: images u8[N, 8, 8] of levels from 0 to 16, and labels u8[N].
+
+    Args:
+        seed: of the split (`load_digits`).
     Raises:
         DataError: [E506] scikit-learn is not installed.
     """
@@ -98,7 +108,8 @@ def bundled_digits() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
             remedy="pip install 'pullback[demo]', or a folder of idx files",
         ) from error
     source = bundled()
-    return source.images.astype(np.uint8), source.target.astype(np.uint8)
+    whole = Dataset(source.images.astype(np.uint8), source.target.astype(np.uint8), "digits")
+    return Splits("digits", *whole.split(DIGITS_TRAIN / len(whole), seed, stratified=seed is not None))
 
 
 def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:

@@ -59,6 +59,39 @@ def test_python_blocks_run(path: Path, tmp_path: Path) -> None:
             assert said[1].startswith(shown.strip()), f"{lines[int(number) - 1]}\nprints {shown}"
 
 
+README = ROOT / "README.md"
+WIDEST = 88
+
+
+def folded(output: str) -> str:
+    """Output with its widest lines broken at the gap before their last sentence, as the README shows it."""
+    lines = output.splitlines(keepends=True)
+    return "".join(re.sub(r"(?<=\S) {6}See ", f"\n{7 * ' '}See ", x) if len(x) > WIDEST else x for x in lines)
+
+
+def test_the_readme_shows_what_its_examples_print(tmp_path: Path) -> None:
+    shown = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", README.read_text(encoding="utf-8"),
+                       re.MULTILINE | re.DOTALL)  # fmt: skip
+    assert shown
+    program = tmp_path / "README.py"
+    program.write_text("print(chr(0))\n".join(code for code, _ in shown), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(program)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    printed = done.stdout.replace(f"{tmp_path}{os.sep}", "").split("\0\n")
+    assert [folded(output) for output in printed] == [text for _, text in shown]
+
+
+def test_the_readme_is_short() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    assert all(len(line) <= WIDEST for _, body in FENCE.findall(text) for line in body.splitlines())
+    prose = re.sub(r"^[|#<!].*$", ".", FENCE.sub(".", text), flags=re.MULTILINE).replace("* ", ". ")
+    for sentence in re.split(r"[.:]\s", re.sub(r"\]\([^)]*\)", "]", prose)):
+        assert len(sentence.split()) <= 25, sentence
+
+
 def test_all_examples_are_in_the_index() -> None:
     text = (ROOT / "docs" / "howto" / "examples.md").read_text(encoding="utf-8")
     there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("*.py")}
@@ -66,13 +99,13 @@ def test_all_examples_are_in_the_index() -> None:
 
 
 def test_the_examples_of_the_readme_are_about_ten_lines() -> None:
-    for example in blocks(ROOT / "README.md", "python"):
+    for example in blocks(README, "python"):
         assert len([line for line in example.splitlines() if line.strip()]) <= 12
 
 
 def test_the_readme_has_the_two_commands() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for marker, last in (("run command", "pullback train zhang"), ("test command", "pytest -n auto")):
+    text = README.read_text(encoding="utf-8")
+    for marker, last in (("run command", "pullback demo"), ("test command", "pytest -n auto")):
         found = re.search(rf"<!-- {marker} -->\n```sh\n(.*)\n```", text)
         assert found, f"no one-line block after <!-- {marker} -->"
         assert found[1].startswith("python3 -m venv .venv && ")

@@ -48,11 +48,12 @@ def export_page(directory: str | os.PathLike[str]) -> dict[str, Any]:
     """
     from pullback.runtime.export import put_files
 
-    digits, labels = bundled_digits()
+    parts = bundled_digits()
+    digits, labels = (np.concatenate(pair) for pair in zip(*((p.inputs, p.targets) for p in (parts.train, parts.test))))
     module, size = loader(_functions(), "network", "Zhang's network: training and recognition")
     pixels = zlib.compress(labels.astype(np.uint8).tobytes() + digits.astype(np.uint8).tobytes(), 9)
     start = np.concatenate([np.ravel(p) for p in zhang.start(seed=0)]).astype("<f4")
-    parts = {
+    texts = {
         "style": _text("page.css"),
         "module": module,
         "script": _text("page.js"),
@@ -63,7 +64,7 @@ def export_page(directory: str | os.PathLike[str]) -> dict[str, Any]:
         "tested": str(TESTED),
         "together": str(TOGETHER),
     }
-    page = filled(_text("page.html"), parts)
+    page = filled(_text("page.html"), texts)
     return {"files": put_files(directory, {"index.html": page}), "wasm_bytes": size}
 
 

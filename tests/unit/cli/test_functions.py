@@ -125,6 +125,18 @@ def test_explain_a_gradient(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "names no parameter" in capsys.readouterr().err
 
 
+def test_explain_without_sizes_says_how_to_give_them(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = "no kernels, memory or C without sizes: give some or all with --dim N=64 --dim M=64 --dim K=64\n"
+    page = tmp_path / "page.html"
+    for how in ([], ["--html", str(page)]):
+        assert main(["explain", f"{good}:dense", *how]) == 0
+        assert capsys.readouterr().err == wanted
+        assert main(["explain", f"{good}:dense", "--dim", "N=5", *how]) == 0
+        assert capsys.readouterr().err == ""
+
+
 def test_explain_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--rules", "--json"]) == 0
     out = capsys.readouterr().out
@@ -266,8 +278,10 @@ ShapeError [E106] twice has no dim M
 
 
 def test_explain_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain-error", "e102"]) == 0
-    assert capsys.readouterr().out == "E102: A product sums over an axis whose extents differ in its two operands.\n"
+    section = "E102: A product sums over an axis whose extents differ in its two operands.\n"
+    for code in ("E102", "e102", "102"):
+        assert main(["explain-error", code]) == 0
+        assert capsys.readouterr().out == section
     assert main(["explain-error"]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 80
     assert main(["explain-error", "E999"]) == 1

@@ -97,7 +97,7 @@ def test_missing_files_and_functions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["nonsense"], ["train"], ["train", "vgg"], ["train", "zhang", "--epochs", "x"], ["export", "a.py:f"]],
+    [["nonsense"], ["train"], ["train", "vgg"], ["train", "zhang", "--epochs", "x"], ["export", "a.py:f"]],
 )
 def test_a_wrong_command_line_is_an_error_like_others(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 1
@@ -105,6 +105,37 @@ def test_a_wrong_command_line_is_an_error_like_others(arguments: list[str], caps
     assert out == ""
     assert err.startswith("UsageError [E601] pullback")
     assert "--help" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["trian", "zhang"], "pullback: COMMAND trian is not known\n  try: did you mean train?"),
+        (["train", "lenet_than"], "network lenet_than is not known\n  try: did you mean lenet_tanh?"),
+        (["train", "gpt", "--optimiser", "addam"], "--optimiser addam is not known\n  try: did you mean adam or adamw"),
+        (["cache", "lits"], "ACTION lits is not known\n  try: did you mean list?"),
+    ],
+)
+def test_a_misspelt_word(arguments: list[str], found: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 1
+    assert found in capsys.readouterr().err
+
+
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("usage: pullback")
+    assert "train a network and measure it" in out
+    assert err == ""
+
+
+def test_help_has_each_default_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "initial parameters (default: uniform)" in out
+    assert "learning rate (default: 0.5 for zhang, 0.1 for lenet) --init" in out
+    assert "None" not in out and "False" not in out
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,6 +181,7 @@ def test_digits_are_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "on 1,437 samples of digits" in err
     assert "on 360 test samples" in out
     assert last_object(out)["losses"][-1] < 0.3
+    assert last_object(out)["accuracy"] > 0.9
 
 
 def test_networks_of_layers_fit_the_data(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

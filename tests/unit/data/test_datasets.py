@@ -33,13 +33,45 @@ def test_digits_shapes_range_and_split() -> None:
     assert set(digits.train.targets.tolist()) == set(range(10))
 
 
-def test_digits_keep_the_order_of_their_source() -> None:
+def test_the_split_of_the_digits_is_random_and_stratified() -> None:
     datasets = pytest.importorskip("sklearn.datasets")
     source = datasets.load_digits()
-    digits = load_digits()
+    digits, again, other = load_digits(), load_digits(), load_digits(seed=1)
+    assert np.array_equal(digits.test.inputs, again.test.inputs)
+    assert not np.array_equal(digits.test.targets, other.test.targets)
+    whole = np.bincount(source.target)
+    for part in (digits, other):
+        assert np.abs(np.bincount(part.test.targets) - whole * 360 / 1797).max() <= 1
+        assert np.array_equal(np.bincount(part.train.targets) + np.bincount(part.test.targets), whole)
+
+
+def test_digits_in_the_order_of_their_source() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    source = datasets.load_digits()
+    digits = load_digits(seed=None)
     assert np.array_equal(np.concatenate([digits.train.targets, digits.test.targets]), source.target)
     # Averaging the resized image over the place of an old pixel's neighbourhood keeps its overall brightness.
     assert np.abs(digits.test.inputs.mean((1, 2)) - source.images[1437:].mean((1, 2)) / 16).max() < 0.02
+
+
+@pytest.mark.parametrize("seed", [None, 0, 5])
+def test_a_stratified_split_shares_each_label(seed: int | None) -> None:
+    labels = np.random.default_rng(0).integers(0, 7, 200) ** 2
+    data = Dataset(np.arange(200), labels)
+    parts = data.split(0.3, seed, stratified=True)
+    assert [len(part) for part in parts] == [60, 140]
+    assert sorted(np.concatenate([part.inputs for part in parts]).tolist()) == list(range(200))
+    for part, share in zip(parts, (0.3, 0.7), strict=True):
+        assert np.all(np.diff(part.inputs) > 0)
+        assert np.array_equal(part.targets, labels[part.inputs])
+        for label in np.unique(labels):
+            assert abs(np.sum(part.targets == label) - share * np.sum(labels == label)) <= 1
+
+
+def test_a_stratified_split_needs_labels() -> None:
+    boxes = Dataset(np.zeros((6, 2)), np.zeros((6, 4)), "boxes")
+    with pytest.raises(DataError, match=r"E507] boxes: a stratified split needs one label(.*\n)*.*shape \(6, 4\)"):
+        boxes.split(0.5, seed=0, stratified=True)
 
 
 def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:

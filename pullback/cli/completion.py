@@ -1,0 +1,141 @@
+"""`pullback completion`: a script that completes this command line in a shell, made from its parser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pullback.templates import filled
+
+__all__ = ["register", "run"]
+
+Commands = Mapping[str, tuple[str, list[argparse.Action]]]  # help and arguments by name
+
+
+def register(commands: Any) -> None:
+    """Add the subcommand."""
+    command = commands.add_parser(
+        "completion",
+        help="print a script that completes commands in a shell",
+        description='Print a completion script: eval "$(pullback completion bash)" in ~/.bashrc, the same with zsh in '
+        "~/.zshrc; pullback completion fish > ~/.config/fish/completions/pullback.fish.",
+    )
+    command.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help=", ".join(SCRIPTS))
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the script of a shell."""
+    root: argparse.ArgumentParser = options.root
+    below = next(a for a in root._actions if isinstance(a, argparse._SubParsersAction))
+    helps = {choice.dest: choice.help or "" for choice in below._choices_actions}
+    commands = {name: (helps[name], parser._actions) for name, parser in below.choices.items()}
+    print(SCRIPTS[options.shell](commands, [a for a in root._actions if a is not below]), end="")
+    return 0
+
+
+def _quoted(words: Iterable[str]) -> str:
+    """Words with spaces between, as one word of a shell."""
+    return "'" + " ".join(words).replace("'", "'\\''") + "'"
+
+
+def _choices(actions: Iterable[argparse.Action]) -> list[str]:
+    return [str(choice) for action in actions for choice in action.choices or ()]
+
+
+def _flags(actions: Iterable[argparse.Action]) -> list[str]:
+    return [flag for action in actions for flag in action.option_strings]
+
+
+BASH: Final = """\
+# Completion of pullback in bash: eval "$(pullback completion bash)"
+_pullback() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
+    if ((COMP_CWORD == 1)); then
+        words={{commands}}
+    else
+        case "${COMP_WORDS[1]} $before" in  # values of options; where there are no words bash completes files
+{{values}}
+        *)
+            case "${COMP_WORDS[1]} $word" in
+{{options}}
+            esac ;;
+        esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}
+complete -o default -F _pullback pullback
+"""
+
+
+def _bash(commands: Commands, own: list[argparse.Action]) -> str:
+    values, options = [], []
+    for name, (_, actions) in commands.items():
+        values += [f"        '{name} {flag}') words={_quoted(_choices([action]))} ;;"
+                   for action in actions if action.nargs != 0 for flag in action.option_strings]  # fmt: skip
+        places = [action for action in actions if not action.option_strings]
+        options += [f"            '{name} -'*) words={_quoted(_flags(actions))} ;;",
+                    f"            '{name} '*) words={_quoted(_choices(places))} ;;"]  # fmt: skip
+    parts = {"values": "\n".join(values), "options": "\n".join(options)}
+    return filled(BASH, {"commands": _quoted([*commands, *_flags(own)]), **parts})
+
+
+ZSH: Final = """\
+#compdef pullback
+# Completion of pullback in zsh: eval "$(pullback completion zsh)" after compinit
+_pullback() {
+    local -a commands=({{commands}})
+    if ((CURRENT == 2)); then
+        _describe command commands
+        return
+    fi
+    local command=$words[2]
+    shift words
+    ((CURRENT--))
+    case $command in
+{{cases}}
+    esac
+}
+if [[ $funcstack[1] == _pullback ]]; then _pullback "$@"; else compdef _pullback pullback; fi
+"""
+
+
+def _zsh(commands: Commands, own: list[argparse.Action]) -> str:
+    cases = []
+    for name, (_, actions) in commands.items():
+        words = [_quoted([spec]) for action in actions for spec in _zsh_specs(action)]
+        cases.append(" \\\n        ".join([f"    {name}) _arguments", *words]) + " ;;")
+    described = " ".join(_quoted([f"{name}:{about}"]) for name, (about, _) in commands.items())
+    return filled(ZSH, {"commands": described, "cases": "\n".join(cases)})
+
+
+def _zsh_specs(action: argparse.Action) -> list[str]:
+    """Specifications for `_arguments`, one for each flag."""
+    choices = _choices([action])
+    value = "" if action.nargs == 0 else f":{action.dest}:{'(' + ' '.join(choices) + ')' if choices else '_files'}"
+    about = action.help or ""
+    for character in "\\[]:":
+        about = about.replace(character, "\\" + character)
+    return [f"*{flag}[{about}]{value}" for flag in action.option_strings] or [value if choices else f"*{value}"]
+
+
+def _fish(commands: Commands, own: list[argparse.Action]) -> str:
+    start = "complete -c pullback -n __fish_use_subcommand -f"
+    lines = ["# Completion of pullback in fish: pullback completion fish > ~/.config/fish/completions/pullback.fish"]
+    lines += [f"{start} -a {name} -d {_quoted([about])}" for name, (about, _) in commands.items()]
+    lines += [start + _fish_argument(action) for action in own]
+    for name, (_, actions) in commands.items():
+        start = f"complete -c pullback -n '__fish_seen_subcommand_from {name}'"
+        lines += [start + _fish_argument(action) for action in actions if action.option_strings or action.choices]
+    return "\n".join(lines) + "\n"
+
+
+def _fish_argument(action: argparse.Action) -> str:
+    words = [f" -{'l' if flag.startswith('--') else 's'} {flag.lstrip('-')}" for flag in action.option_strings]
+    words += [" -r"] if words and action.nargs != 0 else []
+    words += [f" -f -a {_quoted(_choices([action]))}"] if action.choices else []
+    return "".join(words) + f" -d {_quoted([action.help or ''])}"
+
+
+SCRIPTS: Final = {"bash": _bash, "zsh": _zsh, "fish": _fish}
