@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pullback.codegen.c import build as c_build
+from pullback.runtime import arena, shim
 from tests import rotation
 from tests.lowered import loops_are_held  # noqa: F401
 
@@ -53,6 +54,20 @@ def few_objects() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(params=["extension", "python"])
+def entries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Calls of functions made in the test, once with entries of the extension and once with those in Python."""
+    kind: str = request.param
+    if kind == "extension" and shim.extension() is None:
+        pytest.skip("no Python.h or no compiler for extensions")
+    with monkeypatch.context() as patch:
+        if kind == "python":
+            patch.setattr(shim, "_found", [None])
+            arena.arenas.cache_clear()
+        yield kind
+    arena.arenas.cache_clear()
 
 
 @pytest.fixture(scope="session")

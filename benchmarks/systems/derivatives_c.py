@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.runtime.compile import compiled_library
+from pullback.runtime.entry import fast_entry
 from pullback.runtime.record import Parameter
-from pullback.runtime.shim import fast_entry
+from pullback.runtime.shim import extension
 
 if TYPE_CHECKING:
     from benchmarks.derivatives import DerivativeCase
@@ -34,12 +35,13 @@ def entry(
     Raises:
         ImportError: there is no Python.h.
     """
+    if extension() is None:
+        raise ImportError("C functions cannot be called without Python.h")
     function = getattr(ctypes.CDLL(str(path)), name)
     form = 0 if len(outputs) == 1 else (0,) * len(outputs)
     slots = [Parameter(f"x{k}", "f64", shape) for k, shape in enumerate((*(x.shape for x in inputs), *outputs))]
     made = fast_entry(function, slots[: len(inputs)], slots[len(inputs) :], form, arena_bytes, None)
-    if made is None:
-        raise ImportError("C functions cannot be called without Python.h")
+    assert made is not None
     return made
 
 

@@ -178,6 +178,8 @@ def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
 
 def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DType | None, int]:
     """Dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
+    if type(value) is np.ndarray:
+        return numpy_dtype(value, path), value.ndim
     if isinstance(value, Array):
         return value.strong and value.storage, value.rank
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):

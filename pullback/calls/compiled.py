@@ -19,7 +19,7 @@ from pullback.ir.dims import check_bytes, evaluate, has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Outline
 from pullback.ir.types import bf16, bits_of
-from pullback.runtime.shim import Look
+from pullback.runtime.entry import Look
 from pullback.tracing import tree
 from pullback.tracing.printing import lines
 
@@ -66,7 +66,7 @@ class Compiled:
 
     Attributes:
         executable: the record, the library and how it is called; None where calls are interpreted.
-        entry: the call for arguments that look like those of this key (`runtime.shim`), once there is one.
+        entry: the call for arguments that look like those of this key (`runtime.entry`), once there is one.
         trial: while its C for all sizes runs and may give way to C for its dims: when that is.
     """
 

@@ -20,6 +20,7 @@ from pullback.errors import PullbackError
 from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.settings import SPECIALISE, MemoryMode, Specialise
+from pullback.runtime.entry import answer_of
 from pullback.runtime.shim import quick_class, quicken
 from pullback.tracing.active import is_tracing
 
@@ -33,7 +34,7 @@ class Function(Inspected):
     """
 
     __slots__ = ("_entries",)
-    _entries: list[Any]  # compiled calls for arguments that fit, the latest first (`runtime.shim.quick_class`)
+    _entries: list[Any]  # compiled calls for arguments that fit, the latest first (`runtime.entry`)
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """An instance whose calls can go straight to compiled code, where the class leaves calls as they are."""
@@ -47,6 +48,14 @@ class Function(Inspected):
         quicken(self, policy.ASKED_THREADS)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
+        if self._entries and not is_tracing():
+            try:
+                answer = answer_of(self._entries, policy.ASKED_THREADS.get(), args, keywords, out)
+            except Exception as error:
+                present(error)
+                raise
+            if answer is not NotImplemented:
+                return answer
         return self._call_slowly(*args, out=out, **keywords)
 
     def _call_slowly(self, *args: Any, out: Any = None, **keywords: Any) -> Any:

@@ -31,6 +31,7 @@ from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import types
 from pullback.ir.index import as_index
 from pullback.ir.types import DType
+from pullback.state import cached
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array, type_text
@@ -112,7 +113,7 @@ class NumberSpec(Spec):
         return tree.LEAF, [Leaf(path, self.kind, dtype)], [value]
 
 
-@dataclass
+@dataclass(frozen=True)
 class ArraySpec(Spec):
     """A jaxtyping array type: the dtypes it admits and the tokens of its dims."""
 
@@ -143,7 +144,7 @@ class ArraySpec(Spec):
             if found not in self.dtypes:
                 raise wrong_dtype(path, self.dtypes, found, value)
             dtype = found
-        return tree.LEAF, [Leaf(path, "array", dtype, self.tokens(rank, path))], [value]
+        return tree.LEAF, [_annotated_leaf(self, dtype, rank, path)], [value]
 
     def tokens(self, rank: int, path: str) -> tuple[str, ...]:
         """The tokens of the dims, those of `...` and `*names` written out."""
@@ -161,6 +162,11 @@ class ArraySpec(Spec):
             label = tokens[at].lstrip("*") if tokens[at] != "..." else f"{name}_d"
             tokens[at : at + 1] = [f"{label}{k}" for k in range(rank - len(self.dims) + 1)]
         return tuple(f"{name}_{k}" if t.startswith("_") else t for k, t in enumerate(tokens))
+
+
+@cached(4096)
+def _annotated_leaf(spec: ArraySpec, dtype: DType, rank: int, path: str) -> Leaf:
+    return Leaf(path, "array", dtype, spec.tokens(rank, path))
 
 
 @dataclass
@@ -268,7 +274,14 @@ class AnySpec(Spec):
         return joined(node[0], found)
 
 
+@cached(4096)
+def _array_leaf(path: str, dtype: DType, shape: tuple[int, ...]) -> Leaf:
+    return Leaf(path, "array", dtype, tuple(as_index(n) for n in shape))
+
+
 def _unannotated(value: Any, path: str) -> Leaf:
+    if type(value) is np.ndarray:
+        return _array_leaf(path, numpy_dtype(value, path), value.shape)
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
         kind: LeafKind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
         return Leaf(path, kind, {"int": types.i64, "float": types.f64, "bool": types.bool_}[kind])
@@ -283,7 +296,7 @@ def _unannotated(value: Any, path: str) -> Leaf:
         # a Python object that is no array is fixed, as `self` of a method is
         return Leaf(path, "static", value=value)
     array = as_numpy(value, path)
-    return Leaf(path, "array", numpy_dtype(array, path), tuple(as_index(n) for n in array.shape))
+    return _array_leaf(path, numpy_dtype(array, path), array.shape)
 
 
 def spec_like(x: Any) -> Spec:

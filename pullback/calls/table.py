@@ -1,7 +1,7 @@
 """The compiled code of one function, by what its calls look like: one table, one bound, and one way out of it.
 
 A key is all that compiled code depends on: signature, shapes, sizes, threads and backend. What is found under it has
-an entry of the C shim, which compares the arguments of a call with those of the key. The function's calls try these
+an entry (`runtime.entry`), which compares the arguments of a call with those of the key. The function's calls try these
 entries first, the latest ahead, so that a call that was seen before computes no key.
 
 The first dims of a function get C of their own at once. Others share C for all sizes until their calls have cost about
@@ -23,7 +23,7 @@ from pullback.calls.signature import Parameter, Signature
 from pullback.calls.specs import ArraySpec, NumberSpec, Spec
 from pullback.calls.traced import Traced
 from pullback.ir.dims import solve_dims
-from pullback.runtime.shim import Look
+from pullback.runtime.entry import Look, to_front
 from pullback.tracing import tree
 from pullback.turns import turn
 
@@ -70,6 +70,8 @@ class Table:
             with turn((self, "entries")):
                 if found.enter():
                     self.entries[:] = [found.entry, *(e for e in self.entries.copy() if e.left)]
+        else:
+            to_front(self.entries, found.entry)
         return found, arrays
 
     def _keep(self, key: Any, made: Compiled) -> Compiled:

@@ -31,10 +31,11 @@ from pullback.runtime.compile import (
     compiler_command,
     find_compiler,
 )
+from pullback.runtime.entry import Form, Look, fast_entry
 from pullback.runtime.load import Entry, Library
 from pullback.runtime.pool import pool_address
 from pullback.runtime.record import CacheEntry, Parameter, Record
-from pullback.runtime.shim import Form, Look, fast_entry, interruptible
+from pullback.runtime.shim import interruptible
 from pullback.source import user_position
 from pullback.state import registered
 
@@ -152,7 +153,7 @@ class Executable:
     def entry(
         self, form: Form, look: Look | None = None, held: Sequence[NDArray] = (), calls: int = -1
     ) -> Callable[..., Any] | None:
-        """The program as a callable on arguments as they are (`runtime.shim`); None where there can be none."""
+        """The program as a callable on arguments as they are (`runtime.entry`); None where there can be none."""
         def failed(code: int, index: int, extent: int) -> None:
             error = check_error(self._site(code), index, extent)
             error.position = error.position or user_position()

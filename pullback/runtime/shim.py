@@ -1,7 +1,8 @@
 """Calls in a tenth of a microsecond: a small CPython extension between NumPy arrays and compiled code.
 
 A wheel may bring it compiled. Else `runtime/c/call.c` is compiled once for an interpreter and kept in the cache like
-any other library. Where there is no `Python.h`, or the compiler cannot make an extension, calls go through ctypes.
+any other library. Where there is no `Python.h`, or the compiler cannot make an extension, entries are in
+Python (`runtime.entry`).
 """
 
 from __future__ import annotations
@@ -12,29 +13,24 @@ import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from pullback.errors import CompilerError
-from pullback.ir.types import dtype_named
 from pullback.runtime.load import loaded
-from pullback.runtime.record import Parameter
 from pullback.state import registered
 from pullback.turns import turn
 
 NAME = "_pullback_call"
 
 Entry = Callable[..., Any]
-Form = Any  # of a tree: an integer for a leaf, None, or a node (`tracing.tree.form`)
-NDArray = np.ndarray[Any, Any]
 
 
 def extension() -> ModuleType | None:
@@ -92,95 +88,6 @@ def _module(path: str) -> ModuleType:
     return module
 
 
-@dataclass(frozen=True)
-class Look:
-    """The arguments that a call must have, as Python gives them.
-
-    Attributes:
-        form: that of the tuple of all arguments; None where each is an array or a value of `fixed`.
-        names: the parameters; arguments may come by name.
-        positional: how many of them may come without their names.
-        defaults: values of parameters that are not given.
-        fixed: positions among the leaves of the arguments of values that the function was compiled for, and these.
-        numbers: for each input of rank 0 whether it may be a Python number (1), or must be (2).
-        threads: how many the call asks for, and how many one asks for that has no block around it.
-    """
-
-    form: Form = None
-    names: tuple[str, ...] = ()
-    positional: int = sys.maxsize
-    defaults: dict[str, Any] = field(default_factory=dict)
-    fixed: tuple[tuple[int, Any], ...] = ()
-    numbers: tuple[int, ...] = ()
-    threads: tuple[int, int] = (1, 1)
-
-
-def fast_entry(
-    function: Callable[..., int],
-    inputs: Sequence[Parameter],
-    outputs: Sequence[Parameter],
-    form: Form,
-    arena_bytes: int,
-    failed: Callable[[int, int, int], None] | None,
-    brief: bool = False,
-    look: Look | None = None,
-    held: Sequence[NDArray] = (),
-    dims: Sequence[int] = (),
-    pool: int | None = None,
-    calls: int = -1,
-) -> Entry | None:
-    """A callable on arguments that are just what the function takes; None where the extension cannot serve it.
-
-    Args:
-        function: the compiled function as ctypes has it.
-        form: that of the result.
-        failed: raises for a code and its index and extent; None where nothing is checked at run time.
-        brief: the call takes so little time that it keeps the interpreter lock.
-        look: the arguments; by default arrays.
-        held: arrays for the last inputs, which calls do not give.
-        dims: integers that the function takes after its arrays.
-        pool: the pool of threads that the function takes; None where it takes none.
-        calls: how many calls it serves; -1 for all.
-    Returns:
-        entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
-        Its `left` is the number of calls that it serves yet, `used` whether it has served one.
-    """
-    module = extension()
-    if module is None or isinstance(function, FunctionType):  # of very many arguments
-        return None
-    look = look or Look()
-    numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
-    address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
-    made: Entry | None = module.entry(
-        address,
-        function,
-        tuple((*_array(p), number) for p, number in zip(inputs, numbers, strict=True)),
-        tuple(map(_array, outputs)),
-        form,
-        arena_bytes,
-        failed is not None,
-        brief,
-        failed or _never,
-        look.fixed,
-        tuple(held),
-        tuple(dims),
-        pool is not None,
-        pool or 0,
-        *look.threads,
-        look.names,
-        look.defaults,
-        look.positional,
-        look.form,
-        calls,
-    )
-    return made
-
-
-def _array(p: Parameter) -> tuple[tuple[int, ...], int, int]:
-    dtype = dtype_named(p.dtype).numpy
-    return p.shape, dtype.num, dtype.itemsize
-
-
 def interruptible(function: Entry, arguments: int) -> Entry:
     """The compiled function of so many arguments, as it is called where Ctrl-C may end it.
 
@@ -204,11 +111,11 @@ def quick_class(base: type) -> type:
 
     `base` has a slot `_entries` for a list of entries, and `_call_slowly` for what fits none of them.
     """
+    module = extension()
+    if module is None:
+        return base
     found = _quick.get(base)
-    if found is None:
-        module = extension()
-        found = _quick.setdefault(base, base if module is None else module.quick_class(base))
-    return found
+    return _quick.setdefault(base, module.quick_class(base)) if found is None else found
 
 
 def quicken(function: object, threads: ContextVar[int | None]) -> None:
@@ -219,7 +126,3 @@ def quicken(function: object, threads: ContextVar[int | None]) -> None:
     module = extension()
     if module is not None:
         module.quicken(function, threads)
-
-
-def _never(code: int, index: int, extent: int) -> None:
-    raise AssertionError(f"range check {code} of a function that has none: {index}, {extent}")

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard
 
+import numpy as np
+
 from pullback.tracing.complex_array import Parts, is_complex, joined
 
 Kind = Literal["leaf", "none", "dict", "list", "tuple", "namedtuple", "dataclass", "complex"]
@@ -93,6 +95,8 @@ def is_pair(x: Any) -> TypeGuard[Any]:
 
 def open_node(x: object) -> tuple[Structure, Sequence[Any]] | None:
     """The node of x with its children, None where x is a leaf."""
+    if type(x) is np.ndarray and x.dtype.kind != "c":  # the commonest leaf
+        return None
     if isinstance(x, OrderedDict):
         return Structure("dict", OrderedDict, tuple(x)), list(x.values())
     if isinstance(x, dict):

@@ -1,0 +1,423 @@
+"""Entries: compiled code as a call that first compares its arguments with those that it was made for.
+
+The C extension has entries (`runtime/c/call.c`). Where there is no extension, `PythonEntry` takes the same arguments,
+and refuses the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.types import dtype_named
+from pullback.runtime.arena import arenas
+from pullback.runtime.buffer import NDArray, address
+from pullback.runtime.record import Parameter
+from pullback.runtime.shim import extension
+
+__all__ = ["Entry", "Form", "Look", "PythonEntry", "answer_of", "fast_entry", "to_front"]
+
+Entry = Callable[..., Any]
+Form = Any  # of a tree: an integer for a leaf, None, or a node (`tracing.tree.form`)
+COMPLEX, AS_ARRAY = 2, 1  # bits of a leaf's form, as in `c/call.c`
+ONLY_NUMBER = 2  # of `Look.numbers`
+MOST_TRIED = 16  # entries that are compared leaf by leaf: more of them cost as much as the long way
+
+
+@dataclass(frozen=True)
+class Look:
+    """The arguments that a call must have, as Python gives them.
+
+    Attributes:
+        form: that of the tuple of all arguments; None where each is an array or a value of `fixed`.
+        names: the parameters; arguments may come by name.
+        positional: how many of them may come without their names.
+        defaults: values of parameters that are not given.
+        fixed: positions among the leaves of the arguments of values that the function was compiled for, and these.
+        numbers: for each input of rank 0 whether it may be a Python number (1), or must be (2).
+        threads: how many the call asks for, and how many one asks for that has no block around it.
+    """
+
+    form: Form = None
+    names: tuple[str, ...] = ()
+    positional: int = sys.maxsize
+    defaults: dict[str, Any] = field(default_factory=dict)
+    fixed: tuple[tuple[int, Any], ...] = ()
+    numbers: tuple[int, ...] = ()
+    threads: tuple[int, int] = (1, 1)
+
+
+def fast_entry(
+    function: Callable[..., int],
+    inputs: Sequence[Parameter],
+    outputs: Sequence[Parameter],
+    form: Form,
+    arena_bytes: int,
+    failed: Callable[[int, int, int], None] | None,
+    brief: bool = False,
+    look: Look | None = None,
+    held: Sequence[NDArray] = (),
+    dims: Sequence[int] = (),
+    pool: int | None = None,
+    calls: int = -1,
+) -> Entry | None:
+    """A callable on arguments that are just what the function takes; None where there can be none.
+
+    Args:
+        function: the compiled function as ctypes has it.
+        form: that of the result.
+        failed: raises for a code and its index and extent; None where nothing is checked at run time.
+        brief: the call takes so little time that it keeps the interpreter lock.
+        look: the arguments; by default arrays.
+        held: arrays for the last inputs, which calls do not give.
+        dims: integers that the function takes after its arrays.
+        pool: the pool of threads that the function takes; None where it takes none.
+        calls: how many calls it serves; -1 for all.
+    Returns:
+        entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
+        Its `left` is the number of calls that it serves yet, `used` whether it has served one.
+    """
+    module = extension()
+    look = look or Look()
+    numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
+    if module is None:
+        return PythonEntry(function, inputs, outputs, form, arena_bytes, failed, look, numbers, held, dims, pool, calls)
+    if isinstance(function, FunctionType):  # of very many arguments
+        return None
+    address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
+    made: Entry | None = module.entry(
+        address,
+        function,
+        tuple((*_array(p), number) for p, number in zip(inputs, numbers, strict=True)),
+        tuple(map(_array, outputs)),
+        form,
+        arena_bytes,
+        failed is not None,
+        brief,
+        failed or _never,
+        look.fixed,
+        tuple(held),
+        tuple(dims),
+        pool is not None,
+        pool or 0,
+        *look.threads,
+        look.names,
+        look.defaults,
+        look.positional,
+        look.form,
+        calls,
+    )
+    return made
+
+
+def _array(p: Parameter) -> tuple[tuple[int, ...], int, int]:
+    dtype = dtype_named(p.dtype).numpy
+    return p.shape, dtype.num, dtype.itemsize
+
+
+def _never(code: int, index: int, extent: int) -> None:
+    raise AssertionError(f"range check {code} of a function that has none: {index}, {extent}")
+
+
+def answer_of(
+    entries: list[Any], asked: int | None, args: tuple[Any, ...], keywords: Mapping[str, Any], out: Any
+) -> Any:
+    """The answer of the first entry in Python that fits a call, which comes to the front; else NotImplemented.
+
+    Args:
+        asked: the number of threads that the block around the call asks for.
+    """
+    first = args[0].shape if args and type(args[0]) is np.ndarray else None
+    tried = 0
+    for entry in entries:
+        if type(entry) is not PythonEntry or tried == MOST_TRIED:
+            break
+        shape = entry.first
+        if shape is not None and first is not None and shape != first:
+            continue
+        if entry.threads != (asked or entry.usual_threads):
+            continue
+        tried += 1
+        given = args if len(args) == entry.whole and not keywords else entry.in_order(args, keywords)
+        answer = NotImplemented if given is None else entry.run(given, out)
+        if answer is not NotImplemented:
+            if entries[:1] != [entry]:
+                to_front(entries, entry)
+            return answer
+    return NotImplemented
+
+
+def to_front(entries: list[Any], entry: Any) -> None:
+    """Put an entry of a list first."""
+    for k, other in enumerate(entries):
+        if other is entry:  # no other thread runs before the next line ends
+            entries[: k + 1] = [entry, *entries[:k]]
+            return
+
+
+class PythonEntry:
+    """An entry where there is no extension.
+
+    Attributes:
+        left: the number of calls that it serves yet; -1 for all.
+        used: whether it has served one; the table resets it.
+        whole: the number of arguments where all may come by position, else -1.
+        first: the shape of the first argument where that is an array, else None.
+        threads: the number that calls ask for.   usual_threads: that of calls without a block around them.
+    """
+
+    __slots__ = ("_arena_bytes", "_arguments", "_checked", "_dims", "_failed", "_fixed", "_function", "_given_form",
+                 "_held", "_input_bytes", "_inputs", "_look", "_output_bytes", "_outputs", "_places", "_pool",
+                 "_result_form", "first", "left", "threads", "used", "usual_threads", "whole")  # fmt: skip
+
+    def __init__(
+        self, function: Callable[..., int], inputs: Sequence[Parameter], outputs: Sequence[Parameter], form: Form,
+        arena_bytes: int, failed: Callable[[int, int, int], None] | None, look: Look, numbers: Sequence[int],
+        held: Sequence[NDArray], dims: Sequence[int], pool: int | None, calls: int,
+    ) -> None:
+        """Arguments are those of `fast_entry`; `numbers` has one for each input."""
+        self._function = function
+        self._inputs = [_input(p, number) for p, number in zip(inputs, numbers, strict=True)]
+        self._outputs = [(dtype_named(p.dtype).numpy, p.shape) for p in outputs]
+        self._input_bytes, self._output_bytes = [*map(_bytes, inputs)], [*map(_bytes, outputs)]
+        self._held = tuple(held)
+        self._dims = tuple(dims)
+        self._arena_bytes = arena_bytes
+        self._checked = failed is not None
+        self._failed = failed or _never
+        self._pool = () if pool is None else (pool,)
+        self._look = look
+        self._given_form, self._result_form = look.form, form
+        self._fixed = look.fixed
+        leaves = len(inputs) - len(held) + len(look.fixed)
+        fixed = {at for at, _ in look.fixed}
+        self._places = [k for k in range(leaves) if k not in fixed]
+        self._arguments = leaves if look.form is None else len(look.form)
+        self.whole = self._arguments if self._arguments <= look.positional else -1
+        self.first = self._inputs[0][1] if look.form is None and self._places[:1] == [0] else None
+        self.threads, self.usual_threads = look.threads
+        self.left = calls
+        self.used = False
+
+    def __call__(self, *args: Any, out: Any = None, **others: Any) -> Any:
+        """The results for all arguments in order; NotImplemented where they do not fit."""
+        return NotImplemented if others else self.run(args, out)
+
+    def in_order(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """The arguments in the order of the parameters, with defaults.
+
+        None where some are missing, given twice, or of no parameter.
+        """
+        look, count = self._look, len(args)
+        if count > look.positional or count + len(keywords) > len(look.names):
+            return None
+        given, names = {**look.defaults, **keywords}, look.names[count:]
+        if not all(name in names for name in keywords) or not all(name in given for name in names):
+            return None
+        return (*args, *[given[name] for name in names])
+
+    def run(self, args: Sequence[Any], out: Any) -> Any:
+        """The results for all arguments in order; NotImplemented where they do not fit."""
+        if len(args) != self._arguments or not self.left:
+            return NotImplemented
+        if self._given_form is not None:
+            leaves: list[Any] = []
+            if not _collect(args, self._given_form, leaves):
+                return NotImplemented
+            args = leaves
+        if self._fixed:
+            if not all(_same(args[at], value) for at, value in self._fixed):
+                return NotImplemented
+            args = [args[k] for k in self._places]
+        try:
+            return self._called(args, out)
+        except MemoryError:  # the long way says what there is no memory for
+            return NotImplemented
+
+    def _called(self, leaves: Sequence[Any], out: Any) -> Any:
+        values, pointers = self._values((*leaves, *self._held) if self._held else leaves)
+        if values is None:
+            return NotImplemented
+        results = [np.empty(shape, dtype) for dtype, shape in self._outputs] if out is None else self._targets(out)
+        if results is None:
+            return NotImplemented
+        targets = [address(a) for a in results]
+        if out is not None and not self._are_apart(pointers, targets):
+            return NotImplemented
+        code, fault = self._call(pointers + targets)
+        if code:
+            return NotImplemented if code < 0 else self._failed(code, *fault)
+        return _tree(self._result_form, iter(results)) if out is None else out
+
+    def _values(self, leaves: Sequence[Any]) -> tuple[list[Any] | None, list[int]]:
+        """The values of the inputs as they lie in memory, and where; None where one does not fit."""
+        values, pointers = [], []
+        for x, (dtype, shape, number) in zip(leaves, self._inputs, strict=True):
+            if type(x) is np.ndarray and x.shape == shape and (x.dtype is dtype or x.dtype == dtype):
+                flags = x.flags
+                if not flags.c_contiguous or not flags.aligned:
+                    x = np.array(x, order="C")
+                pointers.append(address(x))
+            elif number is not None and (cell := number(x)) is not None:
+                x = cell
+                pointers.append(ctypes.addressof(x))
+            else:
+                return None, pointers
+            values.append(x)
+        return values, pointers
+
+    def _targets(self, out: Any) -> list[NDArray] | None:
+        """The arrays of `out`; None where one is not as the function writes it."""
+        arrays: list[Any] = []
+        if not _collect(out, self._result_form, arrays):
+            return None
+        for x, (dtype, shape) in zip(arrays, self._outputs, strict=True):
+            if type(x) is not np.ndarray or x.shape != shape or x.dtype != dtype:
+                return None
+            flags = x.flags
+            if not flags.c_contiguous or not flags.aligned or not flags.writeable:
+                return None
+        return arrays
+
+    def _are_apart(self, pointers: Sequence[int], targets: Sequence[int]) -> bool:
+        """Whether no target shares memory with an input or another target."""
+        given = [(start, size, False) for start, size in zip(pointers, self._input_bytes, strict=True)]
+        given += [(start, size, True) for start, size in zip(targets, self._output_bytes, strict=True)]
+        end = end_of_targets = 0
+        for start, size, is_target in sorted(given):
+            if start < (end if is_target else end_of_targets):
+                return False
+            end = max(end, start + size)
+            if is_target:
+                end_of_targets = max(end_of_targets, start + size)
+        return True
+
+    def _call(self, pointers: list[int]) -> tuple[int, Iterable[int]]:
+        """The code that the function returns, and the index and extent of a check that failed."""
+        memory, count = arenas().lend(self._arena_bytes) if self._arena_bytes else (0, 0)
+        self.used = True
+        if self.left > 0:  # no other thread runs before the next line ends
+            self.left -= 1
+        fault = _Fault() if self._checked else None
+        checks = () if fault is None else (ctypes.addressof(fault),)
+        try:
+            return self._function(*pointers, *self._dims, memory, *checks, *self._pool), fault or ()
+        finally:
+            if memory:
+                arenas().give_back(memory, count)
+
+
+_Input = tuple[np.dtype[Any], tuple[int, ...] | None, Callable[[Any], Any] | None]
+_Fault = ctypes.c_int64 * 2
+_CELLS: dict[str, tuple[type, Callable[[Any], Any]]] = {
+    "f64": (float, ctypes.c_double),
+    "f32": (float, ctypes.c_float),
+    "i64": (int, ctypes.c_int64),
+    "bool": (bool, ctypes.c_bool),
+}
+
+
+def _input(p: Parameter, number: int) -> _Input:
+    """The element type and shape of an array for an input, and what makes a cell in memory of a number.
+
+    The shape is None where the input must be a number, and the last is None where it must be an array.
+    """
+    dtype = dtype_named(p.dtype).numpy
+    if not number or p.shape or p.dtype not in _CELLS:
+        return dtype, None if number == ONLY_NUMBER else p.shape, None
+    kind, cell = _CELLS[p.dtype]
+    if p.dtype == "f64" and number != ONLY_NUMBER:
+        return dtype, p.shape, lambda x: cell(x) if isinstance(x, float) else None  # NumPy's number, too
+    return dtype, None if number == ONLY_NUMBER else p.shape, functools.partial(_cell, kind, cell)
+
+
+def _cell(kind: type, cell: Callable[[Any], Any], x: Any) -> Any:
+    """A number in memory; None where it has another type, or is an integer that is too large."""
+    if type(x) is not kind:
+        return None
+    made = cell(x)
+    return None if kind is int and made.value != x else made
+
+
+def _bytes(p: Parameter) -> int:
+    return math.prod(p.shape) * dtype_named(p.dtype).numpy.itemsize
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    """Whether a value is the one that the function was compiled for."""
+    if value is wanted:
+        return True
+    if type(value) is not type(wanted) or type(wanted) not in (int, str, float):
+        return False
+    return bool(value == wanted) if type(wanted) is not float else struct.pack("d", value) == struct.pack("d", wanted)
+
+
+def _collect(x: Any, form: Form, leaves: list[Any]) -> bool:
+    """Add the leaves of a tree, a complex array as its parts; False where it has another form."""
+    if form == 0:
+        leaves.append(x)
+        return True
+    if form is None:
+        return x is None
+    if type(form) is int:
+        if not form & COMPLEX:
+            leaves.append(x)
+        elif type(x) is np.ndarray and x.dtype.kind == "c":
+            leaves += (x.real, x.imag)
+        else:
+            return False
+        return True
+    children, forms = _children(x, form)
+    if children is None or len(children) != len(forms):
+        return False
+    for child, own in zip(children, forms, strict=True):
+        if own == 0:
+            leaves.append(child)
+        elif not _collect(child, own, leaves):
+            return False
+    return True
+
+
+def _children(x: Any, form: Form) -> tuple[Sequence[Any] | None, Sequence[Form]]:
+    """The children of a node and their forms; None where it is no such node."""
+    if type(form) is tuple:
+        return x if type(x) is tuple else None, form
+    kind, keys, forms, _ = form
+    if type(x) is not kind:
+        return None, forms
+    if issubclass(kind, list | tuple):
+        return tuple(x), forms
+    try:
+        if kind is not dict:
+            return [getattr(x, k) for k in keys], forms
+        return [x[k] for k in keys] if len(x) == len(keys) else None, forms
+    except (KeyError, AttributeError):
+        return None, forms
+
+
+def _tree(form: Form, arrays: Iterator[NDArray]) -> Any:
+    """The tree of a form with these arrays, those of rank 0 as scalars unless the form says otherwise."""
+    if form is None:
+        return None
+    if type(form) is int:
+        array = next(arrays)
+        if form & COMPLEX:
+            real, array = array, np.empty(array.shape, np.result_type(array.dtype, np.complex64))
+            array.real, array.imag = real, next(arrays)
+        return array if array.ndim or form & AS_ARRAY else array[()]
+    if type(form) is tuple:
+        return tuple([_tree(f, arrays) for f in form])
+    kind, keys, forms, make = form
+    children = [_tree(f, arrays) for f in forms]
+    if kind is list:
+        return children
+    return dict(zip(keys, children, strict=True)) if kind is dict else make(tuple(children))
