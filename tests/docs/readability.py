@@ -43,7 +43,8 @@ def main(names: list[str]) -> None:
     for page in pages:
         found = sentences(page.read_text(encoding="utf-8"))
         longest = max(found, key=words, default="")
-        print(f"{page.relative_to(ROOT).as_posix():<48} {len(found):>9} {mean_length(found):>5.1f} {words(longest):>8}  {longest[:60]}")
+        figures = f"{len(found):>9} {mean_length(found):>5.1f} {words(longest):>8}"
+        print(f"{page.relative_to(ROOT).as_posix():<48} {figures}  {longest[:60]}")
 
 
 if __name__ == "__main__":

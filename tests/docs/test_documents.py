@@ -58,8 +58,8 @@ def run(path: Path, folder: Path) -> tuple[str, str]:
 
 
 def plain(text: str) -> str:
-    """Return a text without the tags of `RUN` and without spaces at the ends of lines."""
-    return "\n".join(line.rstrip() for line in re.sub(r"\x01\d+\x02", "", text).strip().splitlines())
+    """Return a text without the tags of `RUN`, spaces at the ends of lines, and empty lines around it."""
+    return re.sub(r"\x01\d+\x02|[ \t]+$", "", text, flags=re.MULTILINE).strip("\n")
 
 
 @pytest.mark.parametrize("path", WITH_PYTHON, ids=name)
