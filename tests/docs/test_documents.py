@@ -1,7 +1,8 @@
-"""The code in the README and in the documents runs as it stands and prints what it says; links lead somewhere."""
+"""The code in the README and in the documents runs and prints the output shown; links lead somewhere."""
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
 import subprocess
@@ -15,6 +16,8 @@ from tests.docs import functions_page
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)  # and its output
+BETWEEN = 'print(end="\\x03")\n'  # run between two blocks
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -28,7 +31,7 @@ def name(path: Path) -> str:
 RUN = """
 import builtins, runpy, sys
 shown = builtins.print
-def tagged(*values, **options):  # each print says from which line it comes
+def tagged(*values, **options):  # put the line of the call before its output
     shown(end=f"\\x01{sys._getframe(1).f_lineno}\\x02")
     shown(*values, **options)
 builtins.print = tagged
@@ -37,26 +40,43 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 WITH_PYTHON = [path for path in DOCUMENTS if blocks(path, "python")]
 
 
-@pytest.mark.parametrize("path", WITH_PYTHON, ids=name)
-def test_python_blocks_run(path: Path, tmp_path: Path) -> None:
-    program = tmp_path / (path.stem + ".py")
-    text = "\n".join(blocks(path, "python"))
+def run(path: Path, folder: Path) -> tuple[str, str]:
+    """Return the Python blocks of a document as one program, and what it prints, with the line before each print."""
+    program = folder / (path.stem + ".py")
+    text = BETWEEN.join(blocks(path, "python"))
     program.write_text(text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", RUN, str(program)],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    return text, done.stdout
+
+
+def plain(text: str) -> str:
+    """Return a text without the tags of `RUN`, spaces at the ends of lines, and empty lines around it."""
+    return re.sub(r"\x01\d+\x02|[ \t]+$", "", text, flags=re.MULTILINE).strip("\n")
+
+
+@pytest.mark.parametrize("path", WITH_PYTHON, ids=name)
+def test_python_blocks_run(path: Path, tmp_path: Path) -> None:
+    """A comment after a print, and a `text` block after a Python block, are its output; `...` stands for any text."""
+    text, printed = run(path, tmp_path)
+    assert plain(printed)
     lines = text.splitlines()
-    for number, shown in re.findall(r"\x01(\d+)\x02([^\x01]*)", done.stdout):
+    for number, shown in re.findall(r"\x01(\d+)\x02([^\x01]*)", printed):
         said = re.search(r"\)\s+# ((?:True|False|[-\d.,()\[\]e ]*\d[-\d.,()\[\]e ]*).*)$", lines[int(number) - 1])
         if said:
             assert said[1].startswith(shown.strip()), f"{lines[int(number) - 1]}\nprints {shown}"
+    check = doctest.OutputChecker()
+    documented = [output for _, output in PYTHON.findall(path.read_text(encoding="utf-8"))]
+    for block, output, shown in zip(blocks(path, "python"), documented, printed.split("\x03"), strict=True):
+        if output:
+            assert check.check_output(plain(output), plain(shown), doctest.ELLIPSIS), f"{block}\nprints\n{plain(shown)}"
 
 
 README = ROOT / "README.md"

@@ -1,0 +1,24 @@
+"""The sentences of the documents are short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.readability import ROOT, mean_length, sentences, words
+
+HELD = ["index.md", "tutorials/*.md", "howto/*.md", "guides/*.md"]
+PAGES = [page for pattern in HELD for page in sorted((ROOT / "docs").glob(pattern))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_sentences_are_short(page: Path) -> None:
+    found = sentences(page.read_text(encoding="utf-8"))
+    assert mean_length(found) <= 18
+    assert not [sentence for sentence in found if words(sentence) > 35]
+
+
+def test_a_sentence_ends_at_a_point_or_with_its_item() -> None:
+    text = "# A title\n\nOne `a. B` two. Three\nfour [five six](x.md).\n\n* seven\n* eight nine\n\n| a | b |\n"
+    assert sentences(text) == ["One Code two.", "Three four five six.", "seven", "eight nine"]
