@@ -19,7 +19,7 @@ from pullback.ir.dims import check_bytes, evaluate, has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Outline
 from pullback.ir.types import bf16, bits_of
-from pullback.runtime.entry import Look
+from pullback.runtime.shim import Look
 from pullback.tracing import tree
 from pullback.tracing.printing import lines
 

@@ -20,8 +20,7 @@ from pullback.errors import PullbackError
 from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.settings import SPECIALISE, MemoryMode, Specialise
-from pullback.runtime.entry import answer_of
-from pullback.runtime.shim import quick_class, quicken
+from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import is_tracing
 
 

@@ -23,7 +23,7 @@ from pullback.calls.signature import Parameter, Signature
 from pullback.calls.specs import ArraySpec, NumberSpec, Spec
 from pullback.calls.traced import Traced
 from pullback.ir.dims import solve_dims
-from pullback.runtime.entry import Look, to_front
+from pullback.runtime.shim import Look, to_front
 from pullback.tracing import tree
 from pullback.turns import turn
 

@@ -107,7 +107,7 @@ class Kernel:
             policy.warn_without_compiler(error.what)
             self._state = "refused"
             return
-        from pullback.runtime.entry import Look
+        from pullback.runtime.shim import Look
 
         complex_inputs = any(t.form for t in self._inputs)
         look = Look(form=tuple(t.form for t in self._inputs) if complex_inputs else None)

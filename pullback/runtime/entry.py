@@ -10,9 +10,7 @@ import ctypes
 import functools
 import math
 import struct
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
@@ -22,38 +20,10 @@ from pullback.ir.types import dtype_named
 from pullback.runtime.arena import arenas
 from pullback.runtime.buffer import NDArray, address
 from pullback.runtime.record import Parameter
-from pullback.runtime.shim import extension
+from pullback.runtime.shim import Entry, Form, Look, extension
 
-__all__ = ["Entry", "Form", "Look", "PythonEntry", "answer_of", "fast_entry", "to_front"]
-
-Entry = Callable[..., Any]
-Form = Any  # of a tree: an integer for a leaf, None, or a node (`tracing.tree.form`)
 COMPLEX, AS_ARRAY = 2, 1  # bits of a leaf's form, as in `c/call.c`
 ONLY_NUMBER = 2  # of `Look.numbers`
-MOST_TRIED = 16  # entries that are compared leaf by leaf: more of them cost as much as the long way
-
-
-@dataclass(frozen=True)
-class Look:
-    """The arguments that a call must have, as Python gives them.
-
-    Attributes:
-        form: that of the tuple of all arguments; None where each is an array or a value of `fixed`.
-        names: the parameters; arguments may come by name.
-        positional: how many of them may come without their names.
-        defaults: values of parameters that are not given.
-        fixed: positions among the leaves of the arguments of values that the function was compiled for, and these.
-        numbers: for each input of rank 0 whether it may be a Python number (1), or must be (2).
-        threads: how many the call asks for, and how many one asks for that has no block around it.
-    """
-
-    form: Form = None
-    names: tuple[str, ...] = ()
-    positional: int = sys.maxsize
-    defaults: dict[str, Any] = field(default_factory=dict)
-    fixed: tuple[tuple[int, Any], ...] = ()
-    numbers: tuple[int, ...] = ()
-    threads: tuple[int, int] = (1, 1)
 
 
 def fast_entry(
@@ -126,42 +96,6 @@ def _array(p: Parameter) -> tuple[tuple[int, ...], int, int]:
 
 def _never(code: int, index: int, extent: int) -> None:
     raise AssertionError(f"range check {code} of a function that has none: {index}, {extent}")
-
-
-def answer_of(
-    entries: list[Any], asked: int | None, args: tuple[Any, ...], keywords: Mapping[str, Any], out: Any
-) -> Any:
-    """The answer of the first entry in Python that fits a call, which comes to the front; else NotImplemented.
-
-    Args:
-        asked: the number of threads that the block around the call asks for.
-    """
-    first = args[0].shape if args and type(args[0]) is np.ndarray else None
-    tried = 0
-    for entry in entries:
-        if type(entry) is not PythonEntry or tried == MOST_TRIED:
-            break
-        shape = entry.first
-        if shape is not None and first is not None and shape != first:
-            continue
-        if entry.threads != (asked or entry.usual_threads):
-            continue
-        tried += 1
-        given = args if len(args) == entry.whole and not keywords else entry.in_order(args, keywords)
-        answer = NotImplemented if given is None else entry.run(given, out)
-        if answer is not NotImplemented:
-            if entries[:1] != [entry]:
-                to_front(entries, entry)
-            return answer
-    return NotImplemented
-
-
-def to_front(entries: list[Any], entry: Any) -> None:
-    """Put an entry of a list first."""
-    for k, other in enumerate(entries):
-        if other is entry:  # no other thread runs before the next line ends
-            entries[: k + 1] = [entry, *entries[:k]]
-            return
 
 
 class PythonEntry:

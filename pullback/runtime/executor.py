@@ -31,11 +31,11 @@ from pullback.runtime.compile import (
     compiler_command,
     find_compiler,
 )
-from pullback.runtime.entry import Form, Look, fast_entry
+from pullback.runtime.entry import fast_entry
 from pullback.runtime.load import Entry, Library
 from pullback.runtime.pool import pool_address
 from pullback.runtime.record import CacheEntry, Parameter, Record
-from pullback.runtime.shim import interruptible
+from pullback.runtime.shim import Form, Look, interruptible
 from pullback.source import user_position
 from pullback.state import registered
 

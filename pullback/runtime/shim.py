@@ -13,8 +13,9 @@ import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -30,7 +31,10 @@ from pullback.turns import turn
 
 NAME = "_pullback_call"
 
+MOST_TRIED = 16  # entries that are compared leaf by leaf: more of them cost as much as the long way
+
 Entry = Callable[..., Any]
+Form = Any  # of a tree: an integer for a leaf, None, or a node (`tracing.tree.form`)
 
 
 def extension() -> ModuleType | None:
@@ -88,6 +92,29 @@ def _module(path: str) -> ModuleType:
     return module
 
 
+@dataclass(frozen=True)
+class Look:
+    """The arguments that a call must have, as Python gives them.
+
+    Attributes:
+        form: that of the tuple of all arguments; None where each is an array or a value of `fixed`.
+        names: the parameters; arguments may come by name.
+        positional: how many of them may come without their names.
+        defaults: values of parameters that are not given.
+        fixed: positions among the leaves of the arguments of values that the function was compiled for, and these.
+        numbers: for each input of rank 0 whether it may be a Python number (1), or must be (2).
+        threads: how many the call asks for, and how many one asks for that has no block around it.
+    """
+
+    form: Form = None
+    names: tuple[str, ...] = ()
+    positional: int = sys.maxsize
+    defaults: dict[str, Any] = field(default_factory=dict)
+    fixed: tuple[tuple[int, Any], ...] = ()
+    numbers: tuple[int, ...] = ()
+    threads: tuple[int, int] = (1, 1)
+
+
 def interruptible(function: Entry, arguments: int) -> Entry:
     """The compiled function of so many arguments, as it is called where Ctrl-C may end it.
 
@@ -126,3 +153,43 @@ def quicken(function: object, threads: ContextVar[int | None]) -> None:
     module = extension()
     if module is not None:
         module.quicken(function, threads)
+
+
+def answer_of(
+    entries: list[Any], asked: int | None, args: tuple[Any, ...], keywords: Mapping[str, Any], out: Any
+) -> Any:
+    """The answer of the first entry that fits a call, which comes to the front; NotImplemented where none does.
+
+    With the extension it is always that: there calls have tried the entries before they are here.
+
+    Args:
+        asked: the number of threads that the block around the call asks for.
+    """
+    if extension() is not None:
+        return NotImplemented
+    first = args[0].shape if args and type(args[0]) is np.ndarray else None
+    tried = 0
+    for entry in entries:
+        if tried == MOST_TRIED:
+            break
+        shape = entry.first
+        if shape is not None and first is not None and shape != first:
+            continue
+        if entry.threads != (asked or entry.usual_threads):
+            continue
+        tried += 1
+        given = args if len(args) == entry.whole and not keywords else entry.in_order(args, keywords)
+        answer = NotImplemented if given is None else entry.run(given, out)
+        if answer is not NotImplemented:
+            if entries[:1] != [entry]:
+                to_front(entries, entry)
+            return answer
+    return NotImplemented
+
+
+def to_front(entries: list[Any], entry: Any) -> None:
+    """Put an entry of a list first."""
+    for k, other in enumerate(entries):
+        if other is entry:  # no other thread runs before the next line ends
+            entries[: k + 1] = [entry, *entries[:k]]
+            return

@@ -53,7 +53,7 @@ CALL = ("calls.function.Function._call_slowly", "calls.signature.bind", "calls.s
 CODE = ("calls.table.Table._made", "calls.compiled.Compiled.__init__", "calls.table._look_of",
         "runtime.executor.compile_program", "runtime.record.CacheEntry.__init__", "runtime.record.record_key",
         "runtime.record.Record.load", "runtime.executor.Executable.entry", "runtime.entry.fast_entry")  # fmt: skip
-PYTHON_ENTRY = ("runtime.entry.", "runtime.buffer.", "runtime.arena.")  # modules of calls without the extension
+PYTHON_ENTRY = ("runtime.shim.", "runtime.entry.", "runtime.buffer.", "runtime.arena.")  # without the extension
 MADE = ("runtime.executor._made", "runtime.emit.lower_program", "runtime.record.CacheEntry.keep")
 
 

@@ -20,8 +20,9 @@ import pullback as pb
 from pullback import Array
 from pullback.ir.parser import parse_program
 from pullback.runtime import shim
-from pullback.runtime.entry import MOST_TRIED, fast_entry
+from pullback.runtime.entry import fast_entry
 from pullback.runtime.executor import Executable, compile_program
+from pullback.runtime.shim import MOST_TRIED
 from pullback.tracing import tree
 
 pytestmark = pytest.mark.usefixtures("entries")
