@@ -1,4 +1,4 @@
-"""Data sets by name: the bundled digits, folders of idx files, and what else is known by its files' names."""
+"""Data sets by name: the bundled digits, and folders recognized by their file names."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def load(name: str | os.PathLike[str]) -> Splits:
 
 
 def _loader(folder: Path) -> Callable[[Path], Splits]:
-    """What reads a folder, by the names in it."""
+    """The loader for a folder, chosen by its file names."""
     names = {path.name for path in folder.iterdir()}
     if any(n.endswith((".npy", ".npz")) for n in names):
         return load_arrays
@@ -68,7 +68,7 @@ def _loader(folder: Path) -> Callable[[Path], Splits]:
 
 
 def load_digits() -> Splits:
-    """Scikit-learn's handwritten digits: 8 × 8 images resized to 28 × 28; the first 1,437 train, the other 360 test.
+    """Scikit-learn's digits, 8 × 8 images resized to 28 × 28: 1,437 to train and 360 to test.
 
     Returns:
         The data set.
@@ -83,7 +83,7 @@ def load_digits() -> Splits:
 
 
 def bundled_digits() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Scikit-learn's handwritten digits as they are: images (1797, 8, 8) of levels from 0 to 16, and labels (1797).
+    """Scikit-learn's digits as they are: images (1797, 8, 8) with levels 0 to 16, and labels (1797).
 
     Raises:
         DataError: [E506] scikit-learn is not installed.
@@ -119,7 +119,7 @@ def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
 
 
 def load_folder(folder: str | os.PathLike[str]) -> Splits:
-    """Read a folder of four idx files, plain or gzip: images and labels, for `train` and for `test` or `t10k`.
+    """Read four idx files, plain or gzip: images and labels, for `train` and for `test` or `t10k`.
 
     Unsigned bytes are scaled by 1/255; other element types are taken as they are.
 
