@@ -38,7 +38,7 @@ NDArray = np.ndarray[Any, Any]
 
 
 def extension() -> ModuleType | None:
-    """The compiled extension, or None where there can be none."""
+    """The compiled extension, or None if impossible."""
     if not _found:
         with turn(NAME):
             if not _found:
@@ -129,7 +129,7 @@ def fast_entry(
     pool: int | None = None,
     calls: int = -1,
 ) -> Entry | None:
-    """A callable on arguments that are just what the function takes; None where the extension cannot serve it.
+    """A callable on arguments of the expected form; None if the extension cannot serve it.
 
     Args:
         function: the compiled function as ctypes has it.
@@ -182,7 +182,7 @@ def _array(p: Parameter) -> tuple[tuple[int, ...], int, int]:
 
 
 def interruptible(function: Entry, arguments: int) -> Entry:
-    """The compiled function of so many arguments, as it is called where Ctrl-C may end it.
+    """The compiled function with this many arguments, callable so that Ctrl-C can end it.
 
     Args:
         function: as ctypes has it. It must outlive what is returned.
@@ -200,7 +200,7 @@ _quick: dict[type, type] = registered(
 
 
 def quick_class(base: type) -> type:
-    """A subclass of `base` whose instances can be quickened; `base` itself where the extension cannot be had.
+    """A subclass of `base` that supports `quicken`; `base` itself without the extension.
 
     `base` has a slot `_entries` for a list of entries, and `_call_slowly` for what fits none of them.
     """
@@ -212,7 +212,7 @@ def quick_class(base: type) -> type:
 
 
 def quicken(function: object, threads: ContextVar[int | None]) -> None:
-    """From now on calls of an instance of a quick class try its entries before anything else.
+    """Make calls of an instance of a quick class try its entries first.
 
     Those entries are tried that were made for the present value of `threads`.
     """
