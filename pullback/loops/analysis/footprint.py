@@ -1,10 +1,9 @@
 """Footprints: the elements that statements read and write, and loops with independent iterations.
 
-An access is a run of elements of a buffer, from one index to another. Kernels that are called are looked into, their
-parameters being places in the caller's buffers. Iterations of a loop over v are independent if no element written by
-one of them is touched by another. That holds for an address c v + w, where w takes values in a range below c
-(elements of a row), or steps over whole ranges of c v (rows of a plane), or both. What cannot be proven so is taken
-to depend.
+An access is a run of elements of a buffer, from one index to another. Kernels that are called are looked into: their
+parameters are places in the caller's buffers. Iterations of a loop over v are independent if no element written by one
+of them is touched by another. That holds for an address c v + w, where w takes values in a range below c (a row), or
+steps over whole ranges of c v (rows of a plane), or both. What cannot be proven so is taken to depend.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ MANY = 64  # runs or periods above which nothing is proven
 
 
 class Accessed(NamedTuple):
-    """Runs of elements of a buffer that are read or written, from `first` and up to `last` and a length.
+    """Accessed runs of a buffer: from `first` plus an offset to `last` plus an offset.
 
-    Mostly `last` is `first`, and the numbers tell how long a run is. `adds` is a write by `+=`; `begins` one in
+    Mostly `last` is `first`, and the offsets give the length of a run. `adds` is a write by `+=`; `begins` one in
     a branch that is not taken, in place of such a `+=`.
     """
 

@@ -2,16 +2,10 @@
 
     panel[p][k][w] = A(m = p * width + w, k)        zero where A's conditions fail and where there is no such m
 
-The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. There are four forms
-for elements at affine addresses:
-
-* rows of vectors, where memory runs along the lanes;
-* the same through a line, where several short runs make up the lanes;
-* squares transposed in registers, where memory runs along the sum;
-* single elements.
-
-Everything else is evaluated first: terms of several elements by a vector kernel into a buffer that is then copied,
-terms with conditions and gathers element by element.
+The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. Elements at affine
+addresses are copied as rows of vectors where memory runs along the lanes. Where several short runs make up the lanes,
+the rows go through a line. Where memory runs along the sum, squares are transposed in registers, else elements are
+copied one by one. Terms of several elements are evaluated by a vector kernel first, conditions and gathers per element.
 """
 
 from __future__ import annotations
