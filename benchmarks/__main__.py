@@ -1,4 +1,4 @@
-"""`python -m benchmarks`, and in a checkout `pullback bench`: measure against peers and hand-written C."""
+"""The command line `python -m benchmarks`, also `pullback bench`: compare with peers and C."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _threads(options: argparse.Namespace, suite: Any) -> Any:
 
 
 def _measured(options: argparse.Namespace) -> Any:
-    """The rows of a suite: of a module with CASES, HEAD, `cells` and `bench_<suite>`, which takes some options."""
+    """Run a suite: a module with CASES, HEAD, `cells` and `bench_<suite>`, which takes some options."""
     suite = import_module(f"benchmarks.{options.suite}")
     measure = getattr(suite, f"bench_{options.suite}")
     asked = {

@@ -1,4 +1,4 @@
-"""Functions of arrays beside NumPy's and JAX's: order, Fourier transforms, sums of products by name, random numbers.
+"""Array functions beside NumPy's and JAX's: sorting, Fourier transforms, einsum, random numbers.
 
 Each case is one call that makes its result, as a user would write it; arguments are the same arrays for everyone.
 Transforms are there twice: of complex arrays, and of two real arrays, which is what they are inside a program.
@@ -26,7 +26,7 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True)
 class ArrayCase:
-    """One line of the table: what is done, on arrays of which shapes and type. `text` is that of an einsum."""
+    """A table line: an operation on arrays of given shapes and type. `text` is that of an einsum."""
 
     kind: str
     dtype: str
@@ -35,7 +35,7 @@ class ArrayCase:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
+        """The name of the case on the command line."""
         sizes = "x".join(map(str, self.shapes[0])) if not self.text else self.text.replace(" ", "")
         return f"{self.kind}-{sizes}-{self.dtype}"
 

@@ -1,4 +1,4 @@
-"""The corpus: programs whose C shows what a change of the compiler does, and whose times show what it costs.
+"""The corpus: programs whose C shows the effect of compiler changes, and whose times its cost.
 
     pullback bench corpus --save DIR        writes the C of every program, and a table of digests
     pullback bench corpus --against DIR     says which texts differ from those
@@ -199,7 +199,7 @@ class Text:
 
     @property
     def digest(self) -> str:
-        """Of the text."""
+        """The digest of the text."""
         return hashlib.blake2b(self.record.units[0].encode(), digest_size=10).hexdigest()
 
 
@@ -327,7 +327,7 @@ def figures(found: Sequence[Timing]) -> list[str]:
 
 def trials(entries: Sequence[Entry], note: Note, every: int = 1, of: Callable[..., Trial | None] = trial
            ) -> Iterator[Trial]:
-    """What is tried of each statement, or of one in so many, in the form that is called: by default candidates."""
+    """Measure alternatives for each statement, or every n-th, as called; by default the candidates."""
     optimised = (CALLED.lower(*e.make()).program for e in _noted(entries, note))
     for k, s in enumerate(statements((p for p in optimised if not p.settings.exact), CALLED.machine)):
         found = of(s, CALLED.machine) if k % every == 0 else None
@@ -337,7 +337,7 @@ def trials(entries: Sequence[Entry], note: Note, every: int = 1, of: Callable[..
 
 
 def judged(found: Sequence[Trial]) -> list[str]:
-    """How often estimates chose well, and where not, as lines."""
+    """Report as lines how often estimates chose well, and where not."""
     bad = sorted((t for t in found if not t.good), key=lambda t: -t.ratio)
     share = 100 * (1 - len(bad) / max(len(found), 1))
     chose = sum(t.tried[0].seconds for t in found) / max(sum(t.fastest.seconds for t in found), 1e-12)

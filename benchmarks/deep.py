@@ -1,4 +1,4 @@
-"""The case `compile`: a deep network of convolution, normalisation and rectification, made and compiled afresh.
+"""The case `compile`: make and compile a deep network of convolutions and normalizations afresh.
 
     images          8 3 32 32
     blocks 1 … 17   8 16 32 32
@@ -57,7 +57,7 @@ def widths(count: int) -> list[tuple[int, int, int]]:
 
 
 def block(x: Array, p: Block, step: int) -> Array:
-    """Convolve 3 × 3 within zero borders, normalise every channel over batch and space, cut off what is negative."""
+    """Convolve 3 × 3 with zero borders, normalize channels over batch and space, apply relu."""
     count, inputs, height, width = x.shape
     channels = p.windows.shape[0]
     h, w = height // step, width // step

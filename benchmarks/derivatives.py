@@ -1,4 +1,4 @@
-"""The derivatives of paper 003's evaluation against their peers: micro-benchmarks, factorisation, bundle adjustment.
+"""Derivatives of paper 003's evaluation against peers: micro-benchmarks, factorization, bundles.
 
 One `DerivativeCase` is one row of the table for each of its sizes: what goes in, and the shapes of what comes out. What
 each system does for it is in `bench.systems.derivatives_<system>`, by the name of the case.

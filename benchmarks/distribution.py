@@ -1,4 +1,4 @@
-"""What distribution costs: constants measured on this machine, a model of them, and runs that it is held to.
+"""The cost of distribution: constants of this machine, a model, and runs to check it.
 
     python -m benchmarks.distribution                      # writes results/distribution.md
     python -m benchmarks.distribution --quick              # small networks, prints
@@ -71,7 +71,7 @@ class Echo:
 
 
 def mixture(c: Constants, processes: int, machines: int, kernel: float, size: int, used: int = EXPERTS) -> float:
-    """Seconds of a step in which `used` experts each have one call of `size` bytes each way, forward and backward.
+    """The seconds of a step in which `used` experts have a call of `size` bytes each way, both passes.
 
     Experts run one after another in their process, and processes that are more than cores share these. Messages go
     through one driver, and bytes of all calls through its link.
@@ -133,7 +133,7 @@ def measured_constants() -> Constants:
 
 
 def with_cores(c: Constants, runs: dict[str, Callable[[], Any]], repeat: int) -> tuple[Constants, dict[str, float]]:
-    """Medians of runs that take turns, and the cores that were free meanwhile: work in one process and in two."""
+    """Medians of interleaved runs, and the free cores meanwhile, from work in one and two processes."""
     held = [Process(f"echo {k}", Echo, options={}) for k in range(2)]
 
     def work(count: int) -> Callable[[], None]:
@@ -166,7 +166,7 @@ def stepped(experts: Sequence[Any], x: Any) -> Callable[[], None]:
 
 
 def mixtures(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Sequence[str]], float, int, float]:
-    """Rows of measured and predicted steps, an expert's kernels, the bytes of a call, and the cores that were free."""
+    """Rows of measured and predicted steps, an expert's kernel time, bytes per call, and free cores."""
     net = nn.chain(nn.dense(4 * width), nn.relu, nn.dense(width)).on(f"N {width}")
     x = np.random.default_rng(0).normal(size=(batch, width)).astype(np.float32)
     groups = {n: lazy.workers(n) for n in (1, 2, 4)}
@@ -184,12 +184,12 @@ def mixtures(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Se
 
 
 def checked(times: dict[str, float], model: Callable[[int], float]) -> list[Sequence[str]]:
-    """Measured and predicted milliseconds by the number of processes; the kernel's time is that of one process."""
+    """Measured and predicted milliseconds by process count; kernel time is that of one process."""
     return [(n, f"{t * 1e3:.0f}", f"{model(int(n)) * 1e3:.0f}", f"{t / model(int(n)):.2f}") for n, t in times.items()]
 
 
 def fits(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Sequence[str]], float, int, float, float]:
-    """Rows of measured and predicted updates, a sample, the parameters' bytes, an update, the cores that were free."""
+    """Rows of measured and predicted updates, then sample, parameter bytes, update time, and free cores."""
     net = nn.chain(nn.dense(width), nn.relu, nn.dense(width), nn.relu, nn.dense(10)).on(f"N {width}")
     r = np.random.default_rng(0)
     data = r.normal(size=(1, batch, width)).astype(np.float32), r.integers(0, 10, (1, batch))
@@ -218,7 +218,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def cluster(c: Constants, latency: float, bandwidth: float) -> Constants:
-    """The constants of machines with a link between them: messages wait for each other's latency, not for all."""
+    """The constants of linked machines: messages wait for each other's latency, not for all."""
     link = 1 / bandwidth
     return replace(c, there=c.there + link, back=c.back + link, shared=c.shared + link, node=c.node + latency)
 

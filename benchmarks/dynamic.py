@@ -1,4 +1,4 @@
-"""Networks that decide as they run: the measurements of DeepLearning.scala (2019), tables 2 and 3, and a gated network.
+"""Networks with control flow: DeepLearning.scala (2019), tables 2 and 3, and a gated network.
 
     image (16, 3072) -> n columns of two layers of 64 -> sum -> coarse classifier of 20
                                                              -> 20 fine classifiers of three layers, 5 classes each
@@ -43,7 +43,7 @@ def parts(case: str) -> tuple[str, int, bool]:
 
 
 def parameters(columns: int, conv: bool = False, seed: int = 0) -> dict[str, Any]:
-    """Random parameters in float32: "column0/w0", "column0/k0" of convolutions, "fine7/w2" and biases "fine7/b2"."""
+    """Random float32 parameters: "column0/w0", "column0/k0" of convolutions, "fine7/w2", "fine7/b2"."""
     r = np.random.default_rng(seed)
     found: dict[str, Any] = {}
 
@@ -147,7 +147,7 @@ def _prepare(module: str, case: str, form: str, threads: int) -> Any:
 
 
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """The rows of the table. The interval is that of the median, as if times were normal about it, from their range."""
+    """The rows of the table, with intervals of the median from ranges, as if times were normal."""
     found: list[tuple[str, ...]] = []
     for r in rows:
         speed = STEPS / r["median"]

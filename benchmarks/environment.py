@@ -39,5 +39,5 @@ def limit_threads(threads: int) -> None:
 
 
 def allowed_threads() -> int:
-    """How many threads `limit_threads` allowed, for systems that want to be told in a call; one if it was not asked."""
+    """The thread count that `limit_threads` set, for systems that need it in a call; one by default."""
     return int(os.environ.get("OMP_NUM_THREADS", "1"))

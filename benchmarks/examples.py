@@ -12,7 +12,7 @@ __all__ = ["example_files", "example_modules"]
 
 
 def example_modules(directory: Path, without: Container[str] = ()) -> dict[str, Any]:
-    """The modules of a directory of examples by name, `name` or `folder.name`; those `without` are not imported."""
+    """Import a directory's example modules by name, `name` or `folder.name`, except those in `without`."""
     return {name: import_file(path) for name, path in example_files(directory).items() if name not in without}
 
 

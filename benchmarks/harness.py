@@ -1,8 +1,9 @@
-"""Timing, fair to everyone.
+"""Fair timing of contenders.
 
-All contenders for one case are prepared first, then each makes its first call (timed on its own: it may compile), then
-they run in rounds: one repetition of each per round, in an order that rotates, so that a change of the machine's speed
-meets all alike. What they compute is compared before anything is timed; one that disagrees is not timed at all.
+All contenders for one case are prepared first. Then each makes its first call, which is timed separately, as it may
+compile. Then they run in rounds: one repetition of each per round, in a rotating order, so that a change of the
+machine's speed meets all alike. What they compute is compared before anything is timed; one that disagrees is not
+timed at all.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LONG_ENOUGH = 2e-3  # seconds that a clock resolves well
 
 
 class Repeated:
-    """A short call, made often enough in each repetition for the clock: `calls` times after the first repetition.
+    """A short call, repeated within each repetition for the clock: `calls` times after the first.
 
     Args:
         function: does the work once; gives an array or a tuple of arrays.
@@ -201,7 +202,7 @@ def _rounds(runners: Sequence[Runner], rounds: int, budget: float, note: Note) -
 
 
 def _timed(runner: Runner) -> tuple[Any, float]:
-    """What a runner computed, and the seconds of one call."""
+    """The result of a runner, and the seconds of one call."""
     start = time.perf_counter()
     result = runner.call()
     return result, (time.perf_counter() - start) / getattr(runner, "calls", 1)

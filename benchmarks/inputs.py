@@ -1,4 +1,4 @@
-"""What every contender is given: images, labels and initial parameters."""
+"""Inputs of every contender: images, labels and initial parameters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ZhangInputs(NamedTuple):
 
 
 def zhang_inputs(count: int, dtype: str) -> ZhangInputs:
-    """Images of random strokes with random labels: the time of this network does not depend on what they show.
+    """Images of random strokes with random labels: this network's time does not depend on content.
 
     Args:
         count: number of images.

@@ -1,4 +1,4 @@
-"""Single kernels against the peers' and against what the processor can do: products, convolutions, functions.
+"""Single kernels against peers and the processor's limits: products, convolutions, functions.
 
 Each case is one call, its result written into an array that is used again. Rates are in GFLOP/s, two operations a
 multiply-add, for products and convolutions, in 10⁹ elements a second for functions. `peak` is measured in the same run

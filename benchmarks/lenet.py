@@ -1,4 +1,4 @@
-"""LeNet on MNIST by Pullback and by PyTorch: one start, the same batches in one order, one rule of descent.
+"""LeNet on MNIST by Pullback and by PyTorch: equal start, batches and update rule.
 
     PULLBACK_DATA=FOLDER python -m benchmarks.lenet
 

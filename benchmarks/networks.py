@@ -1,4 +1,4 @@
-"""Networks: steps of training and inference beside PyTorch and JAX, with the time until the first result and memory.
+"""Networks: training and inference beside PyTorch and JAX, with time to first result and memory.
 
 A network is that of `pullback.nn.models`; the peers run its layers one by one on the same parameters
 (`bench.systems.networks_walk`). A step is the mean cross-entropy, its gradient by all parameters, and descent. What
@@ -100,7 +100,7 @@ NETWORKS: Final = (
 
 @dataclass(frozen=True)
 class NetworkCase:
-    """What is done with a network: a step of training, or inference for so many inputs."""
+    """A use of a network: a training step, or inference on a batch."""
 
     network: Network
     what: str
@@ -108,7 +108,7 @@ class NetworkCase:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
+        """The name of the case on the command line."""
         return f"{self.network.name}-{self.what}-{self.batch}"
 
 
@@ -181,7 +181,7 @@ def _call(case: NetworkCase, system: str, form: str) -> Callable[[], Any]:
 
 
 def _without_result(call: Callable[[], Any]) -> Callable[[], Any]:
-    """What draws random numbers is not compared."""
+    """Hide the result of a random call from comparison."""
 
     def made() -> Any:
         return np.array(np.isfinite(call()))

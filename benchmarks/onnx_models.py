@@ -1,12 +1,12 @@
-"""The light models of the package onnx: outputs, gradients and times, beside that package, PyTorch and onnxruntime.
+"""The onnx package's light models: outputs, gradients and times, beside torch and onnxruntime.
 
 python -m benchmarks.onnx_models [--models squeezenet ..] [--out benchmarks/results/onnx.md]
 
 Outputs are compared with those that the package has for each model (within 1e-4), and with the same graph on torch's
-functions; gradients, of the sum of the outputs times random numbers, by the input and by all weights, with torch's.
-The weights of most models are one number each, so a second run puts random ones (seeded) in their place, which a
-fault in the order of channels or weights would show. Rows are written as they come. PyTorch and onnxruntime may be
-absent; their columns are empty then.
+functions. Gradients, of the sum of the outputs times random numbers, by the input and by all weights, are compared
+with torch's. The weights of most models are one number each, so a second run puts random ones (seeded) in their
+place, which a fault in the order of channels or weights would show. Rows are written as they come. PyTorch and
+onnxruntime may be absent; their columns are empty then.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Torch:
 
 
 def drawn(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Random weights: matrices that keep the size of what goes through, and numbers about 1 for each channel."""
+    """Random weights: matrices that preserve magnitudes, and numbers about 1 for each channel."""
     random = np.random.default_rng(7)
     out = {}
     for name, array in sorted(parameters.items()):
@@ -176,7 +176,7 @@ def drawn(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_softmax(path: Path) -> Any:
-    """The model up to its last softmax, in which random weights leave one class alone and gradients of nought."""
+    """The model without its last softmax, which random weights saturate, with vanishing gradients."""
     model = library().load(path)
     last = model.graph.node[-1]
     if last.op_type == "Softmax":
@@ -212,7 +212,7 @@ def compared(f: Any, graph: Graph, parameters: Mapping[str, Any], x: Any, name: 
 
 
 def outward(shape: Sequence[int]) -> Any:
-    """What outputs are multiplied by."""
+    """The factor that outputs are multiplied by."""
     return np.random.default_rng(5).normal(size=tuple(shape)).astype(np.float32)
 
 

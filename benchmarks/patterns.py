@@ -112,7 +112,7 @@ def function_of(name: str) -> Any:
 
 
 def measure(name: str, n: int) -> tuple[float, float]:
-    """The least seconds that a call of the function takes, and one of its vector-Jacobian product, in turn."""
+    """The minimal seconds of a call, and of its vector-Jacobian product, taken in turn."""
     f, x = function_of(name), np.random.default_rng(0).standard_normal(n)
     adjoint, y = pb.vjp(f, wrt=0), f(x)
     bar, given = np.ones_like(y), (np.empty_like(y), np.empty_like(x))

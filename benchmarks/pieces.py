@@ -1,4 +1,4 @@
-"""What a piece of a lazy program costs beside the same function compiled, and what two threads give.
+"""The cost of a piece of a lazy program over a compiled function, and the gain of two threads.
 
     python -m benchmarks.pieces
 

@@ -1,9 +1,9 @@
-"""Whole programs with their gradients against the peers, and against what the processor and its memory allow.
+"""Whole programs with gradients against peers, and against processor and memory limits.
 
-One `ProgramCase` is one row of the table. What each system does for it is in `bench.systems.programs_<system>`, by the
-name of the case; everywhere it is the value of the loss with its gradient by the parameters (of max pooling the
-result with the gradient of its input). All in float32. The roofline of a case is the time that its operations take at
-the measured speed of fused multiply-adds, or its compulsory traffic, inputs and results once, at that of memory.
+One `ProgramCase` is one row of the table. Each system's version is in `bench.systems.programs_<system>`, by the name
+of the case. Everywhere it is the value of the loss with its gradient by the parameters (of max pooling the result
+with the gradient of its input). All in float32. The roofline of a case is the time that its operations take at the
+measured speed of fused multiply-adds, or its compulsory traffic, inputs and results once, at that of memory.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ HEAD = ("case", *(f"{s} µs" for s in SYSTEMS), "of roofline", "ours / c", "peer
 
 
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """The table's lines as text: microseconds of each system, the share of the roofline, ours by C, the best peer's."""
+    """Table lines as text: microseconds per system, roofline share, ratios to C and the best peer."""
     out = []
     for line in lines(rows, SYSTEMS):
         share = line.ratio("roofline", "pullback")
@@ -95,7 +95,7 @@ def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Write the times of the peers by ours as bars, one group a case, to a file matplotlib knows the type of.
+    """Plot the peers' times over ours as bars, grouped by case, to a file of a matplotlib type.
 
     Raises:
         ImportError: matplotlib is not installed.

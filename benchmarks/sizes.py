@@ -173,7 +173,7 @@ def _prepare(case: SizesCase, form: str, threads: int) -> _Calls:
 
 
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """The rows of the table, one for each case: the least times, and how many times the given one that for all is."""
+    """Table rows, one per case: minimal times, and open-size code relative to fixed-size code."""
     by_case: dict[str, dict[tuple[int, str], float]] = {}
     for row in rows:
         by_case.setdefault(row["case"], {})[min(row["threads"], 2), row["form"]] = row["minimum"]

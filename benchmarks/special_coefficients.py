@@ -1,9 +1,9 @@
-"""The coefficients of `pullback/special/tables.py`, by mpmath with 50 digits.
+"""Coefficients of `pullback/special/tables.py`, by mpmath with 50 digits.
 
-Each row is a smooth function on an interval, expanded in Chebyshev polynomials by its values at their nodes, cut where
-what is left is below 2^-56 of the largest, and written in powers of t, which runs from -1 to 1 over the interval: the
-lowest power first. Singularities lie so far outside of each interval that powers of t are as well conditioned as the
-polynomials. Run it as `python -m benchmarks.special_coefficients`.
+Each row is a smooth function on an interval, expanded in Chebyshev polynomials by its values at their nodes. It is
+cut where the rest is below 2^-56 of the largest. It is written in powers of t, which runs from -1 to 1 over the
+interval: the lowest power first. Singularities lie so far outside of each interval that powers of t are as well
+conditioned as the polynomials. Run it as `python -m benchmarks.special_coefficients`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def erfcx(x: Any) -> Any:
 
 
 def from_t(t: Any, scale: Any) -> Any:
-    """X >= 0 of t = (x - scale) / (x + scale)."""
+    """Return x >= 0 with t = (x - scale) / (x + scale)."""
     return scale * (1 + t) / (1 - t)
 
 
@@ -96,7 +96,7 @@ def erfc_inverse(w: Any) -> Any:
 
 
 def asymptotic(order: int, kind: str) -> Function:
-    """P and Q of Hankel's expansion, J = sqrt(2 / (pi x)) (P cos - Q sin), Y with + and the functions exchanged."""
+    """Hankel's P and Q in J = sqrt(2 / (pi x)) (P cos - Q sin), Y with + and functions exchanged."""
 
     def at(s: Any) -> Any:
         if s < mp.mpf(10) ** -20:
@@ -117,7 +117,7 @@ def root(f: Function, x: Any) -> Any:
 
 
 def near(f: Function, value: Any, at: Any = 0) -> Function:
-    """F, whose limit at one point is `value`."""
+    """Extend `f` by its limit `value` at one point."""
     return lambda x: value if abs(x - at) < mp.mpf(10) ** -25 else f(x)
 
 

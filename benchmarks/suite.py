@@ -1,4 +1,4 @@
-"""What suites of cases share: which cases are measured, and how times become lines of a table."""
+"""Shared parts of suites: the choice of cases, and table lines from times."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def row_of_limit(case: str, system: str, form: str, dtype: str, threads: int, se
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a table: the smallest time of each system's fastest form in seconds, None where it has none."""
+    """A table line: the minimal seconds of each system's fastest form; None if it has none."""
 
     case: str
     times: Mapping[str, float | None]

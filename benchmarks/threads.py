@@ -1,4 +1,4 @@
-"""Several threads against one: kernels and whole programs by Pullback, the same compiled code in both columns.
+"""Several threads against one: kernels and whole programs, with equal compiled code in both columns.
 
 A case is any of `bench.kernels` or `bench.programs`, or one of two over a million elements. Results are compared bit by
 bit. Times are the smallest of many short measurements, taken in turn, so that other work on the machine
@@ -66,7 +66,7 @@ def bench_threads(
     *, cases: Sequence[str] = CASES, threads: int = 2, rounds: int = 50, budget: float = 20.0,
     note: Note = lambda text: None,
 ) -> list[Row]:
-    """Measure calls with one thread and with `threads`, at least two, in at least 50 rounds: times differ little.
+    """Measure calls with one and with `threads` threads, in at least 50 rounds, as times differ little.
 
     Args:
         cases: names of CASES.

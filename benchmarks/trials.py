@@ -160,7 +160,7 @@ def variations(schedule: Schedule) -> Iterator[Schedule]:
 
 
 def _timed(name: str, made: Sequence[tuple[Chosen, Record]], budget: float) -> Trial | None:
-    """What each text took, in turns; None where there are no two."""
+    """Time each text in turns; None for fewer than two."""
     if len(made) < 2:
         return None
     ready = arguments(made[0][1])

@@ -1,7 +1,7 @@
 """Pullback: a differentiable array language in Python, compiled to C you can ship.
 
-Write the maths once in index notation or in the functions of the Python array API; shapes are checked when the
-function is defined; derivatives are programs of the same language; all of it becomes readable C.
+Write the maths once in index notation or in the functions of the Python array API. Shapes are checked when the
+function is defined. Derivatives are programs of the same language, and all of it becomes readable C.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is first asked for; `__init__.pyi` says which there are, and from where."""
+    """Import a public name on first use; `__init__.pyi` lists the names and their modules."""
     from pullback.names import found
 
     value = found(name)

@@ -23,7 +23,7 @@ __all__ = ["Stage", "note_stage", "record_time", "stage"]
 
 @dataclass
 class Stage:
-    """Work of one kind: its seconds in all; `inside` where others' seconds hold them, as when units compile at once."""
+    """Work of one kind and its total seconds; `inside` if they overlap others', as parallel compiles do."""
 
     name: str
     seconds: float
@@ -44,7 +44,7 @@ _CLOCK: ContextVar[_Clock | None] = context_variable("clock", None)
 
 @contextmanager
 def record_time() -> Iterator[dict[str, Stage]]:
-    """The stages that run inside, by name and in the order in which they first ended."""
+    """Record the stages that run inside, by name in the order of their first end."""
     clock = _Clock()
     token = _CLOCK.set(clock)
     try:
@@ -55,7 +55,7 @@ def record_time() -> Iterator[dict[str, Stage]]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """What runs inside counts under this name, where time is recorded."""
+    """Count the enclosed work under this name if time is recorded."""
     clock = _CLOCK.get()
     if clock is None:
         yield

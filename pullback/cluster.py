@@ -1,4 +1,4 @@
-"""Ray, where it is installed: processes, on this machine or on others, that hold what they are given.
+"""Ray, if installed: processes on this machine or others that hold objects.
 
 Everything that knows of Ray is here. A process is an actor of it with one thread: what one asks of it is done in the
 order in which it was asked. Without `ray.init` Ray starts itself on this machine when the first process is asked for.
@@ -22,7 +22,7 @@ PATIENCE: Final = 10.0  # seconds to wait for a process that was told to end
 
 
 class LostError(PullbackError):
-    """A process is gone, and what it held with it."""
+    """The error for a lost process and its objects."""
 
 
 def library() -> Any:
@@ -45,7 +45,7 @@ def is_running() -> bool:
 
 
 def memory_of_process() -> int:
-    """The bytes of memory that this process holds now, of its own."""
+    """The private memory of this process in bytes."""
     with open("/proc/self/statm", encoding="ascii") as file:
         _, resident, shared = map(int, file.read().split()[:3])
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
@@ -72,7 +72,7 @@ class Process:
             self.actor = (kind.options(**options) if options else kind).remote(make, *arguments)
 
     def ask(self, method: str, *arguments: Any, what: str = "") -> Any:
-        """Ask for a method of the object; `answer` gives what it gave.
+        """Call a method of the object; `answer` waits for the result.
 
         Raises:
             UsageError: [E712] an argument cannot be sent.
@@ -91,7 +91,7 @@ class Process:
 
 
 def answer(promised: Any, what: str, remedy: str = "`restart=True` starts it again") -> Any:
-    """What a process gave.
+    """Wait for the result of a process.
 
     Args:
         promised: what `ask` gave.   what: what messages call the process.
@@ -110,7 +110,7 @@ def answer(promised: Any, what: str, remedy: str = "`restart=True` starts it aga
 
 
 def sent(value: Any) -> Any:
-    """A value for several processes: what `ask` takes in its place, sent once to each machine."""
+    """Send a value for several processes once to each machine; `ask` takes the handle."""
     return library().put(value)
 
 
@@ -125,7 +125,7 @@ class _Held:
 
 
 class _Sending:
-    """Says who could not be sent."""
+    """A context whose errors name the object that cannot be sent."""
 
     def __init__(self, what: str) -> None:
         self.what = what

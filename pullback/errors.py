@@ -1,4 +1,4 @@
-"""The exception tree, and the one form in which every error is shown.
+"""The exception tree, and the common form of all errors.
 
     PullbackError
       ShapeError        (ValueError)   extents, ranks and index ranges that disagree when a function is defined
@@ -52,7 +52,7 @@ __all__ = [
 
 
 class Place(Protocol):
-    """Where in a user's file something was written. Columns count from 1; `end_column` is one past the last."""
+    """A source location in a user's file. Columns count from 1; `end_column` is one past the last."""
 
     @property
     def file(self) -> str:
@@ -187,7 +187,7 @@ def together(errors: Sequence[PullbackError]) -> PullbackError:
 
 
 class ShapeError(PullbackError, ValueError):
-    """Extents, ranks or index ranges disagree when a function is defined or called."""
+    """The error for sizes, ranks or index ranges that disagree at a definition or call."""
 
 
 class DTypeError(PullbackError, TypeError):
@@ -199,7 +199,7 @@ class TraceError(PullbackError, TypeError):
 
 
 class UnknownNameError(PullbackError, AttributeError):
-    """There is no function or method of this name."""
+    """The error for an unknown function or method."""
 
 
 class UndefinedNameError(PullbackError, NameError):
@@ -211,7 +211,7 @@ class MissingKeyError(PullbackError, KeyError):
 
 
 class OutOfMemoryError(PullbackError, MemoryError):
-    """There is no memory for the arrays of a call."""
+    """The error for a call whose arrays do not fit in memory."""
 
 
 class DerivativeError(PullbackError):
@@ -239,11 +239,11 @@ class VerifyError(PullbackError):
 
 
 class CompilerError(PullbackError):
-    """There is no compiler, it failed, or its cache cannot be written."""
+    """The error for a missing or failing compiler, or an unwritable cache."""
 
 
 class DataError(PullbackError, ValueError):
-    """A data set or a parameter file is missing, damaged or not what was expected."""
+    """The error for a data set or parameter file that is missing, damaged or unexpected."""
 
 
 class UsageError(PullbackError):

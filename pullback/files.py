@@ -1,4 +1,4 @@
-"""Files that are written at once: readers see the old one or the new one, and a failure leaves the old one.
+"""Atomic file writes: readers see the old or the new file, and a failure keeps the old one.
 
 What is not complete yet has a name of its process, and a lock on POSIX systems; so has a folder in use. The system
 gives a lock up when its process ends, however that ends.
@@ -27,7 +27,7 @@ _HELD: Final[set[int]] = registered(set(), "locks of folders held", stays="with 
 
 
 def put_file(path: Path, content: bytes, mode: int = 0o666, sync: bool = False) -> None:
-    """Write a file; a link stays, and what it points at is written.
+    """Write a file atomically; a link stays, and its target is written.
 
     Args:
         path: the file.
@@ -94,7 +94,7 @@ def check_place(path: Path) -> None:
 
 
 def _target(path: Path) -> Path:
-    """The file itself, where a link points at it. OSError where its name is too long, or links lead in a circle."""
+    """The file itself, or a link's target. OSError for too long names and circular links."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -103,12 +103,12 @@ def _target(path: Path) -> Path:
 
 
 def _temporary(target: Path) -> Path:
-    """A name beside a file that is this process's alone; short, however long the file's is."""
+    """A short name beside a file that is unique to this process."""
     return target.with_name(f".pullback-{os.getpid()}-{os.urandom(8).hex()}.new")
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what `put_file` left in a folder when its process was killed; what a process still writes stays."""
+    """Remove what killed processes left behind with `put_file`; files still being written stay."""
     with suppress(OSError):
         for name in os.listdir(folder):
             if (found := UNFINISHED.fullmatch(name)) and not _is_running(int(found[1])):
@@ -131,7 +131,7 @@ def _is_running(process: int) -> bool:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether a file is locked by no process, on whatever machine it runs."""
+    """Whether no process, on any machine, locks the file."""
     handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         return _lock(handle) is True
@@ -140,7 +140,7 @@ def _is_left(path: Path) -> bool:
 
 
 def name_problem(name: str) -> str | None:
-    """The reason why a name is none for a file inside of a folder, on any system; None where it is one."""
+    """The reason why a file name is invalid on some system, or None."""
     if name in ("", ".", ".."):
         return "it is no name"
     if found := re.search(r'[/\\:*?"<>|\x00-\x1f]', name):

@@ -1,8 +1,8 @@
-"""What estimates know of a processor: one record, by name or as this processor's family has it.
+"""Machine models for estimates: one record, by name or for this processor's family.
 
 Whatever chooses kernels, cuts blocks or shares out loops asks a `Machine`; no other file has a number of one
-processor. Caches and cycles are those of a family, not of the specimen at hand: the C of a program is then the same on
-all its members, so that it can be compared and kept, and a program cannot become slow because one system reports its
+processor. Caches and cycles are those of a family, not of the specimen at hand. The C of a program is then the same
+on all its members, so that it can be compared and kept. Nor can a program become slow because one system reports its
 caches differently. `pullback machine --measure` says how far a processor is from its family.
 
 Cycles are those of Intel's and AMD's cores since 2017 (A. Fog, Instruction tables, and measurements of our own
@@ -89,24 +89,24 @@ class Machine:
     cores: int = field(default=1, compare=False, repr=False)
 
     def __hash__(self) -> int:
-        """That of what tells nearly all machines apart: a machine is part of many keys."""
+        """The hash of the fields that distinguish nearly all machines: a machine is part of many keys."""
         return hash((self.name, self.vector_bytes, self.portable))
 
     @property
     def plain(self) -> Machine:
-        """It, without vectors."""
+        """The machine without vectors."""
         return self.narrowed(0)
 
     def narrowed(self, vector_bytes: int) -> Machine:
-        """It, with no wider vectors than this."""
+        """The machine with vectors of at most this width."""
         return self if vector_bytes >= self.vector_bytes else replace(self, vector_bytes=vector_bytes, widest=1.0)
 
     def operation(self, size: int) -> float:
-        """What an operation on vectors of so many bytes costs."""
+        """The cost of an operation on vectors of this size."""
         return self.widest if size == self.vector_bytes else 1.0
 
     def lanes(self, element: int) -> int:
-        """Elements of so many bytes in the widest vectors; 1 where there are none."""
+        """The number of elements in the widest vectors; 1 without vectors."""
         return max(self.vector_bytes // element, 1)
 
 
@@ -128,7 +128,7 @@ def of_width(vector_bytes: int, portable: bool = True) -> Machine:
 
 
 def native() -> Machine:
-    """The machine that calls are compiled for: the one that PULLBACK_MACHINE names, else that of this processor.
+    """The machine to compile calls for: the one in PULLBACK_MACHINE, else this processor's.
 
     Raises:
         UsageError: [E601] there is no machine of that name.
@@ -156,7 +156,7 @@ def detected() -> Machine:
 
 @cached(1)
 def cpu_features() -> str:
-    """What the processor can do, as far as the system tells: libraries are built for this machine alone."""
+    """The processor's features as the system reports them, part of the key of built libraries."""
     out = [sys.platform, platform.machine()]
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:

@@ -1,4 +1,4 @@
-"""The public names of the package: read off its stub, imported one by one.
+"""The public names of the package, read from its stub and imported on use.
 
 `import pullback` costs nothing but this; a name brings the modules that it needs.
 """
@@ -17,7 +17,7 @@ RENAMED = {"Size": "pullback.calls.annotations"}  # type checkers take it for a 
 
 @cached(1)
 def homes() -> dict[str, tuple[str, str]]:
-    """For each public name its module and what it is called there; a module is called nothing."""
+    """The module and the inner name of each public name; a module has no inner name."""
     found: dict[str, tuple[str, str]] = {}
     for node in _stub().body:
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -40,7 +40,7 @@ def public() -> tuple[str, ...]:
 
 
 def found(name: str) -> Any:
-    """What a name of the package stands for.
+    """The object of a public name.
 
     Raises:
         UnknownNameError: [E146] there is nothing of this name; it says what there is instead.

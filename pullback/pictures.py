@@ -1,4 +1,4 @@
-"""Pictures for people: SVG as text, which notebooks show and pages hold, without a library or a script.
+"""Pictures: SVG text for notebooks and pages, without a library or script.
 
 Colours are variables of the page around a picture (`--ink`, `--line`, `--tint-0` to `--tint-7`), each with a value for
 where there is none, so that a picture reads on light and on dark backgrounds.
@@ -25,7 +25,7 @@ text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: var(--ink, current
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture: its title for who cannot see it, its size in pixels, and its elements as SVG.
+    """A picture: its alternative text, size in pixels, and SVG elements.
 
     A notebook shows it; `save` writes it as an SVG file.
     """
@@ -59,7 +59,7 @@ class Picture:
 
 
 def element(name: str, inside: str = "", /, **attributes: str | float) -> str:
-    """An element of SVG; `inside` is SVG already, attributes are escaped, `class_` stands for `class`.
+    """An SVG element; `inside` is SVG, attributes are escaped, `class_` means `class`.
 
     >>> element("rect", x=1.0, class_="a<b")
     '<rect x="1" class="a&lt;b"/>'

@@ -21,7 +21,7 @@ class Bar(Protocol):
 
 
 class Plain:
-    """Progress without a library: one line that is overwritten on a terminal, only the lasting lines elsewhere."""
+    """Progress in plain text: a line that is overwritten on a terminal; elsewhere only lasting lines."""
 
     def __init__(self, *, terminal: bool) -> None:
         self.terminal = terminal

@@ -131,7 +131,7 @@ def _halves(x: Array) -> Array:
 
 
 def split(key: Any, n: int = 2, /) -> Any:
-    """Keys of n streams of their own: u32[n, 2].
+    """Split a key into n keys of independent streams: u32[n, 2].
 
     >>> @pb.function
     ... def second(key):
@@ -143,7 +143,7 @@ def split(key: Any, n: int = 2, /) -> Any:
 
 
 def fold_in(key: Any, data: Any, /) -> Array:
-    """The key of the stream that belongs to a number, such as that of a step.
+    """The key of the stream for a number, such as a step.
 
     Args:
         key: a key.
@@ -191,7 +191,7 @@ def _floating(what: str, dtype: Any) -> Any:
 
 
 def _shares(what: str, key: Any, shape: Any, dtype: Any, *, centre: bool = True) -> Array:
-    """Numbers in [0, 1): as many upper bits as a mantissa has; with `centre` in (0, 1), the middle of what they are."""
+    """Uniform numbers in [0, 1) from the upper bits; with `centre`, interval midpoints in (0, 1)."""
     target = _floating(what, dtype)
     taken, width = (53, 64) if target is types.f64 else (24, 32)
     whole = convert(bits(key, shape, dtype=f"uint{width}") >> (width - taken), target)
@@ -201,7 +201,7 @@ def _shares(what: str, key: Any, shape: Any, dtype: Any, *, centre: bool = True)
 
 
 def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype: Any = None) -> Array:
-    """Numbers from low up to, not including, high, evenly spread: multiples of 2^-53 of the way, in f32 of 2^-24.
+    """Uniform numbers in [low, high), on a grid of 2^-53 of the interval (2^-24 in f32).
 
     Args:
         key: a key.
@@ -226,7 +226,7 @@ def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype
 
 
 def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any = "int64") -> Array:
-    """Integers from low up to, not including, high.
+    """Uniform integers in [low, high).
 
     The upper word of a product of 64 bits with how many there are, as Lemire has it (*Fast random integer generation in
     an interval*, 2019), without his rejection. Each of n integers comes from one in n of the 2^64 words, rounded up or
@@ -293,7 +293,7 @@ def _upper(a: Array, b: Array) -> Array:
 
 
 def permutation(key: Any, x: Any, /, *, axis: int = 0) -> Array:
-    """The whole numbers below x in random order, or an array with its slices along an axis in random order.
+    """A random permutation of the integers below x, or of an array's slices along an axis.
 
     The order of as many words of 64 bits: each one is as likely, but for words that are equal.
 
@@ -335,7 +335,7 @@ def normal(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
 
 
 def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: Any = None) -> Array:
-    """Numbers of the standard normal distribution, of those between low and high.
+    """Samples of the standard normal distribution, truncated to [low, high].
 
     The inverse of the distribution function, evenly between its values at both ends; above 0 of its mirror image, so
     that an upper tail is as accurate as a lower one. Far in a tail, where these values vanish, by their logarithms.
@@ -356,7 +356,9 @@ def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: A
 
 
 def _tail(u: Array, a: Array, b: Array) -> Array:
-    """The x from a up to b beyond which the normal distribution has the share v of what it has beyond a > 0, v even.
+    """Sample the upper tail: the x in [a, b) beyond which lies the share v of the mass beyond a > 0.
+
+    The share v is uniform.
 
     The share beyond x is erfcx(x / √2) exp(-x² / 2) / 2, so x² = a² + 2 log(erfcx(x / √2) / (v erfcx(a / √2))). The
     steps of this fixed point shrink by a².

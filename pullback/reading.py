@@ -1,4 +1,4 @@
-"""Bounded reads of files: one limit for each file and for each array in it, checked before memory is taken.
+"""Bounded file reads: one limit per file and per array, checked before memory is allocated.
 
 A reader takes three steps. `content` reads a file, `inflated` unpacks gzip data up to the size that its header
 promises, and `check_size` compares a promised shape with the limit. Parsers of other packages run inside `parsing`.
@@ -125,7 +125,7 @@ def check_bytes(title: object, size: int, what: str) -> None:
 
 
 def check_size(title: object, shape: Sequence[int], itemsize: int) -> None:
-    """Compare the shape that a header promises with the limit; extents of 0 count as 1.
+    """Check the shape in a header against the limit; 0 counts as 1.
 
     Raises:
         DataError: [E527] the array has too many axes, or is above the limit.

@@ -1,4 +1,4 @@
-"""Where in the user's file an expression was written.
+"""Source locations of expressions in the user's file.
 
 A `Position` keeps a code object and an instruction offset, which is all a traced operation has time for; file,
 line, columns and the source line are worked out when a message needs them (Python 3.11 keeps columns per
@@ -68,7 +68,7 @@ class Position:
 
 
 def source_text(position: Position | None) -> str:
-    """What the user wrote there, as far as it stands on one line; empty where the file cannot be read."""
+    """The user's text at a position, within one line; empty if the file cannot be read."""
     line = position.source_line if position is not None else None
     return line[position.column - 1 : position.end_column - 1] if position is not None and line else ""
 
@@ -101,17 +101,17 @@ _STANDING = _Standing()
 
 
 def returning_from(code: CodeType | None) -> setting:
-    """Place what is traced inside in the `return` of this code, though no frame of it runs any more."""
+    """Attribute inner operations to the `return` of this code, which no longer has a frame."""
     return setting(_STANDING, code=code)
 
 
 def place_kept() -> setting:
-    """Leave the place as it is, wherever in another language's text the block is interrupted."""
+    """Keep the place even if the block is interrupted in another language's text."""
     return setting(_STANDING, place=_STANDING.place)
 
 
 def working_on(position: Position | None) -> None:
-    """The command line works on the function defined there: what has no place of its own is placed there."""
+    """Attribute operations without a place to this definition, for the command line."""
     _STANDING.defined = position
 
 
@@ -146,5 +146,5 @@ def user_frame() -> FrameType | None:
 
 
 def standing_at(place: Any) -> setting:
-    """Place what is traced inside at a `Place` of another language's text."""
+    """Attribute inner operations to a `Place` in another language's text."""
     return setting(_STANDING, place=place or _STANDING.place)

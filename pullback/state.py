@@ -44,7 +44,7 @@ C = TypeVar("C", bound=_Container)
 
 
 class Entry(NamedTuple):
-    """A row of the table, as it is now.
+    """A row of the current table.
 
     Attributes:
         owner: the module.   name: the variable or function in it.   kind: `function`, `container`, `context`, `thread`.
@@ -111,7 +111,7 @@ def weakly_cached(find: Callable[[K], V]) -> Callable[[K], V]:
 
 
 def registered(container: C, bound: Bound, stays: str = "") -> C:
-    """Enter a container of a module into the table, and return it as it is.
+    """Register a module's container in the table; return it.
 
     The module keeps the bound. `stays` says when entries go where `clear` must leave them alone.
     """
@@ -159,12 +159,12 @@ class setting:
 
 
 def entries() -> list[Entry]:
-    """Return the table as it is now, sorted by module and name. Modules that are not imported have no state."""
+    """Return the table, sorted by module and name. Modules that are not imported have no state."""
     return sorted(Entry(h.owner, h.name or _name_of(h), h.kind, _size(h), h.bound, h.cleared) for h in _HELD)
 
 
 def clear() -> int:
-    """Empty what may be emptied, and return how many entries went."""
+    """Empty the caches that may be emptied; return the number of dropped entries."""
     gone = 0
     for h in _HELD:
         if h.cleared is CLEARED:

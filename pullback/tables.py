@@ -13,7 +13,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def _escaped(text: str) -> str:
-    """Text as HTML has it."""
+    """Escape text for HTML."""
     from html import escape  # with tables of a thousand names, which nobody needs who looks at none
 
     return escape(text)

@@ -1,4 +1,4 @@
-"""Derivatives of a function held against finite differences, against one another, and C against the interpreter."""
+"""Tests of derivatives by finite differences and against one another, and of C by the interpreter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CheckedMode = Literal["forward", "reverse"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How closely values must agree: |a - b| <= absolute + relative * |b|; `step` is that of the differences."""
+    """Tolerances: |a - b| <= absolute + relative * |b|; `step` is that of finite differences."""
 
     relative: float
     absolute: float
@@ -75,7 +75,7 @@ def check_grads(
 
 
 class _Point:
-    """The arguments of a call as leaves, those that may be moved among them."""
+    """The arguments of a call as leaves, with the movable ones marked."""
 
     def __init__(self, f: Function, args: tuple[Any, ...]) -> None:
         signature, values = signature_of(f.parameters, bind(f.name, f.parameters, args, {}))
@@ -105,7 +105,7 @@ class _Point:
         return self.arguments(values)
 
     def directions(self, given: dict[int, NDArray]) -> list[Any]:
-        """Tangents: those given, and None."""
+        """Tangents: the given ones, else None."""
         return self.arguments([given.get(k) for k in range(len(self.values))])
 
 
@@ -173,7 +173,7 @@ class _Check:
         return np.asarray(self.rng.uniform(0.5, 1.5, like.shape) * self.rng.choice([-1, 1], like.shape), like.dtype)
 
     def tree_of(self, result: Any, cotangents: Sequence[NDArray]) -> Any:
-        """The cotangents in the structure of the result, None in the place of what is not floating."""
+        """The cotangents in the result's structure, None for leaves that are not floating."""
         leaves, structure = tree.flatten(result)
         rest = iter(cotangents)
         return tree.unflatten(structure, [next(rest) if np.asarray(a).dtype.kind == "f" else None for a in leaves])
@@ -241,7 +241,7 @@ class _Check:
             )
 
     def same_in_c(self, f: Function, point: _Point, result: Any) -> None:
-        """The interpreter gives what C gives."""
+        """Check that the interpreter and C agree."""
         other = f.interpret(*point.arguments(point.values))
         leaves, structure = tree.flatten(result)
         for path, a, b in zip(tree.leaf_paths(structure, "the result"), leaves, tree.flatten(other)[0], strict=True):

@@ -1,4 +1,4 @@
-"""Turns: what several threads ask for at the same time is made by the first of them, while the others wait.
+"""Single-flight: one thread makes what several need at once, while the others wait.
 
     found = known.get(key)
     if found is None:
@@ -44,7 +44,7 @@ def turn(key: Hashable) -> Iterator[None]:
 
 @contextmanager
 def deep_recursion(depth: int = 20_000) -> Iterator[None]:
-    """Room for deep expressions, within what the stack of a thread can hold.
+    """Raise the recursion limit for deep expressions, within the thread's stack.
 
     All threads have one limit: it only grows while any of them is inside, and the last to leave puts it back.
     """

@@ -1,4 +1,4 @@
-"""Two hundred functions from the documentation of SciPy and JAX, written in Pullback as a user would write them."""
+"""Two hundred functions from the documentation of SciPy and JAX, in idiomatic Pullback."""
 
 from benchmarks.functions.cases import CASES, Case
 from benchmarks.functions.subjects import arrays, densities, matrices, networks, numerics, signals, special

@@ -1,4 +1,4 @@
-"""What a case is: a function, the page that documents it, sample arguments, and the derivatives that are compared."""
+"""Cases: a function, its documentation page, sample arguments, and the derivatives to compare."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Case:
 
     @cached_property
     def forward(self) -> pb.Function:
-        """How the result moves."""
+        """The tangent of the result."""
 
         def forward(arguments: Any, tangents: Any) -> Any:
             return pb.jvp(self.value)(arguments, self._spread(tangents))[1]
@@ -137,7 +137,7 @@ class Case:
 
     @cached_property
     def second(self) -> pb.Function:
-        """How the gradient moves."""
+        """The tangent of the gradient."""
 
         def second(arguments: Any, tangents: Any, weights: Any) -> Any:
             def gradient(moving: Any) -> Any:

@@ -25,7 +25,7 @@ Numbers = Mapping[str, Any]
 
 
 def error(got: Any, wanted: Any) -> float:
-    """The largest error relative to each element, or to a thousandth of the largest where elements are smaller."""
+    """The largest error relative to the element, or to a thousandth of the largest if that is larger."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     if got.shape != wanted.shape:
         return np.inf
@@ -90,7 +90,7 @@ def interpreted(f: Any, *arguments: Any) -> Any:
 
 @dataclass
 class Row:
-    """What was found of one case."""
+    """The findings on one case."""
 
     name: str
     errors: dict[str, float] = field(default_factory=dict)

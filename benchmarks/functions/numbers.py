@@ -1,4 +1,4 @@
-"""What JAX gives for every case, in double precision: writes `numbers.npz`.
+"""Results of JAX for every case in double precision: writes `numbers.npz`.
 
     python -m benchmarks.functions.numbers [NAME ...]
 
@@ -24,7 +24,7 @@ from benchmarks.functions.references import reference
 
 
 def numbers_of(case: Case, size: int) -> dict[str, list[Any]]:
-    """The value, the gradient, the tangent and how the gradient moves; of small sizes value and gradient alone."""
+    """The value, gradient, tangent and gradient tangent; for small sizes value and gradient only."""
     f, arguments = reference(case), [jnp.asarray(a) for a in case.arguments(size)]
     tangents = tuple(jnp.asarray(t) for t in case.tangents(size) if t is not None)
     places = [i for i, s in enumerate(case.samples) if s.differentiable]

@@ -1,1 +1,1 @@
-"""GradBench with Pullback: a tool that speaks its protocol, and an eval of our own that needs nothing from outside."""
+"""GradBench with Pullback: a tool for its protocol, and a self-contained evaluation."""

@@ -87,7 +87,7 @@ def ode(call: Call, given: Fields) -> list[Workload]:
 
 
 def lstm(call: Call, given: Fields) -> list[Workload]:
-    """Parameters, the first state, the characters, and how many layers, units and characters; one flat gradient."""
+    """Parameters, first state, characters, and numbers of layers, units, characters; one flat gradient."""
     main, extra = given.array("main_params", None, None), given.array("extra_params", 3, None)
     state, sequence = given.array("state", None, None), given.array("sequence", None, None)
     arguments = (main, extra, state, sequence, len(main) // 2, extra.shape[1], len(sequence))
@@ -131,7 +131,7 @@ def gmm(call: Call, given: Fields) -> list[Workload]:
 
 
 def ht(call: Call, given: Fields) -> list[Workload]:
-    """The pose, the model, where on which triangles, the points, how many bones and points; room for the vertices."""
+    """Pose, model, points and their triangles, numbers of bones and points; room for vertices."""
     data = given.inside("data")
     model, us = hand(program_of("ht"), data.inside("model")), given.array("us", None, 2, empty=True)
     at = data.array("correspondences", None, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Inputs for every module, drawn with fixed seeds: small ones for tests, and those of the sizes that the suite uses."""
+"""Inputs of every module with fixed seeds: small ones for tests, and those of suite sizes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Times of the programs at the suite's sizes, JAX and C written by hand beside them in the same process, as a table.
+"""Timings at the suite's sizes, with JAX and hand-written C in the same process, as a table.
 
 python -m benchmarks.gradbench.measure [modules...] [--seconds 2] [--no-peers]
 
-The process is bound to one processor. Systems take turns, one call each a round; the least of many rounds is given in
-µs, of ours the median too, and `first` is the time of the first call with empty caches in seconds, the checking of the
+The process is bound to one processor. Systems take turns, one call each a round. The least of many rounds is given in
+µs, of ours the median too. `first` is the time in seconds of the first call with empty caches, the checking of the
 program included. The last lines have for each module both functions at all sizes together, and how many times the C's
 time that is.
 """

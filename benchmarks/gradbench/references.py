@@ -1,4 +1,4 @@
-"""What every function should answer, by other means than the programs.
+"""Reference answers by independent means.
 
 Values come from NumPy formulas. Derivatives come from formulas that were found by hand, from known identities (the
 gradient of a determinant is the determinant times the transposed inverse), or from complex steps: Im f(x + ih) / h is
@@ -47,7 +47,10 @@ def lse(function: str, given: Any) -> Answer:
 
 
 def gmm(function: str, given: Any) -> Answer:
-    """With rᵢₖ the share of component k in point i: μ̄ = Σ r Qᵀ z, Q̄ = −Σ r z (x − μ)ᵀ − γ² Q, where z = Q (x − μ)."""
+    """Gaussian mixture gradients μ̄ = Σ r Qᵀ z, Q̄ = −Σ r z (x − μ)ᵀ − γ² Q, where z = Q (x − μ).
+
+    Here r is the share of a component in a point.
+    """
     D, K, N, m, gamma = (given[name] for name in ("d", "k", "n", "m", "gamma"))
     x, alpha, mu, q, l = (np.array(given[name], float) for name in ("x", "alpha", "mu", "q", "l"))
     columns, rows = np.triu_indices(D, 1)  # column after column
@@ -124,7 +127,7 @@ def ode(function: str, given: Any) -> Answer:
 
 
 def det(function: str, given: Any) -> Answer:
-    """By elimination; Jacobi's formula."""
+    """The determinant by elimination, and its gradient by Jacobi's formula."""
     a = np.array(given["A"], float).reshape(given["ell"], -1)
     value = np.linalg.det(a)
     return value if function == "primal" else np.ravel(value * np.linalg.inv(a).T)
@@ -141,7 +144,7 @@ def kmeans(function: str, given: Any) -> Answer:
 
 
 def project(z: NDArray, feature: NDArray) -> NDArray:
-    """The error of an observation from (camera, point, weight), the last axis of z; the rotation as a matrix."""
+    """The error of an observation from (camera, point, weight) in z's last axis, by a rotation matrix."""
     rotation, centre, focal, principal, radial, point, weight = np.split(z, [3, 6, 7, 9, 11, 14], axis=-1)
     a, b, c = np.moveaxis(rotation, -1, 0)
     none = np.zeros_like(a)
@@ -267,12 +270,12 @@ def saddle(function: str, given: Any) -> Answer:
 
 
 def expected(module: str, function: str, given: Any) -> Answer:
-    """What a function of a module should answer."""
+    """The expected answer of a module's function."""
     return globals()[module](function, given)
 
 
 def differences(found: Any, wanted: Any, tolerance: float, path: str = "output") -> list[str]:
-    """Where an answer is not the expected one.
+    """The places where an answer differs from the expected one.
 
     Numbers of one array may differ by `tolerance` times the larger of the number and the array's largest; NaN is wrong.
     """

@@ -27,7 +27,7 @@ Answer = dict[str, Any]
 
 
 class Timings(list[dict[str, Any]]):
-    """What took how long."""
+    """The recorded timings."""
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The modules of GradBench: for each of their functions, a call of a program and how its result is answered.
+"""GradBench modules: a program call for each function, and how to answer its result.
 
 A workload is made of the input of a message before any clock runs: numbers become arrays here and nowhere else.
 """

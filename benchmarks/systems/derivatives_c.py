@@ -1,4 +1,4 @@
-"""Derivatives by hand-written vector C, compiled with the flags of compiled functions and called as they are."""
+"""Derivatives by hand-written vector C, compiled and called like compiled functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives by CasADi: its generated C, compiled with -O3 and called as compiled functions of ours are."""
+"""Derivatives by CasADi: generated C, compiled with -O3 and called like our compiled functions."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _log_sum_exp(v: Vector) -> Any:
 
 
 def _misfit(a: Any, p: Any) -> Any:
-    """Negative logarithm of the likelihood under exponential distributions with means p (paper 003, section 5)."""
+    """The negative log-likelihood under exponential distributions with means p (paper 003, section 5)."""
     return pb.sum(pb.log(p) + a / p)
 
 

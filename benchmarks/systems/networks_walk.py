@@ -15,7 +15,7 @@ Kinds = Mapping[str, Kind]
 
 
 class _Place:
-    """What stands for `pullback.nn.Scope`: layers that the library has are its own, others are made of such."""
+    """A replacement for `pullback.nn.Scope` that uses a library's own layers where it has them."""
 
     def __init__(self, kinds: Kinds, parameters: Any, state: Any, training: bool) -> None:
         self.kinds = kinds
@@ -32,7 +32,7 @@ class _Place:
         return run(part, self.kinds, self.parameters.get(own, {}), self.state.get(own, {}), x, self.training)
 
     def unify(self, *shapes: Any) -> None:
-        """They are the same: they were when the network was checked."""
+        """Do nothing: the shapes were unified when the network was checked."""
 
 
 def run(network: Layer, kinds: Kinds, parameters: Any, state: Any, x: Any, training: bool) -> Any:

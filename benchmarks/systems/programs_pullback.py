@@ -65,7 +65,7 @@ def _log_sum_exp(v: Float32[Array, "N"]) -> Any:
 def _mixture(
     weight: Float32[Array, "K"], mean: Float32[Array, "K D"], scale: Float32[Array, "K D"], x: Float32[Array, "N D"]
 ) -> Any:
-    """Σ n: log Σ k: exp(score of point n under Gaussian k); scales and weights by their logarithms."""
+    """The mixture's log-likelihood Σ n: log Σ k: exp(score of n under k); logarithmic scales and weights."""
     (N, D), K = x.shape, weight.shape[0]
     sharpness = pb.build((K, D), lambda k, d: pb.exp(-scale[k, d]))
     whole = pb.log(pb.sum_over(K, lambda k: pb.exp(weight[k])))
@@ -81,7 +81,7 @@ def _mixture(
 
 
 class _State(NamedTuple):
-    """What an LSTM carries from step to step."""
+    """The state that an LSTM carries between steps."""
 
     cell: Float32[Array, "B H"]
     hidden: Float32[Array, "B H"]

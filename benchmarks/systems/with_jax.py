@@ -1,4 +1,4 @@
-"""JAX, in the forms its users would try: one compiled loop over the images, or one compiled call an image."""
+"""JAX in its users' forms: one compiled loop over the images, or one compiled call an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch: eager with and without oneDNN, and compiled; recognition in one batch and in batches that fit the caches."""
+"""PyTorch: eager with and without oneDNN, and compiled; inference in one batch and cached batches."""
 
 from __future__ import annotations
 

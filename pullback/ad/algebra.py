@@ -1,4 +1,4 @@
-"""Edges as linear operators: applied, transposed, written as a matrix, composed, added, and kept small.
+"""Edges as linear operators: application, transpose, matrix, composition, addition, simplification.
 
 With an edge  d out[T] = sum over U of  w * d x[S],  U the edge's variables but for those of its target T:
 
@@ -37,7 +37,7 @@ _LETTERS = "ijklmnpqrstuvw"
 
 
 def axes(r: Ref, source: tuple[Index, ...] = ()) -> tuple[Var, ...]:
-    """Variables for the axes of an array: named like the plain variables it was read with, then by free letters."""
+    """Variables for the axes of an array: named as in its reads, then by free letters."""
     used: list[str] = []
     for k in range(r.rank):
         atom = source[k].single if source else None
@@ -60,7 +60,7 @@ def apply(e: Edge, tangent: Ref) -> Scalar:
 
 
 def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Solution | None:
-    """The sum that is the element of `x_bar` at `variables`; None where a scatter does it, or does it with less work.
+    """The element of `x_bar` at `variables` as a sum; None where a scatter is needed or cheaper.
 
     That is where data choose the place, and where it would be found by trying, as of x[s * i + d * k] for sizes s, d.
 
@@ -79,7 +79,7 @@ def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Solution | 
 
 
 def _is_tried(found: Solution) -> bool:
-    """Whether a sum's variable is left of which only those values count that a size divides."""
+    """Whether a remaining summed variable counts only at values that a size divides."""
     guards, _ = peel_guards(found.term)
     equations = (g.index for g in guards if isinstance(g, Cond) and g.op == "==")
     atoms = (a for e in equations if not e.free.isdisjoint(found.variables) for a in e.atoms)
@@ -87,7 +87,7 @@ def _is_tried(found: Solution) -> bool:
 
 
 def cotangent_term(e: Edge, element: Scalar) -> Scalar:
-    """What a transposed edge adds at its source, over the edge's variables."""
+    """The term that a transposed edge adds at its source, over the edge's variables."""
     return expr.mul(expr.cast(element, e.weight.dtype), e.weight)
 
 
@@ -132,7 +132,7 @@ def compose(later: Edge, earlier: Edge) -> Edge:
 
 
 def add(edges: Sequence[Edge]) -> list[Edge]:
-    """The edges between two arrays, all with one target, those with one source merged."""
+    """Merge edges between two arrays that share a target and a source."""
     out: list[Edge] = []
     for e in edges:
         for k, other in enumerate(out):
@@ -146,7 +146,7 @@ def add(edges: Sequence[Edge]) -> list[Edge]:
 
 
 def _same_source(a: Edge, b: Edge) -> Substitution | None:
-    """The renaming of b's summed variables that makes its source that of a, where there is one."""
+    """The renaming of b's summed variables that equates both sources, or None."""
     ours, theirs = _summed(a), _summed(b)
     if len(ours) != len(theirs):
         return None
@@ -163,7 +163,7 @@ def _same_source(a: Edge, b: Edge) -> Substitution | None:
 
 
 def normalised(e: Edge) -> Edge:
-    """The edge with deltas on its summed variables solved, and variables that its source leaves free summed inside."""
+    """Solve deltas on summed variables, and sum inside over variables that the source leaves free."""
     summed = _summed(e)
     guards, core = peel_guards(e.weight)
     equations = [g for g in guards if isinstance(g, Cond) and g.op == "==" and not g.free.isdisjoint(summed)]
@@ -187,7 +187,7 @@ def normalised(e: Edge) -> Edge:
 
 
 def in_range(weight: Scalar, e: Edge) -> Scalar:
-    """The weight under the conditions that the edge's source is in range, where its own guards no longer say so."""
+    """Guard the weight by the range of the edge's source, where its own guards no longer imply it."""
     needed = []
     for s, d in zip(e.source, e.operand.shape, strict=True):
         needed += [cond(">=", i) for i in (s, d - 1 - s) if not prove_nonnegative(i)]

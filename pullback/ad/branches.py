@@ -1,4 +1,4 @@
-"""The map of a cond: that of the branch which runs."""
+"""The derivative of a cond: that of the branch that runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BranchMap(LinearMap[Choose]):
         return apply_inside(self.s, tangents, self.active)
 
     def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
-        """The backward cond: the branch that ran, transposed; both give the cotangents of what either reads."""
+        """The backward cond: the transpose of the branch that ran, with cotangents of both branches' reads."""
         s = self.s
         given = cotangents.of_all(s.outs)
         fired("derivative.cond")
@@ -74,7 +74,7 @@ class BranchMap(LinearMap[Choose]):
     def _test(
         self, k: int, r: Ref, told: list[Mapping[int, Ref | None]], branches: list[Block], outs: list[Ref]
     ) -> Test | None:
-        """Where the cotangent of r is not zero by structure: what one branch alone reads is where that one ran.
+        """The test where the cotangent of r may be nonzero: a value read by one branch needs that branch.
 
         Where a branch says more, both give an array of bools, one more of what the cond gives.
         """

@@ -1,4 +1,4 @@
-"""The maps of calls: rules that the user gave, their transposes, and checkpoints.
+"""Derivatives of calls: user-defined rules, their transposes, and checkpoints.
 
     forward rule     y_dot = R(x, y; x_dot)          reverse is its transpose:  x_bar = R(x, y; .)^T y_bar
     backward rule    x_bar = B(x, y; y_bar)          forward is its transpose:  y_dot = B(x, y; .)^T x_dot
@@ -45,7 +45,7 @@ class Applied:
 
     @property
     def zeros(self) -> set[Ref]:
-        """The arrays that are zero by structure: an operand that a rule gives nothing gets no cotangent."""
+        """The structurally zero arrays: operands that get nothing from a rule have no cotangent."""
         builds = (s for s in self.statements if isinstance(s, Build))
         return {o for s in builds for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, Zero)}
 
@@ -77,7 +77,7 @@ class RuleMap(LinearMap[Call]):
     def _used(
         self, rule: Rule | None, other: Rule | None, given: Sequence[Ref], made: list[Statement], vjp: Vjp
     ) -> Applied:
-        """The rule, where there is one; else the transpose of the other."""
+        """The rule if there is one, else the transpose of the other."""
         if rule is not None:
             return _used(self.s, rule, given, made)
         assert other is not None
@@ -85,14 +85,14 @@ class RuleMap(LinearMap[Call]):
 
 
 class CheckpointMap(LinearMap[Call]):
-    """The map of a call without a rule: that of its block."""
+    """The derivative of a call without rules: that of its block."""
 
     def apply(self, tangents: Tangents) -> list[Statement]:
         """The checkpoint whose block gives the tangents too."""
         return apply_inside(self.s, tangents, self.active)
 
     def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
-        """The cotangents of what it reads, by a checkpoint that runs it again."""
+        """The cotangents of the operands, by a checkpoint that reruns the block."""
         s = self.s
         known = cotangents.of_all(s.outs)
         made: list[Statement] = []
@@ -121,7 +121,7 @@ class ForeignMap(LinearMap[External]):
 
 
 def _give(found: Applied, operands: Sequence[Ref], known: Mapping[Ref, Ref], cotangents: Cotangents) -> None:
-    """Add what a call gives its operands; nothing of it is taken where all its cotangents are zero by structure."""
+    """Add a call's cotangents to its operands; skip a call whose cotangents are all structurally zero."""
     cotangents.backward += found.statements
     nothing, test = found.zeros, cotangents.any(list(known.values()))
     for r, cotangent in zip(operands, found.results, strict=True):
@@ -130,12 +130,12 @@ def _give(found: Applied, operands: Sequence[Ref], known: Mapping[Ref, Ref], cot
 
 
 def _floating(refs: Sequence[Ref]) -> list[Ref]:
-    """Those that have a derivative."""
+    """The floating-point arrays, which have a derivative."""
     return [r for r in refs if r.dtype.is_floating]
 
 
 def _check_captured(s: Call, active: set[Ref]) -> None:
-    """Refuse a rule for a function that reads, around its arguments, what the derivative is taken by."""
+    """Refuse a rule whose function captures an array that the derivative is taken by."""
     hidden = [r for r in block_reads(s.body) if r in active and r not in s.params]
     if hidden:
         raise DerivativeError(
@@ -148,7 +148,7 @@ def _check_captured(s: Call, active: set[Ref]) -> None:
 
 
 def _no_rule(s: External, active: set[Ref]) -> DerivativeError:
-    """What to say where a derivative goes through a C function that has no rule."""
+    """The error for a derivative through a C function without a rule."""
     return DerivativeError(
         "E254",
         f"{s.foreign.name} is a function in C without a rule for its derivative: {s.outs[0].name} depends on "
@@ -159,7 +159,7 @@ def _no_rule(s: External, active: set[Ref]) -> DerivativeError:
 
 
 def _unfolded(s: Call, block: Block) -> Block:
-    """A block of the call's rules in which the function itself, where it is used, has its rules."""
+    """A rule's block in which recursive uses of the function have its rules."""
     if not s.name:
         return block
 
@@ -179,7 +179,7 @@ def _unfolded(s: Call, block: Block) -> Block:
 
 
 def _used(s: Call, rule: Rule, given: Sequence[Ref], made: list[Statement]) -> Applied:
-    """The rule's block over the operands and what it is given."""
+    """The rule's block applied to the operands and the given directions."""
     refs = dict(zip((*s.params, *rule.params), (*s.operands, *s.outs, *given), strict=True))
     block = Substitution(refs=refs).block(_unfolded(s, rule.block))
     return Applied([*made, *block.statements], block.results)

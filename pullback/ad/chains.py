@@ -1,4 +1,4 @@
-"""The matrix of a loop, times what is before it or behind it: a loop that carries weights of edges.
+"""The Jacobian of a loop times a matrix before or behind it, as a loop that carries edge weights.
 
 Each step has a matrix of edges, A_t between states and B_t from what else it reads. Of their product, a chain as long
 as the loop, only what it does to some columns or rows is wanted:
@@ -33,7 +33,7 @@ Same = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Reduced:
-    """A block whose inner vertices are gone: edges by target and source, what they need, and the operations."""
+    """A block with inner vertices eliminated: edges by target and source, their needs, and the cost."""
 
     statements: list[Statement]
     into: Mapping[Ref, Mapping[Ref, list[Edge]]]
@@ -47,7 +47,7 @@ Reduce = Callable[[Block, set[Ref], Sequence[Edge], Ends], Reduced]
 
 @dataclass(frozen=True)
 class Opened:
-    """What takes the place of a loop, the edges that are now there, and the operations of one step."""
+    """The statements that replace a loop, the resulting edges, and the operations of one step."""
 
     statements: list[Statement]
     edges: list[Edge]
@@ -55,7 +55,7 @@ class Opened:
 
 
 class Carried:
-    """The edges from one array to another as one array, over the target's axes and those of the source that are free.
+    """The edges between two arrays as one array, over the target's axes and the source's free axes.
 
     The axes of the end that stays, `ahead` the source, stand first: a step is then the same for each of its elements.
 
@@ -86,7 +86,7 @@ class Carried:
         return Edge(self.operand, self.source, self.result, rows, (*self.rows, *self.columns), weight)
 
     def of(self, edges: Sequence[Edge], more: Ref | None = None) -> Build:
-        """The array of the weights of edges, which have this pattern, added to what another one holds."""
+        """The array of edge weights of this pattern, added to another array."""
         own = Carried(
             self.operand, self.result, self.same, self.ahead
         )  # over variables that are not those of the edges
@@ -96,7 +96,7 @@ class Carried:
 
 
 def same_axes(edges: Iterable[Edge], known: Same | None = None) -> Same | None:
-    """The axes that are equal in all of some edges, and in what is known; None of no edges."""
+    """The axes that are equal in all edges and in `known`; None without edges."""
     for e in edges:
         targets = [t.single for t in e.target]
         singles = zip((s.single for s in e.source), e.operand.shape, strict=True)
@@ -108,7 +108,7 @@ def same_axes(edges: Iterable[Edge], known: Same | None = None) -> Same | None:
 
 
 def forwards(s: Fold | While, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
-    """The edges from some arrays to what a loop gives, from those to what it reads."""
+    """The edges from arrays to a loop's results, from edges to its operands."""
     return _Forwards(s, active, given, reduce).opened()
 
 
@@ -156,7 +156,7 @@ class _Forwards:
         return Opened([*before, loop], edges, step.cost)
 
     def _step(self) -> tuple[dict[tuple[Ref, int], Carried], list[Ref], Reduced]:
-        """What is carried, its arrays in the body, and the body's edges then."""
+        """The carried edges, their arrays in the body, and the reduced body."""
         kept = {key: same for key, edges in self.inits.items() if (same := same_axes(edges)) is not None}
         ends = list(self.ends.values()), list(self.sinks.values())
         while True:
@@ -175,7 +175,7 @@ class _Forwards:
             kept = found
 
     def _rows(self, step: Reduced, body: list[Statement]) -> tuple[list[Ref], list[Ref], list[Edge]]:
-        """Edges to the rows that each step gives: what it computes for them, and the arrays of all steps."""
+        """Edges to the rows of each step: the computed weights, and the arrays of all steps."""
         rows, stacks, edges = [], [], []
         for k, sink in self.sinks.items():
             if k < self.count:
@@ -197,7 +197,7 @@ class _Forwards:
 
 
 def backwards(s: Fold, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
-    """The edges from what a fold reads to some arrays, from those of what it gives."""
+    """The edges from a fold's operands to arrays, from edges of its results."""
     return _Backwards(s, active, given, reduce).opened()
 
 
@@ -219,13 +219,13 @@ class _Backwards(Step):
         self.ofrows = [self._of_row(e, place[e.operand]) for e in given if place[e.operand] >= self.count]
 
     def _of_row(self, e: Edge, k: int) -> Edge:
-        """What step t adds of an edge from the rows of all steps."""
+        """The term that step t adds for an edge from the rows of all steps."""
         here = cond("==", e.source[0] - as_index(self.s.var))
         weight = expr.bracket((here,), e.weight)
         return replace(e, operand=self.body.results[k], source=e.source[1:], weight=weight)
 
     def _later(self) -> set[Ref]:
-        """What only the edges from rows read: it may come after the fold, which is not to wait for it."""
+        """The arrays read only by edges from rows: they may come after the fold, which must not wait."""
         found: set[Ref] = set()
         for e in self.ofrows:
             found.update(e.weight.refs, *(expr.index_refs(i) for i in e.source))
@@ -266,7 +266,7 @@ class _Backwards(Step):
         return Opened([forward, *before, loop], [*made, *ofrows], step.cost)
 
     def _step(self) -> tuple[dict[tuple[Ref, int], Carried], list[Ref], Reduced]:
-        """What is carried, its arrays in the body, and the body's edges then."""
+        """The carried edges, their arrays in the body, and the reduced body."""
         kept = {key: same for key, edges in self.finals.items() if (same := same_axes(edges)) is not None}
         sources = [*(self.s.states[k] for k in self.moving), *self.rows.values(), *self.shared]
         active, ends = active_in(self.body, set(sources)), (sources, list(self.ends.values()))
@@ -286,7 +286,7 @@ class _Backwards(Step):
             kept = found
 
     def _rows(self, step: Reduced, body: list[Statement]) -> tuple[list[Ref], list[Ref], list[Edge]]:
-        """Edges from the rows that each step reads: what it computes for them, and the arrays of all steps."""
+        """Edges from the rows read by each step: the computed weights, and the arrays of all steps."""
         rows, stacks, edges = [], [], []
         for (r, at), row in self.rows.items():
             for z, end in self.ends.items():

@@ -1,9 +1,9 @@
 """Compression by colouring: columns without a common row share a sweep.
 
-Columns that have no row in common can be added: each entry of J is then an entry of the product of J with the sum of
-their unit vectors (Curtis, Powell and Reid, "On the estimation of sparse Jacobian matrices", 1974). To need few sums is
-to colour a graph: two columns with a common row, which are at distance two in the graph of rows and columns, differ in
-colour (Coleman and Moré, "Estimation of sparse Jacobian matrices and graph coloring problems", 1983).
+Columns without a common row can be added. Each entry of J is then an entry of J times the sum of their unit vectors
+(Curtis, Powell and Reid, "On the estimation of sparse Jacobian matrices", 1974). Minimizing the number of sums is
+graph coloring. Columns with a common row are at distance two in the graph of rows and columns, and differ in color
+(Coleman and Moré, "Estimation of sparse Jacobian matrices and graph coloring problems", 1983).
 
 A symmetric matrix has each entry twice, and one readable place is enough. Then neighbours differ in colour, and every
 path of four vertices has three colours: a star colouring (Coleman and Moré 1984; the algorithm is the greedy one of
@@ -39,7 +39,7 @@ NDArray = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Colouring:
-    """A colour for each column, from 0 on, and how each entry of the pattern is read from the compressed matrix.
+    """A coloring of the columns, and the position of each pattern entry in the compressed matrix.
 
     Attributes:
         colours: int64, one for each column.   count: how many there are.
@@ -62,7 +62,7 @@ class Colouring:
 
 
 def coloured(pattern: Pattern) -> Colouring:
-    """A colouring of the columns in which no two of one colour have a common row.
+    """A coloring of the columns where columns of one color share no row.
 
     >>> import numpy as np
     >>> from pullback.ad.pattern import pattern_of

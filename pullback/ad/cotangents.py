@@ -47,7 +47,7 @@ class Part:
 
 @dataclass
 class Guard:
-    """The ways in which an element of a cotangent is not a structural zero."""
+    """The ways in which an element of a cotangent is nonzero."""
 
     variables: tuple[Var, ...]
     ways: Ways
@@ -100,7 +100,7 @@ class Cotangents:
         self.add(r, Part(variables, value, (), ways))
 
     def of(self, r: Ref) -> Ref | None:
-        """The array that holds the cotangent of r, from all its parts; None where nothing depends on r."""
+        """The array with the cotangent of r, the sum of its parts; None if nothing depends on r."""
         parts = self.pending.pop(r, None)
         if not parts:
             return None
@@ -123,7 +123,7 @@ class Cotangents:
         return out
 
     def of_all(self, outs: Iterable[Ref]) -> dict[Ref, Ref]:
-        """The cotangents of those arrays that have one."""
+        """The cotangents of the arrays that have one."""
         return {o: c for o in outs if (c := self.of(o)) is not None}
 
     def zeros(self, r: Ref) -> Ref:
@@ -137,7 +137,7 @@ class Cotangents:
     # Where they are zero by structure -----------------------------------------------------------------------
 
     def ways(self, element: Get) -> Ways:
-        """The ways in which an element of a cotangent is not a structural zero."""
+        """The ways in which an element of a cotangent is nonzero."""
         guard = self.guards.get(element.ref)
         if guard is None:
             return EVERYWHERE
@@ -167,7 +167,7 @@ class Cotangents:
         return lambda _: test
 
     def _guard(self, out: Ref, variables: tuple[Var, ...], ways: Ways, extents: Sequence[Index]) -> None:
-        """Remember where a cotangent is zero by structure; what looks at many elements is an array of bools."""
+        """Record where a cotangent is structurally zero; costly tests become an array of bools."""
         if is_everywhere(ways, extents):
             return
         if any(isinstance(n, Reduce) for way in ways for g in way if isinstance(g, Scalar) for n in walk(g)):

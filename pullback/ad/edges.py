@@ -58,7 +58,7 @@ class Edge:
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """The edges of a statement, and statements that their weights need (positions of maxima, suffix products).
+    """The edges of a statement, and statements that their weights need (argmax, suffix products).
 
     `instead`, where there is something, takes the place of the statement and gives such arrays besides its result.
     """
@@ -120,7 +120,7 @@ def unsolved(e: Edge, variables: tuple[Var, ...], term: Scalar) -> Scalar:
 
 
 def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> Scalar | None:
-    """D out / d argument for one argument of the reduction; None for a sum, where it is one."""
+    """The derivative d out / d argument for one argument of the reduction; None for a sum, where it is 1."""
     dtype = value.dtype
     match value.op:
         case "sum":
@@ -139,7 +139,7 @@ def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement
 
 
 def _products(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> tuple[Scalar, Scalar, list[Statement]]:
-    """The product of all other arguments as that of those before by that of those after: exact where some are zero.
+    """The product of all other arguments as prefix times suffix products: exact even at zeros.
 
         before[l] = a[0] .. a[l - 1]      after[l] = a[l + 1] .. a[L - 1]      d out / d a[l] = before[l] * after[l]
 
@@ -174,7 +174,7 @@ def _products(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> tu
 def _running_product(
     elements: Ref, inner: Sequence[Var], total: Index, outs: tuple[Ref, Ref], at: Callable[[Index], Index], s: Build
 ) -> list[Statement]:
-    """The scan whose step t gives the product so far, and multiplies by the element at(t) in row-major order."""
+    """The scan that gives the product so far at step t, in row-major order of the elements at(t)."""
     shape = elements.shape[: elements.rank - len(inner)]
 
     def build(name: str, value: Callable[..., Scalar]) -> Build:
@@ -268,7 +268,7 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
 
 
 def where_readable(weight: Scalar, operand: Ref, source: Sequence[Index]) -> Scalar:
-    """The weight, under the conditions that its source is in range where only guards inside of it would say so.
+    """Guard the weight by the range of its source, where only inner guards would imply it.
 
     A sum of terms of which each has a guard of its own, [i >= 1] a + [i >= 2] b, is zero where x[i - 1] is not in
     range; its product with x_dot[i - 1] would read it all the same.

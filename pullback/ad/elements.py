@@ -1,4 +1,4 @@
-"""The map of a statement made of scalars: its edges, applied, transposed, and as they are.
+"""The derivative of a scalar statement: its edges, applied, transposed, and as a matrix.
 
     apply       out_dot[target]  =  sum over U of  weight * x_dot[source]
     transpose   x_bar[M]        +=  sum over V of  [M = source] * weight * out_bar[target]
@@ -83,7 +83,7 @@ class ElementMap(LinearMap[Build | Scatter]):
         return found.instead or (s,)
 
     def matrix(self) -> Edges | None:
-        """Its edges; those of a scatter where each of its variables is a place of its own."""
+        """The edges of the statement; for a scatter, only if each variable is an index of its own."""
         found = edges_of(self.s, self.active)
         if isinstance(self.s, Build):
             return found
@@ -108,13 +108,13 @@ def _placed(e: Edge, rows: tuple[Var, ...]) -> Edge:
 
 
 class _Through:
-    """One edge, transposed: what it gives its operand of a cotangent."""
+    """One transposed edge: its contribution to an operand's cotangent."""
 
     def __init__(self, e: Edge, cotangent: Ref, s: Build | Scatter, cotangents: Cotangents) -> None:
         self.e, self.cotangent, self.s, self.cotangents = e, cotangent, s, cotangents
 
     def give(self) -> None:
-        """Add the edge's part to the operand's cotangent: a gather, or what a scatter gathers."""
+        """Add the edge's part to the operand's cotangent: a gather, or a scatter's element."""
         e = self.e
         variables = axes(e.operand, e.source)
         guarded = self._read()
@@ -131,7 +131,7 @@ class _Through:
             self.cotangents.add(e.operand, Part(variables, part, self.s.positions, ways, extents))
 
     def _read(self) -> Scalar:
-        """The cotangent that the edge multiplies, under the guard outside of which it is zero.
+        """The cotangent that the edge multiplies, under its guard.
 
         A finite weight keeps it so. In a sum of products of elements, which are finite as a rule, it stands under what
         is quick to test alone: they are to remain products.
@@ -147,7 +147,7 @@ class _Through:
         return expr.select(test_of(ways), element, expr.zero(element.dtype))
 
     def _ways(self, found: Solution) -> Ways:
-        """The ways in which what the edge gives its operand is not a structural zero.
+        """The ways in which the edge's contribution to its operand is nonzero.
 
         Of a sum of products no test is asked for all of their terms: products are quicker than that.
         """
@@ -160,7 +160,7 @@ class _Through:
         return without(exist(found.variables, ways, lambda g: not is_product and g not in known.weak), known.extremes)
 
     def _scatter(self, term: Scalar, variables: tuple[Var, ...]) -> tuple[Scalar, Ways]:
-        """The element of what a scatter gathers, where data choose the place.
+        """The element of a scatter, used where data choose the place.
 
         Where tests of data leave out some of it another one says where there is anything.
         """
@@ -186,7 +186,7 @@ class _Through:
 
 
 def _known(e: Scalar, cotangents: Cotangents) -> Scalar | None:
-    """The element of the program's own array that holds a function of an element; under a guard it is no other."""
+    """The element of the program's own array that holds this function; guards do not change it."""
     match e:
         case Apply(args=(Get() as x,)) if (e.primitive, x.ref) in cotangents.computed:
             return expr.get(cotangents.computed[e.primitive, x.ref], *x.indices)

@@ -1,10 +1,10 @@
-"""Mixed mode: Jacobians by taking the vertices of a program's graph away one by one, in any order.
+"""Mixed mode: Jacobians by eliminating the vertices of a program's graph in any order.
 
-The vertices are the arrays that depend on the inputs of interest, the edges are the matrices of the statements' linear
-maps; where a statement has none (cond, call, a scatter that adds up) sweeps give a dense one. `operators.elimination`
-takes vertices away: what is left between inputs and outputs is the Jacobian, whatever the order. The cheapest next is
-taken, measured by the multiplications and additions its products take; a size that is not known counts as 64, so that
-whatever holds for all sizes decides alike.
+The vertices are the arrays that depend on the inputs of interest. The edges are the matrices of the statements'
+linear maps. Where a statement has none (cond, call, a scatter that adds up), sweeps give a dense one.
+`operators.elimination` takes vertices away: what is left between inputs and outputs is the Jacobian, whatever the
+order. The cheapest next is taken, measured by the multiplications and additions its products take; a size that is not
+known counts as 64, so that whatever holds for all sizes decides alike.
 
 Loops stay closed while what is around them is eliminated. Each is opened (`ad.chains`) once: forwards with columns for
 the narrowest cut before it, or backwards with rows for the narrowest one behind it, whichever costs less.
@@ -87,7 +87,7 @@ def eliminate(
 
 
 def vertices(program: Program, wrt: Sequence[int]) -> tuple[Ref, ...]:
-    """The arrays that elimination takes away: those that depend on the inputs of `wrt`, in program order."""
+    """The arrays to eliminate: those that depend on the inputs of `wrt`, in program order."""
     program = _prepared(program)
     return _inner(program, active_in(program.body, {program.inputs[k] for k in wrt}))
 
@@ -97,7 +97,7 @@ def _inner(program: Program, active: set[Ref]) -> tuple[Ref, ...]:
 
 
 def _prepared(program: Program) -> Program:
-    """The program in normal form, what it computes twice computed once: one vertex then."""
+    """The program in normal form with common subexpressions merged, for fewer vertices."""
     return eliminate_dead(eliminate_common(normalise(solve_deltas(program))))
 
 
@@ -116,7 +116,7 @@ def graph_of(
 
 @dataclass(frozen=True)
 class _Closed:
-    """A loop whose matrix is not known yet: what stands for the arrays it reads, and for those it gives.
+    """A loop without a known matrix: the stand-ins for its operands and results.
 
     These are the ends of its edges, as the arrays themselves may be eliminated before.
     """
@@ -215,7 +215,7 @@ class Graph:
         return graph
 
     def _prune(self) -> None:
-        """Take away what no path from a source goes through, or none to a sink."""
+        """Remove vertices that are on no path from a source to a sink."""
         into, readers = self.edges.into, self.edges.readers
         starts = {*self.sources, *(r for x in self.loops for r in x.gives.values())}
         ends = {*self.sinks, *(r for x in self.loops for r in x.ports.values())}
@@ -237,7 +237,7 @@ class Graph:
     # Loops --------------------------------------------------------------------------------------------------
 
     def _close(self, s: Fold | While) -> None:
-        """Keep a loop as it is: edges lead to its ports, and from what it gives."""
+        """Keep a loop closed: edges lead to its ports, and from its results."""
         self.statements.append(s)
         ports = {r: Ref(r.name, r.dtype, r.shape) for r in statement_reads(s) if r in self.active}
         gives = {o: Ref(o.name, o.dtype, o.shape) for o in s.outs if o in self.active}
@@ -310,7 +310,7 @@ class Graph:
 
 
 def _reached(steps: Mapping[Ref, Iterable[Ref]], start: Iterable[Ref], barred: Collection[Ref] = ()) -> set[Ref]:
-    """What can be reached from some vertices, these included, without those that bar the way."""
+    """The vertices reachable from a start set, including it, without passing barred ones."""
     found = set(start)
     pending = list(found)
     while pending:
@@ -321,7 +321,7 @@ def _reached(steps: Mapping[Ref, Iterable[Ref]], start: Iterable[Ref], barred: C
 
 
 def in_order(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements, each after those whose arrays it reads, else as they are."""
+    """Reorder statements so that each follows its inputs, otherwise as they are."""
     maker = {o: s for s in statements for o in s.outs}
     out: dict[Statement, None] = {}
     entered: set[Statement] = set()
@@ -340,7 +340,7 @@ def in_order(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _jacobians(program: Program, wrt: Sequence[int], graph: Graph) -> Program:
-    """The program of what is left: for each source the derivative of each sink."""
+    """The program of the remaining edges: for each source the derivative of each sink."""
     statements = in_order(graph.statements)
     sources = [program.inputs[k] for k in wrt]
     results: list[Ref] = []
@@ -367,7 +367,7 @@ def _jacobian(z: Ref, x: Ref, edges: Sequence[Edge]) -> Build:
 
 
 def _product_cost(later: Edge, earlier: Edge, dims: Mapping[str, int]) -> int:
-    """The operations of one composition: a multiplication for each value of its variables, an addition to sum.
+    """The cost of one composition: a multiplication for each value of its variables, additions to sum.
 
     Products with 1 count too: they make edges, and what makes the fewest edges keeps later steps cheap.
     """

@@ -1,4 +1,4 @@
-"""Where a cotangent is not zero by structure, so that what it is multiplied by is met nowhere else.
+"""Guards of cotangents: where one is structurally zero, its factors are not evaluated.
 
 A cotangent is a sum of terms of which each stands under guards: conditions on indices, tests of data. Each term is one
 *way* for it to be other than zero, and where no way is open it takes nothing from anybody:
@@ -34,12 +34,12 @@ MOST_CASES = 64  # in which conditions that are to leave no index out may all fa
 
 
 def ways_of(e: Scalar, known: Callable[[Get], Ways] = lambda _: EVERYWHERE) -> Ways:
-    """The ways in which an expression is not a structural zero; `known` says those of an element."""
+    """The ways in which an expression is nonzero; `known` gives those of an element."""
     return _Guards(known)(e)
 
 
 class _Guards:
-    """The ways of an expression and of what is in it, each found once."""
+    """The ways of an expression and its parts, cached."""
 
     def __init__(self, known: Callable[[Get], Ways]) -> None:
         self.known = known
@@ -73,7 +73,7 @@ class _Guards:
 
 
 def both(a: Ways, b: Ways) -> Ways:
-    """The ways of a product. Of too many what all ask for is kept."""
+    """The ways of a product; if there are too many, their common conditions."""
     if a == b:
         return a
     if len(a) * len(b) > MOST_WAYS * MOST_WAYS:
@@ -87,7 +87,7 @@ def exist(variables: Sequence[Var], ways: Ways, looked_up: Callable[[Scalar], bo
 
 
 def either(parts: Iterable[Ways]) -> Ways:
-    """The ways of a sum; one that asks for more than another adds nothing. Of too many what all ask for is kept."""
+    """The ways of a sum, without redundant ones; if there are too many, their common conditions."""
     ways = dict.fromkeys(way for part in parts for way in part)
     if () in ways:
         return EVERYWHERE
@@ -98,18 +98,18 @@ def either(parts: Iterable[Ways]) -> Ways:
 
 
 def _shared(ways: Ways) -> Way:
-    """What all of some ways ask for."""
+    """The conditions common to all ways."""
     return tuple(g for g in ways[0] if all(g in way for way in ways))
 
 
 def renamed(ways: Ways, m: Substitution) -> Ways:
-    """The ways over other variables, but for what holds or fails there everywhere."""
+    """The ways in renamed variables, without conditions that are decided everywhere."""
     moved = ([_moved(g, m) for g in way] for way in ways)
     return tuple(tuple(g for g in way if not isinstance(g, bool)) for way in moved if False not in way)
 
 
 def is_everywhere(ways: Ways, extents: Iterable[Index]) -> bool:
-    """Whether they leave nothing out, where these extents are not 0: guards that cannot all fail at once."""
+    """Whether ways exclude nothing, given nonzero sizes: their guards cannot all fail at once."""
     if not ways or () in ways or prod(map(len, ways)) > MOST_CASES:
         return () in ways
     known = positive(extents)
@@ -117,7 +117,7 @@ def is_everywhere(ways: Ways, extents: Iterable[Index]) -> bool:
 
 
 def test_of(ways: Ways) -> Scalar:
-    """That one of them is open, as a bool scalar; what all ask for is asked once."""
+    """The bool scalar that tests whether a way is open; common conditions are tested once."""
     if not ways:
         return expr.const(False, types.bool_)
     common = _shared(ways)
@@ -128,7 +128,7 @@ def test_of(ways: Ways) -> Scalar:
 
 
 def certain(ways: Ways, looked: Set[Ref]) -> Ways:
-    """What all ways ask for, but for what was looked up among many elements: wider, and quick to test."""
+    """Conditions common to all ways, without costly lookups: a weaker but cheap guard."""
     if not ways:  # there is nothing anywhere
         return ways
     return (tuple(g for g in _shared(ways) if isinstance(g, Cond) or (looked.isdisjoint(g.refs) and _is_quick(g))),)
@@ -146,12 +146,12 @@ def without(ways: Ways, known: Set[Ref]) -> Ways:
 
 
 def positive(extents: Iterable[Index]) -> tuple[Cond, ...]:
-    """That none of these extents is 0."""
+    """The conditions that none of these sizes is 0."""
     return tuple(c for e in dict.fromkeys(extents) if isinstance(c := cond(">=", e - 1), Cond))
 
 
 def is_finite(e: Scalar, facts: tuple[Cond, ...]) -> bool:
-    """Whether an expression is made of numbers and indices alone, and divided by nothing that may be 0."""
+    """Whether an expression consists of numbers and indices, with nonzero divisors."""
     match e:
         case Const():
             return isfinite(e.value)
@@ -207,7 +207,7 @@ def _negated(g: Guard) -> Guard | bool:
 
 
 def _contradict(guards: Sequence[Guard | bool], known: tuple[Cond, ...]) -> bool:
-    """Whether guards cannot all hold; of an index that is not 0 and has a sign, the sign says more than that."""
+    """Whether guards contradict each other; a known sign of an index strengthens `!= 0`."""
     if False in guards or any(_negated(g) in guards for g in guards if isinstance(g, Scalar)):
         return True
     kept = [g for g in guards if isinstance(g, Cond)]
@@ -224,7 +224,7 @@ def _contradict(guards: Sequence[Guard | bool], known: tuple[Cond, ...]) -> bool
 
 
 def _exists(variables: Sequence[Var], way: Way, looked_up: Callable[[Scalar], bool]) -> Ways:
-    """That a way is open for some values of the variables."""
+    """The ways that hold if a way is open for some values of the variables."""
     own = [g for g in way if not g.free.isdisjoint(variables)]
     rest = [g for g in way if g not in own]
     conds = [g for g in own if isinstance(g, Cond)]

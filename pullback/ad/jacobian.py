@@ -1,4 +1,4 @@
-"""Jacobians in every mode: by sweeps over all unit vectors (`ad.sweeps`), or by elimination (`ad.eliminate`)."""
+"""Jacobians in every mode: by sweeps over all unit vectors (`ad.sweeps`), or by elimination."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def jacobian(program: Program, wrt: int, mode: Mode = "auto") -> Program:
 def jacobians(
     program: Program, wrt: Sequence[int], mode: Mode = "auto", dims: Mapping[str, int] | None = None
 ) -> list[Program]:
-    """The Jacobians with respect to several inputs, as programs whose outputs follow one another input by input.
+    """The Jacobians by several inputs, as programs; the outputs are grouped by input.
 
     Elimination takes all inputs at once, as their paths share what lies after them; sweeps are one program for each.
     """
@@ -44,7 +44,7 @@ def jacobians(
 
 
 def elaborated(program: Program, wrt: int, mode: Mode = "auto", sums: bool = False) -> Program:
-    """The Jacobian with its deltas still in place where it has them: what `ad.sparse` reads the pattern from."""
+    """The Jacobian with its deltas unsolved, from which `ad.sparse` reads the pattern."""
     if mode == "auto":
         mode = _cheaper(program, wrt)
     made = eliminate(program, [wrt]) if mode == "mixed" else sweep(program, wrt, mode)

@@ -1,4 +1,4 @@
-"""What the derivative of a statement is: a linear map from changes of what it reads to changes of what it gives.
+"""The derivative of a statement: a linear map from changes of its operands to changes of its results.
 
     d outs = A d operands
 
@@ -6,7 +6,7 @@
     transpose   the cotangents of the operands from those of the outs         A^T y_bar
     matrix      edges from the operands to the outs, for elimination          A
 
-A mode is an order in which the maps of a program's statements are used: forward mode applies them from the first
+A mode is an order in which the maps of a program's statements are used. Forward mode applies them from the first
 statement on, reverse mode transposes them from the last one back, mixed mode multiplies their matrices. There is one
 map for each kind of statement (`ad.maps`), and no mode knows what kinds there are.
 """
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=Statement)
 
 
 class Tangents(Protocol):
-    """The tangents of a program's arrays while forward mode goes through it: `known` has those that are not zero."""
+    """The tangents of a program's arrays in forward mode: `known` has those that are not zero."""
 
     known: dict[Ref, Ref]
     vjp: Vjp
@@ -36,11 +36,11 @@ class Tangents(Protocol):
         """The tangent of an array, zeros where it depends on no source."""
 
     def block(self, block: Block, active: set[Ref]) -> list[Statement]:
-        """The statements of a block, each followed by those for the tangents of what it defines."""
+        """The statements of a block, each followed by its tangent statements."""
 
 
 class LinearMap(ABC, Generic[S]):
-    """How what one statement gives changes with what it reads of the arrays of `active`."""
+    """The derivative of one statement's results by the arrays of `active` that it reads."""
 
     def __init__(self, s: S, active: set[Ref]) -> None:
         self.s = s
@@ -48,14 +48,14 @@ class LinearMap(ABC, Generic[S]):
 
     @abstractmethod
     def apply(self, tangents: Tangents) -> list[Statement]:
-        """The statement, and those for the tangents of what it gives, which are added to the known ones."""
+        """The statement and its tangent statements; the new tangents become known."""
 
     @abstractmethod
     def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
-        """Give its operands their parts of their cotangents; what takes the statement's place in the primal program."""
+        """Add cotangents to the operands; return the statements that replace it in the primal program."""
 
     def matrix(self) -> Edges | None:
-        """The edges from what it reads to what it gives; None where only sweeps, or the steps of a loop, tell them."""
+        """The edges from operands to results; None if only sweeps, or the steps of a loop, give them."""
         return None
 
 

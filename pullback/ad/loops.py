@@ -1,8 +1,9 @@
-"""The map of a loop: tangents beside its states, and its steps backwards.
+"""The derivative of a loop: tangents as further states, and its steps in reverse.
 
-A fold is a chain of maps, one for each step. Its tangents are states of it; its transpose runs the steps backwards: the
-forward fold also stacks the incoming states and what else of the body the backward one reads; step t of the backward
-fold is that part of the body's own vjp that depends on cotangents:
+A fold is a chain of maps, one for each step. A fold is a chain of maps, one for each step. Its tangents are states of
+it; its transpose runs the steps backwards. The forward fold stacks the incoming states, and other values of the body
+that the backward fold reads. Step t of the backward fold is the part of the body's own vjp that depends on
+cotangents:
 
     forward    s_{t+1}, r_t = f(s_t, x[t], w)                            s_t and r_t are stacked
     backward   (s_bar, x_bar[t], dw) = vjp f (s_t, r_t, x[t], w)(s_bar)   for t = T - 1 .. 0,  w_bar += dw
@@ -77,7 +78,7 @@ class LoopMap(LinearMap[Fold | While]):
         return [*before, replace(s, outs=after, states=states, inits=(*s.inits, *inits), body=block)]
 
     def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
-        """The backward fold; the forward one stacks what that reads."""
+        """The backward fold; the forward one stacks its inputs."""
         s = self.s
         if isinstance(s, While):
             raise DerivativeError(
@@ -100,7 +101,7 @@ class LoopMap(LinearMap[Fold | While]):
 
 
 class Step:
-    """One step of a fold as what goes backwards sees it: arrays that it reads in rows are rows of it.
+    """A step of a fold for the backward pass: row reads of outer arrays become its own rows.
 
     Attributes:
         moving: which states change with active arrays.
@@ -134,7 +135,7 @@ class Step:
         return Substitution(get=element).block(self.s.body)
 
     def stacked(self, refs: dict[Ref, Ref], parts: Parts, results: Sequence[Ref]) -> Fold:
-        """The fold with incoming states stacked, and what of a step's parts the backward one would compute again.
+        """The fold with stacked incoming states, and with step values that the backward fold would recompute.
 
         `refs` are told where that one finds what was stacked, and the rows that the step read.
         """
@@ -161,7 +162,7 @@ class Step:
 
 
 class _Backward(Step):
-    """The backward fold of a fold while it is put together; `before` are the statements up to it and what reads it.
+    """The backward fold under construction; `before` holds the statements up to it and its inputs.
 
     `wheres` say where cotangents are not zero by structure. Where one is, or where a step gives one to a state, the
     backward fold carries such an array for each state.
@@ -177,7 +178,7 @@ class _Backward(Step):
         self.inits: list[Ref] = []
 
     def _derive(self, cotangents: Cotangents) -> None:
-        """One step in reverse, and its parts: what depends on no cotangent, and what does."""
+        """Differentiate a step in reverse, and split it by dependence on cotangents."""
         s, body = self.s, self.body
         inputs = (*s.states, *self.rows.values(), *self.shared)
         one = Program("step", inputs, body, tuple(r.name for r in body.results))
@@ -198,7 +199,7 @@ class _Backward(Step):
         self.parts = Parts(derived.body.statements, set(given_in), derived.outputs)
 
     def run(self) -> tuple[Fold, list[tuple[Ref, Ref, Test | None]]]:
-        """The forward fold, and the cotangents of what the fold read."""
+        """The forward fold, and the cotangents of its inputs."""
         refs = {r: r for r in self.shared}
         forward = self.stacked(refs, self.parts, self.derived.outputs[: len(self.body.results)])
         self._carry_cotangents()
@@ -227,7 +228,7 @@ class _Backward(Step):
         self.inits.append(init)
 
     def _carry_cotangents(self) -> None:
-        """Those of moving states, and of what accumulates, as states."""
+        """Carry the cotangents of moving states and of accumulating arrays as states."""
         for k in self.moving:
             r, given = self.s.states[k], self.given.get(self.s.outs[k])
             init = given if given is not None else emit(self.before, zeros(f"{r.name}_bar0", r))
@@ -236,7 +237,7 @@ class _Backward(Step):
             self._state(Ref(f"{r.name}_bar", r.dtype, r.shape), emit(self.before, zeros(f"{r.name}_bar0", r)))
 
     def _carry_tests(self) -> tuple[dict[int, Ref], dict[Ref, Ref]]:
-        """Arrays that say where cotangents of states, and of what accumulates, are not zero, as further states."""
+        """Carry arrays that say where those cotangents are nonzero, as further states."""
         s = self.s
         carried = {
             k: Ref(f"{s.states[k].name}_where", types.bool_, s.states[k].shape) for k in self.guarded if k < self.count
@@ -266,7 +267,7 @@ class _Backward(Step):
             refs[seed] = known if known is not None else emit(self.inner, zeros(f"{result.name}_bar", result))
 
     def _one_step(self, refs: dict[Ref, Ref]) -> tuple[dict[Ref, Ref], dict[Ref, Ref]]:
-        """The step's part that depends on cotangents: what it gives, and where that is not zero."""
+        """The cotangent part of a step: its results, and where they are nonzero."""
         results = self.derived.outputs[len(self.body.results) :]
         rest = Block(self.parts.behind_alone(results), results)
         block = Substitution(variables={self.s.var: self.now}, refs=refs).block(rest)
@@ -293,7 +294,7 @@ class _Backward(Step):
     def _parts_of_states(
         self, after: dict[Ref, Ref], carried: dict[int, Ref], gathered: dict[Ref, Ref]
     ) -> list[tuple[Ref, Ref, Test | None]]:
-        """What the initial states and what accumulates are given."""
+        """The cotangents of the initial states and of accumulating arrays."""
         parts: list[tuple[Ref, Ref, Test | None]] = []
         for k, state in zip(self.moving, self.states, strict=False):
             if self.s.inits[k] in self.active:
@@ -304,7 +305,7 @@ class _Backward(Step):
         return parts
 
     def _parts_of_rows(self, outs: Sequence[Ref], wheres: Mapping[Row, Ref]) -> list[tuple[Ref, Ref, Test | None]]:
-        """What arrays read in rows are given."""
+        """The cotangents of arrays read in rows."""
         parts: list[tuple[Ref, Ref, Test | None]] = []
         for place, out in zip(self.rows, outs, strict=True):
             said = wheres.get(place)
@@ -314,7 +315,7 @@ class _Backward(Step):
 
 
 def element_copy(name: str, source: Ref, leading: tuple[Index, ...]) -> Build:
-    """name[i..] = source[leading.., i..]: a row of an array as an array of its own, zeros where there is none."""
+    """Copy a row into its own array, `name[i..] = source[leading.., i..]`, zeros out of range."""
     shape = source.shape[len(leading) :]
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(shape))
     return Build((Ref(name, source.dtype, shape),), variables, (_in_row(source, (*leading, *variables)),))
@@ -342,7 +343,7 @@ def _combined(name: Literal["add", "logical_or"], a: Ref, b: Ref) -> Build:
 
 
 class Parts:
-    """The statements of a step: `ahead` those that depend on no seed, `behind` those that do.
+    """The statements of a step: `ahead` are independent of seeds, `behind` depend on them.
 
     Attributes:
         stored: the arrays of `ahead` that are kept for `behind`, and as results: those that cost more to compute again
@@ -380,7 +381,7 @@ class Parts:
         return {r for s in self.behind for r in statement_reads(s)}
 
     def behind_alone(self, results: Sequence[Ref]) -> tuple[Statement, ...]:
-        """The part behind with the statements that compute what it wants and is not stored."""
+        """The part behind, with the statements that compute its unstored inputs."""
         wanted = {*results, *self._reads()}
         out: list[Statement] = []
         for s in reversed(self.ahead):

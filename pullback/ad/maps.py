@@ -14,7 +14,7 @@ from pullback.ir.program import Build, Call, Choose, External, Fold, Scatter, So
 
 
 def linear_map(s: Statement, active: set[Ref]) -> LinearMap[Any]:
-    """How what a statement gives changes with the active arrays that it reads."""
+    """The linear map of a statement's results by the active arrays that it reads."""
     match s:
         case Build() | Scatter():
             return ElementMap(s, active)

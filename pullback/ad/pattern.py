@@ -105,7 +105,7 @@ def patterns(
 
 
 def depends_on_values(program: Program, wrt: int) -> bool:
-    """Whether the pattern may change with floating-point inputs: by a loop's test, or a place computed from them."""
+    """Whether the pattern may depend on float values: through a loop's test or a computed index."""
     derived = directional(program, wrt)
     computed = _reachable(derived, {r for r in derived.inputs[:-1] if r.dtype.is_floating})
     moving = _reachable(derived, {derived.inputs[-1]})
@@ -185,7 +185,7 @@ class _Probe:
 
 
 class _Walk:
-    """One run: `columns` holds the pattern of each array that depends on the tangent, the machine all others."""
+    """A single run: `columns` holds patterns of arrays that depend on the tangent, the machine the others."""
 
     def __init__(self, machine: Machine, width: int) -> None:
         self.machine = machine
@@ -206,7 +206,7 @@ class _Walk:
         return prod(self.machine.extent(d, f"axis {k} of {r.name}") for k, d in enumerate(r.shape))
 
     def _hand(self, targets: Sequence[Ref], sources: Sequence[Ref]) -> None:
-        """Targets become what the sources are now, all at once."""
+        """Assign the sources' current patterns to the targets, all at once."""
         found = [(self.columns.get(r), self.machine.arrays.get(r)) for r in sources]
         for r, (columns, array) in zip(targets, found, strict=True):
             self.columns.pop(r, None)

@@ -1,8 +1,9 @@
 """Reverse mode: back substitution in the triangular system of a program's linear maps.
 
-Statements in order make the operator matrix L strictly lower triangular; the cotangents solve (I - L)^T x = g, so
-they are found from the last statement to the first, each cotangent the sum of what transposed maps give its array
-(backslash, eq. 1; DeepDSL's z_j). The result is a program again: it nests, prints and compiles like any other.
+Statements in order make the operator matrix L strictly lower triangular; the cotangents solve (I - L)^T x = g. They
+are found from the last statement to the first. Each cotangent is the sum of contributions of transposed maps
+(backslash, eq. 1; DeepDSL's z_j). 1; DeepDSL's z_j). The result is a program again: it nests, prints and compiles
+like any other.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ def vjp(program: Program, wrt: Sequence[int]) -> Program:
 
 
 def guarded_vjp(program: Program, wrt: Sequence[int], guarded: Collection[int]) -> tuple[Program, dict[int, bool]]:
-    """The same where cotangents are zero by structure: for the blocks of loops and conds.
+    """The vjp with structural zeros of cotangents, for the blocks of loops and conds.
 
     Args:
         guarded: positions of floating outputs whose cotangent is zero where an array of bools, one more input, says no.
     Returns:
-        The program, the arrays of `guarded` after its cotangents in the order of the outputs; and for positions in
-        `wrt` whose cotangent may be zero by structure whether an output, after all others, says where it is not. If
-        not, it is zero everywhere.
+        The program, whose inputs for `guarded` follow those for cotangents, in the order of the outputs. And, for
+        each position in `wrt` whose cotangent may be structurally zero: True if a further output says where it is
+        nonzero, False if it is zero everywhere.
     """
     return _swept(program, wrt, guarded)
 
@@ -76,7 +77,7 @@ def _swept(program: Program, wrt: Sequence[int], guarded: Collection[int] | None
 
 
 def _seeded(p: Program, cotangents: Cotangents, guarded: Collection[int]) -> list[Ref]:
-    """The inputs that are the cotangents of the floating outputs, and then those that say where they are not zero."""
+    """The inputs for cotangents of floating outputs, then those for where they are nonzero."""
     seeds: list[Ref] = []
     wheres: list[Ref] = []
     for k, (name, r) in enumerate(zip(_names(p), p.outputs, strict=True)):

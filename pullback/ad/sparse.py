@@ -75,7 +75,7 @@ def sparse_jacobian(program: Program, wrt: Sequence[int], mode: Mode = "auto") -
 
 
 class _Sweeps:
-    """The Jacobian by one input, in forward mode and, where that hides a pattern or a part of it, in reverse."""
+    """The Jacobian by one input in forward mode, and in reverse where forward hides part of a pattern."""
 
     def __init__(self, program: Program, wrt: int, mode: Mode) -> None:
         self.program, self.wrt = program, wrt
@@ -123,7 +123,7 @@ def _axes(terms: list[list[Build]]) -> int:
 
 
 def _terms(s: Build, r: Ref, source: Ref) -> list[list[Build]] | None:
-    """The entries of each term of a Jacobian; None where it is no sum of deltas, or one cannot be solved."""
+    """The entries of each term of a Jacobian; None if it is no sum of solvable deltas."""
     terms = delta_terms(s.values[0])
     if terms is None:
         return None
@@ -139,7 +139,7 @@ def _terms(s: Build, r: Ref, source: Ref) -> list[list[Build]] | None:
 
 
 def _merged(terms: list[list[Build]]) -> list[list[Build]]:
-    """The terms with those added up whose entries are at the same places."""
+    """Merge terms with entries at the same places."""
     by_place: dict[Hashable, list[Build]] = {}
     for four in terms:
         value, *where = four
@@ -182,7 +182,7 @@ def _entries(term: Delta, s: Build, r: Ref, source: Ref) -> list[Build] | None:
 
 
 def _solved(term: Delta, rows: tuple[Var, ...], columns: tuple[Var, ...]) -> Solution | None:
-    """The term's equations solved for the columns, or for the rows too; None where an unknown stays inside data.
+    """Solve the term's equations for the columns, or also the rows; None if an unknown remains in data.
 
     Rows too where the term is a sum, so that the sum's variables count the entries: sum over o of
     [i == data(a[o])] [k == data(b[o])] w(o) has an entry for each o, not for each i and o.

@@ -1,4 +1,4 @@
-"""Reverse mode in two programs: forward with what is to be kept, backward from that and the cotangents.
+"""Reverse mode as two programs: a forward with residuals, and a backward from these and cotangents.
 
 The statements of `ad.reverse.vjp` that depend on no cotangent and that the outputs need are the forward program. All
 others are the backward one. What it reads of the first, or of the inputs, are the residuals.
@@ -62,13 +62,13 @@ def split(program: Program, wrt: Sequence[int], shared: Sequence[Ref]) -> Split:
 
 
 def _parted(statements: Sequence[Statement], outputs: Sequence[Ref]) -> tuple[list[Statement], list[Statement]]:
-    """What the outputs need, and the rest."""
+    """The statements that the outputs need, and the others."""
     needed = set(needed_for(statements, outputs))
     return [s for s in statements if s in needed], [s for s in statements if s not in needed]
 
 
 def _carriers(program: Program, known: Sequence[Ref]) -> list[Build]:
-    """For each dim that these arrays leave open, an array of bytes that has it as its extent."""
+    """An array of bytes for each open dim, with the dim as its size."""
     solved = determined_dims(replace(program, inputs=tuple(known), sizes=()))
     open_dims = [d for d in determined_dims(program) if d not in solved]
     out = []

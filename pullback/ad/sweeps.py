@@ -1,4 +1,4 @@
-"""Jacobians by sweeps: a mode's sweep over all unit vectors at once, the unit vectors being Kronecker deltas.
+"""Jacobians by sweeps over all unit vectors at once, which are Kronecker deltas.
 
     forward    J[i.., k..] = jvp(x, e_k)[i..]        the tangent e_k[m..] = [k == m], batched over k
     reverse    J[i.., k..] = vjp(x, e_i)[k..]        the cotangent e_i[n..] = [i == n], batched over i
@@ -25,7 +25,7 @@ from pullback.rewrite.batch import batch
 
 
 def sweep(program: Program, wrt: int, mode: Literal["forward", "reverse"]) -> Program:
-    """The Jacobian of every floating output with respect to one input, its deltas not yet summed away.
+    """The Jacobian of every floating output by one input, with deltas still in place.
 
     Args:
         program: any program.

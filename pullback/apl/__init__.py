@@ -15,7 +15,7 @@ __all__ = ["AplError", "Workspace", "apl", "display"]
 
 
 class _Callable(ModuleType):
-    """The package is what `pb.apl` names, which is called."""
+    """A callable package: `pb.apl` names it."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return apl(*arguments, **keywords)

@@ -24,7 +24,7 @@ Step = Callable[[Value], Value]
 
 
 def assign(node: Assign, scope: Scope) -> Any:
-    """The value of an assignment, which is given to what stands to the left of the arrow."""
+    """The value of an assignment, bound to the left of the arrow."""
     alone = isinstance(node.value, Glyph) and node.value.glyph in MONADIC_OPERATORS + DYADIC_OPERATORS
     value = GlyphOperator(node.value.glyph) if alone else scope.evaluate(node.value)  # type: ignore[union-attr]
     if isinstance(node.target, Name) and node.modify is None:
@@ -57,7 +57,7 @@ def _name(target: Name, value: Any, scope: Scope) -> None:
 
 
 def _bind(target: Node, value: Value, scope: Scope, modify: Verb | None) -> None:
-    """Give what stands to the left of an arrow its value, or what `modify` makes of both."""
+    """Bind the left of an arrow to a value, or to what `modify` makes of both."""
     match target:
         case Name(name=name) if modify is not None:
             made = modify(value, _current(target, scope))
@@ -147,7 +147,7 @@ def _selector(verb: Node, scope: Scope) -> Verb:
 
 
 class _Apart(Verb):
-    """A verb whose result is another array than its argument: what is inside of it is selected, and not the whole."""
+    """A verb whose result is another array: selections are made inside, not of the whole."""
 
     def __init__(self, verb: Verb) -> None:
         self.verb = verb

@@ -92,7 +92,7 @@ def _identities(numbers: Value) -> set[int]:
 
 
 def _assign(selected: Value, value: Value, nests: set[int], new: dict[int, Value]) -> None:
-    """Note the new value of each place: by the number of a plain element, by ¯1-id for an element that is a nest."""
+    """Note the new value of each place, by the number of a plain element, or ¯1-id for a nest."""
     _check_shapes(selected, value)
     one = count_of(value) == 1
     values = elements(value)
@@ -135,7 +135,7 @@ def _element(e: Value, numbers: Value, new: dict[int, Value]) -> Value:
 
 
 def _traced(y: Value, places: NDArray, value: Value) -> Value:
-    """In a compiled function: for every element where its value is read, from a table; places count from 1."""
+    """The changed value in a compiled function: each element from a table, by places from 1."""
     if is_nested(y) or is_nested(value):
         raise errors.domain(
             "elements of a nested array are not changed in a compiled function", remedy="name the parts"
@@ -152,7 +152,7 @@ def _traced(y: Value, places: NDArray, value: Value) -> Value:
 
 
 def at_indices(y: Value, value: Value, indices: Sequence[Value | None], s: Settings) -> Value:
-    """`y[i;j]←value` in a compiled function, where single indices may be traced: a choice for every element."""
+    """Assign `y[i;j]←value` in a compiled function with possibly traced indices: a choice per element."""
     h, new = map(lifted, converted([lifted(y), lifted(value)], "number")[0])
     here: Any = None
     for k, i in enumerate(indices):

@@ -111,7 +111,7 @@ def narrowed(x: Any) -> Any:
 
 
 def floating(x: Any) -> Any:
-    """A tree of NumPy arrays in floating point: what is derived by is no whole number."""
+    """Convert a tree of NumPy arrays to floating point, for derivatives."""
     if isinstance(x, tuple):
         return tuple(map(floating, x))
     return x.astype(float) if isinstance(x, np.ndarray) and x.dtype.kind in "biu" else x

@@ -27,7 +27,7 @@ _QUIET: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|⍝.*")
 
 
 def as_dfns(lines: Sequence[str], file: str) -> Iterator[str]:
-    """The lines of a text, those of ∇-definitions as lines of dfns.
+    """The lines of a text, with ∇-definitions as dfns.
 
     Raises:
         AplError: [E801] a definition that is not closed, or that has no argument.

@@ -45,7 +45,7 @@ class TailCall:
     spot: Spot | None = None
 
     def finished(self) -> Value:
-        """Its result."""
+        """The result of the call."""
         return self.f(self.y, self.x)
 
 
@@ -96,7 +96,7 @@ class Function(Verb):
             raise _too_deep(self, TAIL_CALLS, "one after another").at(made.spot)
 
     def ended(self, y: Value, x: Value | None) -> Value | TailCall | Shy:
-        """Its value, or the call that it ends with."""
+        """The value, or the tail call that the body ends with."""
         scope = self.entered(y, x)
         return _Body(self, scope, x is not None).ended(self.dfn.body)
 
@@ -130,14 +130,14 @@ class UserOperator(Operator):
 
 
 class _Depth:
-    """How much is under way inside of itself."""
+    """The current nesting depth."""
 
     def __init__(self) -> None:
         self.now = 0
 
     @contextmanager
     def deeper(self, most: int, f: Function, how: str) -> Iterator[None]:
-        """One more inside, at most so many."""
+        """Enter one more level, up to a limit."""
         if self.now >= most:
             raise _too_deep(f, most, how)
         self.now += 1
@@ -201,7 +201,7 @@ class _Body:
         return self.scope.evaluate(node)
 
     def guard(self, statement: Statement) -> Value:
-        """What a guard tests.
+        """The condition that a guard tests.
 
         Raises:
             AplError: [E804] a value that is not 0 or 1.
@@ -272,7 +272,7 @@ class _Loop:
     f: Function
 
     def value(self, first: _Body) -> Value:
-        """What the last round ends with; the first one has been entered."""
+        """The result of the last iteration; the first body has been entered."""
         calls = [call for s in self.f.dfn.body if (call := first.call(s)) is not None]
         both = [c for c in calls if isinstance(c, Dyadic)]
         if len(both) not in (0, len(calls)) or (not both and first.has_left):
@@ -316,7 +316,7 @@ class _Loop:
         return _Body(self.f, self.f.entered(arguments["⍵"], arguments.get("⍺")))
 
     def _ends(self, body: _Body, at: int) -> Iterator[tuple[int, Statement, Any]]:
-        """The statements that may end the body, with what their guards test: None where nothing comes after."""
+        """The statements that may end the body, with their guards' tests; None for the last."""
         statements = self.f.dfn.body
         for k in range(at, len(statements)):
             statement = statements[k]
@@ -335,7 +335,7 @@ class _Loop:
                 return
 
     def _after(self, body: _Body, at: int) -> list[bool]:
-        """For each statement after one that may end the body whether that is by going on."""
+        """Whether each later statement that may end the body continues the loop."""
         rest = self.f.dfn.body[at + 1 :]
         return [body.goes_on(s) for k, s in enumerate(rest, 1) if s.guard is not None or k == len(rest)]
 
@@ -351,7 +351,7 @@ class _Loop:
         return False
 
     def _walked(self, arguments: dict[str, Value], going: bool, leaf: Callable[[Any], list[Any]]) -> list[Any]:
-        """What `leaf` makes of the calls that the body ends with, or of the values; the guards choose."""
+        """Combine by the guards what `leaf` makes of the ending calls, or of the ending values."""
 
         def ways(body: _Body, at: int) -> list[Any]:
             for k, statement, test in self._ends(body, at):

@@ -16,7 +16,7 @@ from pullback.errors import TraceError
 
 
 def number_text(x: Any, precision: int = 10) -> str:
-    """A number: ¯ before negative ones, so many digits, an exponent where it is short."""
+    """The text of a number: ¯ for negative ones, limited digits, an exponent if shorter."""
     if isinstance(x, bool | np.bool_):
         return str(int(x))
     if isinstance(x, complex):
@@ -71,7 +71,7 @@ def display(value: Value, boxed: bool = False, precision: int = 10) -> str:
 
 @dataclass
 class _Later:
-    """A value to print: the arrays of the function being compiled in it, and what it is for their values."""
+    """A value to print later: its traced arrays, and how to fill in their values."""
 
     arrays: list[Any]
     made: Callable[[list[Any]], Value]
@@ -201,7 +201,7 @@ def _column_kind(column: list[Any], wide: bool) -> str:
 
 
 def _unframed(rows: Any, cells: list[list[list[str]]]) -> list[str]:
-    """Elements side by side, those that are no scalars with a blank on either side."""
+    """Elements side by side; nonscalars have a blank on either side."""
     wide = [[isinstance(e, np.ndarray) and (e.ndim > 0 or e.dtype == object) for e in row] for row in rows]
     heights = [max(len(c) for c in row) for row in cells]
     columns = range(len(cells[0]))

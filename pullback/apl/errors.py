@@ -1,4 +1,4 @@
-"""The errors of APL by their names, with a caret under the glyph, in the one form in which Pullback shows errors."""
+"""APL errors by name, with a caret under the glyph, in Pullback's common form."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Spot:
 
 
 class AplError(PullbackError):
-    """What APL calls an error: its kind, what was found, and the glyph it was found at.
+    """An APL error: its kind, the finding, and the glyph.
 
     Attributes:
         kind: the name that APL gives it, such as "LENGTH ERROR".
@@ -66,7 +66,7 @@ class AplError(PullbackError):
         self.plain = what
 
     def at(self, position: Spot | None) -> AplError:
-        """The same error there, where it has no place of its own."""
+        """The same error at a place, unless it has one."""
         if self.position is not None or position is None:
             return self
         return AplError(self.kind, self.plain, position=position, facts=self.facts, remedy=self.remedy, also=self.also)
@@ -91,12 +91,12 @@ def syntax(what: str, position: Spot | None = None, remedy: str | None = None) -
 
 
 def length(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> AplError:
-    """Extents that do not go together."""
+    """The error for sizes that do not match."""
     return AplError("LENGTH ERROR", what, facts=facts, remedy=remedy)
 
 
 def rank(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> AplError:
-    """Ranks that do not go together, or an axis that there is none of."""
+    """The error for ranks that do not match, or an axis that does not exist."""
     return AplError("RANK ERROR", what, facts=facts, remedy=remedy)
 
 
@@ -119,7 +119,7 @@ def at_compilation(what: str) -> AplError:
 
 
 def of_data(what: str, value: str, instead: str) -> AplError:
-    """Inside a compiled function, a shape that data would decide: `value` says which, `instead` what to write."""
+    """The error for a data-dependent shape in a compiled function: `value` decides it; `instead` helps."""
     return AplError(
         "SHAPE OF DATA",
         f"{what}: the shape of the result follows from the values of {value}, which are not known when the function "

@@ -1,4 +1,4 @@
-"""The one evaluator: it walks the tree and applies verbs, on values in a session and on arrays while tracing."""
+"""The evaluator: walks the tree and applies verbs to session values or traced arrays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from pullback.tracing.active import is_tracing
 
 
 def evaluate(node: Node, scope: Scope) -> Any:
-    """The value, verb or operator that a tree stands for."""
+    """Evaluate a tree to a value, verb or operator."""
     match node:
         case Literal():
             return node.value

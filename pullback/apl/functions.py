@@ -1,4 +1,4 @@
-"""Verbs as values of the evaluator: those of the table, trains, and what operators derive from others."""
+"""Verbs as values of the evaluator: primitives, trains, and derived verbs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TOO_LARGE: Final = re.compile("too big|[Mm]aximum (allowed|supported)")
 
 
 class Verb:
-    """What takes arguments."""
+    """A function of one or two arguments."""
 
     name = "verb"
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The result for a right argument, and a left one where there is one."""
+        """Apply the verb to a right argument, and optionally a left one."""
         raise NotImplementedError
 
     def result(self, y: Value, x: Value | None = None) -> Value | Shy:
@@ -48,7 +48,7 @@ class Verb:
         return self(y, x)
 
     def identity(self) -> Any:
-        """What a reduction of nothing gives; None where there is nothing."""
+        """The result of reducing nothing; None if there is none."""
         return None
 
 
@@ -186,7 +186,7 @@ class Primitive(Verb):
         return pervade(DYADIC[self.glyph], self.settings.ct, left, right)
 
     def identity(self) -> Any:
-        """Of verbs on numbers, and of some others."""
+        """The identity of scalar verbs and some others."""
         return DYADIC[self.glyph].identity if self.glyph in DYADIC else None
 
 
@@ -223,7 +223,7 @@ class PythonVerb(Verb):
         return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found) > 1
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """What it gives."""
+        """The result of the Python function."""
         arguments = [y] if x is None else [x, y]
         given = [lifted(a) if is_tracing() else a for a in arguments]
         return values.from_python(self.function(*given))
@@ -248,7 +248,7 @@ class Atop(Verb):
     g: Verb
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """F g y, or f x g y."""
+        """Return `f g y`, or `f x g y`."""
         return self.f(self.g(y, x))
 
 
@@ -283,7 +283,7 @@ class Bound(Verb):
 
 @dataclass
 class Placed(Verb):
-    """A derived verb whose errors are those of its operator's glyph."""
+    """A derived verb whose errors point to its operator's glyph."""
 
     verb: Verb
     spot: Spot
@@ -293,5 +293,5 @@ class Placed(Verb):
         return self.verb(y, x)
 
     def identity(self) -> Any:
-        """That of the verb."""
+        """The identity of the verb."""
         return self.verb.identity()

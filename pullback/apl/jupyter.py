@@ -13,7 +13,7 @@ from pullback.errors import PullbackError
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Enter the magic, which shows what a session would.
+    """Register the magic, which shows a session's output.
 
     What the notebook has made, or changed since, is there under its names: numbers, arrays, text,
     lists, and functions, which are verbs. Values that the cell names are then values of the notebook.
@@ -41,7 +41,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def as_python(value: Value) -> Any:
-    """A value as Python has it: text, a number, or an array."""
+    """Convert a value to Python: text, a number, or an array."""
     if is_characters(value) and rank_of(value) < 2:
         return "".join(value.reshape(-1).tolist())
     return value if is_nested(value) or rank_of(value) else value.item()

@@ -1,4 +1,4 @@
-"""Limits of a session: the time of a line and the memory of the workspace. Whatever ends a line is an error of APL.
+"""Session limits: time per line and workspace memory. Exceeding one is an APL error.
 
 A line runs inside `guarded`. Ctrl-C is INTERRUPT, memory that is not there WS FULL, a line over its time LIMIT ERROR.
 Any other exception of Python is SYSTEM ERROR, a fault of Pullback to report. The names of the workspace stay as the

@@ -1,8 +1,8 @@
-"""Verbs that move elements and do not look at them: on values of any kind by their one definition.
+"""Verbs that move elements without reading them, with one definition for values of any kind.
 
 A definition of `pullback.verbs` is a function of arrays in index notation. For arrays of a function being compiled it
-is called as it is. For values it is run on the positions of their elements, 1 and up, which gives where each element of
-the result comes from, and 0 where it is filled; so numbers, characters and nested elements all move by it.
+is called as it is. For values it is run on the positions of their elements, 1 and up. The result says where each
+element comes from, and 0 where it is filled. So numbers, characters and nested elements all move by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bounds of nests: how deep they are, and how many elements they have, where the same one counts each time it stands.
+"""Limits of nested arrays: depth, and the number of elements counted with repetitions.
 
 `{⍵ ⍵}⍣40` makes a nest of 2*40 elements in forty steps and little memory, and whatever walks it would not end. Arrays
 that hold nests are measured once, when they are made, and remembered as long as they live.

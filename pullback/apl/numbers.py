@@ -1,4 +1,4 @@
-"""The numbers of APL in terms of those of the language: the one place where they are converted.
+"""Conversion between the numbers of APL and of the language.
 
 Truth values are the numbers 0 and 1, whole numbers become floating where a verb needs that, and numbers that stand in
 the text take the dtype of what they meet. What is converted here stands as a conversion in `.ir`.

@@ -1,4 +1,4 @@
-"""APL's binding, from right to left: tokens to a tree.
+"""The parser of APL: right-to-left binding of tokens into a tree.
 
 Brackets are grouped first, and each statement kept as it stands. What a statement means depends on whether its names
 stand for values, verbs or operators, so it is parsed when it first runs, with the classes its names have then.
@@ -155,7 +155,7 @@ def _dfn(found: Sequence[Token], at: int, depth: int) -> tuple[Dfn, int]:
 
 
 def _own_names(found: Sequence[Token]) -> set[str]:
-    """The names used in a dfn itself, not in those inside it."""
+    """The names used in a dfn itself, without inner dfns."""
     depth, own = 0, set[str]()
     for t in found:
         depth += (t.text == "{") - (t.text == "}") if t.kind == "mark" else 0
@@ -213,7 +213,7 @@ def parse(items: Sequence[Token | Group | Dfn], class_of: Classes) -> Unit:
 
 
 def _bind(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]:
-    """Strands, indices and operators: what binds more strongly than verbs do."""
+    """Bind strands, indices and operators, which bind more strongly than verbs."""
     units = _strands(_primaries(items, class_of))
     bound: list[Unit] = []
     at = 0
@@ -253,7 +253,7 @@ def _bind(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]
 
 
 def _is_hybrid(unit: Unit) -> bool:
-    r"""Whether it is one of / ⌿ \\ ⍀, verbs where there is no verb to their left."""
+    r"""Whether it is one of / ⌿ \ ⍀, which are verbs without a verb to their left."""
     node = unit.node.verb if isinstance(unit.node, OnAxis) else unit.node
     return isinstance(node, Glyph) and node.glyph in HYBRIDS
 
@@ -268,7 +268,7 @@ def _takes_value(unit: Unit) -> bool:
 
 
 def _primaries(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]:
-    """The items one by one, with the brackets behind them."""
+    """The items with the brackets that follow them."""
     made: list[Unit] = []
     at = 0
     while at < len(items):

@@ -40,7 +40,7 @@ _BLANK = re.compile(r"[ \t\u00a0]+")
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of the text. `value` is that of a literal."""
+    """A token of the text. `value` is that of a literal."""
 
     kind: Kind
     text: str
@@ -123,7 +123,7 @@ def _closing(line: str, at: int) -> int | None:
 
 
 def numeral(text: str) -> int | float | complex:
-    """The number that a numeral stands for: whole ones of any notation are integers where they fit."""
+    """The number of a numeral; integral ones are integers if they fit."""
     text = text.replace("¯", "-").lower()
     if "j" in text:
         real, imaginary = text.split("j")
@@ -139,5 +139,5 @@ def numeral(text: str) -> int | float | complex:
 
 
 def characters(text: str) -> np.ndarray[Any, Any]:
-    """A text as APL has it: a single character is a scalar, others are vectors."""
+    """Convert text to APL: a single character is a scalar, others are vectors."""
     return np.array(text) if len(text) == 1 else np.array(list(text), dtype="<U1")

@@ -1,4 +1,4 @@
-"""Names and what they stand for: values, verbs and operators, in scopes that lie inside one another by the text."""
+"""Nested lexical scopes of names for values, verbs and operators."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pullback.tracing.active import is_tracing
 
 
 class Operator(ABC):
-    """What makes verbs of operands, under a name."""
+    """An operator, which makes verbs of operands."""
 
     kind: Class
 
     @abstractmethod
     def derived(self, left: Any, right: Any, settings: Settings, axis: Value | None, spot: Spot) -> Verb:
-        """The verb that it makes of its operands; `right` is None where it takes one."""
+        """Derive a verb from the operands; `right` is None for monadic operators."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class GlyphOperator(Operator):
         self.kind = "dyadic operator" if self.glyph in DYADIC_OPERATORS else "monadic operator"
 
     def derived(self, left: Any, right: Any, settings: Settings, axis: Value | None, spot: Spot) -> Verb:
-        """The verb that it makes of its operands."""
+        """Derive a verb from the operands."""
         with placed(spot):
             return Placed(derive(self.glyph, left, right, settings, axis), spot)
 
@@ -52,7 +52,7 @@ class NativeOperator(Operator):
     kind: Class = "monadic operator"
 
     def derived(self, left: Any, right: Any, settings: Settings, axis: Value | None, spot: Spot) -> Verb:
-        """The verb that it makes of its operand."""
+        """Derive a verb from the operand."""
         if not isinstance(left, Verb):
             raise syntax("the operator takes a verb", spot)
         return self.make(left, settings)
@@ -74,7 +74,7 @@ def still_true(taken: dict[tuple[Scope, str], Any]) -> bool:
 
 
 class Scope:
-    """Names and what they stand for; what is not here is looked for in the scope around, by the text.
+    """A scope of names; unknown names are looked up in the enclosing one.
 
     Args:
         parent: the scope around; its evaluator and host are those of this one.
@@ -103,7 +103,7 @@ class Scope:
 
     @property
     def settings(self) -> Settings:
-        """What the system variables are here."""
+        """The system variables in this scope."""
         scope: Scope | None = self
         while scope is not None:
             if scope.own_settings is not None:
@@ -113,7 +113,7 @@ class Scope:
         return Settings()
 
     def find(self, name: str) -> Any:
-        """What a name stands for, None where there is nothing."""
+        """The object of a name; None if there is none."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
@@ -129,7 +129,7 @@ class Scope:
                 taken[self, name] = value
 
     def change(self, name: str, value: Value) -> None:
-        """Give a name that has a value another one, where it stands; one of two ways keeps its changes to itself."""
+        """Change the value of an existing name where it is defined; in a branch the change stays local."""
         scope: Scope | None = self
         while scope is not None and name not in scope.names and not scope.is_way:
             scope = scope.parent
@@ -148,7 +148,7 @@ class Scope:
         return "verb" if isinstance(found, Verb) else "value"
 
     def parsed(self, statement: Statement) -> Unit:
-        """The tree of a statement for what its names stand for now."""
+        """Parse a statement by the current classes of its names."""
         key = tuple(self.class_of(n) for n in statement.names)
         found = statement.parsed.get(key)
         if found is None:
@@ -156,7 +156,7 @@ class Scope:
         return found
 
     def parsed_guard(self, statement: Statement) -> Unit:
-        """The tree of what stands before the colon of a statement."""
+        """Parse the part of a statement before the colon."""
         assert statement.guard is not None
         key = ("guard", *(self.class_of(n) for n in statement.names))
         found = statement.parsed.get(key)
@@ -167,12 +167,12 @@ class Scope:
         return found
 
     def evaluate(self, node: Node) -> Any:
-        """The value, verb or operator that a tree stands for here."""
+        """Evaluate a tree in this scope to a value, verb or operator."""
         assert self.evaluator is not None
         return self.evaluator(node, self)
 
     def value(self, node: Node) -> Value:
-        """The value that a tree stands for.
+        """Evaluate a tree to a value.
 
         Raises:
             AplError: [E801] it is a verb or an operator.
@@ -183,7 +183,7 @@ class Scope:
         return found
 
     def verb(self, node: Node) -> Verb:
-        """The verb that a tree stands for.
+        """Evaluate a tree to a verb.
 
         Raises:
             AplError: [E801] it is none.

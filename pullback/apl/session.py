@@ -86,7 +86,7 @@ class Session:
         return True
 
     def _shown(self, what: str, text: str) -> str:
-        """What a verb is when it is compiled for its arguments."""
+        """The compiled form of a verb for its arguments, as text."""
         found = statements(tokens(text))
         scope = self.work.scope
         node = parse(found[0].items, scope.class_of).node if found else None

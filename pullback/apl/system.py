@@ -43,7 +43,7 @@ class Builtin(Verb):
     define: Callable[..., Value] = lambda y, x: y
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """What it gives."""
+        """The result of the built-in function."""
         if any(v is not None and is_traced(v) for v in (x, y)):
             raise errors.domain(f"{self.name} in a compiled function")
         return self.define(settled(y), x)
@@ -117,7 +117,7 @@ DTYPES: Final = {83: "<i1", 163: "<i2", 323: "<i4", 645: "<f8", 11: "bits", 80: 
 
 
 def find(name: str, work: Any) -> Any:
-    """What a system name stands for in a workspace."""
+    """The object of a system name in a workspace."""
     match name:
         case "⎕A":
             return np.array(list(string.ascii_uppercase))

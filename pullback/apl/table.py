@@ -1,4 +1,4 @@
-"""The table of verbs: for each glyph what it means with one argument and with two."""
+"""The table of verbs: the monadic and dyadic meaning of each glyph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Meaning = Callable[..., Value]
 
 @dataclass(frozen=True)
 class Settings:
-    """What system variables say: the index origin, the tolerance of comparisons, the migration level."""
+    """The system variables: index origin, comparison tolerance, migration level."""
 
     io: int = 1
     ct: float = 1e-14

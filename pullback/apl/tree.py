@@ -1,4 +1,4 @@
-"""What the parser makes of APL text: a closed union of nodes, each with the place of the glyph that it stands for."""
+"""Syntax trees of APL: a closed union of nodes, each with the place of its glyph."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class OnAxis:
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """An operator with its operands; `right` is None where it takes one."""
+    """An operator with its operands; `right` is None for monadic operators."""
 
     operator: Node
     left: Node
@@ -133,7 +133,7 @@ class Group:
 
 @dataclass(eq=False)
 class Statement:
-    """One statement of a body. How it is parsed depends on what its names stand for; `parsed` remembers it.
+    """A statement of a body. Its parse depends on its names' classes; `parsed` caches it.
 
     Attributes:
         items: its tokens and groups.

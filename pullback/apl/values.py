@@ -49,7 +49,7 @@ def holds_traced(x: Value) -> bool:
 
 
 def is_nested(x: Value) -> bool:
-    """Whether its elements are values of their own."""
+    """Whether its elements are values rather than numbers or characters."""
     return isinstance(x, Nested) or (isinstance(x, np.ndarray) and x.dtype == object)
 
 
@@ -59,7 +59,7 @@ def is_characters(x: Value) -> bool:
 
 
 def shape_of(x: Value) -> tuple[Any, ...]:
-    """The extents: ints, and dims where a traced array has some."""
+    """The sizes: ints, and dims of traced arrays."""
     return tuple(x.shape)
 
 
@@ -99,7 +99,7 @@ def from_python(x: Any) -> Value:
 
 
 def objects(items: Sequence[Value], shape: Sequence[int] | None = None) -> NDArray:
-    """An object array of values, as it is."""
+    """An object array of values, without conversion."""
     made = np.empty(len(items), dtype=object)
     for k, item in enumerate(items):
         made[k] = item
@@ -154,7 +154,7 @@ def element(x: Value, at: Sequence[Any]) -> Value:
 
 
 def known_shape(x: Value) -> tuple[int, ...]:
-    """The extents as numbers.
+    """The sizes as numbers.
 
     Raises:
         AplError: [E809] some are dims.
@@ -168,7 +168,7 @@ def known_shape(x: Value) -> tuple[int, ...]:
 
 
 def settled(x: Value) -> Value:
-    """A `Nested` as an object array of its elements, where its extents are known."""
+    """Convert a `Nested` to an object array of its elements, if its sizes are known."""
     if not isinstance(x, Nested):
         return x
     if x.flat and len(x.shape) != 1:
@@ -284,7 +284,7 @@ def whole(x: Value, what: str) -> int:
 
 
 def prototype(x: Value) -> Any:
-    """What fills an array like x: 0, a blank, or for nested ones the first element of fills."""
+    """The fill element of an array like x: 0, a blank, or for nested ones the first element's fills."""
     if isinstance(x, np.ndarray):
         if x.dtype.kind == "U":
             return np.array(" ")
@@ -296,7 +296,7 @@ def prototype(x: Value) -> Any:
 
 
 def filled(shape: Sequence[int], fill: NDArray) -> NDArray:
-    """An array of fills. An empty one of nested fills remembers them with its dtype, for there is no element to ask."""
+    """An array of fills. An empty nested one stores its fill in its dtype, as it has no element."""
     if fill.ndim == 0 and fill.dtype != object:
         return np.full(tuple(shape), fill)
     if 0 in shape:

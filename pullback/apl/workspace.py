@@ -1,4 +1,4 @@
-"""A session of APL: names, settings, and what is printed."""
+"""A session of APL: names, settings and output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Workspace:
         self._show = show
 
     def evaluate(self, text: str, file: str = "apl") -> Any:
-        """The value of the last statement of a text; None where there is none.
+        """The value of the last statement of a text, or None.
 
         Raises:
             AplError: what APL calls an error, with the place in the text.
@@ -63,7 +63,7 @@ class Workspace:
         return value
 
     def run(self, text: str, file: str = "apl", shows: bool = False) -> tuple[Any, bool]:
-        """The value of the last statement, and whether it was given a name; `shows` prints those that are not."""
+        """The value of the last statement, and whether it was assigned; `shows` prints unassigned values."""
         value: Any = None
         quiet = True
         with deep_recursion(60_000):
@@ -93,11 +93,11 @@ class Workspace:
             sys.stdout.write(display(value, self.boxed, self.scope.settings.pp) + "\n")
 
     def system(self, name: str, scope: Scope) -> Any:
-        """What a system name stands for, None where there is none of that name."""
+        """The object of a system name; None if there is none."""
         return system.OPERATORS.get(name) or system.find(name, self)
 
     def __getitem__(self, name: str) -> Any:
-        """What a name stands for."""
+        """The object of a name."""
         found = self.scope.names.get(name)
         if found is None:
             raise AplError("VALUE ERROR", f"{name} has no value")

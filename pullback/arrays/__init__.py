@@ -1,3 +1,3 @@
-"""Functions of arrays: the array API and what goes with it, real and complex."""
+"""Functions of arrays, real and complex: the array API and extensions."""
 
 import pullback.arrays.operators  # noqa: F401  puts operators and methods on arrays

@@ -1,4 +1,4 @@
-"""More ways to arrange elements: pad, split, diag, kron, meshgrid, swapaxes, broadcast_arrays. Nearly all are views."""
+"""More array rearrangements: pad, split, diag, kron, meshgrid, swapaxes, broadcast_arrays."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
 
 @each_by_parts
 def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
-    """The arrays, each repeated along axes of extent 1 and new leading axes to the shape they have together.
+    """Broadcast the arrays against each other to their common shape.
 
     >>> @pb.function
     ... def both(x, y):
@@ -76,7 +76,7 @@ def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
 
 @each_by_parts
 def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, ...]:
-    """The coordinates of a grid: for each vector an array over the grid, in which it runs along its own axis.
+    """Coordinate arrays of a grid, one for each vector, which varies along its own axis.
 
     Args:
         arrays: vectors, or numbers, of one element type.
@@ -117,7 +117,7 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
 
 @by_parts
 def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Array]:
-    """X cut along an axis into a number of equal parts, or at positions.
+    """Split an array along an axis into a number of equal parts, or at positions.
 
     Args:
         x: array.
@@ -161,7 +161,7 @@ def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Array]:
 
 
 def _unequal(extent: Index, parts: int) -> str:
-    """How to cut into parts of which the first have one element more, as NumPy's `array_split` does."""
+    """The remedy for an uneven split: NumPy's `array_split` cuts, where the first parts are larger."""
     if extent.constant is None:
         return f'state in the annotation that it is divisible, e.g. "{parts}*N", or give the places of the cuts'
     places = np.cumsum([extent.constant // parts + (k < extent.constant % parts) for k in range(parts - 1)]).tolist()
@@ -241,7 +241,7 @@ def vander(x: Any, /, n: Any = None, *, increasing: bool = False) -> Array:
 
 
 def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any = 0) -> Array:
-    """X with elements added before and after, along each axis.
+    """Pad an array before and after its elements along each axis.
 
     Args:
         x: array.
@@ -346,7 +346,7 @@ def _padded(h: Array, axis: int, before: Index, after: Index, mode: Mode, fill: 
 
 
 def _enough(h: Array, axis: int, width: Index, most: Index, mode: Mode) -> None:
-    """At most so many elements can be reflected: known, or required of every call."""
+    """Check, or require of every call, that enough elements exist to reflect."""
     if prove_nonnegative(most - width):
         return
     spare = cond(">=", most - width)

@@ -1,4 +1,4 @@
-"""Functions of real arrays that are taken to complex ones: done to each part, or bilinear, or with a part that is 0."""
+"""Extension of real functions to complex arrays: by parts, bilinearly, or with one part 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def by_parts(f: F) -> F:
-    """The function for complex arrays too, done to each part. The first argument is an array, or a list of arrays."""
+    """Extend a function to complex arrays by parts. Its first argument is an array or a list of arrays."""
 
     @functools.wraps(f)
     def both(x: Any, *args: Any, **keywords: Any) -> Any:
@@ -39,7 +39,7 @@ def by_parts(f: F) -> F:
 
 
 def each_by_parts(f: F) -> F:
-    """A function of any number of arrays that gives one for each, for complex ones too; each keeps its type."""
+    """Extend a function from arrays to as many arrays, by parts for complex ones; types are kept."""
 
     @functools.wraps(f)
     def each(*arrays: Any, **keywords: Any) -> Any:

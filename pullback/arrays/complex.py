@@ -1,4 +1,4 @@
-"""The elementwise functions of complex arrays.
+"""Elementwise functions of complex arrays.
 
 Derivatives are those of the pair: the gradient of a real function is  ∂f/∂x + i ∂f/∂y  for z = x + i y, the direction
 of steepest ascent (twice the derivative by the conjugate of z), and tangents are complex numbers.
@@ -28,7 +28,7 @@ _ANALYTIC: Final = (
 
 
 def _analytic(name: str) -> Callable[[ComplexArray], ComplexArray]:
-    """An analytic function by name; they are imported when the first is asked for, as most programs have none."""
+    """The analytic function of this name, imported on first use, as most programs have none."""
     from pullback.arrays import complex_functions
 
     function: Callable[[ComplexArray], ComplexArray] = getattr(complex_functions, name)
@@ -87,7 +87,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def complex_elementwise(name: str, values: Sequence[Any]) -> Any:
-    """An elementwise function of which an operand is complex."""
+    """Apply an elementwise function with a complex operand."""
     if name == "power":
         return _power(*values)
     if (
@@ -113,7 +113,7 @@ def complex_elementwise(name: str, values: Sequence[Any]) -> Any:
 
 
 def _alike(x: Any, z: ComplexArray) -> ComplexArray:
-    """A number as a complex one of an array's type: by itself it would take that of other arrays of the program."""
+    """Convert a number to the complex type of an array, so that it does not take another's."""
     number = as_complex(x)
     return number if number.real.weak is None else convert_complex(number, z.dtype)
 

@@ -81,7 +81,7 @@ def scaled(z: ComplexArray, by: Any) -> ComplexArray:
 
 
 def balanced(z: ComplexArray) -> tuple[ComplexArray, Array, Array]:
-    """The number times a power of four that takes it away from the ends of its type; the power, and its inverse."""
+    """Scale a number by a power of four away from overflow and underflow; return power and inverse too."""
     ends = range_of(z.real)
     size = real("maximum", real("abs", z.real), real("abs", z.imag))
     huge, tiny = real("greater", size, ends.top), real("less", size, ends.bottom)

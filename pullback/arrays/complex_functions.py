@@ -1,7 +1,8 @@
-"""The analytic functions of complex arrays, written out for their parts.
+"""Analytic functions of complex arrays in terms of real and imaginary parts.
 
-Each has the special values, branch cuts and signs of zero of C99, Annex G, wherever it leaves no choice, and its
-derivative by rule: near the real axis parts of a formula have none, such as the absolute value of the imaginary part.
+Each has the special values, branch cuts and signs of zero of C99, Annex G, wherever it leaves no choice. The
+derivative is a rule: near the real axis, parts of a formula have none, such as the absolute value of the imaginary
+part.
 
 Sources: W. Kahan, Branch cuts for complex elementary functions, 1987 (inverse functions); T. E. Hull, T. F. Fairgrieve
 and P. T. P. Tang, Implementing complex elementary functions using exception handling, 1994 (scaling).
@@ -41,12 +42,12 @@ FAR: Final = 1e9  # beyond, one beside z or z² is less than what rounds it off
 
 
 def _lost(z: ComplexArray) -> Array:
-    """Whether nothing is known of the angle of an infinite, or vanishing, exponential."""
+    """Whether the angle of an infinite or vanishing exponential is unknown."""
     return both(real("isinf", z.real), real("logical_not", real("isfinite", z.imag)))
 
 
 def _in_steps(x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
-    """Whether x is large, what e^x is then made from, and how: `grown(a, f(rest))` is a e^x without undue overflow.
+    """Whether x is large, the rest of e^x, and `grown(a, f(rest))`, which is a e^x without early overflow.
 
     A small number a is multiplied first by the powers of e that were taken off. They are under choices, as nothing may
     reorder a product that way.
@@ -122,7 +123,7 @@ def _tanh(z: ComplexArray) -> ComplexArray:
 
 
 def _log_size(z: ComplexArray) -> Array:
-    """The logarithm of |z|: near the unit circle half that of 1 + (x - 1) (x + 1) + y², x the larger part."""
+    """The logarithm of |z|; near the unit circle log1p((x - 1) (x + 1) + y²) / 2, x the larger part."""
     a, b = real("abs", z.real), real("abs", z.imag)
     large, small = real("maximum", a, b), real("minimum", b, a)
     near = both(real("greater", large, 0.7), real("less", large, 1.2))
@@ -143,7 +144,7 @@ def _log1p(z: ComplexArray) -> ComplexArray:
 
 
 def _sqrt(z: ComplexArray) -> ComplexArray:
-    """The root in the right half plane, its imaginary part with the sign of that of z."""
+    """The square root in the right half plane; the imaginary part has the sign of z's."""
     w, _, back = balanced(z)
     back = real("sqrt", back)
     nothing, endless = both(is_zero(z.real), is_zero(z.imag)), real("isinf", z.imag)
@@ -206,7 +207,9 @@ def _acosh(z: ComplexArray) -> ComplexArray:
 
 
 def _atanh(z: ComplexArray) -> ComplexArray:
-    """The real part is log1p(4 |x| / ((1 - |x|)² + y²)) / 4, near 1 and -1 the difference of two logarithms.
+    """Complex atanh; its real part is log1p(4 |x| / ((1 - |x|)² + y²)) / 4.
+
+    Near 1 and -1 it is the difference of two logarithms.
 
     Far from the origin it is that of 1 / z.
     """
@@ -225,7 +228,7 @@ def _atanh(z: ComplexArray) -> ComplexArray:
 
 
 def _inverse(z: ComplexArray) -> ComplexArray:
-    """Z / |z|², with zeros for an infinite number; a part that is NaN stays."""
+    """Return `z / |z|²`: zeros for infinite z; NaN parts stay."""
     half, endless = scaled(z, 0.5), is_infinite(z)
     size = absolute(half)
     known = choose(either(endless, is_zero(size)), 1.0, size)

@@ -1,4 +1,4 @@
-"""Complex arrays made of parts, and their parts taken: conversion, choice, zeros."""
+"""Complex arrays from parts, and parts of complex arrays: conversion, choice, zeros."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def as_complex(x: Any) -> ComplexArray:
 
 
 def zero_beside(x: Array) -> Array:
-    """Zeros of the shape and type of x, whatever is in x."""
+    """Zeros of the shape and type of x."""
     if x.weak is not None and not x.rank:
         return weak(x.weak, lambda dtype: expr.const(0, dtype))
     rule: Rule = lambda i: expr.const(0, x.settled)

@@ -91,7 +91,7 @@ def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
 
 
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """How many elements are not zero, over all or the given axes.
+    """Count nonzero elements, over all or the given axes.
 
     >>> pb.function(lambda x: pb.count_nonzero(x))(np.array([0, 3, 0, 4])).item()
     2
@@ -250,7 +250,7 @@ def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, in
 
 @by_parts
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
-    """The elements (..., i, i + offset) of matrices: those of the main diagonal, or of another beside it.
+    """The diagonal (..., i, i + offset) of matrices.
 
     >>> pb.function(lambda x: pb.diagonal(x))(np.array([[1, 2], [3, 4]])).tolist()
     [1, 4]
@@ -284,7 +284,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
 
 @by_parts
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
-    """The sum of the diagonal of matrices, or of another diagonal beside it; integers are added in 64 bits.
+    """The sum of the main or another diagonal of matrices; integers are summed in 64 bits.
 
     >>> pb.function(lambda x: pb.trace(x))(np.array([[1, 2], [3, 4]])).item()
     5
@@ -305,7 +305,7 @@ def softmax(x: Any, /, axis: int = -1) -> Array:
 
 
 def signbit(x: Any, /) -> Array:
-    """Whether the sign of x is that of a negative number, which -0.0 and some NaN have too. Elementwise.
+    """Whether the sign bit of x is set, as for -0.0 and some NaN. Elementwise.
 
     >>> pb.function(lambda x: pb.signbit(x))(np.array([-0.0, 0.0, -3.0])).tolist()
     [True, False, True]
@@ -314,7 +314,7 @@ def signbit(x: Any, /) -> Array:
 
 
 def nan_to_num(x: Any, /, *, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
-    """X with other numbers in place of NaN and infinities, whose derivative is 0. Elementwise.
+    """Replace NaN and infinities by numbers, with derivative 0. Elementwise.
 
     Args:
         x: numbers.
@@ -335,7 +335,7 @@ def nan_to_num(x: Any, /, *, nan: Any = 0.0, posinf: Any = None, neginf: Any = N
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
-    """Whether each element of x1 is among those of x2, or is not with `invert`. Every pair is compared.
+    """Whether each element of x1 is in x2, or is not with `invert`. All pairs are compared.
 
     >>> pb.function(lambda x, y: pb.isin(x, y))(np.array([1, 2, 3]), np.array([3, 1])).tolist()
     [True, False, True]

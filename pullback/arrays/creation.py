@@ -1,4 +1,4 @@
-"""Arrays from nothing: zeros, ones, full, arange, linspace, eye, and their likes. All are views."""
+"""Array creation: zeros, ones, full, arange, linspace, eye, and the like. All are views."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
 
 
 def _filled(shape: Any, fill_value: Any, dtype: Any, what: str) -> Array:
-    """An array of one value; `what` is the function that the user has called."""
+    """A constant array; `what` is the user-facing function."""
     value = as_array(fill_value, what)
     if value.rank:
         raise _several(what, value)
@@ -70,7 +70,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
 
 @of_type()
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of zeros: a program has nothing that is not initialised.
+    """Return an array of zeros, as programs have no uninitialized memory.
 
     >>> pb.function(lambda x: pb.empty(2))(0.0).tolist()
     [0.0, 0.0]
@@ -237,7 +237,7 @@ def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None, de
 
 
 def _matrices(x: Any, what: str) -> Array:
-    """X, which has the two axes of a matrix.
+    """Check that `x` has the two axes of a matrix.
 
     Raises:
         ShapeError: [E104] it has fewer.
@@ -298,7 +298,7 @@ def asarray(x: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | No
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of any library that has DLPack, read when the function is traced; as NumPy arrays are captured.
+    """Import an array of a DLPack library while tracing; it is captured like a NumPy array.
 
     Raises:
         TraceError: [E145] another device is asked for.

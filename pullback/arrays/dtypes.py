@@ -1,4 +1,4 @@
-"""Questions about element types: isdtype, result_type, can_cast, finfo, iinfo, and what the namespace offers."""
+"""Queries about dtypes: isdtype, result_type, can_cast, finfo, iinfo, and the namespace's features."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ API_VERSION: Final = "2025.12"  # of the Python array API standard
 
 @dataclass(frozen=True)
 class FloatInfo:
-    """What a floating-point type holds: its width in bits, and numbers about it."""
+    """Properties of a floating-point type: width in bits and limits."""
 
     bits: int
     eps: float
@@ -43,7 +43,7 @@ class FloatInfo:
 
 @dataclass(frozen=True)
 class IntegerInfo:
-    """What an integer type holds: its width in bits, its largest and smallest number."""
+    """Properties of an integer type: width in bits, maximum and minimum."""
 
     bits: int
     max: int
@@ -67,7 +67,7 @@ def _type_of(x: Any) -> Kind:
 
 
 def _promoted(a: Kind, b: Kind) -> Kind | None:
-    """The type of both together; of complex numbers that whose parts have the type of their parts together."""
+    """The promoted type of two; for complex types, the one whose parts have the promoted part type."""
     if not isinstance(a, ComplexType) and not isinstance(b, ComplexType):
         return promote(a, b)
     first, second = (t.part if isinstance(t, ComplexType) else t for t in (a, b))
@@ -76,7 +76,7 @@ def _promoted(a: Kind, b: Kind) -> Kind | None:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """What a floating-point type, or that of an array, holds; of a complex one what its parts hold.
+    """Limits of a floating-point type or an array's; for complex types, those of the parts.
 
     >>> pb.finfo(pb.float32).eps
     1.1920928955078125e-07
@@ -94,7 +94,7 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """What an integer type, or that of an array, holds.
+    """Limits of an integer type, or of an array's type.
 
     >>> pb.iinfo(pb.int8).min
     -128
@@ -106,7 +106,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 def isdtype(dtype: Any, kind: Any, /) -> bool:
-    """Whether an element type is another one, or of a kind: "bool", "integral", "real floating", "numeric", ...
+    """Whether a dtype equals another, or is of a kind: "bool", "integral", "real floating", ...
 
     >>> pb.isdtype(pb.int8, ("bool", "integral"))
     True
@@ -127,7 +127,7 @@ def isdtype(dtype: Any, kind: Any, /) -> bool:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether one element type is promoted to another: whether all of its numbers are numbers of that one too.
+    """Whether one dtype promotes to another, so that all its values are representable there.
 
     >>> pb.can_cast(pb.int8, pb.int16), pb.can_cast(pb.int16, pb.int8)
     (True, False)
@@ -170,10 +170,10 @@ def result_type(*arrays_and_dtypes: Any) -> Kind:
 
 
 class NamespaceInfo:
-    """What there is, in the form that the Python array API asks for."""
+    """The namespace's features, in the form of the Python array API."""
 
     def capabilities(self) -> dict[str, Any]:
-        """No shape depends on data: there is no indexing by masks, and no function whose result has such a shape."""
+        """The capabilities: no data-dependent shapes, hence no boolean masks."""
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": None}
 
     def default_device(self) -> str:
@@ -185,18 +185,18 @@ class NamespaceInfo:
         return ["cpu"]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Kind]:
-        """The element types of numbers that nothing else decides; f32 for floats where all floating inputs are f32."""
+        """The default dtypes; floats are f32 if all floating inputs are."""
         return {"real floating": types.f64, "complex floating": complex128, "integral": types.i64,
                 "indexing": types.i64}  # fmt: skip
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Kind]:
-        """The element types by name, all or those of a kind."""
+        """The dtypes by name, all or of a kind."""
         found = (*types.DTYPES, complex64, complex128)
         return {str(d.numpy): d for d in found if kind is None or isdtype(d, kind)}
 
 
 def namespace_info() -> NamespaceInfo:
-    """What the namespace offers, as the Python array API asks: capabilities, devices, element types.
+    """The namespace's features for the Python array API: capabilities, devices, dtypes.
 
     >>> sorted(pb.__array_namespace_info__().dtypes(kind="real floating"))
     ['float32', 'float64']

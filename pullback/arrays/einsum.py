@@ -73,7 +73,7 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
 
 @dataclass(frozen=True)
 class _Part:
-    """An operand or what was made of some. `labels` name its axes."""
+    """An operand or a partial product. `labels` name its axes."""
 
     labels: Labels
     array: Any
@@ -88,13 +88,13 @@ class _Part:
 
 
 def _extent(label: str, parts: Sequence[_Part]) -> Index:
-    """The extent of a label: axes of an ellipsis may be 1 in some operands."""
+    """The size of a label; ellipsis axes may be 1 in some operands."""
     found = [p.extent(label) for p in parts if label in p.labels]
     return next((e for e in found if e.constant != 1), found[0])
 
 
 def _contracted(parts: Sequence[_Part], result: Labels, dtype: DType) -> Array:
-    """One or two operands as one statement; what one operand alone has is summed before they meet."""
+    """Contract one or two operands in one statement; unshared sums come first."""
     for k, p in enumerate(parts):
         if is_complex(p.array):  # a sum of products is linear in each operand
             others = (parts[:k], parts[k + 1 :])
@@ -139,7 +139,7 @@ def _kept(pair: Sequence[_Part], rest: Sequence[_Part], result: Labels) -> Label
 
 
 def _order(parts: Sequence[_Part], result: Labels) -> list[tuple[int, int]]:
-    """Which two meet, until two are left: places in the list of what is left, to which each new one is added last."""
+    """The contraction order: pairs of list positions, each product appended at the end."""
     count = len(parts)
     if count < 3:
         return []
@@ -147,7 +147,7 @@ def _order(parts: Sequence[_Part], result: Labels) -> list[tuple[int, int]]:
     top = sum(d for d, _ in sizes.values())
 
     def labels(group: frozenset[int]) -> frozenset[str]:
-        """What is left of operands when they have met."""
+        """The labels that remain after contracting a group of operands."""
         mine = {c for k in group for c in parts[k].labels}
         later = {*result, *(c for k in range(count) if k not in group for c in parts[k].labels)}
         return frozenset(mine & later)
@@ -192,7 +192,7 @@ def _order(parts: Sequence[_Part], result: Labels) -> list[tuple[int, int]]:
 
 
 def _degree(extent: Index) -> tuple[int, int]:
-    """The degree of an extent in the dims, and its leading coefficient."""
+    """The degree of a size in the dims, and its leading coefficient."""
     degree = max((len(monomial) for monomial, _ in extent.terms), default=0)
     return degree, sum(c for monomial, c in extent.terms if len(monomial) == degree)
 

@@ -1,4 +1,4 @@
-"""The elementwise functions of the array API, one for each primitive of the table, of real and of complex arrays."""
+"""Elementwise functions of the array API, one for each primitive, of real and complex arrays."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def any_pair(values: tuple[object, ...]) -> bool:
 
 
 def choose(condition: object, then: object, otherwise: object, position: Position | None = None) -> Array:
-    """`where`: elements of `then` where the condition holds, else those of `otherwise`."""
+    """Choose elements of `then` where the condition holds, else of `otherwise`."""
     if any_pair((then, otherwise)):
         return choose_complex(condition, then, otherwise)  # type: ignore[return-value]
     return arithmetic.choose(condition, then, otherwise, position)
 
 
 def convert(value: object, dtype: object, /, *, copy: bool = True, device: object = None) -> Array:
-    """`astype`: every element converted. `copy` has no effect: arrays are values, which nothing changes later.
+    """Convert every element to a dtype (`astype`). `copy` has no effect, as arrays are immutable.
 
     >>> pb.function(lambda x: pb.astype(x, pb.int64))(np.array([1.0, -2.7])).tolist()
     [1, -2]
@@ -147,7 +147,7 @@ subtract = binary("subtract")
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
-    """Elements of x1 where the condition holds, else those of x2.
+    """Choose elements of x1 where the condition holds, else of x2.
 
     Only the side taken is evaluated, and its derivative too: the gradient of `where(x > 0, log(x), 0)` at 0 is 0.
     A condition on indices alone counts in the proof that an index is in range.
@@ -159,7 +159,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """X no smaller than min and no larger than max. An index clipped to an axis is known to be in range.
+    """Clip to [min, max]. An index clipped to an axis is known to be in range.
 
     >>> pb.function(lambda x: pb.clip(x, 0.0, 1.0))(np.array([-1.0, 0.5, 2.0])).tolist()
     [0.0, 0.5, 1.0]
@@ -173,7 +173,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def relu(x: Any, /) -> Array:
-    """X where it is positive, else 0; NaN stays. Its derivative at 0 is 0.
+    """Return `x` where it is positive, else 0; NaN stays. The derivative at 0 is 0.
 
     >>> pb.function(lambda x: pb.relu(x))(np.array([-1.0, 2.0])).tolist()
     [0.0, 2.0]

@@ -31,7 +31,7 @@ def product(extents: Sequence[Index]) -> Index:
 
 @by_parts
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
-    """The elements in row-major order in another shape; one extent may be -1.
+    """Reshape in row-major order; one size may be -1.
 
     `copy` has no effect: arrays are values, which nothing changes later.
 
@@ -76,7 +76,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
 
 
 def _alike(a: Sequence[Index], b: Sequence[Index]) -> list[tuple[slice, slice]]:
-    """Neighbouring axes of two shapes that hold equally many elements, as few as can be: each is cut alone."""
+    """Match minimal groups of adjacent axes of two shapes that hold equally many elements."""
     out, i, j = [], 0, 0
     for k in range(1, len(a) + 1):
         own = product(a[:k])
@@ -182,7 +182,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 @by_parts
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
-    """New axes of extent 1, at these places of the result.
+    """Insert axes of size 1 at these places of the result.
 
     >>> pb.function(lambda x: pb.expand_dims(x, axis=(0, 2)))(np.arange(2)).tolist()
     [[[0], [1]]]
@@ -199,7 +199,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Array:
 
 @by_parts
 def squeeze(x: Any, /, axis: Any) -> Array:
-    """The given axes, which must have extent 1, removed.
+    """Remove the given axes, which must have size 1.
 
     >>> pb.function(lambda x: pb.squeeze(pb.expand_dims(x, axis=1), axis=1))(np.arange(2)).tolist()
     [0, 1]
@@ -228,7 +228,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
 
 @by_parts
 def broadcast_to(x: Any, /, shape: Any) -> Array:
-    """X repeated along axes of extent 1 and new leading axes.
+    """Broadcast `x` to a shape: repeat axes of size 1 and new leading axes.
 
     >>> pb.function(lambda x: pb.broadcast_to(x, (2, 3)))(np.arange(3)).tolist()
     [[0, 1, 2], [0, 1, 2]]
@@ -261,7 +261,7 @@ def flip(x: Any, /, axis: Any = None) -> Array:
 
 @by_parts
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
-    """Elements moved up by `shift` along an axis, those that leave coming in at the other end.
+    """Roll elements up by `shift` along an axis, cyclically.
 
     >>> pb.function(lambda x: pb.roll(x, 1))(np.arange(4)).tolist()
     [3, 0, 1, 2]
@@ -383,7 +383,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
 
 @by_parts
 def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
-    """The slices of x along an axis of fixed extent.
+    """The slices of x along an axis of fixed size.
 
     >>> pb.function(lambda x: pb.unstack(pb.reshape(x, (2, 2)))[1])(np.arange(4)).tolist()
     [2, 3]
@@ -483,7 +483,7 @@ def _checked(extents: Sequence[Index], what: str) -> list[Index]:
 
 @by_parts
 def tile(x: Any, repetitions: Sequence[Any], /) -> Array:
-    """X repeated side by side, as often along each axis as given.
+    """Repeat `x` side by side, a number of times along each axis.
 
     >>> pb.function(lambda x: pb.tile(x, (2,)))(np.arange(3)).tolist()
     [0, 1, 2, 0, 1, 2]

@@ -1,4 +1,4 @@
-"""Functions of the array API whose results have shapes that depend on data: errors that say what to do instead."""
+"""Functions of the array API with data-dependent result shapes: errors with remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators and methods of arrays, real and complex, put on their classes: each is a function of this room."""
+"""The operators and methods of real and complex arrays, installed on their classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _transposed, _subscript, _rows = by_parts(manipulation.transpose), by_parts(subs
 
 
 def _both(operation: Callable[[Any, Any], Any]) -> tuple[Method, Method]:
-    """The method of an operator, and that of its reflection."""
+    """The methods of an operator and of its reflection."""
     return lambda self, other: operation(self, other), lambda self, other: operation(other, self)
 
 
@@ -92,7 +92,7 @@ def _at(self: TracedArray, *indices: Any, fill: Any = 0) -> Any:
 
 
 def _set(self: TracedArray, index: Any, value: Any) -> Any:
-    """A new array with the elements that `self[index]` selects set to the value; of several writes the last stays.
+    """A copy of the array with `self[index]` set to the value; the last of several writes stays.
 
     Args:
         index: what stands in a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
@@ -105,7 +105,7 @@ def _set(self: TracedArray, index: Any, value: Any) -> Any:
 
 
 def _add(self: TracedArray, index: Any, value: Any) -> Any:
-    """A new array with the value added to the elements that `self[index]` selects, once for each time it names one.
+    """A copy of the array with the value added to `self[index]`, once per occurrence.
 
     Args:
         index: what stands in a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
@@ -130,7 +130,7 @@ def _astype(self: TracedArray, dtype: Any) -> Any:
 
 
 def _reshape(self: TracedArray, *shape: Any) -> Any:
-    """The elements in row-major order in another shape; one extent may be -1."""
+    """Reshape in row-major order; one size may be -1."""
     return manipulation.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
 
 

@@ -154,7 +154,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
 
 
 def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
-    """Sum of products along one axis of both; the other axes broadcast. Of complex x1 the conjugate is taken.
+    """Sum products along one axis of both; other axes broadcast. Complex x1 is conjugated.
 
     >>> pb.function(lambda x, y: pb.vecdot(x, y))(np.array([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]])).tolist()
     [5, 25]

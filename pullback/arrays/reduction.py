@@ -27,7 +27,7 @@ def normal_axes(h: Array, axis: Any, what: str) -> tuple[int, ...]:
 
 
 def places(rank: int, axis: Any, what: str, h: Array) -> tuple[int, ...]:
-    """The axes meant of an array with so many, non-negative. `h` is what the function was given."""
+    """The nonnegative axes of an array of this rank. `h` is the function's argument."""
     out = []
     for a in axis if isinstance(axis, tuple | list) else (axis,):
         if isinstance(a, bool) or not isinstance(a, int) or not -rank <= a < rank:
@@ -92,7 +92,7 @@ def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType
 
 
 def accumulator(x: object, dtype: Any) -> DType:
-    """The dtype of a sum: floating as it is, integers in 64 bits."""
+    """The dtype of a sum: floating-point types stay, integers use 64 bits."""
     if dtype is not None:
         return dtype_from(dtype)
     own = as_array(x).settled
@@ -221,7 +221,7 @@ def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
 
 
 def root(x: Array, degree: float = 2) -> Array:
-    """The root of a sum of powers, whose derivative at 0 is 0 as that of `abs` is."""
+    """The root of a sum of powers, with derivative 0 at 0 as for `abs`."""
     nought = elementwise("equal", x, 0)
     positive = choose(nought, 1, x)
     taken = elementwise("sqrt", positive) if degree == 2 else elementwise("power", positive, 1 / degree)

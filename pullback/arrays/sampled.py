@@ -29,7 +29,7 @@ def _vector(what: str, x: Any) -> Array:
 
 @bilinear
 def convolve(x1: Any, x2: Any, /, mode: Literal["full", "same", "valid"] = "full") -> Array:
-    """y[i] = Σ k: x1[i - k] x2[k], for two vectors.
+    """Convolve two vectors: y[i] = Σ k: x1[i - k] x2[k].
 
     Args:
         x1: a vector of n elements.

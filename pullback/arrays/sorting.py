@@ -55,7 +55,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The positions of the elements along an axis in order, that of the least first, as int64.
+    """The positions that sort the elements along an axis, ascending, as int64.
 
     Args as for `sort`.
 
@@ -108,7 +108,7 @@ def top_k(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> tuple[A
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
-    """Where the elements of x2 belong among those of x1, which are in order, found by bisection.
+    """The insertion positions of x2 in the sorted x1, by bisection.
 
     Args:
         x1: one axis, the least element first; any, where `sorter` puts it in order.
@@ -154,7 +154,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 
 
 def median(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The element in the middle along an axis, or of all: the mean of the two for an even number. NaN if any is.
+    """The median along an axis or of all; the mean of the middle two for an even number. NaN propagates.
 
     Cost:
         As `sort`.
@@ -174,7 +174,7 @@ def median(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Arr
 
 
 def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """What a share q of the elements along an axis, or of all, is no larger than; between elements by a line.
+    """The q-quantile along an axis or of all elements, with linear interpolation.
 
     For q from 0 for the least to 1 for the largest element; NaN if any element is.
 
@@ -212,7 +212,7 @@ def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = Fal
 def _from_sorted(
     x: Any, axis: int | None, keepdims: bool, what: str, read: Callable[[Array, Any], Array], lead: int = 0
 ) -> Array:
-    """What is read from the elements along an axis in order, or of all; NaN where one is."""
+    """Evaluate `read` on the sorted elements along an axis, or of all; NaN if any is."""
     h = as_array(x, what)
     if not h.settled.is_floating:
         raise DTypeError(
@@ -238,7 +238,7 @@ def _from_sorted(
 def histogram(
     x: Any, bins: Any = 10, range: Any = None, *, weights: Any = None, density: bool = False
 ) -> tuple[Array, Array]:
-    """How many elements lie in each of several intervals, and the ends of these.
+    """Count elements in each of several intervals; return the counts and the interval ends.
 
     Each holds its lower end, the last one its upper end too.
 
@@ -290,7 +290,7 @@ def histogram(
 
 
 def bincount(x: Any, /, length: Any, *, weights: Any = None) -> Array:
-    """How often each of the numbers 0, 1, .. length - 1 occurs; others are not counted.
+    """Count occurrences of the numbers 0, 1, .. length - 1; others are ignored.
 
     Args:
         x: integers along one axis.
@@ -316,7 +316,7 @@ def bincount(x: Any, /, length: Any, *, weights: Any = None) -> Array:
 
 
 def _tallied(places: Array, weights: Any, count: Any) -> Array:
-    """The sum of the weights at each of so many places."""
+    """The sum of the weights at each of `count` places."""
     n = shape_value(places.extents[0])
     one = convert(1, types.i64)
     weight: Callable[[Any], Array] = partial(subscript, as_array(weights)) if weights is not None else lambda j: one
@@ -331,7 +331,7 @@ def _last(h: Array, at: int) -> Array:
 
 
 def _operand(x: Any, axis: Any, what: str) -> tuple[Array, int]:
-    """What is put in order, and the axis."""
+    """The array to sort, and the axis."""
     h = as_array(x, what)
     if h.rank == 0:
         raise ShapeError(

@@ -23,7 +23,7 @@ from pullback.tracing.tracer import current
 
 @dataclass(frozen=True)
 class Selection:
-    """What a key selects.
+    """The selection of a key.
 
     Attributes:
         parts: per axis of the array an index, (start, step, axis of the result) of a slice, or an array of indices.
@@ -37,7 +37,7 @@ class Selection:
 
 
 def selection(h: Array, key: object, position: Position | None) -> Selection:
-    """What h[key] selects."""
+    """The selection that h[key] makes."""
     if h.weak is not None:
         raise ShapeError(
             "E104",
@@ -63,7 +63,7 @@ def selection(h: Array, key: object, position: Position | None) -> Selection:
 
 
 def subscript(h: Array, key: object) -> Array:
-    """h[key]."""
+    """Return `h[key]`."""
     position = user_position()
     found = selection(h, key, position)
     parts, extents = found.parts, found.extents
@@ -80,7 +80,7 @@ def subscript(h: Array, key: object) -> Array:
 
 
 def _expand(h: Array, key: object, position: Position | None) -> list[Any]:
-    """The items of a key, an ellipsis and missing axes as full slices; an ellipsis itself stays before its own."""
+    """The items of a key with full slices for missing axes; an ellipsis stays before its own."""
     items = list(key) if isinstance(key, tuple) else [key]
     used = sum(1 for i in items if i is not None and i is not Ellipsis)
     if used > h.rank:
@@ -101,7 +101,7 @@ def _expand(h: Array, key: object, position: Position | None) -> list[Any]:
 
 
 def _joint_place(singles: Sequence[tuple[int, int]]) -> int:
-    """The axis of the result where those of index arrays begin.
+    """The position of index arrays' axes in the result.
 
     As in NumPy: their place in the key where they and single indices are side by side, else the front.
     """
@@ -138,7 +138,7 @@ def _index(h: Array, axis: int, item: object, position: Position | None) -> Any:
 
 
 def _gather(h: Array, parts: Sequence[Any], extents: Sequence[Index], at: int, position: Position | None) -> Array:
-    """H with integer arrays among the indices: their common shape stands at axis `at` of the result."""
+    """Index `h` with integer arrays; their common shape is at axis `at` of the result."""
     shape = broadcast_extents("index", [p for p in parts if isinstance(p, Array)], position)
     rank = len(shape)
 
@@ -158,7 +158,7 @@ def _gather(h: Array, parts: Sequence[Any], extents: Sequence[Index], at: int, p
 
 
 def _slice(h: Array, axis: int, s: slice, position: Position | None) -> tuple[Index, Index, Index]:
-    """(start, step, extent) of a slice; fixed extents clip as in Python, symbolic bounds must be provable."""
+    """The (start, step, size) of a slice; fixed sizes clip as in Python, symbolic bounds need proofs."""
     extent = h.extents[axis]
     step = 1 if s.step is None else s.step
     if isinstance(step, Array) and step.index is not None and step.index.constant is not None:
@@ -213,7 +213,7 @@ def _bound(b: Index, extent: Index) -> Index:
 
 
 def at(h: Array, indices: Sequence[object], fill: object = 0) -> Array:
-    """x.at(i, j, fill=0): the element where the indices are in range, the fill elsewhere."""
+    """The element at the indices if they are in range, else the fill: x.at(i, j, fill=0)."""
     position = user_position()
     if len(indices) > h.rank:
         raise ShapeError(
@@ -276,7 +276,7 @@ _ITERATING = {
 
 
 def rows(h: Array) -> list[Array]:
-    """What iteration over a handle gives: its rows, where their number is fixed."""
+    """The rows that iteration over an array gives, if their number is fixed."""
     if not h.rank or h.extents[0].constant is None:
         what = f"{h.name or 'the array'} has {h.extents[0]} rows" if h.rank else f"{type_text(h)} has no rows"
         raise TraceError(

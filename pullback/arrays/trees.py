@@ -1,4 +1,4 @@
-"""Trees of arrays at the surface: tree_map, tree_dot, and ravel, which makes a vector of a tree and back."""
+"""User-level trees of arrays: tree_map, tree_dot, and ravel, which flattens a tree to a vector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pullback.tracing.making import as_array
 
 
 def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:
-    """F of each leaf of a tree, and of those in the same places of further trees of its structure.
+    """Apply `f` to each leaf of a tree, and to corresponding leaves of further trees.
 
     >>> pb.tree_map(lambda a, b: a + b, {"w": 1, "b": [2]}, {"w": 10, "b": [20]})
     {'b': [22], 'w': 11}
@@ -47,7 +47,7 @@ def tree_dot(x: Any, y: Any) -> Array:
 
 
 def ravel(x: Any) -> tuple[Array, Callable[[Any], Any]]:
-    """The elements of all leaves as one vector, and the function that makes a tree like x of such a vector.
+    """Flatten all leaves into one vector; also return the function that rebuilds the tree.
 
     >>> @pb.function
     ... def doubled(w, b):

@@ -25,7 +25,7 @@ from pullback.tracing.tracer import current
 
 
 def changed(h: Array, key: Any, value: Any, what: str) -> Array:
-    """H with the elements that a key selects set to a value, or with the value added to them."""
+    """A copy of `h` with the elements that a key selects set to a value, or added to."""
     position = user_position()
     new = as_array(value, what)
     dtype = common_dtype(what, [h, new], position)
@@ -53,7 +53,7 @@ def changed(h: Array, key: Any, value: Any, what: str) -> Array:
 
 
 def _check_shape(value: Array, extents: Indices, what: str, position: Position | None) -> None:
-    """A value broadcasts to what is selected; it has no more axes."""
+    """Check that a value broadcasts to the selection, without extra axes."""
     selected = view(extents, value.settled, lambda i: expr.zero(value.settled), None, "selected")
     if value.rank > len(extents) or tuple(broadcast_extents(what, [selected, value], position)) != tuple(extents):
         raise ShapeError(
@@ -74,7 +74,7 @@ def _masked(h: Array, mask: Array, value: Array, what: str) -> Array:
 
 
 def _written(h: Array, found: Selection, value: Array, what: str, position: Position | None) -> Array:
-    """What single indices and slices select: conditions on the indices of the result."""
+    """A copy with elements set through indices and slices: conditions on the result's indices."""
     places = [_checked(p, e, what, position) if isinstance(p, Index) else p for p, e in zip(found.parts, h.extents)]
 
     def rule(indices: Indices) -> Scalar:
@@ -113,7 +113,7 @@ def _checked(place: Index, extent: Index, what: str, position: Position | None) 
 
 
 def _full(found: Selection, h: Array, own: Indices, rank: int) -> list[Index]:
-    """The places in h, tested where they are data, of an element of what is selected."""
+    """The indices in h of a selection's element, checked if data-dependent."""
     assert found.joint is not None
     lead, rest = own[found.joint : found.joint + rank], (*own[: found.joint], *own[found.joint + rank :])
     out = []
@@ -127,7 +127,7 @@ def _full(found: Selection, h: Array, own: Indices, rank: int) -> list[Index]:
 
 
 def _added(h: Array, found: Selection, value: Array, shape: Indices, rank: int, position: Position | None) -> Array:
-    """H and a sum over all that is selected of what goes to each place."""
+    """A copy of `h` plus the sum of selected values for each place."""
     variables = axes_for(shape)
     selected = tuple(as_index(v) for v in variables)
 
@@ -140,7 +140,7 @@ def _added(h: Array, found: Selection, value: Array, shape: Indices, rank: int, 
 
 
 def _set_each(h: Array, found: Selection, value: Array, shape: Indices, joint: Indices) -> Array:
-    """H after one write for each element of the index arrays, in row-major order: the last one stays."""
+    """A copy of `h` after a write for each element of the index arrays, row-major; the last one stays."""
     assert found.joint is not None
     at = found.joint
     whole = view(shape, h.settled, lambda i: aligned(value, i, h.settled), None, value.name)

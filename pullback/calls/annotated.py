@@ -20,7 +20,7 @@ from pullback.tracing.tracer import current
 
 
 def result_spec(f: Callable[..., Any]) -> Spec:
-    """What the annotation of f's result says; nothing where there is none, or one of another language."""
+    """The result specification by the annotation of f; unspecified without one, or with a foreign one."""
     if "return" not in getattr(python_function(f), "__annotations__", {}):
         return AnySpec()
     annotation = function_annotations(f, ("return",)).get("return", Any)

@@ -1,4 +1,4 @@
-"""The arguments of a call: leaves, which are arrays, numbers and values, and the arrays that a program takes."""
+"""Arguments of a call: leaves (arrays, numbers, values), and the arrays that a program takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LeafKind = Literal["array", "int", "float", "bool", "size", "static", "index"]
 
 
 class Origin:
-    """How a leaf came about, where that has dims too."""
+    """The origin of a leaf with dims of its own."""
 
     def with_dims(self, extents: Sequence[Index]) -> Self:
         """The same for an array of these extents."""
@@ -109,7 +109,7 @@ def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
 
 
 def array_of(value: list[Any] | tuple[Any, ...], path: str, allowed: Sequence[DType]) -> Any:
-    """A list of numbers as an array of an allowed element type: like Python's numbers it has none of its own.
+    """Convert a list of numbers to an array of an allowed element type; like numbers, it has none itself.
 
     Raises:
         TraceError: [E138] it is ragged, or holds what are no numbers. DTypeError: [E122] numbers of another kind.
@@ -210,7 +210,7 @@ def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -
 
 
 def found_text(value: Any) -> str:
-    """What was given, in messages."""
+    """The description of a given value, for messages."""
     if isinstance(value, Array):
         return f"a traced {type_text(value)}"
     kind = type(value).__name__

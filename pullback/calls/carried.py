@@ -19,7 +19,7 @@ BY_VALUE = ("cloudpickle", "dill")  # what writes Python functions down by value
 
 
 def reduced(function: Any, recipe: Recipe | None, again: Recipe) -> Any:
-    """What `__reduce__` of a function gives.
+    """The result of a function's `__reduce__`.
 
     Args:
         recipe: for a derivative, how it was made.
@@ -55,7 +55,7 @@ def _made(make: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, A
 
 
 def held_by(module: str | None, name: str) -> Any:
-    """What a module holds under a name with dots, None where there is nothing."""
+    """The object at a dotted name in a module; None if there is none."""
     found: Any = sys.modules.get(module or "")
     for part in name.split("."):
         found = getattr(found, part, None)

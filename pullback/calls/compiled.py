@@ -1,4 +1,4 @@
-"""What runs calls on NumPy arrays: compiled code or the interpreter; results as trees, or in arrays of the caller."""
+"""Execution of calls on NumPy arrays by compiled code or the interpreter; results as trees or `out`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CALL = 2000  # operations that go by in calling
 
 
 class Trial:
-    """Counts the calls of a program for some dims; `executable` makes what takes over, None where nothing does.
+    """A call counter of a program for some dims; `executable` makes the successor; None if there is none.
 
     Attributes:
         left: how many more calls C for all sizes serves; 0 until there is a second call, as many dims come once.
@@ -62,7 +62,7 @@ class Trial:
 
 
 class Compiled:
-    """What runs the calls of one key: compiled code, with its record and library, or the interpreter.
+    """The runner of one key's calls: compiled code, with its record and library, or the interpreter.
 
     Attributes:
         executable: the record, the library and how it is called; None where calls are interpreted.
@@ -97,7 +97,7 @@ class Compiled:
         self.executable: Any = None if threads is None else self._compiled(threads, general)
 
     def _compiled(self, threads: int, general: Callable[[], Any] | None) -> Any:
-        """The program for the dims, or for all sizes; None where there is no compiler, or a loop runs over nothing.
+        """Compile the program for dims or open sizes; None without a compiler, or if a loop has no trips.
 
         Where the record of the program is in the cache, nothing needs its statements.
         """

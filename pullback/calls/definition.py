@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class _Thread(PerThread):
-    """What belongs to a thread: the functions it is tracing, each for a signature."""
+    """Thread-local state: the functions that the thread is tracing, each with a signature."""
 
     def __init__(self) -> None:
         self.tracing: set[tuple[Definition, Signature]] = set()
@@ -122,7 +122,7 @@ class Definition:
         return found
 
     def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-        """What is made of this function under a key, such as a derivative: made once."""
+        """Return the object derived from this function under `key`, creating it on first use."""
         own = distinct((is_in_order(), *key))
         found: T | None = self._made.get(own)
         return self._made.setdefault(own, make()) if found is None else found
@@ -259,7 +259,7 @@ class Definition:
             raise
 
     def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
-        """What is compiled for these dims: the function as traced, or an equal one that costs less for them."""
+        """The trace to compile for these dims: the function's own, or an equal one that costs less for them."""
         return traced
 
     def arrays_of(self, values: Sequence[Any]) -> tuple[Signature, Traced, list[np.ndarray[Any, Any]], dict[str, int]]:

@@ -71,7 +71,7 @@ class Function(Inspected):
             raise
 
     def compiled(self, signature: Signature, flat: Sequence[Any]) -> tuple[Compiled, list[NDArray]]:
-        """What runs calls with this signature, for leaves like these, and the arrays to give it for these."""
+        """The runner of calls with this signature and leaves like these, and the arrays to pass for these."""
         signature, traced = self.traced_for(signature, flat)
         found, arrays = self._table.find(self.parameters, signature, traced, flat)
         numbered = self._numbered(signature, flat, found)
@@ -166,17 +166,17 @@ def function(
     Args:
         f: the function; its annotations give element types and dims of the arguments.
         threads: how many threads a call may use; by default what `pb.threads` or PULLBACK_THREADS says, else 1.
-        specialise: whether C is made for the dims of a call: "always", or "never" but once for all sizes; "auto" for
-            the first four dims of a function, then once for all others, and for those of them whose calls have done as
-            much work as compiling is worth. By default what PULLBACK_SPECIALISE says, or "auto".
+        specialise: whether C is made for the dims of a call: "always"; or "never", but once for all sizes. "auto"
+            makes it for the first four dims of a function, then once for all others. Dims whose calls have done as
+            much work as compiling is worth get their own C. By default what PULLBACK_SPECIALISE says, or "auto".
         donate: names of arguments whose memory the result may overwrite: with these arrays as `out` they are updated
             where they lie.
         memory: "fastest"; "less", statements in an order that needs less memory; or "least". Derivatives keep it.
         memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use.
             Where storing what a loop's backward pass reads would take more, steps are computed again from fewer stored
             states, on as many levels as it takes. Arguments and results do not count.
-        debug: whether it is compiled as it is written, every result tested: a NaN or an infinity that a statement makes
-            of finite numbers is an error that says which element of what, and where it was written; debuggers show
+        debug: whether it is compiled as written, with every result tested. A NaN or an infinity that a statement
+            makes of finite numbers is an error with the array, the element and the line that made it. Debuggers show
             these lines. By default what PULLBACK_DEBUG says, 1 or 0. Derivatives of it are like it.
     Returns:
         The function, or a decorator where only options are given.

@@ -73,7 +73,7 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
 
 
 def apart(name: str, signature: Signature, values: Sequence[Any]) -> Signature:
-    """The signature of a call, in which a dim of the callee is called like one of the caller only if it is that one.
+    """The signature of a call, whose dims share a name with the caller's only if they are the same.
 
     A function traced inside another may have dims of that one in it, besides its own: of arguments without annotations,
     of indices, of what it reads from around itself. Arguments with other dims of such a name are taken as they are.
@@ -128,7 +128,7 @@ def _fitting(leaf: Leaf, value: Any, position: Position | None) -> Array:
 def unify(
     name: str, inputs: Sequence[Ref], handles: Sequence[Array], dims: dict[DimSymbol, Index], position: Position | None
 ) -> None:
-    """The callee's dims from the shapes of the arguments; ShapeError in the caller's words where they disagree."""
+    """Infer the callee's dims from argument shapes; ShapeError in the caller's terms on disagreement."""
     origin: dict[DimSymbol, str] = {}
     pending: list[tuple[Ref, int, Index, Index]] = []
     for ref, h in zip(inputs, handles):

@@ -51,7 +51,7 @@ class Inspected(Definition):
     def memory(
         self, mode: MemoryMode | None = None, build: Build = "call", /, **dims: int
     ) -> MemoryTable | SizeTable:
-        """What a call needs: arguments and results, a row for every statement, the peak. Nothing runs.
+        """The memory of a call: arguments, results, a row for each statement, the peak. Nothing runs.
 
         It is for as many threads as a call here would use; with `build="export"` for exported C, which is serial and
         for any processor, so that its arena may be larger or smaller. `arena_bytes` is to the byte what the call takes,
@@ -183,7 +183,7 @@ class Inspected(Definition):
     def export_microcontroller(
         self, directory: Any, *, arena: Literal["given", "static"] = "given", float_only: bool = False, **dims: int
     ) -> Any:
-        """Write one header and one source for a small machine: plain C99 that prints nothing and allocates nothing.
+        """Write a header and a source for microcontrollers: plain C99 without printing or allocation.
 
         Arrays from around the function that are read-only are `const` tables in the source.
 
@@ -214,7 +214,7 @@ class Inspected(Definition):
         return export(*self.for_dims(dims), directory, arena, float_only)
 
     def export_wasm(self, directory: str | os.PathLike[str], **dims: int) -> Any:
-        """Write the function as a module for browsers and Node: one file of JavaScript that holds it, and its C.
+        """Write a module for browsers and Node: a JavaScript file that contains it, and its C.
 
         `const wasm = await NAME.load()` gives a function of typed arrays by name, flat and row by row, and its results
         likewise: `wasm.NAME({x: new Float32Array(...)}).out`.
@@ -250,7 +250,7 @@ class Inspected(Definition):
         html: str | os.PathLike[str] | None = None,
         **dims: int,
     ) -> Explanation:
-        """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.
+        """Explain every stage from the program to C with its rules; for a derivative, its derivation first.
 
         Args:
             format: how the result prints: "text", or "markdown" with formulas in LaTeX.
@@ -283,7 +283,7 @@ class Inspected(Definition):
         return found
 
     def drawn(self) -> Picture | None:
-        """The graph of the function, or of what it is a derivative of: arrays, and on edges the operators between them.
+        """The graph of the function, or of the one it derives: arrays, and operators on the edges.
 
         None where it has no floating-point arguments, or more than a thousand arrays. `save` writes the picture as SVG.
 
@@ -306,7 +306,7 @@ class Inspected(Definition):
         return graph_of(base.determined().program)
 
     def derivation(self, check: bool | None = None) -> Derivation | None:
-        """How this derivative was found, step by step, with the rules of the papers; None for what is no derivative.
+        """The derivation of this derivative with the papers' rules; None if it is no derivative.
 
         Args:
             check: whether each step is evaluated before and after at random points, local derivatives against central

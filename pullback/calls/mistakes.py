@@ -1,4 +1,4 @@
-"""What Python itself raises in a user's function, in words of the language, and tracebacks without our own frames."""
+"""Python's errors in a user's function: reworded, and with tracebacks free of our own frames."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def _frames(tb: TracebackType | None) -> Iterator[tuple[FrameType, Position]]:
 
 
 def present(error: Exception) -> None:
-    """Let an error look as the user is to see it: with a place of its own, and no frames of ours in its traceback.
+    """Prepare an error for the user: attach its place, and remove our frames from its traceback.
 
     What our own code raises by mistake keeps them all, and so does everything where PULLBACK_TRACEBACK is `full`.
     """

@@ -40,7 +40,7 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def exact() -> Iterator[None]:
-    """Functions made inside compute what is written, sums and products in order, every division a division.
+    """Make functions compute as written: sums and products in order, every division a division.
 
     That holds wherever they are called. Their C and the interpreter give the same bits, but for functions of libm such
     as `exp`, of which NumPy has its own. A function made outside stays as it is when it is called inside. One called by
@@ -56,7 +56,7 @@ def exact() -> Iterator[None]:
 
 
 def thread_count(own: int | None) -> int:
-    """The number of threads of a call: the block around it, then the function's own setting, then the environment."""
+    """The thread count of a call: from the enclosing block, else the function, else the environment."""
     return ASKED_THREADS.get() or usual_threads(own)
 
 

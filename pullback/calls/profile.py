@@ -1,4 +1,4 @@
-"""`Function.profile`: where the time of a call goes, statement by statement, and what each of them computes."""
+"""Profiles, `Function.profile`: the time of each statement of a call, and what it computes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Profile:
 
     @property
     def nanoseconds(self) -> int:
-        """From the first statement's beginning to the last one's end: the sum of the rows."""
+        """The time from the first statement's start to the last one's end: the sum of the rows."""
         return sum(r.nanoseconds for r in self.rows)
 
     def by_place(self) -> dict[str | None, tuple[int, int]]:

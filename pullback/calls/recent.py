@@ -19,7 +19,7 @@ _CLOCK = count()
 
 
 def most_kept() -> int:
-    """How many values a table keeps.
+    """The maximal number of values in a table.
 
     Raises:
         UsageError: [E601] PULLBACK_KEPT_SIZES is no number.
@@ -41,7 +41,7 @@ class _Used(Generic[V]):
 
 
 class Recent(Generic[K, V]):
-    """Values by key. Where there are more than PULLBACK_KEPT_SIZES says, a quarter goes: those asked for longest ago.
+    """A table that, above PULLBACK_KEPT_SIZES values, drops the quarter not used for longest.
 
     Threads may share one, as each step is one of the interpreter's.
     """
@@ -70,5 +70,5 @@ class Recent(Generic[K, V]):
         return found.value
 
     def items(self) -> list[tuple[K, V]]:
-        """What is kept just now, in the order in which it came."""
+        """The current items, in insertion order."""
         return [(key, used.value) for key, used in self._values.copy().items()]

@@ -1,4 +1,4 @@
-"""What people see of a function: the words of `help`, its signature, and its table in a notebook."""
+"""The presentation of a function: the text of `help`, its signature, and its notebook table."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ KINDS = {
 
 
 class Shown(Protocol):
-    """What is shown of a function, or of what was made of one."""
+    """The interface for presenting a function, or one derived from it."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the function."""
 
     @property
     def python(self) -> Callable[..., Any]:
@@ -36,7 +36,7 @@ class Shown(Protocol):
 
     @property
     def parameters(self) -> Sequence[Parameter]:
-        """Those of it."""
+        """The parameters of the function."""
 
     @property
     def type(self) -> TypeText:
@@ -44,7 +44,7 @@ class Shown(Protocol):
 
 
 def made_of(made: Any, base: Shown, name: str, about: str, wrt: Any = None) -> None:
-    """Give what was made of a function a name, and words for `help`: what it is, then what the function says of itself.
+    """Name a derived function and write its `help`: a description, then the original's documentation.
 
     In `about`, {f} is the function and {x} what it is differentiated by.
     """
@@ -93,7 +93,7 @@ class ShownSignature:
 
 
 def about(f: Shown) -> About:
-    """What a page says of a function above its stages."""
+    """The page's description of a function, above its stages."""
     from pullback.explanation.stages import About
 
     try:

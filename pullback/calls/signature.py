@@ -40,7 +40,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function is traced for: the structure of each argument and its leaves. Hashable."""
+    """The signature for which a function is traced: structure and leaves of each argument. Hashable."""
 
     structures: tuple[Structure, ...]
     leaves: tuple[tuple[Leaf, ...], ...]
@@ -121,7 +121,7 @@ def check_traceable(f: object) -> None:
 
 
 def name_of(f: Any) -> str:
-    """What a function, a partial application or an object that can be called is called in messages and programs."""
+    """The name of a callable in messages and programs: a function, partial application or object."""
     while isinstance(f, functools.partial):
         f = f.func
     return str(getattr(f, "__name__", None) or type(f).__name__).strip("<>")
@@ -135,7 +135,7 @@ def code_of(f: Any) -> CodeType | None:
 
 
 def called_with(f: Callable[..., Any], parameters: Sequence[Parameter], values: Sequence[Any]) -> Any:
-    """F called with one value for each parameter; what comes after any number of arguments goes by name."""
+    """Call `f` with a value for each parameter; those after a variadic one are passed by keyword."""
     args: list[Any] = []
     keywords: dict[str, Any] = {}
     variadic = False
@@ -213,7 +213,7 @@ def _form(name: str, parameters: Sequence[Parameter]) -> str:
 
 
 def signature_of(parameters: Sequence[Parameter], values: Sequence[Any] | None) -> tuple[Signature, list[Any]]:
-    """The signature of a call and its leaves; for None what the annotations alone say (Undetermined otherwise)."""
+    """The signature of a call and its leaves; for None, by annotations alone (else Undetermined)."""
     structures, groups, flat = [], [], []
     for k, p in enumerate(parameters):
         structure, leaves, found = _by_annotation(p) if values is None else p.spec.leaves(values[k], p.name)
@@ -226,7 +226,7 @@ def signature_of(parameters: Sequence[Parameter], values: Sequence[Any] | None) 
 
 
 def _by_annotation(p: Parameter) -> Leaves:
-    """What an annotation says; None for what is None unless it is given."""
+    """The leaves by annotation alone; None if it is optional with default None."""
     return p.spec.leaves(None if p.default is None and isinstance(p.spec, OptionalSpec) else MISSING, p.name)
 
 

@@ -1,4 +1,4 @@
-"""Functions whose shapes must be numbers, as the length of a Fourier transform: they are traced for those of a call."""
+"""Functions whose shapes must be numbers, such as FFT lengths: they are traced for each call's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def needs_numbers(error: PullbackError) -> bool:
 
 
 def of_call(name: str, signature: Signature, values: Sequence[Any]) -> Signature | None:
-    """The signature of a call with its extents as numbers, as if nothing were annotated; None where some are open.
+    """The signature of a call with numeric sizes, ignoring annotations; None if some are open.
 
     Raises:
         ShapeError: the extents do not fit the annotations.

@@ -41,7 +41,7 @@ from pullback.tracing.tree import Structure
 
 
 class Spec:
-    """What an annotation says. `leaves` gives the structure and leaves for an argument, or for MISSING."""
+    """The specification of an annotation. `leaves` gives structure and leaves of an argument, or MISSING."""
 
     def leaves(self, value: Any, path: str) -> Leaves:
         """The structure, leaves and leaf values of an argument; of MISSING where the annotation says enough."""
@@ -225,7 +225,7 @@ class TreeSpec(Spec):
 
     @property
     def text(self) -> str:
-        """What it is, in messages."""
+        """The description of the tree, for messages."""
         return self.type.__name__ if self.type else self.kind
 
     def _fields_text(self) -> str:
@@ -300,7 +300,7 @@ def _unannotated(value: Any, path: str) -> Leaf:
 
 
 def spec_like(x: Any) -> Spec:
-    """The Spec of trees like this one: the same structure, and arrays of the same element types and extents."""
+    """The specification of trees like this: same structure, array element types and sizes."""
     node = tree.open_node(x)
     if node is None:
         array = np.asarray(x)

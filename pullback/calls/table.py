@@ -1,4 +1,4 @@
-"""The compiled code of one function, by what its calls look like: one table, one bound, and one way out of it.
+"""The compiled code of a function by key: one table, one bound, and one way to drop entries.
 
 A key is all that compiled code depends on: signature, shapes, sizes, threads and backend. What is found under it has
 an entry (`runtime.entry`), which compares the arguments of a call with those of the key. The function's calls try these
@@ -55,7 +55,7 @@ class Table:
     def find(
         self, parameters: Sequence[Parameter], signature: Signature, traced: Traced, flat: Sequence[Any]
     ) -> tuple[Compiled, list[NDArray]]:
-        """What runs a call with these leaves, and the arrays to give it."""
+        """The runner of a call with these leaves, and the arrays to pass."""
         arrays, sizes = prepare(signature.flat, flat)
         arrays += traced.captured
         threads = policy.thread_count(self._threads)

@@ -39,7 +39,7 @@ from pullback.tracing.tree import Structure
 
 @dataclass
 class Traced:
-    """A program, or its outline, with the structure of its results; `leaves` are the arguments that are inputs.
+    """A program, or its outline, with the structure of its results; `leaves` are its input arguments.
 
     `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
     `prints` is what a call of it prints, also where it was made of the function that does.
@@ -139,7 +139,7 @@ def trace(
 
 
 def _positions(parameters: Sequence[Parameter], signature: Signature, names: Sequence[str]) -> tuple[int, ...]:
-    """Which inputs of the program the arrays of the parameters of these names are."""
+    """The positions of the program's inputs that belong to the parameters of these names."""
     owners = [p.name for p, leaves in zip(parameters, signature.leaves) for leaf in leaves if leaf.is_input]
     return tuple(k for k, owner in enumerate(owners) if owner in names)
 
@@ -194,7 +194,7 @@ def derived(
 
 
 def _reads_around(known: Known) -> bool:
-    """Whether expressions made in the function around stand in a program: its statements cannot join that one later."""
+    """Whether a program contains expressions of an enclosing function, so that it cannot join it later."""
     return isinstance(known, Program) and not block_reads(known.body).keys() <= set(known.inputs)
 
 

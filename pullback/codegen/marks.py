@@ -1,4 +1,4 @@
-r"""Which lines of C come from where: marks that are printed as lines of their own, and taken out at the end.
+r"""Source origins of C lines: marks printed as separate lines and removed at the end.
 
     "\x03k"   what follows, up to the line that is "\x03" alone, comes from the k-th of the places
 
@@ -37,7 +37,7 @@ class Marks:
         self._numbers: dict[Hashable, int] = {}
 
     def add(self, key: Hashable, positions: Iterable[object]) -> int:
-        """The number of what a key stands for, which comes from these places too."""
+        """Number a key's origin, which also includes these places."""
         number = self._numbers.setdefault(key, len(self._positions))
         if number == len(self._positions):
             self._positions.append({})
@@ -45,7 +45,7 @@ class Marks:
         return number
 
     def begin(self, key: Hashable, positions: Iterable[object]) -> str:
-        """The mark before what comes from these places."""
+        """The mark before text from these places."""
         return f"{_MARK}{self.add(key, positions)}"
 
     def around(self, key: Hashable, text: str) -> str:
@@ -53,7 +53,7 @@ class Marks:
         return f"{self.begin(key, ())}\n{text}{_MARK}\n"
 
     def taken_from(self, text: str) -> tuple[str, tuple[Place, ...]]:
-        """The text without its marks, and the places of its lines in order, those inside others behind them."""
+        """The text without its marks, and the places of its lines in order, inner ones last."""
         lines: list[str] = []
         open_: list[tuple[int, int]] = []
         found: list[Place] = []

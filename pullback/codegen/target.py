@@ -1,10 +1,10 @@
-"""What programs become: the interface between the loop IR and the languages it is printed in.
+"""Code targets: the interface between the loop IR and the languages it is printed in.
 
     loop program, memory plan  -- Target.source -->  Source  -- flags, a compiler -->  machine code
 
-Whatever depends on the language is behind a `Target`: what machine it has words for, the names of types, numbers as
-they are written, the text of primitives and of mathematics over vectors, kernels, the function that is called, and how
-the text is built. Layers below know none of it: the loop IR holds primitives, element types and work, no text.
+A `Target` encapsulates the language: the machine it has words for, the names of types, number literals, the text of
+primitives and vector mathematics, kernels, the entry function, and how to build. Layers below know none of it: the
+loop IR holds primitives, element types and work, no text.
 
 A target is a small object without state. What it writes a file with are its `Words`, which collect the definitions that
 these words need. There are two (`targets.py`): C for compilers with vector extensions, whose kernels have a plain form
@@ -34,7 +34,7 @@ Style = Literal["user", "canonical"]
 
 
 class Words(Protocol):
-    """The words for one file. What a word needs defined is collected when it is asked for."""
+    """The words for one file. The definitions that words need are collected on use."""
 
     def type(self, t: Type) -> str:
         """The type of a value: of an element, or of as many as it has lanes."""
@@ -43,30 +43,30 @@ class Words(Protocol):
         """A number, exactly."""
 
     def primitive(self, row: Primitive, operand: Type) -> str:
-        """An expression with {0}, {1}, .. for operands of a type, each once; of several lanes vector mathematics."""
+        """An expression with {0}, {1}, .. for operands of a type, each once; vector mathematics for lanes."""
 
     def conversion(self, source: Type, target: Type) -> str:
-        """An expression with {0} for what is converted: see `nodes.Convert`."""
+        """An expression with {0} for the converted value: see `nodes.Convert`."""
 
     def procedure(self, work: Sorting | Foreign) -> str:
-        """What is called for work that loops do not express."""
+        """The function to call for work beyond loops."""
 
     def hold(self, t: Type) -> str:
-        """What keeps a value of this type in a register between its uses; nothing where there is no such word."""
+        """The macro that keeps a value of this type in a register between uses; empty if there is none."""
 
     def apart(self, k: Kernel) -> str:
-        """What stands before a kernel that is better compiled without regard to its callers; nothing where none is."""
+        """The attribute of a kernel that is better compiled separately from its callers; else empty."""
 
     def definitions(self, text: str) -> list[str]:
-        """What a text needs before it."""
+        """The definitions that a text needs."""
 
     def where_used(self, kernels: Mapping[str, str], rest: str) -> dict[str, str]:
-        """Kernels by name, each only in those forms of the file in which something calls it."""
+        """Kernels by name, each only in the file's forms in which it is called."""
 
 
 @dataclass(frozen=True)
 class Printing:
-    """How a program is printed.
+    """The printing options of a program.
 
     Attributes:
         names: "user" for the user's names, "canonical" for numbered ones, by which programs are compared; "content" for
@@ -118,7 +118,7 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """The translation unit; what is called is compiled from its units alone."""
+        """The translation unit as one text; calls are compiled from the units."""
         return self.whole()
 
 
@@ -127,10 +127,10 @@ class Target(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the target."""
 
     def machine(self, machine: Machine) -> Machine:
-        """What is lowered for: the machine, as far as the target has words for it."""
+        """The machine to lower for, limited to what the target can express."""
 
     def words(self) -> Words:
         """The words for a new file."""
@@ -139,4 +139,4 @@ class Target(Protocol):
         """The text of a program: its kernels, and the function that is called."""
 
     def flags(self, command: Sequence[str], version: str) -> tuple[str, ...]:
-        """What a compiler that is started so is told, that the text means what the loops mean."""
+        """Compiler flags that preserve the meaning of the loop IR."""

@@ -1,4 +1,4 @@
-"""Data sets: digits, folders of idx, NumPy, CIFAR and image files, text; transforming, ordering and reading them."""
+"""Data sets: digits, idx, NumPy, CIFAR and image files, text; their transforms, order and batches."""
 
 from pullback.data.dataset import Dataset, Splits
 from pullback.data.datasets import load, load_digits, load_folder

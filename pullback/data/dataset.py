@@ -1,4 +1,4 @@
-"""Data sets as values: inputs, targets, and what is done to samples when they are read."""
+"""Data sets as values: inputs, targets, and the transforms of samples when they are read."""
 
 from __future__ import annotations
 

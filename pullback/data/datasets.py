@@ -1,4 +1,4 @@
-"""Data sets by name: the bundled digits, folders of idx files, and what else is known by its files' names."""
+"""Data sets by name: the bundled digits, and folders recognized by their file names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def load(name: str | os.PathLike[str]) -> Splits:
 
 
 def _loader(folder: Path) -> Callable[[Path], Splits]:
-    """What reads a folder, by the names in it."""
+    """The loader for a folder, chosen by its file names."""
     names = {path.name for path in folder.iterdir()}
     if any(n.endswith((".npy", ".npz")) for n in names):
         return load_arrays
@@ -69,7 +69,7 @@ def _loader(folder: Path) -> Callable[[Path], Splits]:
 
 
 def load_digits(seed: int | None = 0) -> Splits:
-    """Scikit-learn's handwritten digits, 8 × 8 images resized to 28 × 28: 1,437 to train on, 360 to measure by.
+    """Scikit-learn's digits, 8 × 8 images resized to 28 × 28: 1,437 to train and 360 to test.
 
     The samples lie by writer. The split is random and stratified: both parts have digits of all writers, and each
     digit in proportion.
@@ -91,7 +91,7 @@ def _enlarged(levels: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def bundled_digits(seed: int | None = 0) -> Splits:
-    """Scikit-learn's handwritten digits as they are: images u8[N, 8, 8] of levels from 0 to 16, and labels u8[N].
+    """Scikit-learn's digits unscaled: images u8[N, 8, 8] with levels 0 to 16, and labels u8[N].
 
     Args:
         seed: of the split (`load_digits`).
@@ -130,7 +130,7 @@ def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
 
 
 def load_folder(folder: str | os.PathLike[str]) -> Splits:
-    """Read a folder of four idx files, plain or gzip: images and labels, for `train` and for `test` or `t10k`.
+    """Read four idx files, plain or gzip: images and labels, for `train` and for `test` or `t10k`.
 
     Unsigned bytes are scaled by 1/255; other element types are taken as they are.
 

@@ -1,4 +1,4 @@
-"""Fingerprints of data: what its arrays are, and a digest of values by which a change of them is noticed."""
+"""Fingerprints of data: a description of its arrays, and a digest that detects changed values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def described(arrays: Mapping[str, Any]) -> str:
 
 
 def fingerprint(*arrays: Any) -> str:
-    """A digest of arrays; of some rows of those that are large or not in memory.
+    """A digest of arrays; for large or unloaded ones, of some rows.
 
     >>> from pullback.data.fingerprint import fingerprint
     >>> fingerprint(np.arange(3)) == fingerprint(np.array([0, 1, 2]))

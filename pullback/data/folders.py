@@ -1,4 +1,4 @@
-"""Folders of NumPy files, of CIFAR's binary files, and of images by class. Nothing is read before it is needed."""
+"""Folders of NumPy files, CIFAR binary files, and images by class, all read lazily."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _incomplete(folder: Path, missing: str, remedy: str) -> DataError:
 
 
 def load_arrays(folder: str | os.PathLike[str]) -> Splits:
-    """Read a folder of NumPy files: `train-inputs.npy`, `train-targets.npy`, `test-inputs.npy`, `test-targets.npy`.
+    """Read the NumPy files `train-inputs`, `train-targets`, `test-inputs` and `test-targets` of a folder.
 
     `images` and `labels`, or `x` and `y`, are as good as `inputs` and `targets`, and `_` as `-`. Files in .npy are
     mapped into memory, and read where samples are used. `train.npz` and `test.npz` may hold the arrays under these
@@ -91,7 +91,7 @@ def _arrays(folder: Path, part: str) -> Dataset:
 
 
 def _opened(path: Path) -> Any:
-    """The array of a file, mapped, or those of an archive by name."""
+    """The array of a file, memory-mapped, or an archive's arrays by name."""
     if path.suffix == ".npz":
         return read_archive(path, [w for words in KINDS.values() for w in words])
     with reading.parsing(path, "a NumPy file", "write it again with `np.save`"):
@@ -102,7 +102,7 @@ def _opened(path: Path) -> Any:
 
 
 def load_cifar(folder: str | os.PathLike[str]) -> Splits:
-    """Read the binary version of CIFAR-10 (`data_batch_1.bin` … `data_batch_5.bin`, `test_batch.bin`) or CIFAR-100.
+    """Read the binary version of CIFAR-10 (`data_batch_1.bin` …, `test_batch.bin`) or CIFAR-100.
 
     CIFAR-100 is `train.bin` and `test.bin`; its fine labels are taken. Images are bytes of shape (N, 3, 32, 32), and
     float32 from 0 to 1 when they are read.
@@ -218,7 +218,7 @@ def load_images(
 def load_image_splits(
     folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, colour: bool = True
 ) -> Splits:
-    """Images in `train/CLASS/` and `test/CLASS/` of a folder (`load_images`), in the size of the first one.
+    """Read images from `train/CLASS/` and `test/CLASS/` (`load_images`), at the size of the first.
 
     Raises:
         DataError: [E507] one of the folders is missing, or their classes differ.

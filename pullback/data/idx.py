@@ -1,4 +1,4 @@
-"""The idx file format: a four-byte magic number, big-endian extents, then the elements in row-major order.
+"""The idx file format: a magic number of four bytes, big-endian sizes, then row-major elements.
 
     byte 0, 1   zero
     byte 2      element type: 08 uint8, 09 int8, 0B int16, 0C int32, 0D float32, 0E float64

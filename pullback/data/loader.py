@@ -25,7 +25,7 @@ ORDER = 1 << 32  # the place among the counters of random numbers where transfor
 
 
 class Batches(Protocol):
-    """Where batches come from.
+    """A source of batches.
 
     Attributes:
         name: for messages.
@@ -45,11 +45,11 @@ class Batches(Protocol):
         """`count` batches of an epoch from the one numbered `first`: a tree of arrays (count, B, ...)."""
 
     def fingerprint(self, batch: Any) -> tuple[str, str]:
-        """What the arrays are in words, and a digest of their values; `batch` is a first one."""
+        """A description of the arrays, and a digest of their values; `batch` is a first one."""
 
 
 class Samples:
-    """Batches of a data set, or of a tree of arrays with one first extent.
+    """Batches of a data set, or of a tree of arrays with a common first size.
 
     Args:
         data: a Dataset, or arrays.
@@ -86,7 +86,7 @@ class Samples:
         return tree.map_leaves(lambda x: _contiguous(x).reshape(count, size, *x.shape[1:]), self._read(samples, epoch))
 
     def fingerprint(self, batch: Any) -> tuple[str, str]:
-        """The arrays in words, and a digest of their values and of what transformations make of the first ones."""
+        """A description of the arrays, and a digest of their values and of the first transformed ones."""
         if isinstance(self.data, Dataset):
             arrays = {"inputs": self.data.inputs, "targets": self.data.targets}
             made: tuple[Any, ...] = self.data.batch(slice(0, 4))
@@ -95,7 +95,7 @@ class Samples:
         return f"{self.name} with {described(arrays)}", fingerprint(*arrays.values(), *made)
 
     def samples(self, epoch: int, start: int, end: int) -> Any:
-        """Which samples are from the place `start` to `end` in the order of an epoch."""
+        """The indices of the samples from `start` to `end` in the order of an epoch."""
         if not self.shuffle:
             return slice(start, end)
         if self._order is None or self._order[0] != epoch:
@@ -119,7 +119,7 @@ def _paths(data: Any) -> dict[str, Any]:
 
 
 def _extent(data: Any) -> int:
-    """The first extent of all arrays of a tree."""
+    """The common first size of a tree's arrays."""
     counts = {path: len(x) for path, x in _paths(data).items()}
     if len(set(counts.values())) > 1:
         raise DataError(
@@ -166,7 +166,7 @@ class Stream:
         return tree.map_leaves(lambda x: np.asarray(x)[None], self._last)
 
     def fingerprint(self, batch: Any) -> tuple[str, str]:
-        """What it gives in words. Values and extents may differ from one epoch to the next, so they are left out."""
+        """A description of the arrays. Values and sizes may change between epochs, so they are left out."""
         kinds = ", ".join(f"{path} {x.dtype} of {x.ndim} axes" for path, x in _paths(batch).items())
         return f"{self.name} with {kinds}", ""
 
@@ -181,7 +181,7 @@ class Stream:
 
 
 def batches_of(data: Any, batch: int | None, **order: Any) -> Batches:
-    """Batches of whatever holds them: a data set, a tree of arrays, or an iterable of batches.
+    """Batches of a data set, a tree of arrays, or an iterable of batches.
 
     Raises:
         UsageError: [E518] the size of a batch is asked for of an iterable that gives batches, or none is.
@@ -207,7 +207,7 @@ def _is_arrays(data: Any) -> bool:
 
 
 def ahead(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
-    """What `load` gives for each request, loaded by a thread while the one before it is used.
+    """Load each request on a thread while the previous result is in use; yield requests with results.
 
     Errors appear where what could not be loaded would have come. One thing is loaded ahead, no more.
     """

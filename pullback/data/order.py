@@ -1,9 +1,8 @@
-"""Random numbers that depend on what they are for, and on nothing else: the seed, the epoch, the sample.
+"""Random numbers that are a function of the seed, the epoch and the sample alone.
 
 A counter-based hash (the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number
-generators, OOPSLA 2014) gives 64 bits for each combination. So the order of an epoch and what a transformation draws
-for a sample are the same for every batch size, every thread that loads and every version of NumPy, and a run that is
-resumed goes on with the numbers it would have had.
+generators, OOPSLA 2014) gives 64 bits for each combination. So the order of an epoch and the draws for a sample do
+not depend on batch size, loader threads or NumPy version. A resumed run continues with the same numbers.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def permutation(count: int, *counters: int) -> NDArray[np.intp]:
 
 
 class Draws:
-    """What a transformation draws: numbers of their own for each sample.
+    """The random draws of a transformation: separate numbers for each sample.
 
     Args:
         counters: what they follow from besides the sample: the seed, the epoch, the place of the transformation.

@@ -1,4 +1,4 @@
-"""What is done to samples when they are read: crops and flips with numbers of their own, scaling and mean subtraction.
+"""Transforms of samples as they are read: random crops and flips, scaling and mean subtraction.
 
 A transformation is a function of the inputs of some samples, (B, ...), and of `Draws`; it gives new inputs.
 """
@@ -30,13 +30,13 @@ def scale(divisor: float = 255.0) -> Transform:
 
 
 def subtract(mean: ArrayLike) -> Transform:
-    """Inputs less a mean, which broadcasts against one sample: that of all images, or of each channel as (C, 1, 1)."""
+    """Subtract a mean that broadcasts against one sample, such as one per channel, (C, 1, 1)."""
     less = np.asarray(mean, np.float32)
     return lambda inputs, draws: inputs - less
 
 
 def normalise(mean: ArrayLike, deviation: ArrayLike) -> Transform:
-    """(inputs - mean) / deviation, both of which broadcast against one sample."""
+    """Return `(inputs - mean) / deviation`, both broadcast against one sample."""
     less, over = np.asarray(mean, np.float32), np.asarray(deviation, np.float32)
     return lambda inputs, draws: (inputs - less) / over
 
@@ -52,7 +52,7 @@ def random_flip(probability: float = 0.5) -> Transform:
 
 
 def random_crop(size: int | tuple[int, int], padding: int = 0) -> Transform:
-    """A window of each image, at a place of its own.
+    """Crop each image at its own random place.
 
     Args:
         size: rows and columns of the window, one number for both alike.

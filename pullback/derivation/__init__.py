@@ -1,1 +1,1 @@
-"""Derivations that can be read: recorded steps as formulas with the rules that made them, in text or Markdown."""
+"""Derivations to read: recorded steps as formulas with their rules, in text or Markdown."""

@@ -1,4 +1,4 @@
-"""A recorded derivation checked by numbers: what each step says is equal has equal values at random points.
+"""Numeric checks of a derivation: claimed equalities hold at random points.
 
     Separated     a statement, and those it became, give the same arrays
     Local         the local derivatives applied to a direction are the statement's central difference along it
@@ -55,7 +55,7 @@ TOLERANCE: Final = {"difference": 1e-5, "equality": 1e-9}
 
 @dataclass(frozen=True)
 class Checked:
-    """How many steps of a derivation were checked, and how many claim nothing that numbers could show."""
+    """The number of checked steps of a derivation, and of steps that claim nothing numeric."""
 
     steps: int
     others: int
@@ -212,7 +212,7 @@ class _Checker:
         return np.asarray((ends[0] - ends[1]) / (2 * STEP))
 
     def _transposed(self, s: Step, f: Transposed) -> bool:
-        """The first line of a chain; where no guard stands for zeros of the cotangent, by its local derivative."""
+        """Check a chain's first line by its local derivative, unless guards replace zero cotangents."""
         local, known = self.local or (None, Machine({}))
         machine = self._machine(f.value.refs - known.arrays.keys(), f.value.free.difference(f.variables, known.loops))
         given = [r for r in machine.arrays if r.shape == f.result.shape]
@@ -289,7 +289,7 @@ def _values(machine: Machine, variables: tuple[Var, ...], value: Scalar) -> NDAr
 
 
 def _applied(s: Statement, out: Ref, edges: Sequence[tuple[Scalar, Any]], direction: Ref) -> Build | Scatter:
-    """The statement's tangent: the sum of weights times the direction at the sources, summed as the statement sums."""
+    """The statement's tangent: weights times the direction at the sources, summed as the statement sums."""
     terms = [expr.mul(w, expr.get(direction, *source)) for w, source in edges]
     value = expr.add(*terms) if terms else expr.zero(out.dtype)
     tangent = Ref(f"{out.name}_tangent", out.dtype, out.shape)

@@ -1,4 +1,4 @@
-"""A recorded derivation as sections of formulas, each line with the rules that made it of the line before.
+"""A derivation as sections of formulas; each line lists the rules that made it.
 
     Statement y
       y[n, k] = ∑(m < M) x[n, m] · w[m, k]
@@ -72,7 +72,7 @@ class Line:
 
 @dataclass
 class Section:
-    """What belongs together: the lines of one statement, or of one pass."""
+    """A group of lines: those of one statement, or of one pass."""
 
     title: str
     lines: list[Line] = field(default_factory=list)
@@ -154,7 +154,7 @@ class Document:
         self._statement, self._local, self._outs = section, local, frozenset(f.statement.outs)
 
     def _local_derivative(self, s: Statement, d: LocalDerivative) -> str:
-        """∂y[..]/∂x[i′..] = sum of deltas times weight."""
+        """Write ∂y[..]/∂x[i′..] as a sum of deltas times weight."""
         assert isinstance(s, Build | Scatter)
         summed: tuple[Var, ...] = ()
         for out, value in zip(s.outs, s.values if isinstance(s, Build) else (s.value,), strict=True):
@@ -234,7 +234,7 @@ class Document:
         rules: tuple[str, ...],
         renamed: Mapping[Ref, Ref],
     ) -> None:
-        """The statements that are others afterwards, and the names of those that are gone."""
+        """Write the statements that changed, and the names of removed ones."""
         old = {renamed.get(s.outs[0], s.outs[0]): s for s in before}
         kept = set()
         for s in after:
@@ -280,6 +280,6 @@ class Document:
 
 
 def _name(d: LocalDerivative, axis: int) -> str:
-    """A name for an axis of the operand: that of the variable it is read with, else a letter."""
+    """A name for an operand's axis: of the variable it is read with, else a letter."""
     atom = d.source[axis].single
     return atom.name if isinstance(atom, Var) else "ijklmnpqrstuvw"[axis]

@@ -1,4 +1,4 @@
-r"""Formulas as people write them: indices with the user's names, sums, deltas and brackets, as text or as LaTeX.
+r"""Formulas in mathematical notation: user's index names, sums, deltas, brackets; text or LaTeX.
 
     text     z_x[n, m] = ∑(k < K) z_y[n, k] · w[m, k]             δ(n, n′)      [0 ≤ r - h < U]
     LaTeX    z_{x}[n, m] = \sum_{k<K} z_{y}[n, k]\, w[m, k]       \delta_{n\,n'}
@@ -77,7 +77,7 @@ class Notation:
     # Names --------------------------------------------------------------------------------------------------
 
     def ref(self, r: Ref) -> str:
-        """The name of an array: its own, with a number where another one has it."""
+        """The name of an array, numbered if it is taken."""
         found = self.refs.get(r)
         if found is None:
             name, n = r.name, 1
@@ -89,7 +89,7 @@ class Notation:
         return found
 
     def call(self, r: Ref, name: str) -> None:
-        """Give an array a name in this style, such as that of a cotangent."""
+        """Name an array in this style, such as a cotangent."""
         self.refs[r] = name
 
     def bind(self, variables: Iterable[Var]) -> None:
@@ -275,7 +275,7 @@ class Notation:
         return self.style.times.join(guards), PRODUCT if len(guards) > 1 else ATOM
 
     def _bracket(self, e: Bracket) -> tuple[str, int]:
-        """Deltas, then one bracket with the other conditions, then what stands under them."""
+        """Write deltas, one bracket with the other conditions, and the guarded value."""
         conds = list(e.conds)
         arg = e.arg
         while isinstance(arg, Bracket):
@@ -288,12 +288,12 @@ class Notation:
     # Statements ---------------------------------------------------------------------------------------------
 
     def definition(self, r: Ref, variables: Sequence[Var], value: Scalar) -> str:
-        """`name[indices] = value`, with names for what a large value repeats."""
+        """Write `name[indices] = value`, naming repeated parts of large values."""
         left = self.style.element(self.ref(r), ", ".join(self.vars[v] for v in variables))
         return f"{left} = {self.value(value)}"
 
     def value(self, value: Scalar) -> str:
-        """A value, with names for what a large one repeats."""
+        """Write a value, naming repeated parts of large ones."""
         named = _shared(value)
         lines = []
         for k, e in enumerate(named):
@@ -333,7 +333,7 @@ class Notation:
                 return [f"{', '.join(map(self.ref, s.outs))} = {words}"]
 
     def _fold(self, s: Fold) -> list[str]:
-        """What it carries, then its body."""
+        """The states that a fold carries, then its body."""
         self.scope()
         outs = ", ".join(map(self.ref, s.outs))
         states = [f"{self.ref(r)} = {self.ref(i)}" for r, i in zip(s.states, s.inits, strict=True)]

@@ -18,7 +18,7 @@ WIDTH = 88  # the column at which the rules stand, where the formula leaves room
 
 @dataclass(frozen=True)
 class Derivation:
-    """The steps by which a derivative was found, the program they led to, and how many steps numbers have confirmed."""
+    """The steps that led to a derivative, the resulting program, and the number of checked steps."""
 
     program: Program
     steps: tuple[Step, ...]
@@ -72,7 +72,7 @@ def _markdown_section(s: Section) -> str:
 
 
 def _chains(lines: Sequence[Line]) -> list[list[Line]]:
-    """Lines with those that follow from them."""
+    """Group lines with those that follow from them."""
     out: list[list[Line]] = []
     for line in lines:
         if line.relation and out:

@@ -1,4 +1,4 @@
-"""How the pieces of a formula look: as plain text, or in LaTeX."""
+"""Formula styles: plain text and LaTeX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHOICE, COMPARE, SUM, REDUCTION, PRODUCT, UNARY, POWER, ATOM = range(8)
 
 
 class Style:
-    """How the pieces look in plain text."""
+    """The plain-text style of formulas."""
 
     times = " · "
     dot = " · "
@@ -28,11 +28,11 @@ class Style:
         return f"{name}_{below}"
 
     def cotangent(self, name: str) -> str:
-        """The cotangent of what has this name."""
+        """The notation of the cotangent of this array."""
         return self.subscript("z", name)
 
     def tangent(self, name: str) -> str:
-        """The tangent of what has this name."""
+        """The notation of the tangent of this array."""
         return f"d{name}"
 
     def words(self, text: str) -> str:
@@ -48,7 +48,7 @@ class Style:
         return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
     def element(self, name: str, indices: str) -> str:
-        """name[indices]."""
+        """The text of an element, `name[indices]`."""
         return f"{name}[{indices}]" if indices else name
 
     def function(self, name: str, args: str) -> str:
@@ -68,7 +68,7 @@ class Style:
         return f"{self.sums.get(op, op)}({variables}) {body}"
 
     def delta(self, a: str, b: str) -> str:
-        """Kronecker delta."""
+        """The notation of a Kronecker delta."""
         return f"δ({a}, {b})"
 
     def iverson(self, conditions: str) -> str:
@@ -76,7 +76,7 @@ class Style:
         return f"[{conditions}]"
 
     def choice(self, test: str, then: str, otherwise: str) -> str:
-        """Then where the test holds, else otherwise."""
+        """The text of a choice, `then if test else otherwise`."""
         return f"{then} if {test} else {otherwise}"
 
     def derivative(self, of: str, by: str) -> str:
@@ -109,7 +109,7 @@ class Style:
 
 
 class Latex(Style):
-    """How they look in LaTeX."""
+    """The LaTeX style of formulas."""
 
     times = r"\, "
     dot = r" \cdot "

@@ -73,7 +73,7 @@ class _Reading:
                 return self._arrow(variables, self.notation.scalar(e))
 
     def _whole(self, e: Get) -> Text:
-        """Rule 32: a tensor itself, or what it is defined by."""
+        """Apply rule 32: a tensor itself, or its definition."""
         if e.indices:
             self._used("identity")
         made = self.definitions.get(e.ref)
@@ -166,7 +166,7 @@ class _Reading:
 
     def _contraction(self, variables: Sequence[Var], summed: Sequence[Var], factors: list[Scalar],
                      conds: tuple[Cond, ...]) -> Text | None:
-        """Rules 34 and 37: two groups of factors, the first over the first indices, the second over the others."""
+        """Apply rules 34 and 37: two groups of factors, over the first and over the other indices."""
         if len(factors) < 2:
             return None
         for k in range(len(variables), -1, -1):
@@ -183,7 +183,7 @@ class _Reading:
 
     def _split(self, axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var], factors: list[Scalar],
                conds: tuple[Cond, ...]) -> Text | None:
-        """The contraction over these axes of both sides, where each factor and the conditions belong to one side."""
+        """The contraction over these axes of both sides; each factor and condition must belong to one side."""
         sides: tuple[list[Scalar], list[Scalar]] = ([], [])
         others = (set(axes[1]), set(axes[0]))  # what a side must not use
         for f in factors:
@@ -218,7 +218,7 @@ class _Reading:
 def _order(
     sides: tuple[list[Scalar], list[Scalar]], axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var]
 ) -> list[Var]:
-    """The summed indices in the order in which one side reads them last, so that it is an array as it is."""
+    """Order the summed indices as one side reads them last, so that it is an unpermuted array."""
     for side, own in zip(sides, axes, strict=True):
         if len(side) == 1 and isinstance(side[0], Get):
             atoms = [i.single for i in side[0].indices[len(own) :]]
@@ -228,7 +228,7 @@ def _order(
 
 
 def _is_cast(variables: Sequence[Var], e: Get) -> bool:
-    """Whether the elements are those of the array in their row-major order, in another shape."""
+    """Whether the elements are the array's in row-major order, reshaped."""
     flat, size = as_index(0), as_index(1)
     for v in variables:
         flat, size = flat * v.extent + as_index(v), size * v.extent
@@ -239,7 +239,7 @@ def _is_cast(variables: Sequence[Var], e: Get) -> bool:
 
 
 def _peeled(e: Scalar) -> tuple[tuple[Cond, ...], Scalar]:
-    """The conditions around a summand, and what they guard."""
+    """The conditions around a summand, and the guarded value."""
     conds: tuple[Cond, ...] = ()
     while isinstance(e, Bracket):
         conds += e.conds

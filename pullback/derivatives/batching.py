@@ -1,4 +1,4 @@
-"""vmap: a function of single values as one of arrays of them, for every kind of statement."""
+"""Batching, `vmap`: a function of single values applied to arrays, for every kind of statement."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Axes = Any  # an int, None, or a tree of these
 
 @dataclass(frozen=True)
 class Mapped(Origin):
-    """How the leaf of a batched argument came about: the axis, the leaf of a single value, and which vmap mapped it."""
+    """The origin of a batched argument's leaf: the axis, the single value's leaf, and the vmap."""
 
     axis: int
     single: Leaf
@@ -57,12 +57,12 @@ class BatchedSpec(Spec):
 
     @property
     def what(self) -> str:
-        """What errors call the mapped function."""
+        """The name of the mapped function in errors."""
         return self.by.what
 
     @property
     def position(self) -> Position | None:
-        """Where the user maps it."""
+        """The place where the user maps the function."""
         return self.by.position
 
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
@@ -218,11 +218,11 @@ class Batched(Derived):
         return replace(made, prints=prints)
 
     def _mapped(self, leaf: Leaf) -> Mapped | None:
-        """How this vmap has mapped a leaf; None where it has not, though one inside of it may have."""
+        """The mapping of a leaf by this vmap; None if it has none, even if an inner vmap has."""
         return leaf.value if isinstance(leaf.value, Mapped) and leaf.value.by is self else None
 
     def _place(self, r: Ref, axis: int | None, path: str) -> int:
-        """Where the new axis of a result is."""
+        """The position of the new axis in a result."""
         if axis is None or not -r.rank - 1 <= axis <= r.rank:
             raise DerivativeError(
                 "E223",
@@ -234,7 +234,7 @@ class Batched(Derived):
 
 
 def _printed(prints: Prints, known: Known, inputs: Sequence[Ref], axes: Sequence[int | None], extent: Index) -> Prints:
-    """What all calls print, once: of each array all, after the steps of the loops around its print."""
+    """The prints of all mapped calls, merged: each array gains the batch axis after the enclosing loops'."""
     block = _batched(prints.alone(), inputs, axes, depths(prints.entries), extent)
     program = program_of(known)
     body = Block((*block.statements, *program.body.statements), (*program.outputs, *block.results))
@@ -249,7 +249,7 @@ def _longer(r: Ref, extent: Index, axis: int) -> Ref:
 def _batched(
     program: Program, inputs: Sequence[Ref], axes: Sequence[int | None], places: Sequence[int], extent: Index
 ) -> Block:
-    """The body of the program over all of the new axis, which the inputs and the results have at these places."""
+    """The program's body over the new axis, which inputs and results have at these places."""
     from pullback.ir.traverse import instantiate
     from pullback.rewrite.batch import batch
 
@@ -307,9 +307,9 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Functi
 
     Args:
         f: the function of single values.
-        in_axes: which axis of the arguments is mapped over: an int, or None for an argument that is the same for all;
-            a tuple with one item for each parameter, where an item may be a tree of these for a tree. Static values
-            and sizes are not mapped.
+        in_axes: which axis of the arguments is mapped over: an int, or None for an argument that is the same for all.
+            A tuple has one item for each parameter; an item may be a tree of these for a tree. Static values and
+            sizes are not mapped. Static values and sizes are not mapped.
         out_axes: where the axis is in the result: an int, or a tree of these.
     Returns:
         A traced function. The extent of the axis is a dim of its own, the same in all arguments.

@@ -1,4 +1,4 @@
-"""Sparse derivatives by colouring: the pattern found at a call, one sweep for each group of columns or rows.
+"""Sparse derivatives by coloring: the pattern per call, and one sweep per group of columns or rows.
 
 The structural way (`ad.sparse`) needs no call to know the pattern, and computes each entry by itself. This one runs
 the whole derivative for each group, and goes through loops, conditions and everything else.
@@ -73,7 +73,7 @@ class Compressed(Derived):
 
 @dataclass(frozen=True)
 class Plan:
-    """How the matrices of a call are read from compressed ones.
+    """The decompression of a call's matrices.
 
     Attributes:
         blocks: for each seed the colouring of all its matrices, one below the other.
@@ -86,7 +86,7 @@ class Plan:
 
     @property
     def sweeps(self) -> int:
-        """How many sweeps a call takes."""
+        """The number of sweeps of a call."""
         return sum(b.count for b in self.blocks)
 
 

@@ -1,4 +1,4 @@
-"""grad and value_and_grad: derivatives as traced functions."""
+"""Derivatives as traced functions: grad and value_and_grad."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _GRAD = "The gradient of {f} with respect to {x}, shaped like {x}."
 
 
 def _body(program: Program, positions: Sequence[int], places: Sequence[int]) -> Block:
-    """The results at these places among those of the vector-Jacobian product, for a cotangent of 1 of the first."""
+    """The results at these places of the vector-Jacobian product, for a cotangent of 1 of the first."""
     from pullback.ad.reverse import vjp
 
     made = vjp(program, positions)

@@ -87,7 +87,7 @@ class Derived(Function):
         leaves: Sequence[Leaf] = (),
         inputs: Sequence[Ref] | None = None,
     ) -> Traced:
-        """The traced function, its body made when it is needed; see `derived`. By default `inputs` are as above."""
+        """The derived function in outline, its body made on demand (`derived`); `inputs` default as above."""
         settings = base.known.settings if self.donates else replace(base.known.settings, donate=())
         what = (type(self).__name__, what)
         if inputs is None:

@@ -1,4 +1,4 @@
-"""Arguments of derivatives: all arguments as one tuple, and trees of tangents or cotangents beside them."""
+"""Arguments of derivatives: all arguments as a tuple, with trees of tangents or cotangents."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def split(structure: Structure, leaves: Sequence[Leaf]) -> Signature:
 def match(
     what: str, structure: Structure, slots: Sequence[Slot], given: Structure, leaves: Sequence[Leaf], path: str
 ) -> list[int]:
-    """For each leaf given the position of its slot; None in its place means that there is none.
+    """The slot of each given leaf; None instead of a leaf means that there is none.
 
     Raises:
         DerivativeError: [E220] the tree, an element type or a rank does not fit.
@@ -241,7 +241,7 @@ def _kind(dtype: DType | None, rank: int) -> str:
 
 
 def entering(leaf: Leaf, target: Ref) -> tuple[Ref, list[Statement], Ref]:
-    """(input, statements, array) for a direction given by `leaf`: a number is converted to the target's type."""
+    """The input, statements and array of a direction given by `leaf`; numbers take the target's type."""
     if leaf.kind == "array" or leaf.dtype is target.dtype:
         return target, [], target
     assert leaf.dtype is not None
@@ -251,7 +251,7 @@ def entering(leaf: Leaf, target: Ref) -> tuple[Ref, list[Statement], Ref]:
 
 
 def enter(leaves: Sequence[Leaf], targets: Sequence[Ref]) -> tuple[list[Ref], list[Statement], dict[Ref, Ref]]:
-    """Inputs for the directions given, statements that convert numbers among them, and what stands for what."""
+    """The inputs of the given directions, number conversions, and the arrays that replace the targets."""
     extra: list[Ref] = []
     first: list[Statement] = []
     refs: dict[Ref, Ref] = {}
@@ -265,7 +265,7 @@ def enter(leaves: Sequence[Leaf], targets: Sequence[Ref]) -> tuple[list[Ref], li
 def substituted(
     derived: Program, refs: dict[Ref, Ref], constants: dict[Ref, Scalar]
 ) -> tuple[tuple[Statement, ...], tuple[Ref, ...]]:
-    """The body of a derivative over other arrays, some inputs constant; constants spread to what reads them."""
+    """The derivative's body over other arrays, with some inputs constant and constants propagated."""
     known: dict[Ref, Scalar] = {}
     made: list[Statement] = []
     mapping = dict(refs)

@@ -1,4 +1,4 @@
-"""external: a function written in C, as a traced function with a derivative of its user's own."""
+"""Functions written in C, as traced functions with a user's derivative rule: external."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _dims(arrow: Arrow) -> list[DimSymbol]:
 def external(
     c_source: str | PathLike[str], type: str, *, vjp: Rule | None = None, jvp: Rule | None = None
 ) -> ExternalFunction:
-    """A function written in C, used like any other traced function: in index notation, loops, conditions, networks.
+    """Make a traced function of one written in C, usable in index notation, loops and networks.
 
     The C stands in the generated C, so exported projects need nothing else; the interpreter runs the same text. It is
     `void f(const T *x, .., T *y, .., int64_t N, ..)`: arguments, results, then the dims of the type in the order in

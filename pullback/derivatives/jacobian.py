@@ -82,7 +82,7 @@ class Jacobian(Derived):
         return self._in_outline(base, body, outputs, names, structure, (positions, self.mode, *self.dims.items()))
 
     def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
-        """The mode, of "auto", and the order, of "mixed", with the fewest operations for these dims; in outline too."""
+        """The mode of "auto", or order of "mixed", with the fewest operations for these dims; in outline too."""
         known = traced.known
         if self.mode not in ("auto", "mixed"):
             return traced
@@ -147,15 +147,15 @@ def jacobian(
     Args:
         f: the function.
         wrt: name or position of the parameter to differentiate by, or a tuple or list of these; the first by default.
-        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
-            run together, and those of structural zeros not at all. "mixed" eliminates the arrays between them one by
-            one, in a cheap order, and goes through loops by their edges: it wins where the program is narrow inside,
-            and where parts of a loop's states know nothing of each other. "auto" takes what needs the fewest
-            operations for the dims of a call; for `.ir` and inside other functions, where these are not known, forward
-            unless the result is smaller for all sizes.
+        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all
+            sweeps run together, and those of structural zeros not at all. "mixed" eliminates the arrays between them
+            one by one, in a cheap order, and goes through loops by their edges. It pays off when the program has a
+            bottleneck, or when parts of a loop's state are independent. "auto" takes what needs the fewest operations
+            for the dims of a call; for `.ir` and inside other functions, where these are not known, forward unless
+            the result is smaller for all sizes.
         sparse: give a `SparseMatrix` of the entries that the index structure admits, values, rows and columns, in the
             place of each array. Where loops hide the structure, or for "coloured", the pattern is found at the call,
-            and one sweep serves all columns (or rows) that have none in common; it is found anew only when integers
+            and one sweep serves all columns (or rows) that have none in common. It is found again only when integers
             or shapes change, or where it depends on values.
     Returns:
         A function that gives, for each array of f's result, the derivative by each array of `wrt`: trees of `wrt` in

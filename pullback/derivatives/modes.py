@@ -161,7 +161,7 @@ class HessianVector(Derived):
 def _pushed(
     program: Program, positions: Sequence[int], first: Sequence[Statement], entered: Mapping[Ref, Ref]
 ) -> Block:
-    """The results of a program and their tangents, along directions that were entered for the inputs at `positions`."""
+    """The results of a program and their tangents, along directions entered at input `positions`."""
     from pullback.ad.forward import jvp
 
     made = jvp(program, positions)
@@ -171,7 +171,7 @@ def _pushed(
 
 
 def _inputs(leaves: Sequence[Leaf]) -> list[int]:
-    """For each leaf its position among the inputs; of no meaning for what is none."""
+    """The input position of each leaf; meaningless for leaves that are no inputs."""
     out, at = [], 0
     for leaf in leaves:
         out.append(at)
@@ -221,8 +221,8 @@ def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
 
     Args:
         f: the function.
-        wrt: name or position of the parameter whose cotangent is wanted, or a tuple or list of these; by default the
-            cotangents of all parameters are given as a tuple, with None in the place of what is not floating-point.
+        wrt: name or position of the parameter whose cotangent is wanted, or a tuple or list of these. By default all
+            cotangents are given as a tuple, with None for parameters that are not floating-point.
     Returns:
         A traced function of the arguments of f and `cotangent`, a tree like the result; None in it is zero.
     Raises:
@@ -274,7 +274,7 @@ def hvp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
 
 
 def stop_gradient(x: Any, /) -> Any:
-    """X, a constant as far as derivatives are concerned. Trees are taken leaf by leaf.
+    """Return `x` as a constant for derivatives. Trees are mapped leaf by leaf.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

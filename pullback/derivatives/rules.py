@@ -1,4 +1,4 @@
-"""custom_derivative and checkpoint: functions that derivatives take as a whole."""
+"""Functions that derivatives take as a whole: custom_derivative and checkpoint."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class SparseDerivative:
         return self.colours(args, keywords)
 
     def derivation(self, *args: Any, **keywords: Any) -> Any:
-        """How the entries come about, step by step: as for other derivatives."""
+        """The derivation of the entries, as for other derivatives."""
         return self.entries.derivation(*args, **keywords)
 
     def __reduce__(self) -> Any:

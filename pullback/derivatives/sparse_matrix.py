@@ -37,7 +37,7 @@ class SparseMatrix:
 
     @property
     def nnz(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self.values)
 
     @property
@@ -127,7 +127,7 @@ class SparseMatrix:
         return SparseMatrix(values, places // max(self.shape[1], 1), places % max(self.shape[1], 1), self.shape)
 
     def to_csr(self) -> tuple[NDArray, NDArray, NDArray]:
-        """Compressed rows, one entry for each position: values, columns, and the rows' first entries and their end."""
+        """Compressed sparse rows with unique positions: values, columns, and row pointers."""
         once = self.summed()
         starts = np.zeros(self.shape[0] + 1, np.int64)
         np.cumsum(np.bincount(once.rows, minlength=self.shape[0]), out=starts[1:])

@@ -1,4 +1,4 @@
-"""forward_backward: a function's reverse mode as two traced functions with residuals between them."""
+"""Reverse mode as two traced functions with residuals between them: forward_backward."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Forward(Derived):
 
 @dataclass
 class ResidualsSpec(Spec):
-    """What the forward part gave."""
+    """The residuals of the forward part, as an argument."""
 
     parts: _Parts
 
@@ -163,7 +163,7 @@ class Backward(Derived):
 
 @public
 def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Function, Function]:
-    """Reverse mode in two functions: `forward(*args) -> (out, residuals)`, `backward(residuals, cotangent)`.
+    """Split reverse mode: `forward(*args) -> (out, residuals)` and `backward(residuals, cotangent)`.
 
     For what lies between a function and its backward pass: another library's tape, a server, a pipeline of stages. The
     residuals are a named tuple of the arrays that the backward pass reads, of types and shapes known before anything
@@ -172,8 +172,8 @@ def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Fun
 
     Args:
         f: the function.
-        wrt: as in `vjp`: name or position of the parameter whose cotangent is wanted, or a tuple of these; by default
-            the cotangents of all parameters are given as a tuple, None in the place of what is not floating-point.
+        wrt: as in `vjp`: name or position of the parameter whose cotangent is wanted, or a tuple of these. By default
+            all cotangents are given as a tuple, with None for parameters that are not floating-point.
     Returns:
         Two traced functions. The cotangent is a tree like the result of f; None in it is zero.
     Raises:

@@ -1,4 +1,4 @@
-"""Distributions: densities, distribution functions where there is a closed form, and samples.
+"""Distributions: densities, cdfs with a closed form, and samples.
 
 Each distribution is a name with functions of one form:
 

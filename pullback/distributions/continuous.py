@@ -114,7 +114,7 @@ class uniform:
 
 
 def _interval(low: Any, high: Any) -> tuple[Any, Any, Any]:
-    """Both ends in a unit, 1 or 1/2, in which they are no further apart than numbers go; NaN where there are none."""
+    """Both ends in a unit, 1 or 1/2, in which their distance does not overflow; NaN if they are invalid."""
     known = (low < high) & (low > -math.inf) & (high < math.inf)
     unit = convert(where(elementwise("isinf", high - low), 0.5, 1.0), low.settled)
     return low * unit, where(known, high, high * math.nan) * unit, unit

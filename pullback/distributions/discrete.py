@@ -28,7 +28,7 @@ class bernoulli:
 
     @staticmethod
     def logpmf(k: Any, p: Any) -> Any:
-        """K log p + (1 - k) log(1 - p)."""
+        """Return `k log p + (1 - k) log(1 - p)`."""
         k, p = floating("bernoulli", (k, p))
         return binomial.logpmf(k, 1.0, p)
 
@@ -43,7 +43,7 @@ class binomial:
 
     @staticmethod
     def logpmf(k: Any, n: Any, p: Any) -> Any:
-        """K log p + (n - k) log(1 - p) - log B(k + 1, n - k + 1) - log(n + 1), k in floating point."""
+        """Return `k log p + (n - k) log(1 - p) - log B(k + 1, n - k + 1) - log(n + 1)`, in floating point."""
         k, n, p = floating("binomial", (k, given(n, count), given(p, probability)))
         support = (k >= 0) & (k <= n) & (k == floor(k))
         j = where(support, k, 0.0)
@@ -61,7 +61,7 @@ class binomial:
 
     @staticmethod
     def sample(key: Any, shape: Any, n: Any, p: Any) -> Any:
-        """The number of true ones among n of `random.bernoulli`; n is an int or dim. -1 where p is no probability."""
+        """Count successes in n draws of `random.bernoulli`; n is an int or dim. -1 for an invalid p."""
         own = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         h = as_array(p)
         chosen = random.bernoulli(key, (*own, n), p=expand_dims(h, -1) if h.rank else h)
@@ -73,7 +73,7 @@ class poisson:
 
     @staticmethod
     def logpmf(k: Any, rate: Any) -> Any:
-        """K log(rate) - rate - log k!, k in floating point."""
+        """Return `k log(rate) - rate - log k!`, in floating point."""
         k, rate = floating("poisson", (k, given(rate, _rate)))
         support = (k >= 0) & (k < math.inf) & (k == floor(k))
         j = where(support, k, 0.0)
@@ -90,7 +90,7 @@ class poisson:
 
     @staticmethod
     def sample(key: Any, shape: Any, rate: Any, *, largest: int = 200) -> Any:
-        """Small rates by sums of probabilities, `largest` of them; large ones by rejection. -1 where there is no rate.
+        """Sample by inversion with `largest` terms for small rates, else by rejection. -1 for an invalid rate.
 
         The number of sums below an even number, which `largest` are enough for up to a rate of (√(largest - 4) - 4)².
         Beyond by Hörmann's PTRS (*The transformed rejection method for generating Poisson random variables*, 1993), the
@@ -123,7 +123,7 @@ def _by_sums(u: Array, rates: Array, largest: int) -> Array:
 
 
 def _rejected(key: Any, rates: Array) -> Array:
-    """K = ⌊(2 a / (1/2 - |u|) + b) u + rate + 0.43⌋ for even u in (-1/2, 1/2), accepted by its probability."""
+    """Sample k = ⌊(2 a / (1/2 - |u|) + b) u + rate + 0.43⌋, u uniform in (-1/2, 1/2), by rejection."""
     b = 0.931 + 2.53 * sqrt(rates)
     a = -0.059 + 0.02483 * b
     inverse = 1.1239 + 1.1328 / (b - 3.4)
@@ -148,7 +148,7 @@ class categorical:
 
     @staticmethod
     def logpmf(k: Any, logits: Any) -> Any:
-        """logits[k] - log Σ exp(logits); k is an integer, or an array of the leading axes of the logits."""
+        """Return `logits[k] - log Σ exp(logits)`; k is an integer, or an array of the logits' leading axes."""
         (h,) = floating("categorical", (given(logits, lambda h: h < math.inf),))
         place = as_array(k)
 

@@ -24,7 +24,7 @@ def positive(h: Any) -> Any:
 
 
 def probability(h: Any) -> Any:
-    """Whether numbers lie in [0, 1]."""
+    """Whether numbers are in [0, 1]."""
     return (h >= 0) & (h <= 1)
 
 

@@ -1,4 +1,4 @@
-"""The gamma distribution, and what is made of its numbers."""
+"""The gamma distribution, and distributions based on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ATTEMPTS = 16  # of which each is accepted nineteen times in twenty
 
 
 class gamma:
-    """The gamma distribution with shape a, its density x^(a-1) e^(-x / scale) but for a factor."""
+    """The gamma distribution with shape a and density proportional to x^(a-1) e^(-x / scale)."""
 
     @staticmethod
     def logpdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
@@ -46,7 +46,7 @@ class gamma:
 
 
 def log_gamma_sample(key: Any, shape: Any, a: Any, dtype: Any) -> Array:
-    """The logarithms of gamma numbers, which are numbers where those are too small to be."""
+    """The logarithms of gamma samples, finite where the samples underflow."""
     return _draw("gamma.log_sample", _logarithm, _logarithm_jvp, key, shape, a, dtype)
 
 
@@ -111,7 +111,7 @@ def _logarithm_jvp(primals: Any, out: Array, tangents: Any) -> Array:
 
 
 class chi2:
-    """The distribution of the sum of the squares of so many normal numbers: gamma(df / 2, 2)."""
+    """The distribution of the sum of squares of `df` normal numbers: gamma(df / 2, 2)."""
 
     @staticmethod
     def logpdf(x: Any, df: Any) -> Any:
@@ -172,7 +172,7 @@ class student_t:
 
     @staticmethod
     def cdf(x: Any, df: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """By `special.betainc(df / 2, 1 / 2, df / (df + z²))`, twice the smaller tail, and series at both ends."""
+        """The cdf from `special.betainc(df / 2, 1 / 2, df / (df + z²))`, with series at both ends."""
         x, df, mean, scale = floating("student_t", (x, given(df), mean, given(scale)))
         z = (x - mean) / scale
         size = magnitude(z)
@@ -182,7 +182,7 @@ class student_t:
 
     @staticmethod
     def sample(key: Any, shape: Any, df: Any, mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Normal numbers over the roots of means of squares, which are e^(y / 2), y the logarithms of gamma numbers."""
+        """Sample normal numbers over root mean squares e^(y / 2), from logarithms y of gamma numbers."""
         keys = random.split(key)
         half = elementwise("divide", given(df), 2)
         size = log_gamma_sample(keys[0], shape, half, dtype)

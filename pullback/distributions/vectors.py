@@ -44,7 +44,7 @@ class multivariate_normal:
 
     @staticmethod
     def sample(key: Any, shape: Any, mean: Any, covariance: Any) -> Any:
-        """Mean + L z with Cholesky's factor L; `shape` is that of the result without its last axis."""
+        """Sample mean + L z with the Cholesky factor L; `shape` excludes the last axis."""
         centre, c = floating("multivariate_normal", (mean, covariance))
         own = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         z = random.normal(key, (*own, c.shape[-1]), dtype=c.dtype)
@@ -56,7 +56,7 @@ class dirichlet:
 
     @staticmethod
     def logpdf(x: Any, alpha: Any) -> Any:
-        """Σ (alpha - 1) log x - Σ log Γ(alpha) + log Γ(Σ alpha), where shares sum to 1 but for rounding."""
+        """Return `Σ (alpha - 1) log x - Σ log Γ(alpha) + log Γ(Σ alpha)` if x sums to 1 up to rounding."""
         x, alpha = floating("dirichlet", (x, given(alpha)))
         whole = total(x, axis=-1)
         shares = every((x >= 0) & (x <= 1), axis=-1) & (magnitude(whole - 1) < (1e-7 if x.settled is f64 else 1e-3))
@@ -66,7 +66,7 @@ class dirichlet:
 
     @staticmethod
     def sample(key: Any, shape: Any, alpha: Any, *, dtype: Any = None) -> Any:
-        """The shares of gamma numbers; `shape` is that of the result without its last axis."""
+        """Sample normalized gamma numbers; `shape` excludes the last axis."""
         (h,) = floating("dirichlet", (given(alpha),))
         own = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         x = log_gamma_sample(key, (*own, h.shape[-1]), h, dtype)

@@ -89,7 +89,7 @@ def compile_times(program: Known, dims: Mapping[str, int]) -> tuple[float, bool]
 
 
 def derive(make: Callable[[], Program], check: bool = False) -> Derivation:
-    """The derivation of what `make` gives, recorded while it runs; with `check` its steps are checked by numbers."""
+    """Record the derivation while `make` runs; with `check`, verify its steps numerically."""
     from pullback.derivation.check import check as check_steps
     from pullback.derivation.render import Derivation
 

@@ -1,4 +1,4 @@
-"""What a pass changed, line by line: lines that went, lines that came, and in pairs of them the words that differ."""
+"""The line diff of a pass: removed and added lines, and changed words within paired lines."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _WORD: Final = re.compile(r"\w+|\s+|.")
 
 @dataclass(frozen=True)
 class Changed:
-    """A line: its kind, and its text in pieces that are in its partner too, or not; a "gap" says how many are equal."""
+    """A diff line: kind, and pieces shared with its partner or not; a "gap" counts equal lines."""
 
     kind: Literal["old", "new", "same", "gap"]
     pieces: tuple[tuple[str, bool], ...]
 
 
 def changes(before: str, after: str) -> list[Changed]:
-    """How a text became another.
+    """The changes from one text to another.
 
     >>> [(c.kind, c.pieces) for c in changes("a = b + 1", "a = b + 2")]
     [('old', (('a = b + ', True), ('1', False))), ('new', (('a = b + ', True), ('2', False)))]

@@ -1,4 +1,4 @@
-"""The graph of a function as a picture: arrays as nodes, the operators of local derivatives on the edges."""
+"""The graph of a function as a picture: arrays as nodes, local derivative operators on edges."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def graph_of(program: Program) -> Picture | None:
 
 @dataclass(frozen=True)
 class LocalDerivatives:
-    """The arrays of a program that are floating, and how each changes with those before it.
+    """The floating arrays of a program, and their local derivatives.
 
     Attributes:
         nodes: the arrays, the first `sources` of them arguments.
@@ -58,7 +58,7 @@ class LocalDerivatives:
 
 
 def local_derivatives(program: Program) -> LocalDerivatives:
-    """Of a program with one statement for each thing that it computes."""
+    """The local derivatives of a program with one statement per computed array."""
     from pullback.ad.eliminate import graph_of
 
     wrt = [k for k, r in enumerate(program.inputs) if r.dtype.is_floating]

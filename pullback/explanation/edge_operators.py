@@ -1,4 +1,4 @@
-"""Which operator an edge is: the maps of matrices where its indices show one, else one that reads at indices.
+"""The operator class of an edge: a matrix map if its indices show one, else a gather.
 
 With T the axes of the result and U the summed variables, by source and by what the weight depends on:
 
@@ -41,14 +41,14 @@ Numbers = Sequence[np.ndarray[Any, Any]]
 
 
 class Wanted:
-    """Arrays that operators are made of: statements that compute them, and their places among the results."""
+    """The arrays of operators: the statements that compute them, and their result positions."""
 
     def __init__(self) -> None:
         self.statements: list[Statement] = []
         self.refs: list[Ref] = []
 
     def array(self, value: Scalar, variables: Sequence[Var]) -> Callable[[Numbers], np.ndarray[Any, Any]]:
-        """How to find the array of the value over the variables among all that are wanted."""
+        """A function that selects the array of this value over the variables from all wanted arrays."""
         element = stored("weight", value, variables, self.statements, every=True)
         self.refs += element.refs
         at = len(self.refs) - 1
@@ -56,7 +56,7 @@ class Wanted:
 
 
 def operator_of(e: Edge, wanted: Wanted) -> Callable[[Numbers], Operator]:
-    """How to make the operator of an edge from the arrays wanted for it."""
+    """A function that makes an edge's operator from the wanted arrays."""
     rows = e.variables[: e.result.rank]
     summed = e.variables[e.result.rank :]
     source = tuple(

@@ -27,7 +27,7 @@ LABEL: Final = 22  # letters of an edge's
 
 @dataclass(frozen=True)
 class Node:
-    """A box: its name, a second line, and what it is."""
+    """A box: its name, second line, and kind."""
 
     name: str
     below: str
@@ -35,7 +35,7 @@ class Node:
 
     @property
     def width(self) -> float:
-        """How wide its box is."""
+        """The width of the node's box."""
         return max(54.0, LETTER * max(len(_short(self.name)), len(_short(self.below))) + 18)
 
 
@@ -91,7 +91,7 @@ class _Layout:
             self._place(row, [wish[v] for v in row])
 
     def _place(self, row: Sequence[int], wish: Sequence[float]) -> None:
-        """Centres nearest to those wished for, in this order, none over another."""
+        """Place nodes close to the wished centers, in order and without overlap."""
         offset, offsets = 0.0, []
         for k, v in enumerate(row):
             if k:
@@ -110,7 +110,7 @@ class _Layout:
 
 
 def _layers(count: int, arrows: Sequence[Arrow]) -> list[int]:
-    """For each node the longest path to it; what nothing leads to stands right above its first reader."""
+    """The longest path to each node; nodes without predecessors are placed just above a reader."""
     layer = [0] * count
     for a in sorted(arrows, key=lambda a: a.target):
         layer[a.target] = max(layer[a.target], layer[a.source] + 1)
@@ -156,7 +156,7 @@ def _line(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _turns(arrows: Sequence[Arrow]) -> list[int]:
-    """For each edge how many of those to the same node come before it."""
+    """The rank of each edge among those to the same node."""
     seen: dict[int, int] = {}
     out = []
     for a in arrows:

@@ -1,4 +1,4 @@
-"""The stages of a function as one page: no other file, no library, light and dark, for the keyboard too.
+"""The stages of a function as one self-contained page: light, dark, keyboard accessible.
 
 Stages stand side by side. Lines of the source lead to the C that was made of them, and lines of C back; what links them
 are the positions that statements carry (`codegen.marks`). Templates are files beside this one; all text is escaped.

@@ -1,4 +1,4 @@
-"""The user's lines that a function was made of, as HTML, each with a name by which other lines lead to it."""
+"""The user's source lines of a function as HTML with anchors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sources:
         return [f"s{file}-{line}" for file, line in found]
 
     def linked(self, positions: Iterable[Position], target: str) -> None:
-        """Note that something of this name was made of lines."""
+        """Record that an object was made from these lines."""
         for p in {(p.file, p.line): p for p in positions}.values():
             self._to.setdefault((p.file, p.line), []).append(target)
 
@@ -58,7 +58,7 @@ class Sources:
         return ", ".join(f'<a href="#{i}">{escape(names[i])}</a>' for i in self.ids(positions))
 
     def html(self) -> str:
-        """All lines, with links to what was made of them; to be asked for last, when everything is linked."""
+        """All lines, with links to their results; call it last, when all links are known."""
         return "\n".join(self._file(file, sorted(lines)) for file, lines in self.files.items())
 
     def _file(self, file: str, lines: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""The stages of a function as values, which `print` shows as text or Markdown; `page` makes a page of them."""
+"""Stages of a function as values: `print` shows text or Markdown, `page` makes a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Format = Literal["text", "markdown"]
 
 @dataclass(frozen=True)
 class About:
-    """What is said of a function: its name, its type, its documentation, and its lines in the user's file."""
+    """The description of a function: name, type, documentation, and source lines."""
 
     name: str
     type: str = ""
@@ -52,7 +52,7 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class Backend:
-    """What is known where all sizes are.
+    """The properties of a function that are known once all sizes are.
 
     Attributes:
         machine: the processor for which kernels were chosen.
@@ -95,7 +95,7 @@ class Explanation:
 
     @cached_property
     def graph(self) -> Picture | None:
-        """The graph of local derivatives as a picture; None where there is none, or it is large."""
+        """The graph of local derivatives as a picture; None if there is none, or it is large."""
         return self.find_graph()
 
     def text(self) -> str:

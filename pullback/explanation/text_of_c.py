@@ -1,4 +1,4 @@
-"""C as HTML: in pieces that browsers lay out when they come into view, runs of lines linked to where they come from."""
+"""C as HTML, in pieces that browsers lay out lazily, with runs of lines linked to their origin."""
 
 from __future__ import annotations
 

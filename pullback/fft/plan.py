@@ -1,4 +1,4 @@
-"""How a transform of given length is done: factors, and tables of complex exponentials, made when it is traced."""
+"""The plan of a transform of given length: factors and tables of complex exponentials."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _fixed(tables: tuple[Table, Table], dtype: str) -> tuple[Table, Table]:
 
 
 def fixed(table: Table, dtype: Any) -> Table:
-    """A copy that nobody can write: exported C has it as a constant."""
+    """A read-only copy, which exported C contains as a constant."""
     made = np.array(table, dtype, order="C")
     made.setflags(write=False)
     return made

@@ -30,7 +30,7 @@ Pair = tuple[Any, Any]
 
 
 def transform(parts: tuple[Array, Array], sign: int) -> tuple[Array, Array]:
-    """The transform of the last axis, without a factor. Its derivative is itself, its transpose too: w is symmetric."""
+    """The unscaled transform of the last axis, which is linear and symmetric: its own derivative."""
     made: tuple[Array, Array] = emit_call("fft", *_rules(sign, parts))
     return made
 
@@ -108,7 +108,7 @@ def _minus(z: Pair, w: Pair) -> Pair:
 
 
 def _turned(z: Pair, sign: int) -> Pair:
-    """I z for sign 1, -i z for sign -1."""
+    """Multiply by the imaginary unit: i z for sign 1, -i z for sign -1."""
     return (-z[1], z[0]) if sign > 0 else (z[1], -z[0])
 
 
@@ -123,7 +123,7 @@ def _four(z: Sequence[Pair], sign: int) -> list[Pair]:
 
 
 def _any_butterfly(z: Sequence[Pair], sign: int) -> list[Pair]:
-    """An odd number of terms: those at equal distance from the ends share their cosines, and their sines but for sign.
+    """A butterfly of odd size: terms equally far from the ends share cosines, and sines up to sign.
 
     X_j, X_{r-j} = z_0 + Σ_i cos(2π i j / r) (z_i + z_{r-i})  ±  i sign Σ_i sin(2π i j / r) (z_i - z_{r-i})
     """

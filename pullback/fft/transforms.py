@@ -96,7 +96,7 @@ def ifftn(
 
 
 def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
-    """The transform of real elements: its first n // 2 + 1 elements, of which the others are conjugates.
+    """The transform of real elements: the first n // 2 + 1 elements; the others are conjugates.
 
     An even length takes one complex transform of half of it. Args as for `fft`.
 
@@ -117,7 +117,7 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backw
 
 
 def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
-    """The inverse of `rfft`: n real elements, 2 (m - 1) of m unless given. What no real array has is left out.
+    """The inverse of `rfft`: n real elements, 2 (m - 1) by default. Parts no real array has are ignored.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.irfft(x))(np.array([1.0 + 0j, 1.0, 1.0])).tolist()
@@ -146,7 +146,7 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
 def rfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> ComplexArray:
-    """The transform of real elements along several axes: `rfft` along the last of them, `fft` along the others.
+    """The transform of real elements over several axes: `rfft` along the last, `fft` along the others.
 
     Args:
         x: floating elements.
@@ -185,7 +185,7 @@ def irfftn(
 
 
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
-    """The real transform of an array whose first n // 2 + 1 elements are given, the others being conjugates.
+    """The real transform of an array given by its first n // 2 + 1 elements; the others are conjugates.
 
     Args and cost as for `irfft`, of which it is the transform in the other direction; n is 2 (m - 1) of m unless given.
 
@@ -299,7 +299,7 @@ def _number(what: str, h: Array, axis: int) -> int:
 
 
 def _open(what: str, length: Index, facts: Sequence[str] = ()) -> ShapeError:
-    """The error for a length that is no number; a call that says the number traces the function again (E117)."""
+    """The error for a length that is not constant; a call with the number traces again (E117)."""
     dims = ", ".join(f"{s.name}=1024" for s in length.symbols)
     return ShapeError(
         "E117",
@@ -373,7 +373,7 @@ def _table(turns: np.ndarray[Any, Any], n: int, like: Array, sign: int) -> tuple
 
 
 def _unpacked(z: ComplexArray, n: int) -> ComplexArray:
-    """The transform of n real elements from that of half as many pairs of neighbours as complex numbers.
+    """The transform of n real elements from that of n / 2 complex numbers made of neighboring pairs.
 
     Z[k] = E[k] + i O[k] with E, O the transforms of the elements at even and odd places, both those of real elements:
     2 E[k] = Z[k] + conj(Z[h - k]),  2i O[k] = Z[k] - conj(Z[h - k]),  X[k] = E[k] + exp(-2πi k / n) O[k].
@@ -388,7 +388,10 @@ def _unpacked(z: ComplexArray, n: int) -> ComplexArray:
 
 
 def _packed(x: ComplexArray, n: int) -> ComplexArray:
-    """The inverse of `_unpacked` times n: (X[k] + conj(X[h - k])) + i exp(2πi k / n) (X[k] - conj(X[h - k]))."""
+    """The inverse of `_unpacked`, times n.
+
+    The elements are (X[k] + conj(X[h - k])) + i exp(2πi k / n) (X[k] - conj(X[h - k])).
+    """
     half = n // 2
     first, mirrored = x[..., :half], _mirrored(x)[..., :half]
     c, s = _table(np.arange(half), n, x.real, 1)

@@ -1,4 +1,4 @@
-"""Traced functions beside other libraries: PyTorch, JAX, SciPy, and whatever calls C by a pointer.
+"""Traced functions in other libraries: PyTorch, JAX, SciPy, and callers of C function pointers.
 
     as_torch(f), as_torch(f, parameters)     a function of tensors, or a module, with gradients of any order
     as_jax(f)                                a function of JAX arrays, under jit and grad

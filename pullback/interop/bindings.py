@@ -1,4 +1,4 @@
-"""An exported function for other languages: the C of `export`, and text that calls it with sizes that are checked.
+"""Bindings of an exported function: C from `export`, and size-checked wrappers in other languages.
 
     cpp      NAME.hpp: std::span of fixed extents, checked when it is compiled; header only beside the C
     rust     a crate without dependencies: references to arrays of fixed length; build.rs compiles the C
@@ -53,14 +53,14 @@ BEST: Final = ("-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", 
 
 @dataclass(frozen=True)
 class Binding:
-    """What the texts say of a function."""
+    """The function that the binding texts describe."""
 
     made: Exported
     arrays: tuple[Passed, ...]
 
     @property
     def name(self) -> str:
-        """Of the function, and of its files."""
+        """The name of the function and of its files."""
         return self.made.name
 
     @cached_property
@@ -71,17 +71,17 @@ class Binding:
 
     @property
     def arena(self) -> int:
-        """Bytes of working memory, with what it takes to align them."""
+        """The bytes of working memory, including alignment."""
         return self.made.source.arena_bytes + 64
 
     @property
     def last(self) -> str:
-        """What a call passes behind the arena."""
+        """The argument that a call passes after the arena."""
         return ", 0" if self.made.source.sites else ""
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Types of C for what is passed besides the arrays."""
+        """The C types of the arguments other than arrays."""
         return ("void *", "int64_t *") if self.made.source.sites else ("void *",)
 
 

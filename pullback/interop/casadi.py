@@ -1,4 +1,4 @@
-"""A function with the C interface of CasADi's generated code, so that whatever loads that code can load ours.
+"""A function with CasADi's generated-code C interface, loadable wherever such code is.
 
     NAME(arg, res, iw, w, mem)      the function; columns first, as CasADi has matrices, and double throughout
     jac_NAME(...)                   its Jacobian, one block for each result and argument, sparse by structure
@@ -80,7 +80,7 @@ def _core(f: pb.Function, name: str, dims: dict[str, int]) -> Exported:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A function of the interface: what computes it, arguments, arguments that are not read, results and patterns."""
+    """A function of the interface: its code, arguments, unread arguments, results and patterns."""
 
     name: str
     core: Exported | None
@@ -103,7 +103,7 @@ def _dense(shape: Shape) -> list[int]:
 def _jacobian(
     f: pb.Function, dims: dict[str, int], inputs: Sequence[tuple[str, Shape]], outputs: Sequence[tuple[str, Shape]]
 ) -> _Entry:
-    """The entries of all blocks, in the order in which CasADi has them."""
+    """The entries of all blocks, in CasADi's order."""
     arguments = [np.zeros(shape) for _, shape in inputs]
     given = {name: ArraySpec(f"f64{list(s)}", (f64,), tuple(map(str, s))) for name, s in inputs}
     blocks = [_block(f, given, k, (o, i), arguments) for k, (_, o) in enumerate(outputs) for i in inputs]
@@ -139,7 +139,7 @@ class _Block:
 
     @property
     def pattern(self) -> list[int]:
-        """As CasADi writes it."""
+        """The sparsity pattern in CasADi's format."""
         starts = np.searchsorted(self.columns, np.arange(self.shape[1] + 1))
         return [*self.shape, *starts.tolist(), *self.rows.tolist()]
 
@@ -274,7 +274,7 @@ def _text(e: _Entry) -> str:
 
 
 def _about(name: str, side: str, arrays: Sequence[tuple[str, list[int]]]) -> list[str]:
-    """How many there are, their names and their patterns."""
+    """C functions for the number of arrays on a side, their names and their patterns."""
     lines = [f"casadi_int {name}_n_{side}(void) {{ return {len(arrays)}; }}", ""]
     lines.append(f"const char *{name}_name_{side}(casadi_int i) {{")
     quoted = ", ".join(f'"{n}"' for n, _ in arrays)

@@ -1,4 +1,4 @@
-"""A traced function as other libraries see it: a list of arrays in, a list of arrays out, and its pullback likewise."""
+"""A traced function for other libraries: flat lists of arrays in and out, and its pullback likewise."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Flat:
         return tuple(np.asarray(a) for a in found)
 
     def compiled(self, kinds: Sequence[tuple[tuple[int, ...], Any]]) -> Compiled:
-        """What runs calls with arrays of these shapes and element types; the shapes of results are known then."""
+        """Compile for arrays of these shapes and element types; this also sets the structure of the results."""
         from pullback.calls.signature import signature_of
 
         stand_ins = [np.zeros(shape, dtype) for shape, dtype in kinds]
@@ -83,7 +83,7 @@ class Flat:
         return list(bind(self.f.name, self.f.parameters, self.arguments(arrays), {}))
 
     def pullback(self, wanted: tuple[int, ...], floating: tuple[int, ...]) -> Flat:
-        """Of the arrays and cotangents of those results that are floating: the cotangents of the arrays wanted."""
+        """The pullback: from arrays and cotangents of floating results to cotangents of wanted arrays."""
         if (wanted, floating) not in self._pullbacks:
             self._pullbacks[wanted, floating] = self._pullback(wanted, floating)
         return self._pullbacks[wanted, floating]
@@ -106,7 +106,7 @@ class Flat:
 
 
 class Flats(Generic[T]):
-    """What is made of a function for each structure of its arguments, made once."""
+    """A cache of objects made from a function, one for each argument structure."""
 
     def __init__(self, f: Any, is_array: Callable[[Any], bool], make: Callable[[Flat], T]) -> None:
         self.f = f if isinstance(f, pb.Function) else pb.function(f)
@@ -115,7 +115,7 @@ class Flats(Generic[T]):
         self._made: dict[Any, T] = {}
 
     def of(self, args: tuple[Any, ...]) -> tuple[T, list[Any]]:
-        """That for these arguments, and the arrays among them."""
+        """The object for these arguments, and the arrays among them."""
         leaves, structure = tree.flatten(args)
         places = tuple(k for k, x in enumerate(leaves) if self._is_array(x))
         arrays = [leaves[k] for k in places]

@@ -1,4 +1,4 @@
-"""Compiled functions as C function pointers, for whatever calls C: ctypes, Numba, Cython, cffi, SciPy."""
+"""Compiled functions as C function pointers for ctypes, Numba, Cython, cffi and SciPy."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Pointer:
 
     @property
     def function(self) -> Any:
-        """It as a function of ctypes, which takes addresses. It is valid as long as this object and itself are kept."""
+        """A ctypes function that takes addresses. Keep this object and the function alive while in use."""
         entry: Any = self._library()["call"]
         entry.argtypes = [ctypes.c_void_p] * (len(self.inputs) + len(self.outputs))
         entry.restype = ctypes.c_int
@@ -92,7 +92,7 @@ class Pointer:
 
     @property
     def address(self) -> int:
-        """Its address, which is valid as long as `function` is kept: what Numba's `cfunc` types and Cython cast."""
+        """The address of `function`, valid while that is kept; for Numba's `cfunc` types and Cython."""
         return int(ctypes.cast(self.function, ctypes.c_void_p).value or 0)
 
     def wrapped(self, text: str, flags: tuple[str, ...] = ()) -> Any:
@@ -103,7 +103,7 @@ class Pointer:
 
 
 def pointer(f: pb.Function, **dims: int) -> Pointer:
-    """A traced function as a C function pointer: the machine code that calls from Python run, so the same bits.
+    """Export a traced function as a C function pointer, with the same bits as calls from Python.
 
     Args:
         f: the function; its annotations, or its last call, say the types.
@@ -140,7 +140,7 @@ def pointer(f: pb.Function, **dims: int) -> Pointer:
 
 
 def of_executable(name: str, executable: Executable, captured: Sequence[NDArray]) -> Pointer | None:
-    """A compiled program with the arrays from around it; None where it has open dims, or too many parameters."""
+    """A pointer to a compiled program with captured arrays; None for open dims or too many parameters."""
     r = executable.record
     if r.dims or not hasattr(executable._entry, "argtypes"):
         return None

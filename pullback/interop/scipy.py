@@ -52,7 +52,7 @@ class Vectors:
 
 
 def minimisation(f: Any, x0: Any, *args: Any, hessian: bool = False) -> dict[str, Any]:
-    """The arguments of `scipy.optimize.minimize` for a function of a tree: value with gradient, and Hessian products.
+    """Arguments of `scipy.optimize.minimize` for a function of a tree: value, gradient, Hessian products.
 
     Args:
         f: a function of a tree of floating-point arrays, and of `args`, whose result is one number.
@@ -85,7 +85,7 @@ def minimisation(f: Any, x0: Any, *args: Any, hessian: bool = False) -> dict[str
 
 
 def least_squares(f: Any, x0: Any, *args: Any, sparse: bool = True) -> dict[str, Any]:
-    """The arguments of `scipy.optimize.least_squares` for a function of an array: residuals and their Jacobian in CSR.
+    """Arguments of `scipy.optimize.least_squares` for a function of an array: residuals, CSR Jacobian.
 
     Args:
         f: a function of a vector of f64, and of `args`, whose result is a vector.
@@ -111,7 +111,7 @@ def least_squares(f: Any, x0: Any, *args: Any, sparse: bool = True) -> dict[str,
 
 
 def differential_equation(f: Any, y0: Any, *args: Any, sparse: bool = False) -> dict[str, Any]:
-    """The arguments of `scipy.integrate.solve_ivp` for a right-hand side f(t, y, *args), with its Jacobian by y.
+    """Arguments of `scipy.integrate.solve_ivp` for f(t, y, *args), with its Jacobian by y.
 
     Args:
         f: a traced function of the time, a vector and `args`.
@@ -138,7 +138,7 @@ def differential_equation(f: Any, y0: Any, *args: Any, sparse: bool = False) -> 
 
 
 def integrand(f: pb.Function, **dims: int) -> Any:
-    """A function of a vector of f64 as a `scipy.LowLevelCallable`, which `quad` and `nquad` call without Python.
+    """A function of an f64 vector as a `scipy.LowLevelCallable` for `quad` and `nquad`, without Python.
 
     Args:
         f: a traced function of one vector, x: f64[N], whose result is a number; or of one number.

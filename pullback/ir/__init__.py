@@ -1,4 +1,4 @@
-"""The core: the meaning of programs, and nothing above it."""
+"""The core: the semantics of programs, independent of all other rooms."""
 
 from pullback.ir.primitives import PRIMITIVES
 

@@ -1,4 +1,4 @@
-"""What a statement is up to names: equal keys for statements that differ in variables and arrays alone.
+"""Alpha equivalence: equal keys for statements that differ only in variable and array names.
 
     y = build n < N { x[n] * w[n] }     and     b = build i < N { a[i] * c[i] }     have one key
 
@@ -35,7 +35,7 @@ Key = Hashable
 
 
 def alpha_key(s: Elementwise) -> tuple[Key, tuple[Ref, ...]]:
-    """The key of a statement, and the arrays it defines and reads in the order in which the key counts them."""
+    """The key of a statement, and its defined and read arrays in the key's order."""
     walker = _Walker()
     outs = tuple(walker.ref(r) for r in s.outs)
     extents = walker.bind(s.vars)
@@ -50,7 +50,7 @@ def alpha_key(s: Elementwise) -> tuple[Key, tuple[Ref, ...]]:
 
 
 class _Walker:
-    """Numbers what it meets; a scalar node is described once, by the numbers of its operands."""
+    """A numbering walk; each scalar node is described once, by the numbers of its operands."""
 
     def __init__(self) -> None:
         self.refs: dict[Ref, int] = {}
@@ -60,13 +60,13 @@ class _Walker:
         self._indices: dict[Index, Key] = {}
 
     def bind(self, variables: tuple[Var, ...]) -> tuple[Key, ...]:
-        """Number the variables of a binder; their extents."""
+        """Number the variables of a binder; return their sizes."""
         for v in variables:
             self._variables.setdefault(v, len(self._variables))
         return tuple(self.index(v.extent) for v in variables)
 
     def ref(self, r: Ref) -> Key:
-        """An array by its number, with what it is."""
+        """The key of an array: its number and properties."""
         return self.refs.setdefault(r, len(self.refs)), r.dtype.name, tuple(self.index(d) for d in r.shape)
 
     def index(self, i: Index) -> Key:
@@ -98,7 +98,7 @@ class _Walker:
                 assert_never(a)
 
     def scalar(self, e: Scalar) -> int:
-        """The number of a node; what it is stands in `nodes`."""
+        """The number of a node; its description is in `nodes`."""
         number = self._scalars.get(e)
         if number is None:
             assert isinstance(e, Node)

@@ -1,4 +1,4 @@
-"""Numbers for dims: evaluating a dim, and solving the dims of a program from the shapes of its arguments.
+"""Evaluation of dims, and solving for a program's dims from the shapes of its arguments.
 
 Codes: E110 rank, E111 extents that disagree, E112 no whole number solves an extent, E113 negative extent,
 E114 a requirement of the program fails, E115 a dim that nothing determines.
@@ -47,7 +47,7 @@ def holds(condition: Cond, dims: Mapping[str, int]) -> bool:
 
 def solve_dims(program: Known, shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int] | None = None
                ) -> dict[str, int]:
-    """The dims of a call: each extent of an argument is an equation, linear in the one dim it determines.
+    """Solve the dims of a call: each argument size is an equation, linear in one dim.
 
     Args:
         program: its inputs give the equations, its `sizes` the dims that no shape binds, `requires` the conditions.
@@ -125,7 +125,7 @@ def check_requirements(program: Known, dims: Mapping[str, int]) -> None:
 
 
 def determined_dims(program: Known) -> dict[str, None]:
-    """The dims that shapes and sizes of a call determine, in the order in which they do."""
+    """The dims that shapes and sizes of a call determine, in solving order."""
     known = dict.fromkeys(program.sizes)
     pending = [entry for r in program.inputs for entry in r.shape]
     while pending:
@@ -143,7 +143,7 @@ def determined_dims(program: Known) -> dict[str, None]:
 
 
 def linear_in(entry: Index, symbol: DimSymbol) -> tuple[Index, Index] | None:
-    """(factor, rest) with entry = factor * symbol + rest, neither with the symbol; None where there are none."""
+    """The pair (factor, rest) with entry = factor * symbol + rest, free of the symbol; None if impossible."""
     factor = entry.coefficient(symbol)
     if factor is None or symbol in factor.symbols:
         return None
@@ -153,7 +153,7 @@ def linear_in(entry: Index, symbol: DimSymbol) -> tuple[Index, Index] | None:
 
 def _solve_one(program: Known, ref: Ref, axis: int, extent: int, dims: dict[str, int],
                sources: dict[str, str]) -> bool:
-    """Use one equation `shape entry = extent`; False where it has more than one unknown yet."""
+    """Use one equation `shape entry = extent`; False if it still has several unknowns."""
     entry = ref.shape[axis]
     unknown = [s for s in entry.symbols if s.name not in dims]
     here = f"axis {axis} of {ref.name}"
@@ -195,7 +195,7 @@ def _shape(ref: Ref) -> str:
 
 
 def has_empty_extent(program: Program, dims: Mapping[str, int]) -> bool:
-    """Whether some loop of the program runs over nothing for these dims.
+    """Whether some loop of the program is empty for these dims.
 
     Proofs take every extent to be at least one; where one is not, the interpreter decides what that means: empty
     sums are 0, an empty maximum or an index into nothing is an error.
@@ -204,7 +204,7 @@ def has_empty_extent(program: Program, dims: Mapping[str, int]) -> bool:
 
 
 def extents_of(program: Program) -> dict[Index, None]:
-    """The extents of the inputs and of all loops, in order."""
+    """The sizes of the inputs and of all loops, in order."""
     extents = {d: None for r in program.inputs for d in r.shape}
     for s in walk_statements(program.body):
         match s:
@@ -222,7 +222,7 @@ def extents_of(program: Program) -> dict[Index, None]:
 
 
 def needed_conditions(program: Program) -> tuple[Cond, ...]:
-    """What code for all sizes relies on: dims and extents of at least 1, and what the program requires."""
+    """The assumptions of open-size code: dims and sizes of at least 1, and the program's requirements."""
     dims = tuple(intern(Cond, ">=", symbol(name) - 1) for name in determined_dims(program))
     known = (*dims, *program.requires)
     extents = [d - 1 for d in extents_of(program) if d.constant is None]

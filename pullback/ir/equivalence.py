@@ -1,4 +1,4 @@
-"""The place of a comparison of what programs compute, which stands above all that compiles and installs itself here."""
+"""A registry for program comparison, which is installed from the layer above that compiles."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pullback.state import registered
 
 
 class Written(Protocol):
-    """A program as it was written, with which what passes make of it is compared."""
+    """A program as written, to compare with the results of passes."""
 
     def compare(self, what: str, program: Program) -> None:
-        """Compare what a pass has made of it.
+        """Compare with the result of a pass.
 
         Raises:
             VerifyError: [E317] it computes something else.

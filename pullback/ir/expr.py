@@ -42,7 +42,7 @@ POSITIONS: Final = ("argmax", "argmin", "search")  # what gives a place among th
 
 
 class Ref:
-    """A name for an array value: an input, or what a statement yields. Compared by identity.
+    """A name for an array value: an input, or a statement's result. Compared by identity.
 
     `bounds` is the half-open range of an integer array's values where it is known (declared by `in_range`
     and checked at entry for inputs; by construction for argmax). `storage` is the type in which an input or a result
@@ -149,7 +149,7 @@ class Const(Scalar):
 
 
 class Zero(Scalar):
-    """Structural zero: what brackets give outside and derivatives give where nothing depends."""
+    """Structural zero: the value outside brackets, and of derivatives without dependence."""
 
     __slots__ = ()
     _fields = ("dtype",)
@@ -170,7 +170,7 @@ class FromIndex(Scalar):
 
 
 class Get(Scalar):
-    """ref[indices]: in range for every value of the variables that the guards around it admit."""
+    """An element `ref[indices]`, in range under the surrounding guards."""
 
     __slots__ = ("indices", "ref")
     _fields = ("ref", "indices")
@@ -229,7 +229,7 @@ class Mul(Scalar):
 
 
 class Bracket(Scalar):
-    """arg where all conditions hold; exactly zero elsewhere, where arg is not evaluated."""
+    """The value `arg` where all conditions hold; elsewhere exactly zero, where `arg` is not evaluated."""
 
     __slots__ = ("arg", "conds")
     _fields = ("conds", "arg", "dtype")
@@ -241,7 +241,7 @@ class Bracket(Scalar):
 
 
 class Select(Scalar):
-    """then where the bool `test` is true, else otherwise; only the branch taken is evaluated."""
+    """The choice `then if test else otherwise`; only the taken branch is evaluated."""
 
     __slots__ = ("otherwise", "test", "then")
     _fields = ("test", "then", "otherwise", "dtype")
@@ -255,7 +255,7 @@ class Select(Scalar):
 
 
 class Reduce(Scalar):
-    """op over all values of the variables, row-major; argmax and argmin give the flat position, first on ties."""
+    """The reduction by `op` over the variables, row-major; argmax and argmin give the first flat position."""
 
     __slots__ = ("arg", "op", "vars")
     _fields = ("op", "vars", "arg", "dtype")
@@ -334,7 +334,7 @@ def zero(dtype: DType) -> Scalar:
 
 
 def lift(value: Scalar | float, dtype: DType) -> Scalar:
-    """A Python number as a constant of `dtype`; a Scalar as it is."""
+    """A Python number as a constant of `dtype`; Scalars stay as they are."""
     return value if isinstance(value, Scalar) else const(value, dtype)
 
 
@@ -350,7 +350,7 @@ def from_index(index: Index | Var | int, dtype: DType) -> Scalar:
 
 
 def get(ref: Ref, *indices: Index | Var | int) -> Scalar:
-    """ref[indices]; the caller answers for the range."""
+    """Return `ref[indices]`; the caller ensures the range."""
     assert len(indices) == ref.rank, f"{ref.name} has rank {ref.rank}, got {len(indices)} indices"
     return intern(Get, ref, tuple([as_index(i) for i in indices]))
 
@@ -372,7 +372,7 @@ def demand_not(test: Scalar) -> Scalar:
 
 
 def is_demand(a: Data) -> bool:
-    """Whether a checked index is that of `demand_not`."""
+    """Whether a checked index comes from `demand_not`."""
     return a.checked == "ends"
 
 
@@ -395,7 +395,7 @@ def apply(primitive: Primitive | str, *args: Scalar) -> Scalar:
 
 
 def cast(x: Scalar, dtype: DType) -> Scalar:
-    """X converted to dtype; to and from f16 and bf16 by way of f32, but for f64, which is rounded once."""
+    """Convert `x` to dtype; f16 and bf16 go through f32, but f64 is rounded once."""
     match x:
         case _ if x.dtype is dtype:
             return x
@@ -422,7 +422,7 @@ def cast(x: Scalar, dtype: DType) -> Scalar:
 
 
 def rounded(x: Scalar, storage: DType) -> Scalar:
-    """X as it comes back from an array of this type: rounded where that is f16 or bf16."""
+    """Round `x` as an array of this storage type does: for f16 and bf16."""
     return cast(cast(x, storage), storage.computed)
 
 
@@ -436,7 +436,7 @@ _IN_ORDER: ContextVar[bool] = context_variable("in_order", False)
 
 @contextmanager
 def in_order(wanted: bool = True) -> Iterator[None]:
-    """In the block, floating-point sums and products keep the order of the text: y + (x + z) is what it says.
+    """Keep the written order of floating-point sums and products in the block: y + (x + z) stays.
 
     This is the one context of `ir`. Derivatives of primitives and operators of users make sums with no place for an
     argument. Whoever takes a program in sets it to the program's `settings.exact`.
@@ -485,7 +485,7 @@ def _merge_constants(terms: list[Scalar]) -> list[Scalar]:
 
 
 def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
-    """X + x as 2 * x; under `in_order` of the first two terms alone, where that rounds nothing else."""
+    """Merge x + x into 2 * x; under `in_order` only the first two terms, which rounds the same."""
     if terms and terms[0].dtype.is_floating and _IN_ORDER.get():
         double = len(terms) > 1 and terms[0] is terms[1]
         return [mul(const(2, terms[0].dtype), terms[0]), *terms[2:]] if double else terms
@@ -498,7 +498,7 @@ def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
 
 
 def mul(*factors: Scalar) -> Scalar:
-    """Product: nested products flatten, brackets and guards move out, factors 1 vanish, a structural zero wins.
+    """The product: flattened, brackets and guards moved out, factors 1 dropped, structural zero absorbing.
 
     Under `in_order` a product that is not the first factor, but for signs, stays one.
     """
@@ -553,7 +553,7 @@ def _product(flat: list[Scalar], dtype: types.DType) -> Scalar:
 
 
 def _product_in_order(flat: list[Scalar], dtype: types.DType) -> Scalar:
-    """The product with signs and leading numbers in front; another number only where there are two factors."""
+    """The product with signs and leading numbers first; other numbers too if there are two factors."""
     number: float = 1
     rest: list[Scalar] = []
     for f in flat:
@@ -580,7 +580,7 @@ def _is_power_of_two(value: bool | int | float) -> bool:
 
 
 def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
-    """X where all conditions hold, else structural zero; conditions that read data stand inside the others.
+    """The value `x` where all conditions hold, else structural zero; data conditions go innermost.
 
     Those that read it at places from data are innermost.
     Those that test a place when the program runs stand inside guards too: it is tested for what asks for it alone.
@@ -611,7 +611,7 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
 
 
 def _data_level(index: Index | Cond) -> int:
-    """How deep data are nested in an index or condition: 0 without, 1 for x[i], 2 for x[y[i]]."""
+    """The nesting depth of data in an index or condition: 0 without, 1 for x[i], 2 for x[y[i]]."""
     if isinstance(index, Cond):
         index = index.index
     return 1 + max(read_by(a).nested for a in index.data) if index.data else 0
@@ -627,7 +627,7 @@ def test(conds: Iterable[Cond | bool]) -> Scalar:
 
 
 def conditions_of(e: Scalar) -> tuple[Cond, ...] | None:
-    """The conditions that a bool scalar is, where it is nothing else; see `test`."""
+    """The conditions equivalent to a bool scalar, or None; see `test`."""
     conds: tuple[Cond, ...] = ()
     while isinstance(e, Bracket):
         conds, e = (*conds, *e.conds), e.arg
@@ -635,7 +635,7 @@ def conditions_of(e: Scalar) -> tuple[Cond, ...] | None:
 
 
 def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
-    """Then where the condition is true, else otherwise; a condition on indices alone becomes a bracket."""
+    """The choice of `then` or `otherwise`; a condition on indices alone becomes a bracket."""
     assert condition.dtype is types.bool_ and then.dtype is otherwise.dtype
     if isinstance(condition, Const):
         return then if condition.value else otherwise
@@ -674,7 +674,7 @@ def reduce(op: ReduceOp, variables: Sequence[Var], x: Scalar) -> Scalar:
 
 
 def places(e: Reduce) -> Index:
-    """How many places a reduction that gives one chooses from; a search may end behind the last."""
+    """The number of positions that a reduction chooses from; a search may also end after the last."""
     out = as_index(1)
     for v in e.vars:
         out = out * v.extent

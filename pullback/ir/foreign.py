@@ -1,4 +1,4 @@
-"""C functions that users write, and what is known of them: their name, their text and the types of what they take.
+"""C functions by users: name, text and argument types.
 
     void name(const T *input, .., T *output, .., int64_t size, ..)
 

@@ -1,4 +1,4 @@
-"""Scalars evaluated over a grid of index variables, as NumPy arrays: the inner half of the interpreter.
+"""Evaluation of scalars over a grid of index variables in NumPy: the inner half of the interpreter.
 
 A statement's variables, and those of the reductions inside it, are axes of one grid. A node's value is an array
 with an axis of length 1 for every variable it does not depend on, so that everything broadcasts. Values are kept
@@ -61,14 +61,14 @@ LIMIT: Final = 1 << 17  # elements of a grid held at once: a megabyte, which sta
 
 
 class Arrays(dict[Ref, NDArray]):
-    """The arrays defined so far; to read one that could not be made raises what happened."""
+    """The arrays defined so far; reading one that failed raises its error."""
 
     def __init__(self, known: Mapping[Ref, NDArray] | None = None) -> None:
         super().__init__(known or {})
         self._faults: dict[Ref, IndexRangeError] = {}
 
     def put_off(self, refs: Sequence[Ref], error: IndexRangeError) -> None:
-        """These arrays are not there, because of an error."""
+        """Mark these arrays as unavailable because of an error, raised when they are read."""
         for r in refs:
             self.pop(r, None)
             self._faults[r] = error
@@ -79,11 +79,11 @@ class Arrays(dict[Ref, NDArray]):
 
 @dataclass
 class Machine:
-    """What is known while a program runs: the dims, the arrays defined so far, the loop counters.
+    """The state of a running program: dims, arrays defined so far, loop counters.
 
-    Where an argument is `empty`, an element outside of its array is an error only once something needs it: programs
-    compute what an index does not change once, and do so although the index may take no value. Floating-point sums and
-    products are `in_order`, one term after another, or NumPy's.
+    If an argument is `empty`, an out-of-range element is an error only when it is needed. Programs hoist what an
+    index does not change, even if the index may have no value. Floating-point sums and products are `in_order`, one
+    term after another, or NumPy's.
     """
 
     dims: dict[str, int]
@@ -94,7 +94,7 @@ class Machine:
     loops: dict[Var, int] = field(default_factory=dict)
 
     def dtype(self, dtype: DType) -> DType:
-        """The dtype that stands for `dtype` in this run."""
+        """The dtype used in place of `dtype` in this run."""
         return types.f64 if self.float64 and dtype is types.f32 else types.u16 if dtype.is_half else dtype
 
     def extent(self, dim: Index, what: str) -> int:
@@ -108,7 +108,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a statement's evaluation needs to know beforehand.
+    """The information that a statement's evaluation needs in advance.
 
     Attributes:
         depth: axes that nested reductions need at most.
@@ -242,7 +242,7 @@ class Grid:
         return array if array.ndim == 0 else array.reshape(array.shape[:len(self.statement.vars)])
 
     def mask(self, guards: Guards) -> NDArray:
-        """Where all guards hold."""
+        """The mask where all guards hold."""
         out: NDArray = np.asarray(True)
         for k, (guard, polarity) in enumerate(guards):
             before = guards[:k]
@@ -321,7 +321,7 @@ class Grid:
 
     def _in_range(self, value: Value, extent: Value, guards: Guards, source: Scalar | Index, ref: Ref | None = None
                   ) -> Value:
-        """`value` clipped to the extent; IndexRangeError where it lies outside and the guards hold."""
+        """Clip `value` to the size; IndexRangeError if it is outside and the guards hold."""
         bad = np.asarray((value < 0) | (value >= np.asarray(extent)))
         if not bad.any():
             return value
@@ -478,7 +478,7 @@ class Grid:
         return np.where(test, then, self.scalar(e.otherwise, (*guards, (e.test, False))))
 
     def _search(self, e: Reduce, guards: Guards) -> NDArray:
-        """How often the test holds before it fails, found by bisection in all places at once."""
+        """Count how often the test holds before it fails, by bisection at all places at once."""
         (v,) = e.vars
         extent = self.machine.extent(v.extent, f"index {v.name} of {self.what}")
         base, level = self._next_axis, len(self._frames)
@@ -548,7 +548,7 @@ class Grid:
 
 
 def _one_after_another(ufunc: np.ufunc, value: NDArray, base: int, before: NDArray | None) -> NDArray:
-    """A reduction over the axes from `base` on in row-major order, beginning with what came before."""
+    """Reduce over the axes from `base` on in row-major order, starting with an earlier result."""
     head, tail = value.shape[:base], (1,) * (value.ndim - base)
     start = np.broadcast_to(np.asarray(ufunc.identity if before is None else before, value.dtype), (*head, *tail))
     terms = np.concatenate([start.reshape((*head, 1)), value.reshape((*head, -1))], -1)
@@ -556,7 +556,7 @@ def _one_after_another(ufunc: np.ufunc, value: NDArray, base: int, before: NDArr
 
 
 def _arg_extreme(value: NDArray, base: int, largest: bool) -> tuple[NDArray, NDArray]:
-    """Extreme value over the axes from `base` on, and its flat position; first on ties, the first NaN wins."""
+    """The extreme value over the axes from `base` on, and its flat position; first on ties or NaN."""
     head, tail = value.shape[:base], value.ndim - base
     flat = value.reshape((*head, -1))
     position = np.asarray(np.argmax(flat, -1) if largest else np.argmin(flat, -1), np.int64)
@@ -567,7 +567,7 @@ def _arg_extreme(value: NDArray, base: int, largest: bool) -> tuple[NDArray, NDA
 
 def _first_extreme(out: NDArray | None, best: NDArray | None, position: NDArray, part: NDArray, largest: bool
                    ) -> tuple[NDArray, NDArray]:
-    """Merge the extreme of a later block into that of the blocks before."""
+    """Merge a later block's extreme into the earlier one."""
     if out is None or best is None:
         return position, part
     better = (part > best) if largest else (part < best)

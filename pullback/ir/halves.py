@@ -1,10 +1,10 @@
-"""f16 and bf16: numbers of 16 bits as they lie in memory, to and from f32.
+"""Conversion of 16-bit storage, f16 and bf16, to and from f32.
 
 f16 is the binary16 of IEEE 754: 5 bits of exponent, 10 of mantissa. bf16 is the upper half of an f32. Every number of
-either is an f32. The other way a number is rounded to the nearest, ties to the even one; beyond the largest it becomes
-infinite. Either way NaN keeps its sign and the upper bits of its mantissa, of which the first is set: it is quiet. f64
-is rounded once, by way of an f32 that is odd where it is not exact (Boldo and Melquiond 2008, Emulation of FMA and
-correctly rounded sums: proved algorithms using rounding to odd).
+either is an f32. The other way a number is rounded to the nearest, ties to the even one; beyond the largest it
+becomes infinite. Either way NaN keeps its sign and the upper bits of its mantissa, of which the first is set: it is
+quiet. A number of f64 is rounded once, through an f32 that is odd where it is not exact (Boldo and Melquiond 2008,
+Emulation of FMA and correctly rounded sums).
 
 This is NumPy's meaning, on bits; that of a target is the same bit by bit (`codegen/c/halves.py`).
 """
@@ -37,13 +37,13 @@ def from_half(bits: Any, dtype: DType) -> NDArray:
 
 
 def to_half(x: Any, dtype: DType) -> NDArray:
-    """The bits of the nearest numbers to those of an f32 or f64."""
+    """The bits of the numbers nearest to those of an f32 or f64."""
     with np.errstate(all="ignore"):
         return _to_half(np.asarray(x), dtype)
 
 
 def elements_of(array: NDArray, dtype: DType) -> NDArray:
-    """What is read from an array of this type: of one of 16 bits f32."""
+    """The values read from an array of this type: f32 for one of 16 bits."""
     return from_half(array.view(np.uint16), dtype) if dtype.is_half else array
 
 

@@ -1,4 +1,4 @@
-"""What a program is, as a digest: the same for programs of one text and the settings that belong to them."""
+"""Program identity: a digest that is equal for programs of equal text and settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pullback.ir.program import Known, Outline
 
 
 def identity(known: Known) -> str:
-    """A digest of the program, or of what it will be made from."""
+    """A digest of the program, or of the ingredients of an outline."""
     if isinstance(known, Outline):
         return known.identity
     return digest(print_program(known), known.settings.text)

@@ -1,4 +1,4 @@
-"""Hash-consing: structurally equal nodes are one object, so equality is identity and a hash costs one word.
+"""Hash-consing: structurally equal nodes are one object, so equality is identity.
 
 A class derives from `Interned` and makes its nodes through `intern(cls, *fields)`; the fields are the slots
 named in `_fields`, in order. The table holds nodes weakly: a program that is dropped takes its nodes with it. Threads
@@ -23,7 +23,7 @@ N = TypeVar("N")
 
 
 class Interned:
-    """A node compared by identity. `_fields` names the slots that make it what it is."""
+    """A node compared by identity. `_fields` names the slots that define it."""
 
     __slots__ = ("__weakref__",)
     _fields: ClassVar[tuple[str, ...]] = ()
@@ -63,7 +63,7 @@ def uncollected() -> Iterator[None]:
 
 
 def _collect_again() -> None:
-    """In a process that was forked: the blocks of other threads are not there to end."""
+    """Re-enable garbage collection in a forked process, where other threads cannot end their blocks."""
     if any(_HELD):
         gc.enable()
 
@@ -88,13 +88,13 @@ def _forget(entry: Any, remove: Any = _remove_dead_weakref, table: Any = _TABLE)
 
 
 def known(key: tuple[Hashable, ...]) -> Any:
-    """The node under a key; None where there is none."""
+    """The node under a key, or None."""
     entry = _TABLE.get(key)
     return None if entry is None else entry()
 
 
 def intern(cls: type[T], *fields: Any, key: tuple[Hashable, ...] | None = None) -> T:
-    """The one node of class `cls` with these fields; `key` replaces fields that do not compare as they should."""
+    """The unique node of class `cls` with these fields; `key` replaces fields with unsuitable equality."""
     full = (cls, *fields) if key is None else (cls, *key)
     entry = _TABLE.get(full)
     if entry is not None:
@@ -109,7 +109,7 @@ def intern(cls: type[T], *fields: Any, key: tuple[Hashable, ...] | None = None) 
 
 
 def the_one(key: tuple[Hashable, ...], made: N) -> N:
-    """What the table has under a key: `made`, unless another thread was first.
+    """The table's node under a key: `made`, unless another thread was first.
 
     Each step is one of the interpreter's, so nothing comes between: an entry is put where there is none, and removed
     where its node is gone.
@@ -126,7 +126,7 @@ def the_one(key: tuple[Hashable, ...], made: N) -> N:
 
 
 def kept(key: tuple[Hashable, ...], make: Callable[[], N]) -> N:
-    """The one object made for a key, as long as somebody holds it."""
+    """The unique object for a key, while it is referenced."""
     entry = _TABLE.get(key)
     found: N | None = None if entry is None else entry()
     return the_one(key, make()) if found is None else found

@@ -1,4 +1,4 @@
-"""The reference meaning of programs, in NumPy: every other way to run a program is compared with this one.
+"""The reference interpreter of programs in NumPy, with which other ways to run are compared.
 
 Semantics: integers wrap, `//` and `%` floor and give 0 on division by zero, NaN passes through max and min,
 argmax takes the first, an empty sum is 0 and an empty max an error. Sums are NumPy's pairwise sums in the
@@ -58,7 +58,7 @@ def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, i
 
 
 def _stored(a: NDArray, ref: Ref) -> NDArray:
-    """A result as an array of its own, of the type that it is stored in."""
+    """A result as a fresh array of its storage type."""
     if not ref.storage.is_half:
         return np.array(a)
     bits = np.array(a) if ref.dtype.is_half else to_half(a, ref.storage)
@@ -214,7 +214,7 @@ def _scatter(machine: Machine, s: Scatter) -> None:
 
 
 def _guards(value: Scalar) -> Guards | None:
-    """The conditions under which a value exists: its outermost brackets and selects; None where there are none."""
+    """The conditions for a value: its outermost brackets and selects; None if there are none."""
     guards: Guards = ()
     while True:
         if isinstance(value, Bracket):

@@ -16,7 +16,7 @@ RESERVED: Final = frozenset({
 
 
 class Names:
-    """Unique names in nested scopes: a name is taken in its scope and those inside.
+    """Unique names in nested scopes: a name is taken in its scope and inner ones.
 
     Args:
         taken: names not to be given.

@@ -1,4 +1,4 @@
-"""Unchecked builders for rows and passes: elementwise functions of scalars by their mathematical names.
+"""Unchecked builders for rows and passes: elementwise functions by their mathematical names.
 
 Nothing here checks dtypes or ranges beyond what `expr` does; `tracing` is the checked surface. Addition, product
 and negation are the operators of `Scalar`.

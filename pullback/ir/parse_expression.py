@@ -30,7 +30,7 @@ _ROWS: Final = {"&&": "logical_and", "||": "logical_or", "==": "equal", "!=": "n
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An expression read but not yet built: `build(dtype)` gives the scalar, `dtype` is None for bare numbers."""
+    """An expression that is parsed but not built: `build(dtype)` makes it; `dtype` is None if bare."""
 
     token: Token
     dtype: DType | None
@@ -115,7 +115,7 @@ class ExpressionParser:
     # Binders ------------------------------------------------------------------------------------------------
 
     def binder(self) -> tuple[Var, ...]:
-        """`n < N, k < K`, bringing the variables into scope; nothing where no name follows."""
+        """Parse `n < N, k < K` and bring the variables into scope; empty if no name follows."""
         pairs: list[tuple[Token, Index]] = []
         while self.token.kind == "name":
             name = self.name("an index")
@@ -147,7 +147,7 @@ class ExpressionParser:
         return names
 
     def leave(self, variables: Sequence[Var], names: Sequence[str] = ()) -> None:
-        """The end of the scope of a binder and what was named inside."""
+        """End the scope of a binder and its inner names."""
         for name in (*(v.name for v in variables), *names):
             self.scope.pop(name, None)
 

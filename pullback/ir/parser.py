@@ -64,7 +64,7 @@ def parse_programs(text: str, file: str = "<text>") -> list[Program]:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A type in text: `spring(x: f64[N], k: f64) -> f64[N]`; the name may be left out, several results are in brackets.
+    """A type in text, such as `spring(x: f64[N], k: f64) -> f64[N]`; the name is optional.
 
     Attributes:
         results: element type and shape of each.
@@ -160,7 +160,7 @@ class _Parser(ExpressionParser):
         return dtype, shape
 
     def marked(self, name: Token) -> tuple[Token, Bounds]:
-        """What stands behind the name of an array: the type in which it is stored, and its bounds."""
+        """The storage type after an array's name, if any, and its bounds."""
         if self.take("as"):
             self.stored[name] = self.dtype()
         return name, self.bounds()
@@ -196,7 +196,7 @@ class _Parser(ExpressionParser):
         return out
 
     def block(self) -> Block:
-        """Statements and `yield`, up to the closing brace; what they define ends with them."""
+        """Parse statements and `yield` up to the closing brace; their definitions end with them."""
         before = set(self.scope)
         statements = self.statements()
         self.expect("yield")
@@ -254,7 +254,7 @@ class _Parser(ExpressionParser):
 
     def outs(self, targets: Sequence[Target],
              kinds: Sequence[tuple[DType, tuple[Index, ...]]], word: Token) -> tuple[Ref, ...]:
-        """Define what a statement yields."""
+        """Define the results of a statement."""
         if len(targets) != len(kinds):
             raise self.source.error(word, f"{word.text} gives {len(kinds)} arrays, {len(targets)} are named", "E304")
         return tuple(self.define(name, dtype, shape, bounds)
@@ -289,7 +289,7 @@ class _Parser(ExpressionParser):
         return Sort(out, variables, value, what)
 
     def states(self) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
-        """`(state = init, …)`: the initial values are those of the surrounding scope."""
+        """Parse `(state = init, …)`; initial values are from the surrounding scope."""
         pairs: list[tuple[Token, Bounds, Ref]] = []
 
         def state() -> None:

@@ -58,7 +58,7 @@ class Primitive:
 
 
 class PrimitiveTable:
-    """All primitives by name, in the order in which they were defined."""
+    """All primitives by name, in definition order."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Primitive] = {}

@@ -155,7 +155,7 @@ class _Printer:
         return self.refs.get(r, r.name)
 
     def condition(self, c: Cond) -> str:
-        """A condition: the positive terms on the left; for == and != the side that comes first in the text form."""
+        """A condition with positive terms on the left; for == and != sides are in textual order."""
 
         def first(side: Index) -> tuple[bool, list[tuple[bool, list[tuple[int, int, str]]]]]:
             return side.constant is not None, sorted(self._monomial_key(m) for m, _ in side.terms)
@@ -186,7 +186,7 @@ class _Printer:
     # Scalars ------------------------------------------------------------------------------------------------
 
     def name_shared(self, values: Sequence[Scalar]) -> tuple[list[str], list[Scalar]]:
-        """Name the shared parts of what stands in a scope: the lines that do so, and the nodes named."""
+        """Name the shared parts in a scope; return the defining lines and the named nodes."""
         lines, named = [], self._shared(values)
         for e in named:
             text = self._node(e, TERNARY, False)
@@ -201,7 +201,7 @@ class _Printer:
         self.names.release([self.lets.pop(e) for e in named])
 
     def body(self, values: Sequence[Scalar], typed: bool = False) -> list[str]:
-        """What stands between the braces of a binder: names for shared parts, then the values."""
+        """The text between the braces of a binder: names for shared parts, then the values."""
         lines, named = self.name_shared(values)
         lines.extend(self.scalar(v, TERNARY, typed) for v in values)
         self.forget(named)
@@ -256,7 +256,7 @@ class _Printer:
         return order
 
     def scalar(self, e: Scalar, level: int = TERNARY, typed: bool = False) -> str:
-        """A scalar in a place that takes operators of at least this precedence; `typed` where its dtype is known."""
+        """A scalar where operators of this precedence may stand; `typed` if its dtype is known there."""
         name = self.lets.get(e)
         return name if name is not None else self._node(e, level, typed)
 
@@ -419,7 +419,7 @@ class _Printer:
 
 
 def _parts(e: Scalar) -> tuple[Scalar, ...]:
-    """The operands of a node, those of its data-dependent indices included."""
+    """The operands of a node, including those of data-dependent indices."""
     parts = children(e)
     for i in indices_of(e):
         if i.data:

@@ -37,7 +37,7 @@ Part = TypeVar("Part", bound="DataclassInstance")
 
 @dataclass(frozen=True, eq=False)
 class Build:
-    """outs[k][vars] = values[k] for all values of the variables; every out has shape (v.extent for v in vars)."""
+    """Arrays `outs[k][vars] = values[k]` over the variables, of shape (v.extent for v in vars)."""
 
     outs: tuple[Ref, ...]
     vars: tuple[Var, ...]
@@ -47,7 +47,7 @@ class Build:
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """out = zeros; for all values of the variables, in row-major order: out[indices] += value.
+    """An accumulation: out = zeros; in row-major order over the variables, out[indices] += value.
 
     The indices are in range wherever the value's guards hold (Data atoms as they say).
     """
@@ -60,13 +60,13 @@ class Scatter:
 
     @property
     def outs(self) -> tuple[Ref, ...]:
-        """What it defines, as other statements say it."""
+        """The defined arrays, as for other statements."""
         return (self.out,)
 
 
 @dataclass(frozen=True, eq=False)
 class Sort:
-    """out[vars] = value in order along the last variable: least first, equal ones as they were, NaN last.
+    """A sort along the last variable: ascending and stable, NaN last.
 
     `what` is "values", or "positions": then out[.., r] is the value of the last variable whose element is the r-th.
     """
@@ -79,7 +79,7 @@ class Sort:
 
     @property
     def outs(self) -> tuple[Ref, ...]:
-        """What it defines, as other statements say it."""
+        """The defined arrays, as for other statements."""
         return (self.out,)
 
 
@@ -110,7 +110,7 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class While:
-    """states = inits; while test(states), at most max_trips times: states = body(states). test gives one bool."""
+    """A loop: while test(states), at most max_trips times, states = body(states). test gives one bool."""
 
     outs: tuple[Ref, ...]
     states: tuple[Ref, ...]
@@ -123,7 +123,7 @@ class While:
 
 @dataclass(frozen=True, eq=False)
 class Choose:
-    """outs = then's results where the bool `test` (rank 0) holds, else those of otherwise; only one block runs."""
+    """The results of `then` if the rank-0 bool `test` holds, else of `otherwise`; only one block runs."""
 
     outs: tuple[Ref, ...]
     test: Ref
@@ -146,7 +146,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """outs = body(params = operands), kept together while derivatives are taken.
+    """A block that derivatives keep together: outs = body(params = operands).
 
     With a rule, derivatives by the operands are what the rule says, and the other direction is its transpose. With
     none the call is a checkpoint: reverse mode stores nothing of it and runs it again. Optimisation ends both: a call
@@ -178,7 +178,7 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class External:
-    """outs = foreign(operands, sizes): the user's C function writes all of the outs, which have types of their own."""
+    """The outs of a user's C function, outs = foreign(operands, sizes), of given types."""
 
     outs: tuple[Ref, ...]
     foreign: Foreign
@@ -228,7 +228,7 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """A program of which all is known but its statements. A call whose machine code is in the cache needs no more.
+    """A program without its statements: enough for a call whose machine code is cached.
 
     Attributes:
         outputs: arrays like the outputs of the program.
@@ -268,7 +268,7 @@ def program_of(known: Known) -> Program:
 
 
 def with_fields(part: Part, **fields: Any) -> Part:
-    """A program, block or statement with other fields; itself where they are what it has.
+    """Replace fields of a program, block or statement; itself if nothing changes.
 
     So a pass that finds nothing to do gives the program that it was given, and whoever looks sees that it is the same.
     """
@@ -278,13 +278,13 @@ def with_fields(part: Part, **fields: Any) -> Part:
 
 
 def scalars_of(statement: Elementwise) -> tuple[Scalar, ...]:
-    """What a statement computes for each element of its variables."""
+    """The scalars that a statement computes for each element."""
     return statement.values if isinstance(statement, Build) else (statement.value,)
 
 
 def map_scalars(statement: Statement, scalar: Callable[[Scalar], Scalar],
                 index: Callable[[Index], Index] | None = None) -> Statement:
-    """The statement with what it computes, and where, changed; one with blocks, or without a change, as it is."""
+    """The statement with changed scalars and indices; unchanged ones, or those with blocks, as they are."""
     match statement:
         case Build():
             values = tuple(map(scalar, statement.values))
@@ -315,7 +315,7 @@ def blocks_of(statement: Statement) -> tuple[Block, ...]:
 
 
 def map_blocks(statement: Statement, change: Callable[[Block], Block]) -> Statement:
-    """The statement with each of its blocks changed; one without blocks as it is."""
+    """Change each block of a statement; one without blocks stays as it is."""
     match statement:
         case Fold():
             return with_fields(statement, body=change(statement.body))
@@ -344,7 +344,7 @@ def bound_refs(statement: Statement) -> tuple[Ref, ...]:
 
 
 def whole_reads(statement: Statement) -> tuple[Ref, ...]:
-    """Arrays that a statement with blocks takes as they are, beside what its blocks read."""
+    """The arrays that a statement with blocks reads itself, outside its blocks."""
     match statement:
         case Fold() | While():
             return statement.inits
@@ -357,7 +357,7 @@ def whole_reads(statement: Statement) -> tuple[Ref, ...]:
 
 
 def walk_statements(block: Block) -> Iterator[Statement]:
-    """Every statement of a block, those of nested blocks after the statement that holds them."""
+    """Every statement of a block, nested ones after their holder."""
     for s in block.statements:
         yield s
         for b in blocks_of(s):

@@ -1,4 +1,4 @@
-"""The table of reductions: what combines two elements, what leaves the other as it is, and where a result was."""
+"""The table of reductions: combining two elements, the neutral element, and positions."""
 
 from __future__ import annotations
 

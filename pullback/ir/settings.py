@@ -21,7 +21,7 @@ MODES: Final[tuple[MemoryMode, ...]] = get_args(MemoryMode)
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What is asked of a program beside its meaning.
+    """The settings of a program beside its meaning.
 
     Attributes:
         exact: whether sums and products keep their order, and nothing is rewritten that holds but for rounding, NaN or
@@ -44,7 +44,7 @@ class Settings:
 
     @property
     def text(self) -> str:
-        """Those that a program's derivatives and its C depend on."""
+        """The settings that a program's derivatives and C depend on."""
         return str((self.exact, self.memory_limit, self.memory, self.donate))
 
 

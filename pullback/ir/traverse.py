@@ -143,7 +143,7 @@ class Substitution:
         return total
 
     def _atom(self, a: Atom) -> Index | None:
-        """What becomes of an atom; None where it stays."""
+        """The replacement of an atom; None if it stays."""
         match a:
             case DimSymbol():
                 return self.dims.get(a)
@@ -208,7 +208,7 @@ class Substitution:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
 
     def ref(self, r: Ref) -> Ref:
-        """The array that stands for `r`; where dims change its shape, a new one, made once."""
+        """The array that replaces `r`; a new one, made once, if dims change its shape."""
         out = self.refs.get(r)
         if out is None:
             out = r
@@ -221,7 +221,7 @@ class Substitution:
         return out
 
     def under(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
-        """The map under a binder, and the binder's variables as they are there; one of extent 1 is 0 inside."""
+        """The substitution under a binder, and the new variables; one of size 1 is 0 inside."""
         renamed: dict[Var, Var] = {}
         for v in variables:
             extent = self.index(v.extent)
@@ -236,7 +236,7 @@ class Substitution:
         return inner, tuple(renamed.get(v, v) for v in variables)
 
     def _brings(self, v: Var) -> bool:
-        """Whether v is in what is put in."""
+        """Whether v occurs in the replacements."""
         return any(v in i.free for i in self.variables.values())
 
     # Statements ---------------------------------------------------------------------------------------------
@@ -250,19 +250,19 @@ class Substitution:
         return out
 
     def stand(self, r: Ref, out: Ref) -> None:
-        """From here on `out` stands for `r`."""
+        """Let `out` replace `r` from here on."""
         self.refs[r] = out
         self._touches_refs = True
         self._scalars.clear()
         self._indices.clear()
 
     def block(self, b: Block) -> Block:
-        """A copy of the block; what it defines is fresh."""
+        """A copy of the block with fresh definitions."""
         statements = tuple(self.statement(s) for s in b.statements)
         return Block(statements, tuple(self.ref(r) for r in b.results))
 
     def statement(self, s: Statement) -> Statement:
-        """A copy of the statement; what it defines is fresh."""
+        """A copy of the statement with fresh definitions."""
         match s:
             case Build():
                 inner, variables = self.under(s.vars)
@@ -321,7 +321,7 @@ class Substitution:
                 assert_never(s)
 
     def rule(self, r: Rule | None) -> Rule | None:
-        """The rule of a call, with params of its own."""
+        """A copy of a call's rule with fresh params."""
         return r and Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
 
     def _under_block(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
@@ -363,7 +363,7 @@ def children(e: Scalar) -> tuple[Scalar, ...]:
 
 
 def count_uses(roots: Iterable[Scalar]) -> dict[Scalar, int]:
-    """How often each expression occurs among these and in them: what occurs again is worth a name."""
+    """The number of occurrences of each expression; those that recur are worth a name."""
     uses: dict[Scalar, int] = {}
     seen: set[Scalar] = set()
     for root in roots:
@@ -403,7 +403,7 @@ def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
 
 
 def _below(e: Scalar, into_indices: bool) -> tuple[tuple[Scalar, ...], bool]:
-    """The nodes of a walk but for the last, which is `e`; and whether no index reads data, so that all walks agree."""
+    """The nodes of a walk before `e`, and whether no index reads data, so that all walks agree."""
     out: list[Scalar] = []
     plain = True
     seen: set[Scalar] = set()

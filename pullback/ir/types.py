@@ -1,9 +1,9 @@
 """Element types: the dtypes an array may hold, with their NumPy names.
 
-A `DType` is one of a closed set of singletons, so it is compared by identity. Promotion follows the Python
-array API: within a kind the wider type wins, signed and unsigned meet in a wider signed type, and a mix of
-kinds (bool, integer, floating) is an error that names `astype`; Python numbers are weak and take the other
-operand's dtype, which is decided in `tracing`, where the Python number is still seen.
+A `DType` is one of a closed set of singletons, so it is compared by identity. Promotion follows the Python array API.
+Within a kind the wider type wins, and signed and unsigned meet in a wider signed type. A mix of kinds (bool, integer,
+floating) is an error that names `astype`. Python numbers are weak and take the other operand's dtype, which is
+decided in `tracing`.
 
 f16 and bf16 are types of storage: arrays that enter and leave a program may have them; what is computed with is f32.
 """
@@ -20,7 +20,7 @@ Kind = Literal["bool", "signed", "unsigned", "floating", "half"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DType:
-    """One element type. `name` is what the text form and error messages print."""
+    """An element type. `name` is its form in program text and error messages."""
 
     name: str
     kind: Kind
@@ -53,12 +53,12 @@ class DType:
 
     @property
     def is_half(self) -> bool:
-        """Whether it is f16 or bf16, in which arrays are stored and nothing is computed."""
+        """Whether it is f16 or bf16, which are storage types only."""
         return self.kind == "half"
 
     @property
     def computed(self) -> DType:
-        """The type in which its elements are computed with: f32 for f16 and bf16, itself for others."""
+        """The type for computation: f32 for f16 and bf16, else the type itself."""
         return f32 if self.is_half else self
 
     @property
@@ -78,7 +78,7 @@ class DType:
 
     @property
     def title(self) -> str:
-        """What users call it: `float32`."""
+        """The users' name of the type: `float32`."""
         return "bfloat16" if self.name == "bf16" else str(self.numpy)
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ def dtype_of(dtype: np.dtype[np.generic]) -> DType | None:
 
 
 def bits_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array of `bfloat16` as one of its bits, on the same memory; any other as it is."""
+    """View a `bfloat16` array as its bits, on the same memory; others stay as they are."""
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 

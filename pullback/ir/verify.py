@@ -1,4 +1,4 @@
-"""Well-formed programs: types, scope, ranks and shapes, dims, and every element read provably in range.
+"""The program verifier: types, scope, ranks and shapes, dims, and in-range reads.
 
 Run after every pass where PULLBACK_VERIFY is 1 or "equivalence". Codes: E310 scope, E311 dtypes, E312 ranks and
 shapes, E313 ranges, E314 binders, E315 dims. Linear in the program, but for elements that need the guards around them
@@ -62,7 +62,7 @@ def verify(program: Program, known: Verified | None = None) -> None:
 
 @dataclass(eq=False)
 class _Checked:
-    """What was found of expressions under some requirements and dims.
+    """Verified expressions under some requirements and dims.
 
     Attributes:
         values: whole expressions that are right under the binders around them, in which all they read is in range.
@@ -78,7 +78,7 @@ class _Checked:
 
 
 class Verified:
-    """What was found of the expressions of a program as it goes through passes, each of which leaves most as they are.
+    """Verified expressions of a program across passes, most of which change little.
 
     Expressions are immutable, and what holds of one does so wherever the same dims are known by the same requirements.
     """
@@ -87,7 +87,7 @@ class Verified:
         self._checked: dict[tuple[Known, frozenset[str]], _Checked] = {}
 
     def under(self, known: Known, dims: Iterable[str]) -> _Checked:
-        """What was found under these requirements and dims."""
+        """The verified expressions under these requirements and dims."""
         return self._checked.setdefault((known, frozenset(dims)), _Checked())
 
 
@@ -142,7 +142,7 @@ class _Verifier:
                 self.dim(b, f"the bounds of {r.name}")
 
     def dim(self, d: Index, what: str) -> None:
-        """A dim of the program: symbols that a call determines, and nothing that varies."""
+        """Check a dim of the program: symbols that a call determines, and nothing that varies."""
         if not d.is_dim:
             self.fail("E315", f"{what}: {d} is not a dim")
         self.symbols(d, what)
@@ -181,7 +181,7 @@ class _Verifier:
     # Statements ---------------------------------------------------------------------------------------------
 
     def block(self, b: Block) -> None:
-        """Check a block; what it defines is out of scope again after it."""
+        """Check a block; its definitions go out of scope after it."""
         outer = self.statement
         for s in b.statements:
             self.statement = s
@@ -247,7 +247,7 @@ class _Verifier:
             self.define(r)
 
     def external(self, s: External) -> None:
-        """Its arrays have the element types that the C function takes."""
+        """Check that arrays have the element types that the C function takes."""
         self.visible(s.operands)
         found = ([r.dtype for r in s.operands], [r.dtype for r in s.outs])
         if found != (list(s.foreign.inputs), list(s.foreign.outputs)) or len(s.sizes) != s.foreign.sizes:
@@ -256,7 +256,7 @@ class _Verifier:
             self.dim(d, f"a size of {s.foreign.name}")
 
     def call(self, s: Call) -> None:
-        """The body over its params, and the rules: what they are given and what they give."""
+        """Check the body of a call over its params, and the inputs and outputs of its rules."""
         self.visible(s.operands)
         self.all_same(s.operands, s.params, "the operand")
         around = self.calls.get(s.name)
@@ -343,7 +343,7 @@ class _Verifier:
     # Scalars ------------------------------------------------------------------------------------------------
 
     def value(self, e: Scalar, dtype: types.DType, variables: Sequence[Var]) -> None:
-        """What a statement computes for each element."""
+        """Check the value that a statement computes for each element."""
         if e.dtype is not dtype:
             self.fail("E311", f"the value is {e.dtype}, the array {dtype}")
         bound = self.loops | frozenset(variables)
@@ -364,7 +364,7 @@ class _Verifier:
         self.checked.values.add((e, bound))
 
     def node(self, e: Node) -> None:
-        """Types of one node over operands already checked, and what is known of it: binders, whether it is safe."""
+        """Check the types of a node whose operands are checked; note its binders and safety."""
         indices = indices_of(e)
         parts = [*children(e), *(read_by(a) for i in indices for a in i.data)]
         for i in indices:
@@ -451,7 +451,7 @@ class _Verifier:
             stack.extend((read_by(a), known) for i in indices_of(e) for a in i.data)
 
     def in_range(self, i: Index, extent: Index, known: Known, what: str | Scalar) -> None:
-        """0 <= i < extent wherever the known conditions hold."""
+        """Check that 0 <= i < extent wherever the known conditions hold."""
         low, high = prove_nonnegative(i, known), prove_nonnegative(extent - 1 - i, known)
         if not (low and high):
             fact = f"{i} < {extent}" if low else f"{i} >= 0"

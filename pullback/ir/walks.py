@@ -1,4 +1,4 @@
-"""The walks that passes make over a program, through blocks however they nest; a pass says what happens where it stops.
+"""Walks over a program's blocks for passes, which handle the visited items.
 
     each_scalar   what a statement computes, one expression at a time, each by itself
     each_build    builds, in the order in which they run, each for any number of statements
@@ -28,7 +28,7 @@ def _scalars(block: Block, change: Callable[[Scalar], Scalar]) -> Block:
 
 
 def each_build(program: Program, change: Callable[[Build], Sequence[Statement]]) -> Program:
-    """The program with each build replaced by what stands for it."""
+    """Replace each build of the program by the changed statements."""
     return program.with_body(_builds(program.body, change))
 
 
@@ -40,7 +40,7 @@ def _builds(block: Block, change: Callable[[Build], Sequence[Statement]]) -> Blo
 
 
 def each_block(program: Program, change: Callable[[Block], Block]) -> Program:
-    """The program with each block changed, after those inside."""
+    """Change each block of the program, inner ones first."""
     return program.with_body(_inside_out(program.body, change))
 
 
@@ -50,7 +50,7 @@ def _inside_out(block: Block, change: Callable[[Block], Block]) -> Block:
 
 
 def taken_out(s: Build, apart: Callable[[Scalar], tuple[Sequence[Build], Scalar] | None]) -> list[Statement]:
-    """The statement with parts of its values in statements of their own, in front of it.
+    """Split parts of a statement's values into separate statements before it.
 
     Args:
         apart: statements for an expression, and what stands for it then; None for those that stay.

@@ -1,4 +1,4 @@
-"""Lazy arrays: an array library by the Python array API standard whose operations run when a value is wanted.
+"""Lazy arrays: an array API library whose operations run when a value is needed.
 
     from pullback import lazy
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class _Wanted:
-    """What a coroutine gives its driver: the arrays that it waits for."""
+    """A request of a coroutine to its driver: the arrays that it waits for."""
 
     __slots__ = ("arrays",)
 
@@ -65,7 +65,7 @@ def awaited(arrays: list[Array]) -> Generator[Any, Any, None]:
 
 
 class _Batch:
-    """What the tasks of a loop wait for since it last looked."""
+    """The arrays that the tasks of an event loop await since its last check."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -101,7 +101,7 @@ class _Batch:
 
 
 def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
-    """The future is done, with an error where there is one."""
+    """Complete the future, with an error if there is one."""
     if future.cancelled():
         return
     if error is None:
@@ -168,7 +168,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _computed(wanted: Any) -> BaseException | None:
-    """Compute what a coroutine waits for; what was raised."""
+    """Compute the arrays that a coroutine awaits; return an exception, if any."""
     if not isinstance(wanted, _Wanted):
         return TraceError("E706", f"a coroutine in lazy.run awaits {type(wanted).__name__}, which is asyncio's",
                           position=user_position(), remedy="`asyncio.run(...)`")  # fmt: skip
@@ -202,7 +202,7 @@ class _Together:
 
 
 async def gather(*awaitables: Awaitable[Any]) -> list[Any]:
-    """The values of arrays and the results of coroutines, side by side: what they wait for is computed together.
+    """Await arrays and coroutines together: all pending arrays are computed in one batch.
 
     Cost:
         That of what is awaited, what is shared once.

@@ -1,4 +1,4 @@
-"""Counts of what lazy arrays do."""
+"""Activity counters of lazy arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["COUNTS", "Stats", "stats"]
 
 @dataclass
 class Stats:
-    """What happened since the process began; the difference of two is what happened between them.
+    """Counters since the process began; subtract two to measure an interval.
 
     Attributes:
         pieces: straight pieces that are known by their structure.
@@ -41,7 +41,7 @@ COUNTS = Stats()
 
 
 def stats() -> Stats:
-    """What lazy arrays did in this process so far.
+    """The counters of lazy arrays in this process so far.
 
     Cost:
         A microsecond.

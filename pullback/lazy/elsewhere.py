@@ -1,4 +1,4 @@
-"""Names of other libraries, and what to write with lazy arrays instead."""
+"""Names of other libraries, with their replacements for lazy arrays."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _INSTEAD: Final = {
 
 
 def remedy(name: str) -> str:
-    """What to write instead of a name that neither lazy arrays nor their namespace have."""
+    """The replacement for a name that neither lazy arrays nor their namespace have."""
     own = elsewhere.EQUAL.get(name, name)
     found = _INSTEAD.get(name) or _INSTEAD.get(own)
     if found is not None:
@@ -63,6 +63,6 @@ def remedy(name: str) -> str:
 
 
 def unknown(what: str, name: str, found: str = "") -> UnknownNameError:
-    """The error for a name that an array or the namespace does not have; `found` is what to write, if known."""
+    """The error for an unknown name of an array or the namespace; `found` is the remedy, if known."""
     text = found if found and name not in _INSTEAD else remedy(name)
     return UnknownNameError("E146", f"{what} {name!r}", position=user_position(), remedy=text)

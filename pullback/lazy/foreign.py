@@ -1,4 +1,4 @@
-"""Operations that run Python: another library, another process, a user's own type with deltas of its own.
+"""Python operations in lazy arrays: another library, another process, or a user's own type.
 
 class Square(lazy.Foreign):
     def result(self, x):                    # shapes and element types, when the node is built
@@ -30,7 +30,7 @@ __all__ = ["Foreign", "ForeignTape"]
 
 
 class Foreign:
-    """An operation on lazy arrays that is Python: its results are computed when they are wanted, on a thread.
+    """A Python operation on lazy arrays: its results are computed on a thread when they are needed.
 
     A subclass has `result`, `forward` and `backward`; an instance is called with arrays. Calls that do not depend on
     one another run at the same time, forward and backward; they may block. Deltas may be of any type with `+`, where
@@ -59,15 +59,15 @@ class Foreign:
     trained = False
 
     def result(self, *operands: Array) -> Any:
-        """The shape and element type of the result for these operands; of several results a list of such pairs."""
+        """The shape and element type of the result for these operands; a list of pairs for several results."""
         raise NotImplementedError
 
     def forward(self, *values: Any) -> tuple[Any, Any]:
-        """The result for the values of the operands, a list where there are several; and what `backward` is given."""
+        """Compute the result, or a list of several, from operand values; also return what `backward` needs."""
         raise NotImplementedError
 
     def backward(self, saved: Any, delta: Any) -> Sequence[Any]:
-        """The deltas of the operands for that of the result; for several results a list of deltas."""
+        """The cotangents of the operands for those of the result, or a list for several results."""
         raise NotImplementedError
 
     def release(self, saved: Any) -> None:
@@ -108,7 +108,7 @@ class ForeignApplication(Application):
         super().__init__(name, None, operands, results, structure, float("inf"))
 
     def call(self, values: Sequence[Any]) -> tuple[list[np.ndarray[Any, Any]], Any]:
-        """The results, checked, and what is saved."""
+        """Run the operation; return checked results and the saved data."""
         COUNTS.foreign += 1
         found, saved = self.operation.forward(*values)
         results = list(found) if self.type is None else [found]
@@ -124,7 +124,7 @@ class ForeignApplication(Application):
 
 
 class ForeignTape(Kept):
-    """What one call of such an operation keeps."""
+    """The saved data of one call of a Python operation."""
 
     __slots__ = ("_saved", "application")
 
@@ -134,7 +134,7 @@ class ForeignTape(Kept):
         super().__init__(leaves, len(application.results), getattr(saved, "nbytes", 0))
 
     def pull(self, deltas: list[Any]) -> list[tuple[Array, Any]]:
-        """Deltas of its leaves for deltas of its results."""
+        """The cotangents of the leaves for cotangents of the results."""
         COUNTS.foreign += 1
         operation = self.application.operation
         try:

@@ -28,7 +28,7 @@ _INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # of a fun
 
 
 def deltas_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
-    """The deltas of all tracked leaves below an array for a delta of its own; None stands for one."""
+    """The cotangents of all tracked leaves below an array, for its own; None stands for one."""
     deltas = Deltas(stops)
     with LOCK:
         threads = thread_count()
@@ -75,7 +75,7 @@ def _scalar(loss: Any, what: str) -> Array:
 
 
 def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
-    """Run the network backward: deltas are added to `weight.delta` of every weight below the loss.
+    """Run the network backward: add cotangents to `weight.delta` of every weight below the loss.
 
     Args:
         loss: one number; or any array, with a delta of its shape.

@@ -26,18 +26,18 @@ __all__ = ["Alias", "differentiable_deltas", "variable"]
 
 
 class Alias(Kept):
-    """An array under another name, so that a derivative by one is none by the other."""
+    """An alias of an array, so that derivatives by both are separate."""
 
     __slots__ = ()
     work = 0.0
 
     def pull(self, deltas: list[Any]) -> list[tuple[Array, Any]]:
-        """The delta as it is."""
+        """Pass the cotangent through."""
         return [(self.leaves[0], deltas[0])]
 
 
 def variable(x: Array) -> Array:
-    """An array like x that a derivative is taken by; where x is tracked, derivatives of a further one reach it."""
+    """An array like x to differentiate by; if x is tracked, outer derivatives reach it."""
     made = leaf(value_of(x), tracked=True)
     if x.tracked:
         made.origin = (Alias([x], 1, 0), 0)
@@ -45,7 +45,7 @@ def variable(x: Array) -> Array:
 
 
 def differentiable_deltas(loss: Array, stops: Sequence[Array]) -> dict[Array, Array]:
-    """The deltas of some arrays below a loss, as arrays that have derivatives."""
+    """The cotangents of some arrays below a loss, as differentiable arrays."""
     walk = _Walk(stops)
     walk.count(loss)
     walk.add(loss, leaf(np.ones(loss.shape, loss.type.numpy)))
@@ -58,7 +58,7 @@ Unit = Any  # a node that waits, or a tape
 
 
 class _Walk:
-    """A backward pass over units, each when all who read it have run."""
+    """A backward pass over units, each after all its readers."""
 
     def __init__(self, stops: Sequence[Array]) -> None:
         self.stops = frozenset(stops)
@@ -86,7 +86,7 @@ class _Walk:
         return {place[0] for x in self._operands(unit) if x.tracked and (place := self.place(x)) is not None}
 
     def count(self, loss: Array) -> None:
-        """Count who reads each unit."""
+        """Count the readers of each unit."""
         place = self.place(loss)
         if place is None:
             return
@@ -101,7 +101,7 @@ class _Walk:
                 self._users[below] += 1
 
     def add(self, x: Array, delta: Array) -> None:
-        """Add a delta."""
+        """Add a cotangent."""
         place = self.place(x)
         if place is None:
             known = self.arrived.get(x)
@@ -125,7 +125,7 @@ class _Walk:
 
 
 def _pulled(unit: Unit, operands: Sequence[Array], deltas: list[Any]) -> list[tuple[Array, Any]]:
-    """The deltas of a unit's operands, as nodes."""
+    """The cotangents of a unit's operands, as nodes."""
     if isinstance(unit, Alias):
         return unit.pull(deltas)
     if isinstance(unit, ForeignTape) or (not isinstance(unit, Kept) and unit.application.foreign):

@@ -67,7 +67,7 @@ class Kernel:
         return self._slowly(*values) if results is NotImplemented else results
 
     def _without_entry(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The results by the interpreter; None where there is compiled code now."""
+        """Run the interpreter; None if compiled code is ready now."""
         self._calls += 1
         if self._state == "new":
             self._state = "interpreted"
@@ -151,7 +151,7 @@ class _Compiler:
         self._lock = threading.Lock()
 
     def put(self, kernel: Kernel) -> None:
-        """Compile this one, after those that were put before it."""
+        """Queue this kernel for compilation."""
         self._queue.put(kernel)
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -162,7 +162,7 @@ class _Compiler:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Let it end behind the kernel under way: at exit, it would otherwise be stopped where it may hold a lock."""
+        """Let the thread end after the current kernel: at exit it could be killed while it holds a lock."""
         if self._thread is None:
             return
         try:
@@ -174,7 +174,7 @@ class _Compiler:
         self._thread.join()
 
     def wait(self) -> None:
-        """Until nothing is left to compile."""
+        """Wait until nothing is left to compile."""
         self._queue.join()
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""Layers by name: what errors say of where in a network something was built."""
+"""Named layers: the context of errors in a network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES: Final[ContextVar[tuple[str, ...]]] = context_variable("layers", ())
 
 
 class Place(NamedTuple):
-    """Where a node was built."""
+    """The place where a node was built."""
 
     position: Position | None
     layers: tuple[str, ...]
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def here() -> Place:
-    """Where the user's code builds a node now."""
+    """The place in the user's code that builds a node now."""
     return Place(user_position(), _NAMES.get())
 
 
@@ -42,7 +42,7 @@ def noted(error: BaseException, place: Any) -> BaseException:
 
 
 def layer(f: Callable[P, R]) -> Callable[P, R]:
-    """A function that builds part of a network as a layer: errors in it, when it is built or run, say its name.
+    """Name a layer: errors in this function's operations, when built or run, mention the name.
 
     Cost:
         Half a microsecond for each call.

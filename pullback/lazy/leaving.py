@@ -23,7 +23,7 @@ _KEEP: Final = "operations on the array itself, or `lazy.lift(f)` of a traced fu
 
 
 def check_leaves(x: Array, how: str) -> None:
-    """Refuse a value that a gradient under way depends on; `how` names the conversion where the line does not.
+    """Refuse to convert a value that an active gradient depends on; `how` names the conversion.
 
     Raises:
         DerivativeError: [E715] the gradient would take the value for a constant.

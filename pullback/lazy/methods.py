@@ -1,4 +1,4 @@
-"""The operators and methods of lazy arrays: those of traced arrays, each as an operation.
+"""The operators and methods of lazy arrays: those of traced arrays, as operations.
 
 A node of an operation that was built before for operands of these types costs a look in a dictionary.
 """
@@ -37,7 +37,7 @@ ROWS: Final = 4
 
 
 class _Numbers:
-    """Which numbers of Python are part of a structure, where they simplify it, and which are values like any others.
+    """The choice of Python numbers that are constants of a structure, rather than values passed to it.
 
     The first few are, so that `2 * x` and `x ** 2` are what they are in a traced function. A number that keeps
     changing, such as a rate, would make a structure each time: from then on it is handed over.
@@ -49,7 +49,7 @@ class _Numbers:
         self._seen: dict[ArrayType, set[Any]] = {}
 
     def operand(self, x: Array, number: Any) -> Any:
-        """The number, or the array of one element that stands for it beside x."""
+        """The number itself, or a one-element array that replaces it beside x."""
         kind = x.type.numpy.kind
         if number.__class__ is float:
             fits = kind == "f" and x.type.dtype in (types.f32, types.f64)
@@ -196,7 +196,7 @@ class _Rows:
 
 
 def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
-    """Indexing; what was built before costs a look in a dictionary."""
+    """Make the indexing method, with a cache of operations by key."""
     known: dict[Any, Any] = {}
     rows = _Rows(operation)
 
@@ -223,7 +223,7 @@ def _calls(name: str) -> Callable[..., Any]:
 
 
 def installed() -> dict[str, Any]:
-    """Put them on the class; what has been put, by name."""
+    """Install the operators and methods on the class; return them by name."""
     made: dict[str, Any] = {}
     for name in _BINARY:
         function = getattr(operator, f"__{name}__")

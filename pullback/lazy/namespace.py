@@ -1,4 +1,4 @@
-"""The functions of the namespace: those of `pullback`, found there by name, as operations on lazy arrays."""
+"""The functions of the lazy namespace: `pullback`'s functions by name, on lazy arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def names() -> list[str]:
 
 
 def function_named(name: str) -> Any:
-    """What a name of the namespace stands for."""
+    """The object for a name of the namespace."""
     if name == "__array_api_version__":
         return API_VERSION
     if name == "__array_namespace_info__":
@@ -40,7 +40,7 @@ def function_named(name: str) -> Any:
 
 
 def _lazy(name: str, value: Any) -> Any:
-    """A value of `pullback` as this namespace has it."""
+    """A value of `pullback` as a member of this namespace."""
     short = name.rpartition(".")[2]
     if isinstance(value, ModuleType):
         return _Module(name, value) if short in MODULES else value
@@ -78,7 +78,7 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
 
 
 def lift(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of traced arrays as one operation on lazy arrays: layers, loops, derivatives, anything traced.
+    """Turn a function of traced arrays into one lazy operation: layers, loops, derivatives.
 
     Args:
         f: the function, traced already or not; arguments may be trees of arrays, and what is no array is fixed.
@@ -139,7 +139,7 @@ def numpy_type(dtype: Any) -> np.dtype[Any]:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
-    """A lazy array of what holds elements: a NumPy array, a number, nested lists, whatever has DLPack or buffers.
+    """Make a lazy array from a NumPy array, number, nested list, or object with DLPack or buffers.
 
     Args:
         obj: what holds the elements. Of a NumPy array in row-major order the memory is shared, unless `copy` is True:
@@ -204,7 +204,7 @@ def _stacked(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _copied(x: Array) -> Array:
-    """An array in memory of its own, with the derivatives of x."""
+    """A copy of an array that passes derivatives to x."""
     made: Array = +x
     return made if x.tracked else leaf(np.array(value_of(x)))
 

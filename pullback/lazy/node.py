@@ -82,7 +82,7 @@ class Array:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """The sizes of the axes."""
         return self.type.shape
 
     @property
@@ -102,7 +102,7 @@ class Array:
 
     @property
     def device(self) -> str:
-        """Where arrays are: on the processor."""
+        """The device of the array: the processor."""
         return CPU
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:

@@ -16,7 +16,7 @@ __all__ = ["array_function", "array_ufunc"]
 
 
 def array_function(self: Array, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
-    """A function of NumPy: that of this namespace, through which derivatives pass; else NumPy's own, of values.
+    """Apply a NumPy function: this namespace's differentiable version if there is one, else NumPy's.
 
     Raises:
         DerivativeError: [E715] a gradient under way depends on the values, and the result may hold some of them.

@@ -1,4 +1,4 @@
-"""What has shapes that depend on values: it computes its operands, and gives arrays that are known.
+"""Functions whose result shapes depend on values: they compute their operands first.
 
 What derivatives can pass through, the elements that a mask selects and the different elements, is read from the operand
 at the places that were found.
@@ -38,7 +38,7 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """The different elements in order, where each is first, which one each element is, and how many there are.
+    """The distinct elements in order, their first positions, the inverse indices and the counts.
 
     Cost:
         x is computed; then a sort of its n elements, n log n, in NumPy.
@@ -108,7 +108,7 @@ def unique_values(x: Any, /) -> Array:
 
 
 def selected(key: Any) -> Any:
-    """A subscript with the places of their true elements in the place of masks, and arrays in that of lists."""
+    """A subscript with masks replaced by the positions of true elements, and lists by arrays."""
     if key.__class__ is list:
         key = np.asarray(key)
     if not isinstance(key, tuple):

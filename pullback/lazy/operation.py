@@ -1,4 +1,4 @@
-"""Operations on lazy arrays: a function of the language, applied to arrays of known types with fixed arguments.
+"""Lazy operations: a function of the language with fixed arguments, applied to typed arrays.
 
     apply(Operation("pb.sum", pullback.sum), (x,), {"axis": 0})
 
@@ -153,7 +153,7 @@ def leaves_of(x: Any) -> tuple[list[Any], Structure]:
 def traced_program(
     name: str, operands: Sequence[ArrayType], body: Callable[[list[Any]], Any]
 ) -> tuple[Program, tuple[ArrayType, ...], Structure]:
-    """The program of a function of traced arrays of these types, and the types and structure of what it gives."""
+    """Trace a function for arrays of these types; return the program, result types and structure."""
     floats = [t.part for t in operands]
     tracer = Tracer(name, float_beside(floats))
     found: list[Structure] = []
@@ -193,7 +193,7 @@ class _Operand:
 
 
 class _Binding:
-    """The arguments of a call: its operands, what stays of the others, and both as a key."""
+    """The bound arguments of a call: operands, the fixed remainder, and both as a key."""
 
     def __init__(self) -> None:
         self.operands: list[Array] = []
@@ -258,7 +258,7 @@ def _filled(x: Any, handles: Sequence[Any]) -> Any:
 
 
 def quick_key(args: Iterable[Any], operands: list[Array]) -> tuple[Any, ...] | None:
-    """A key of arguments that are arrays, numbers, element types, or tuples, lists and slices of these; None of others.
+    """A key for arrays, numbers, dtypes, and tuples, lists and slices of them; None for other arguments.
 
     Arrays go to `operands`, in the order in which `apply` finds them.
     """
@@ -296,7 +296,7 @@ def node_of(application: Application, operands: Sequence[Array]) -> Array:
 
 
 def apply(operation: Operation, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The node, or tree of nodes, for an operation on lazy arrays, NumPy arrays, numbers and other fixed arguments.
+    """Build the node, or tree of nodes, that applies an operation to arrays, numbers and fixed arguments.
 
     Raises:
         ShapeError, DTypeError, TraceError: what traced arrays raise, with the user's line, when the node is built.
@@ -393,7 +393,7 @@ def _item(type: ArrayType, k: int) -> Application:
 
 
 def as_operand(x: Any) -> Array:
-    """A lazy array of what stands for one.
+    """Convert to a lazy array.
 
     Raises:
         DTypeError: [E122] NumPy elements that the language does not have.

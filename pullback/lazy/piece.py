@@ -1,4 +1,4 @@
-"""Straight pieces: what is wanted at once, as a function of the values below it.
+"""Straight pieces: arrays that are computed together, as a function of their leaves.
 
 A piece is known by its structure: which applications, on which of its leaves and steps, and which steps are wanted. Its
 kernels, forward and backward, are programs of the language, made when they are first needed.
@@ -33,7 +33,7 @@ Step = tuple[Application, tuple[int, ...]]  # operands: a step's place, or -1 - 
 
 
 class Backward:
-    """A kernel that gives deltas.
+    """A kernel that gives cotangents.
 
     Attributes:
         kernel: it.   places: for each of its results which leaf of the piece it is the delta of; others are zero.
@@ -81,7 +81,7 @@ class Piece:
 
     @property
     def program(self) -> Program:
-        """Its program."""
+        """The program of the piece, traced on first use."""
         if self._program is None:
             self._program, _, _ = traced_program("piece", self.leaves, self.run)
         return self._program
@@ -96,11 +96,11 @@ class Piece:
         return found
 
     def value(self) -> Kernel:
-        """What it gives, for its leaves."""
+        """The kernel that computes the results from the leaves."""
         return self._once("value", lambda: Kernel(self.program, self.leaves, self.types))
 
     def forward(self, wrt: tuple[int, ...]) -> Kernel:
-        """What it gives, then the residuals of the backward pass."""
+        """The kernel that computes the results and the residuals of the backward pass."""
 
         def make() -> Kernel:
             parts = self._parts(wrt)
@@ -109,7 +109,7 @@ class Piece:
         return self._once(("forward", wrt), make)
 
     def backward(self, wrt: tuple[int, ...], given: tuple[int, ...]) -> Backward:
-        """The deltas of the leaves `wrt` for residuals, deltas of the results `given`, and the leaves."""
+        """The kernel for cotangents of leaves `wrt` from residuals, cotangents of `given`, and leaves."""
 
         def make() -> Backward:
             parts = self._parts(wrt)
@@ -121,7 +121,7 @@ class Piece:
         return self._once(key, make)
 
     def both(self, wrt: tuple[int, ...], seeded: int) -> Backward:
-        """What it gives, then the deltas of the leaves `wrt` for a delta of one of result `seeded`."""
+        """The kernel for the results and the cotangents of the leaves `wrt`, seeded with 1 at result `seeded`."""
 
         def make() -> Backward:
             program = self._seeded(self._vjp(wrt), len(self.program.inputs), (), seeded)
@@ -131,7 +131,7 @@ class Piece:
         return self._once(key, make)
 
     def again(self, wrt: tuple[int, ...], given: tuple[int, ...]) -> Backward:
-        """The deltas of the leaves `wrt` for the leaves and deltas of the results `given`: nothing was kept."""
+        """The kernel for cotangents of leaves `wrt` from leaves and cotangents of `given`, without residuals."""
 
         def make() -> Backward:
             program = self._seeded(self._vjp(wrt), len(self.program.inputs), given, None)
@@ -197,7 +197,7 @@ class Piece:
         return vjp(self.program, self._positions(wrt))
 
     def _seeded(self, program: Program, first: int, given: tuple[int, ...], one: int | None) -> Program:
-        """A derivative with constants for the deltas that are not given: one for result `one`, else zero."""
+        """Fix missing cotangents of a derivative: one for result `one`, else zero."""
         seeds = []  # for each floating array of the results its result
         for k, t in enumerate(self.types):
             seeds += [k] * (2 if t.form else 1) if t.floating else []
@@ -212,7 +212,7 @@ class Piece:
         return replace(program, inputs=inputs, body=Block(statements, results))
 
     def _deltas(self, program: Program, types: Sequence[ArrayType], wrt: tuple[int, ...], before: int) -> Backward:
-        """The kernel of a derivative without the deltas that are zero everywhere; `before` results come first."""
+        """The kernel of a derivative without all-zero cotangents; `before` results come first."""
         from pullback.rewrite.copies import tidy
 
         start = sum(2 if t.form else 1 for t in self.types) if before else 0

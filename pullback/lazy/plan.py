@@ -1,4 +1,4 @@
-"""Planning: what is wanted and not yet computed, collected and cut into chunks.
+"""Planning: collect the arrays to compute, and cut them into chunks.
 
 A chunk is a straight piece, or one operation in Python. Chunks are in an order in which they can run; those that do not
 depend on one another may run at the same time.
@@ -30,7 +30,7 @@ Chunk = list[Array]
 
 
 def planned(wanted: Sequence[Array], threads: int) -> list[Chunk]:
-    """What is to run, as chunks."""
+    """Split the nodes to run into chunks."""
     nodes = _collected(wanted)
     work = 0.0
     for n in nodes:
@@ -59,7 +59,7 @@ def _collected(wanted: Sequence[Array]) -> Chunk:
 
 
 def _levels(nodes: Chunk) -> list[Chunk]:
-    """Nodes by how many operations in Python lie one above the other below them; each such operation for itself.
+    """Group nodes by the number of Python operations stacked below them; each such operation is alone.
 
     So all that can run before the first of these is together, and then they run at the same time.
     """
@@ -118,7 +118,7 @@ def _regions(nodes: Chunk) -> list[Chunk]:
 
 
 def _cut(nodes: Chunk) -> list[Chunk]:
-    """Nodes in pieces that are not too long: some rounds of a loop each, so that loops of all lengths have the same."""
+    """Cut nodes into pieces of bounded length, by rounds of a loop, so that loops of any length share."""
     if len(nodes) <= LONGEST:
         return [nodes]
     rounds: list[Chunk] = [[]]
@@ -153,7 +153,7 @@ def _cut_anywhere(nodes: Chunk) -> list[Chunk]:
 
 
 def _parts(chunk: Chunk) -> list[Chunk]:
-    """A long chunk as a piece of its own where it has come before, else as short ones.
+    """Keep a long chunk that occurred before as one piece, else cut it into short ones.
 
     What comes once, such as each of many trees, would be traced for one use. Short ones are soon known.
     """
@@ -169,7 +169,7 @@ def _parts(chunk: Chunk) -> list[Chunk]:
 
 
 def _units(chunk: Chunk) -> list[Chunk]:
-    """A chunk cut after each node of one operation: one that comes about once in what is done again and again."""
+    """Cut a chunk after each node of one operation that occurs about once per repetition of a loop."""
     counts: dict[Application, int] = {}
     for node in chunk:
         counts[node.application] = counts.get(node.application, 0) + 1

@@ -5,10 +5,11 @@
     lazy.backward(loss(y, target))          # forward and backward happen where the weights are
     for e in experts: e.update()
 
-What is sent is the value of an operand, and the delta of a result, each way once. Parameters, what a forward pass keeps
-for its backward pass, gradients and the optimiser's state never leave their process. A call has a number, by which what
-it keeps is found again, and in the order of which gradients are added up: calls run side by side in any order, and the
-result is the same to the last bit, as is that of one process which holds the experts itself (`Expert`).
+What is sent is the value of an operand, and the delta of a result, each way once. Parameters, what a forward pass
+keeps for its backward pass, gradients and the optimiser's state never leave their process. Each call has a number. It
+identifies the call's saved data and fixes the order in which gradients are added. Calls run side by side in any
+order, and the result is the same to the last bit, as is that of one process which holds the experts itself
+(`Expert`).
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Expert:
         return self._results[key]
 
     def forward(self, call: int, wanted: tuple[bool, ...], *values: Any) -> Any:
-        """The result of a call; what its backward pass needs is kept under its number."""
+        """The result of a call; data for its backward pass is kept under its number."""
         forward, backward = self._function(wanted)
         (out, state), residuals = forward(self.parameters, self.state, *self._parts(wanted, values))
         self._kept[call] = backward, residuals, self.steps
@@ -98,7 +99,7 @@ class Expert:
         return list(out) if self._shape[1] else out
 
     def backward(self, call: int, delta: Any) -> list[Any]:
-        """The deltas of the operands of a call; that of the weights stays here."""
+        """The cotangents of a call's operands; those of the weights stay here."""
         if call not in self._kept:
             raise LostError(
                 "E711",
@@ -119,11 +120,11 @@ class Expert:
         return list(moving)
 
     def release(self, call: int) -> None:
-        """Drop what a call keeps."""
+        """Drop the data of a call."""
         self._kept.pop(call, None)
 
     def update(self) -> int:
-        """Change the weights by the gradients that have come since the last update; how many updates there were."""
+        """Update the weights by the gradients since the last update; return the number of updates so far."""
         if self.optimiser is None:
             raise UsageError(
                 "E518", f"{self.name} has no optimiser", remedy="`lazy.remote(…, optimiser=nn.adam(1e-3))`"
@@ -138,7 +139,7 @@ class Expert:
         return self.steps
 
     def gradient(self) -> Any:
-        """The sum of the gradients since the last update, in the order of the calls; None where there are none."""
+        """The sum of gradients since the last update, in call order; None if there are none."""
         found = [self._gradients[k] for k in sorted(self._gradients)]
         if not found:
             return None
@@ -148,7 +149,7 @@ class Expert:
     # What it is made of -----------------------------------------------------------------------------------------------
 
     def _function(self, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
-        """Forward and backward for calls in which these operands want a delta."""
+        """The forward and backward functions for calls that want cotangents of these operands."""
         if wanted not in self._made:
 
             def run(parameters: Any, state: Any, moving: Any, fixed: Any) -> Any:
@@ -176,7 +177,7 @@ class Expert:
     # What it holds ----------------------------------------------------------------------------------------------------
 
     def held(self) -> dict[str, Any]:
-        """Its parameters, state and optimiser's state, and how many updates there were."""
+        """The parameters, state, optimizer state and number of updates."""
         return {"parameters": self.parameters, "state": self.state, "optimiser": self.memory, "steps": self.steps}
 
     def put(self, parameters: Any) -> None:
@@ -243,7 +244,7 @@ class _Shelf:
 
 
 class Worker:
-    """A process that holds experts. What is asked of it is done in the order in which it was asked.
+    """A process that holds experts. Requests are processed in order.
 
     Args:
         name: for messages.
@@ -271,12 +272,12 @@ class Worker:
             self._experts[name] = settings
 
     def ask(self, name: str, method: str, *arguments: Any) -> Any:
-        """Ask an expert for a method; `wait` gives what it gave."""
+        """Ask an expert for a method; `wait` returns its result."""
         process = self._process
         return process, process.ask("of", name, method, *arguments, what=name)
 
     def wait(self, name: str, promised: Any) -> Any:
-        """What an expert gave.
+        """Wait for the result of a call to an expert.
 
         Raises:
             LostError: [E711] its process is lost; where that is wished for, it has been started again.
@@ -290,12 +291,12 @@ class Worker:
             raise
 
     def memory(self) -> int:
-        """The bytes of memory of its own that its process holds."""
+        """The private memory of the process in bytes."""
         found: int = answer(self._process.ask("memory"), self.name)
         return found
 
     def end(self) -> None:
-        """End the process; what it holds is lost."""
+        """End the process; its experts are lost."""
         self._process.end()
 
     def _start_again(self, lost: Process) -> None:
@@ -338,7 +339,7 @@ class Remote:
         self._pending: list[Any] = []
 
     def __call__(self, *inputs: Any) -> Any:
-        """The node of a call, or a tuple of those of its results."""
+        """The node of a call, or a tuple of nodes for several results."""
         return _Call(self, next(self._numbers))(*inputs)
 
     def update(self) -> None:
@@ -360,7 +361,7 @@ class Remote:
         return self.held()["parameters"]
 
     def gradient(self) -> Any:
-        """The sum of the gradients since the last update; None where there are none."""
+        """The sum of the gradients since the last update, or None."""
         return self._asked("gradient")
 
     def held(self) -> dict[str, Any]:
@@ -381,7 +382,7 @@ class Remote:
         return self.worker.wait(self.name, self.worker.ask(self.name, method, *arguments))
 
     def repeated(self, method: str, *arguments: Any) -> Any:
-        """What a method that changes nothing gives, asked again where the process was started again meanwhile."""
+        """Call a read-only method; repeat the call if the process was restarted meanwhile."""
         try:
             return self.worker.wait(self.name, self.worker.ask(self.name, method, *arguments))
         except LostError:

@@ -1,4 +1,4 @@
-"""Running: chunks as kernels or operations in Python, those that are independent at the same time."""
+"""Running: chunks as kernels or Python operations, independent ones in parallel."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Straight:
         return self.piece.work
 
     def compute(self) -> Any:
-        """The values of its outputs, and what its tape keeps."""
+        """The output values, and the residuals of its tape."""
         values = [x.value for x in self.leaves]
         kernel = self.piece.forward(self.wrt) if self.tracked else self.piece.value()
         try:
@@ -111,7 +111,7 @@ class Call:
         self.application: ForeignApplication = self.node.application
 
     def compute(self) -> Any:
-        """The results, and what is saved."""
+        """The results, and the saved data."""
         try:
             return self.application.call([x.value for x in self.node.operands])
         except Exception as error:
@@ -139,7 +139,7 @@ def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
 
 
 def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
-    """What runs a chunk."""
+    """The job that runs a chunk."""
     return Call(chunk) if chunk[0].application.foreign else Straight(chunk, wanted)
 
 
@@ -147,7 +147,7 @@ def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
 
 
 def thread_count() -> int:
-    """How many kernels may run at the same time: what a block asks for, else the environment, else the processors."""
+    """The number of kernels that may run at once: by the enclosing block, environment or processors."""
     if policy.ASKED_THREADS.get() is None and "PULLBACK_THREADS" not in os.environ:
         return _processors()
     return policy.thread_count(None)
@@ -164,7 +164,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def together(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> list[T | BaseException]:
-    """The results of calls, each with its work, or what they raised; what is worth a thread at the same time."""
+    """Run calls, each with its work estimate, in parallel where worthwhile; return results or exceptions."""
     blocking = [k for k, (work, _) in enumerate(calls) if work == BLOCKING]
     heavy = [k for k, (work, _) in enumerate(calls) if HEAVY <= work < BLOCKING]
     own = heavy[-1] if heavy and not blocking else None  # this thread does one of them
@@ -220,7 +220,7 @@ def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> lis
 
 
 def force(wanted: Sequence[Array]) -> None:
-    """Compute arrays. What was computed before an error stays computed."""
+    """Compute arrays. Arrays computed before an error stay computed."""
     with LOCK:
         threads = thread_count()
         chunks = planned(wanted, threads)
@@ -232,7 +232,7 @@ def force(wanted: Sequence[Array]) -> None:
 
 
 def run_chunks(chunks: list[Chunk], wanted: Sequence[Array], threads: int) -> None:
-    """Run chunks, each when those that it reads have run; empties the list."""
+    """Run chunks, each after its inputs; empties the list."""
     if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
         chunks.reverse()
         while chunks:

@@ -1,4 +1,4 @@
-"""Tapes: what a piece that has run keeps for its backward pass, and the walk over them.
+"""Tapes: the data of executed pieces for their backward passes, and the walk over them.
 
 A tape knows the leaves of its piece, and the residuals that its forward kernel gave. Deltas of its results are added up
 until all who read them have run backward; then its backward kernel runs, once, and gives deltas of its leaves. The walk
@@ -32,7 +32,7 @@ Together = Callable[[Sequence[tuple[float, Callable[[], Pulled]]]], Sequence[Pul
 
 
 class Kept:
-    """What an operation that ran keeps for its backward pass.
+    """The data that an executed operation keeps for its backward pass.
 
     Attributes:
         number: which it is in the order of running.   leaves: what it read, until it is released.
@@ -56,7 +56,7 @@ class Kept:
         return float("inf")
 
     def pull(self, deltas: list[Any]) -> Pulled:
-        """Deltas of its leaves for deltas of its results, None where there is none."""
+        """The cotangents of the leaves for those of the results; None for zero."""
         raise NotImplementedError
 
     def read_for(self, k: int) -> Sequence[Array]:
@@ -77,7 +77,7 @@ class Kept:
 
 
 class Tape(Kept):
-    """What a straight piece keeps.
+    """The data that a straight piece keeps for its backward pass.
 
     Attributes:
         residuals: what its forward kernel kept; None where the backward pass computes it again.
@@ -97,7 +97,7 @@ class Tape(Kept):
         return 2.0 * self.piece.work
 
     def pull(self, deltas: list[Any]) -> Pulled:
-        """Deltas of its leaves for deltas of its results."""
+        """The cotangents of the leaves for those of the results."""
         given = tuple([k for k, d in enumerate(deltas) if d is not None])
         seeds = [np.asarray(d) for d in deltas if d is not None]
         values = [x.value for x in self.leaves]
@@ -123,7 +123,7 @@ class Tape(Kept):
 
 
 def released() -> DerivativeError:
-    """The error of a backward pass over what has been let go."""
+    """The error of a backward pass whose data was released."""
     return DerivativeError(
         "E702", "the backward pass comes to a part of the network that has been run backward and released",
         position=user_position(), remedy="`retain=True` in the first backward pass keeps it for another",
@@ -131,7 +131,7 @@ def released() -> DerivativeError:
 
 
 class Deltas:
-    """Deltas on their way: those of tapes' results, and those that have arrived at leaves.
+    """Pending cotangents: of tapes' results, and final ones of leaves.
 
     Args:
         stops: arrays at which they stop.
@@ -146,7 +146,7 @@ class Deltas:
         self._ready: list[Kept] = []
 
     def add(self, node: Array, delta: Any) -> None:
-        """Add a delta of a leaf: to the tape that it comes from, else it has arrived."""
+        """Add a cotangent of a leaf: to its tape if it has one, else as final."""
         origin = node.origin
         if origin.__class__ is not tuple or node in self._stops:
             known = self.arrived.get(node)
@@ -159,7 +159,7 @@ class Deltas:
             waiting[k] = delta if waiting[k] is None else waiting[k] + delta
 
     def start(self) -> None:
-        """Find which tapes deltas can come to from those that have some, and how many read each."""
+        """Find the tapes that cotangents can reach, and count the readers of each."""
         stack = list(self._waiting)
         seen = set(stack)
         users = self._users
@@ -181,13 +181,13 @@ class Deltas:
         return {x.origin[0] for x in tape.leaves if x.origin.__class__ is tuple and x.tracked and x not in stops}
 
     def ready(self) -> list[Kept]:
-        """The tapes whose results have all their deltas, the latest first; they are taken out."""
+        """The tapes whose results have all their cotangents, latest first; they are removed."""
         found, self._ready = self._ready, []
         found.sort(key=_number, reverse=True)
         return found
 
     def take(self, tape: Kept) -> list[Any] | None:
-        """The deltas of a tape's results; None where none came."""
+        """The cotangents of a tape's results, or None."""
         return self._waiting.pop(tape, None)
 
     def done(self, tape: Kept) -> None:
@@ -199,7 +199,7 @@ class Deltas:
 
 
 def walk_back(deltas: Deltas, retain: bool, together: Together) -> dict[Array, Any]:
-    """Run all tapes backward that deltas come to; the deltas of leaves.
+    """Run all reachable tapes backward; return the leaves' cotangents.
 
     Tapes that are ready run at the same time; their deltas are added in the order of their numbers, so that sums are
     the same in each run.

@@ -42,7 +42,7 @@ def weights(parameters: Any) -> Any:
 
 
 class Trainer:
-    """Weights and the optimiser that changes them. Several trainers may each have some of a network's weights.
+    """Weights with their optimizer. Several trainers may each own part of a network's weights.
 
     Only weights that have a delta are changed: what a step did not run, it does not train.
 
@@ -81,7 +81,7 @@ class Trainer:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the optimiser keeps, as `pullback.nn` has it."""
+        """The state of the optimizer, in the form of `pullback.nn`."""
         return _nested(self._kept)
 
     def step(self, loss: Array) -> float:
@@ -99,7 +99,7 @@ class Trainer:
         return await loop.run_in_executor(None, self.step, loss)
 
     def update(self) -> None:
-        """Change the weights that have a delta, and forget the deltas."""
+        """Update the weights that have a cotangent, and clear the cotangents."""
         changed = [w for w in self.weights.values() if w.delta is not None]
         if not changed:
             return
@@ -116,7 +116,7 @@ class Trainer:
         self.steps += 1
 
     def _plan(self, changed: Sequence[Weight]) -> tuple[list[Path], Kernel]:
-        """What of the state an update of some weights reads and writes, and the kernel of it.
+        """The state paths that an update of these weights reads and writes, and its kernel.
 
         Others of their types have the same kernel where names do not matter.
         """
@@ -154,7 +154,7 @@ class Trainer:
 
 
 def _dense(w: Weight) -> Any:
-    """A weight's delta as an array of its type; deltas of other kinds say what that is by `__array__`."""
+    """A weight's cotangent as an array of its type; other kinds convert by `__array__`."""
     delta = w.delta
     if delta.__class__ is np.ndarray and delta.dtype is w.type.numpy and delta.shape == w.type.shape:
         return delta
@@ -162,7 +162,7 @@ def _dense(w: Weight) -> Any:
 
 
 def _reads_names(optimiser: Optimiser) -> bool:
-    """Whether what an optimiser does to a weight depends on what that is called."""
+    """Whether an optimizer's effect on a weight depends on the weight's name."""
     if isinstance(optimiser, Chain):
         return any(map(_reads_names, optimiser.parts))
     own = type(optimiser)

@@ -1,4 +1,4 @@
-"""What is known of an array before its value is: element type and shape, one object for each pair."""
+"""The type of an array before it has a value: dtype and shape, interned."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def _eig_jvp(primals: Any, out: EigResult, tangents: Any) -> EigResult:
 
 
 def _hessenberg(a: Array) -> tuple[Array, Array]:
-    """H = Qᴴ a Q with zeros below its first subdiagonal, and Q (Golub and Van Loan, *Matrix computations*, 7.4)."""
+    """Hessenberg form H = Qᴴ a Q, and Q (Golub and Van Loan, *Matrix computations*, 7.4)."""
     n = a.shape[0]
 
     def step(state: Any, j: Any) -> Any:
@@ -204,7 +204,7 @@ def _shift(t: Array, last: Array, tries: Array) -> Array:
 
 
 def _triangular_vectors(t: Array) -> Array:
-    """Eigenvectors of an upper triangular matrix in the columns of one, by back substitution, row by row from the last.
+    """The eigenvectors of an upper triangular matrix as columns, by back substitution from the last row.
 
     Equal eigenvalues are taken as a unit in the last place of the matrix apart, as in LAPACK's ztrevc.
     """

@@ -29,7 +29,7 @@ class SlogdetResult(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """`a[order] = lower @ upper`: constants beside the matrix, which alone carries a derivative.
+    """Factors with `a[order] = lower @ upper`, as constants; the matrix alone carries a derivative.
 
     Attributes:
         lower: unit lower triangular, (n, n).
@@ -174,9 +174,9 @@ def slogdet(x: Any, /) -> SlogdetResult:
 def eliminated(a: Array) -> Factors:
     """The factors of a matrix, by rows that stay where they are.
 
-    Step j chooses, among the rows not yet chosen, the one whose element in column j is largest once the steps before
-    are subtracted (partial pivoting), and computes column j of the lower and row j of the upper factor from a and the
-    steps before. Nothing else is written: both factors are kept with the step as first axis and their long axis last.
+    In step j, partial pivoting chooses among the remaining rows. It takes the row with the largest element in column
+    j after subtracting the previous steps. Column j of the lower and row j of the upper factor follow from a and
+    those steps. Nothing else is written: both factors are kept with the step as first axis and their long axis last.
     """
     a = constant(a)
     n = a.shape[0]
@@ -296,7 +296,7 @@ def _cofactors(a: Array, determinant: Array, f: Factors) -> Array:
 
 
 def _cofactors_of(a: Array, determinant: Array, f: Factors) -> Array:
-    """C = adj(A)ᵀ = ±Pᵀ L⁻ᵀ adj(U)ᵀ, with no division by a pivot.
+    """The cofactors C = adj(A)ᵀ = ±Pᵀ L⁻ᵀ adj(U)ᵀ, without dividing by a pivot.
 
     U = D (I + N) with D its diagonal: row i of (I + N)⁻¹ comes from Σ k: N[i, k] E[k, :], and multiplying out the
     denominators, adj(U)[i, k] = Π p < i: u[p] · Π p > k: u[p] · E[i, k] with E the inverse of the unit upper triangular

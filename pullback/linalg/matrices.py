@@ -118,7 +118,7 @@ def _same_rows(what: str, x: Any, y: Any) -> tuple[Array, Array]:
 
 
 def map(f: Callable[[Any], Any], x: Any) -> Any:
-    """F of each element of a vector, of each row of a matrix, of each slice along the first axis.
+    """Apply `f` to each element of a vector, row of a matrix, or slice along the first axis.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -133,7 +133,7 @@ def map(f: Callable[[Any], Any], x: Any) -> Any:
 
 
 def map2(f: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-    """F of corresponding elements of two vectors, or slices along the first axis of two arrays.
+    """Apply `f` to corresponding elements of two vectors, or slices along the first axis.
 
     Raises:
         ShapeError: [E101] the first extents differ.
@@ -146,7 +146,7 @@ def map2(f: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
 
 
 def zip(x: Any, y: Any) -> tuple[Array, Array]:
-    """A pair of arrays of one length, as the array of the pairs of their elements: `map2` with pairs for results.
+    """Pair the elements of two arrays of equal length, like `map2` with pairs as results.
 
     Arrays of trees are trees of arrays here: reading `zip(v, w)` at i is reading both at i.
 
@@ -194,7 +194,7 @@ def _one(h: Array) -> Array:
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
-    """The norm of the matrices in the last two axes: Frobenius, 1 or inf (largest sum of magnitudes), -1, -inf.
+    """The norm of matrices in the last two axes: Frobenius, 1, inf (largest sum of magnitudes), -1, -inf.
 
     2, -2 and "nuc" are the largest, the smallest and the sum of the singular values.
 
@@ -231,7 +231,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
 
 
 def matrix_power(x: Any, n: int, /) -> Array:
-    """The product of n copies of square matrices, by repeated squaring; the identity for 0, of inverses below.
+    """The n-th power of square matrices by repeated squaring; for n < 0, of the inverse.
 
     Raises:
         ShapeError: [E104] the matrices are not square.

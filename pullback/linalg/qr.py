@@ -147,7 +147,7 @@ def _householder(a: Array) -> QRResult:
 
 
 def _triangular(a: Array) -> tuple[Array, tuple[Array, Array]]:
-    """What reflections bring the columns to, and these reflections."""
+    """Reduce the columns to triangular form by reflections; return the result and the reflections."""
     m, n = a.shape
 
     def reflect(x: Array, j: Any) -> Any:
@@ -166,7 +166,9 @@ def _product(reflections: tuple[Array, Array], start: Array) -> Array:
 
 
 def reflection(column: Array, j: Any) -> tuple[Array, Array]:
-    """V and scaled, for which I - scaled vᴴ is unitary and makes a column 0 below its element j, and that real.
+    """The vector v and `scaled` of the unitary reflection I - scaled vᴴ.
+
+    It makes a column zero below element j, and element j real.
 
     Golub and Van Loan, *Matrix computations*, chapter 5: v is the column from j on, with ±norm added to its first
     element, in whose sign nothing cancels. Where there is nothing to bring to 0, nothing is reflected. Of complex
@@ -185,7 +187,7 @@ def reflection(column: Array, j: Any) -> tuple[Array, Array]:
 
 
 def reflected(x: Array, v: Array, scaled: Array, first: Any) -> Array:
-    """X - scaled (vᴴ x), where both vectors are zero before `first`."""
+    """Apply a reflection, x - scaled (vᴴ x), whose vectors are zero before `first`."""
     m, n = x.shape
     along = build(n, lambda k: sum_over(m, lambda i: where(i >= first, conj(v[i]) * x[i, k], 0)))
     out: Array = build((m, n), lambda i, k: x[i, k] - where(i >= first, scaled[i] * along[k], 0))
@@ -210,7 +212,7 @@ def _qr_jvp(primals: Any, out: QRResult, tangents: Any) -> QRResult:
 
 
 def complete(q: Array, whole: bool) -> Array:
-    """Orthonormal columns: the given ones, but others for those that are 0; with `whole` as many as there are rows."""
+    """Replace zero columns so that all are orthonormal; with `whole`, add columns up to the row count."""
     out: Array = emit_call("complete", _basis, (q, whole), _complete_jvp)
     return out
 

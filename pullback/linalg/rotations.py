@@ -1,4 +1,4 @@
-"""Jacobi's rotations: what symmetric eigenvalues and singular values share."""
+"""Jacobi rotations, shared by symmetric eigenvalues and singular values."""
 
 from __future__ import annotations
 

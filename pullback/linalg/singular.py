@@ -1,4 +1,4 @@
-"""Singular values by rotations of columns, and what they serve: rank, condition, pseudoinverse."""
+"""Singular values by rotations of columns, and their uses: rank, condition, pseudoinverse."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _is_wide(h: Array) -> bool:
 
 
 def _thin(a: Array) -> Any:
-    """U, S and V of one matrix; the columns of U for singular values that are 0 are 0."""
+    """The thin SVD (U, S, V) of one matrix; columns of U for zero singular values are zero."""
     return emit_call("svd", _hestenes, (a,), _svd_jvp)
 
 
@@ -146,14 +146,14 @@ def svdvals(x: Any, /) -> Array:
 
 
 def _threshold(s: Array, rows: Any, columns: Any, rtol: Any) -> Array:
-    """What a singular value must exceed to count."""
+    """The threshold below which singular values count as zero."""
     if rtol is None:
         rtol = maximum(asarray(rows, dtype=s.dtype), asarray(columns, dtype=s.dtype)) * finfo(s.dtype).eps
     return largest(s, axis=-1, keepdims=True) * rtol  # type: ignore[no-any-return]
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
-    """How many singular values exceed `rtol` times the largest; the larger extent times eps unless given.
+    """The number of singular values above `rtol` times the largest; default larger size times eps.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function

@@ -1,4 +1,4 @@
-"""What the decompositions share: their arguments checked, and stacks of matrices taken one by one.
+"""Shared parts of the decompositions: argument checks, and mapping over stacks of matrices.
 
 Matrices are real or complex, and what is done with them is written once: of real ones `adjoint` is the transpose, and
 `conj` and `real` leave them as they are.
@@ -82,7 +82,7 @@ def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Any, Any]
 
 
 def each(what: str, f: Callable[..., Any], *stacks: Array) -> Any:
-    """F of every matrix of the stacks, whose leading axes broadcast."""
+    """Apply `f` to every matrix of the stacks, whose leading axes broadcast."""
     parts = [real(h) for h in stacks]
     lead = [view(h.extents[:-2], h.settled, h.element, name=h.name) for h in parts]
     extents = broadcast_extents(what, lead, user_position())
@@ -98,7 +98,7 @@ def each(what: str, f: Callable[..., Any], *stacks: Array) -> Any:
 
 
 def each_solved(what: str, f: Callable[[Array, Array], Array], a: Array, b: Any) -> Array:
-    """F of every matrix and its right-hand sides; a vector b is a matrix of one column."""
+    """Apply `f` to each matrix and its right-hand sides; a vector b is a matrix of one column."""
     if is_complex(b) and not is_complex(a):  # real and imaginary parts are right-hand sides side by side
         if b.ndim == 1:
             return each_solved(what, f, a, b[:, None])[..., 0]

@@ -106,7 +106,7 @@ def solve_upper(m: Array, b: Array) -> Array:
 
 
 def forward_substitution(m: Array, b: Array) -> Array:
-    """x[i] = (b[i] - Σ k < i: m[i, k] x[k]) / m[i, i], for rows x[i] in turn, their columns side by side."""
+    """Forward substitution x[i] = (b[i] - Σ k < i: m[i, k] x[k]) / m[i, i], all columns side by side."""
 
     def step(x: Array, i: Any) -> Any:
         known = build(b.shape[1], lambda c: sum_over(i, lambda k: m[i, k] * x[k, c]))
@@ -117,7 +117,7 @@ def forward_substitution(m: Array, b: Array) -> Array:
 
 
 def back_substitution(m: Array, b: Array) -> Array:
-    """x[i] = (b[i] - Σ k > i: m[i, k] x[k]) / m[i, i], for rows x[i] from the last to the first."""
+    """Back substitution x[i] = (b[i] - Σ k > i: m[i, k] x[k]) / m[i, i], from the last row to the first."""
     n = b.shape[0]
 
     def step(x: Array, t: Any) -> Any:
@@ -165,7 +165,7 @@ def upper_part(x: Array) -> Array:
 
 
 def cholesky_factor(x: Array) -> Array:
-    """L of one matrix."""
+    """The Cholesky factor L of one matrix."""
     half: Array = (x + adjoint(x)) / 2
     out: Array = emit_call("cholesky", _cholesky, (half,), _cholesky_jvp)
     return out

@@ -1,1 +1,1 @@
-"""The memory of a program for who looks at it: tables, a picture over time, and what to move out under a limit."""
+"""Memory of a program for users: tables, a picture over time, and swap plans under a limit."""

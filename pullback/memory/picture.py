@@ -1,4 +1,4 @@
-"""Memory over time as a picture: a box for each array of the arena, as wide as it lives long, as high as it is big."""
+"""A picture of memory over time: a box per arena array, its lifetime wide and its size high."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def picture(name: str, peak: int, buffers: Sequence[BufferRow], statements: Sequ
 
 
 def _box(k: int, b: BufferRow, when: str, across: tuple[float, float], up: tuple[float, float]) -> str:
-    """One array, with its name where there is room for it, and what is known of it where a pointer rests."""
+    """Draw an array, with its name if it fits, and a tooltip."""
     (left, right), (high, low) = across, up
     wide, tall = right - left, low - high
     about = f"<title>{escape(f'{b.name}: {b.dims}, {b.bytes:,} bytes{when}')}</title>"
@@ -84,7 +84,7 @@ def _axes(top: int, left: float, right: float, y: Scale) -> list[str]:
 
 
 def _step(most: float) -> float:
-    """A round number of which about five make the most."""
+    """A round step of which about five cover the maximum."""
     size = 1.0
     while most / size > 6:
         size *= 2 if most / (size * 2) <= 6 else 5 if most / (size * 5) <= 6 else 10

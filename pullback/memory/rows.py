@@ -9,7 +9,7 @@ __all__ = ["BufferRow", "StatementRow"]
 
 @dataclass(frozen=True)
 class BufferRow:
-    """One array: its name, its shape and size, and for those of the arena where it is and when it lives."""
+    """An array: its name, shape and size; for arena arrays also offset and lifetime."""
 
     name: str
     dims: str

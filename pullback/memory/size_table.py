@@ -1,4 +1,4 @@
-"""The memory of a program whose dims are not all numbers: the table of `f.memory`, with sizes in terms of the dims."""
+"""Memory tables with open dims: those of `f.memory`, with sizes in terms of the dims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pullback.tables import html_note, html_table, text_table
 
 @dataclass(frozen=True)
 class SizeRow:
-    """One buffer: what it is called, its shape, its bytes in terms of the dims, and where it is."""
+    """A buffer: its name, shape, bytes in terms of the dims, and place."""
 
     name: str
     dims: str
@@ -49,7 +49,7 @@ class SizeTable:
 
     @property
     def peak(self) -> str:
-        """The size of the arena in terms of the dims, but for what aligns each slot to 64 bytes."""
+        """The size of the arena in the dims, before slots are aligned to 64 bytes."""
         return self.plan.formula
 
     def peak_bytes(self, **dims: int) -> int:

@@ -1,4 +1,4 @@
-"""What to move out of memory, and when it must be back, so that a program runs within a byte limit.
+"""Swap plans: what to move out of memory, and when to bring it back, within a byte limit.
 
     a = ..      a is read again only after d:      a = ..   out a
     b = .. a                                       b = .. a
@@ -6,10 +6,10 @@
     d = .. c                                       d = .. c   in a
     e = .. a, d                                    e = .. a, d
 
-All mentions of an array are known before the program runs, so it is known which one is not needed for longest: where
-more is alive than the limit allows, the array that is needed last goes first (Belady, A study of replacement algorithms
-for a virtual-storage computer, 1966). An array that a loop mentions stays for the whole loop. The plan is about arrays
-of the arena, whose bytes it adds up; arguments and results stay where they are.
+All mentions of an array are known before the program runs, and so is which one is idle for longest. If more is alive
+than the limit allows, the array that is needed last goes first (Belady, A study of replacement algorithms for a
+virtual-storage computer, 1966). An array that a loop mentions stays for the whole loop. The plan is about arrays of
+the arena, whose bytes it adds up; arguments and results stay where they are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class SwapPlan:
-    """Which arrays are moved out of memory and back, in the order in which they leave.
+    """The arrays that are moved out of memory and back, in the order in which they leave.
 
     Attributes:
         limit: the bytes that were asked for.
@@ -86,7 +86,7 @@ class _Gap(NamedTuple):
 
 
 def swap_plan(function: Function, memory: MemoryPlan, names: Mapping[int, str], limit: int) -> SwapPlan:
-    """The moves that keep the arrays of a planned function within so many bytes, as far as moves can.
+    """The moves that keep a planned function within `limit` bytes, as far as possible.
 
     Args:
         names: of statements by their moments.
@@ -123,7 +123,7 @@ def _name(names: Mapping[int, str], moments: Sequence[int], t: int) -> str:
 
 
 def _gaps(function: Function, lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[_Gap]:
-    """Where buffers are alive and no statement mentions them."""
+    """The gaps in which buffers are alive and no statement mentions them."""
     ended: dict[Buffer, int] = {}  # when the last statement that mentioned it was over
     for first, last, used in _mentions(function):
         for b in used & lives.keys():

@@ -1,4 +1,4 @@
-"""What `f.memory` shows: arguments and results, then a row for each statement with what it needs, then the peak."""
+"""The table of `f.memory`: arguments, results, a row per statement with its needs, and the peak."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MemoryTable:
     find_swaps: Callable[[int], SwapPlan] | None = None
 
     def swap_plan(self, limit: int) -> SwapPlan:
-        """Which arrays of the arena to move out of memory, and when each must be back, to stay within `limit` bytes.
+        """Plan which arena arrays to move out of memory, and until when, to stay within `limit` bytes.
 
         Nothing is moved: it says what a system that can move arrays would do, and what that would cost.
 
@@ -77,7 +77,7 @@ class MemoryTable:
         return self.find_swaps(limit)
 
     def plot(self) -> Picture:
-        """Memory over time: a box for each array of the arena, as long as it lives, and a curve of what is alive.
+        """Plot memory over time: a box for each arena array's lifetime, and the live bytes as a curve.
 
         A notebook shows the picture, and its `save` writes SVG.
 
@@ -96,7 +96,7 @@ class MemoryTable:
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes of the arena with all workers: what the call takes, or `ARENA_BYTES` of the exported header."""
+        """The bytes of the arena for all workers: a call's, or `ARENA_BYTES` of the exported header."""
         return self.rounded_bytes + (self.workers - 1) * self.worker_bytes
 
     @property
@@ -111,12 +111,12 @@ class MemoryTable:
 
     @property
     def live_bytes(self) -> int:
-        """The most bytes alive at once: the peak without what lies unused between arrays."""
+        """The most bytes alive at once: the peak without gaps between arrays."""
         return max((r.live for r in self.statements), default=0)
 
     @cached_property
     def modes(self) -> Mapping[str, MemoryTable]:
-        """The table of every mode, none of which asks for a limit; they are planned when this is asked first."""
+        """The tables of all modes without a limit, planned on first use."""
         return {self.mode: self} if self.find_modes is None else self.find_modes()
 
     @property
@@ -230,7 +230,7 @@ def _scratch(s: Stmt) -> set[Buffer]:
 
 
 def _described(s: Stmt, headline: str) -> tuple[str, str, str]:
-    """Name, head of the mathematics, and dims of what a statement writes."""
+    """The name, head of the mathematics, and dims of a statement's results."""
     scratch = _scratch(s)
     written = next((b for b in uses(s)[1] if b not in scratch), None)
     dims = "" if written is None else _dims(written)

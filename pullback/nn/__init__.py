@@ -1,4 +1,4 @@
-"""Neural networks: layers that compose, losses, optimisers, initial parameters, training and parameter files.
+"""Neural networks: layers, losses, optimizers, initial parameters, training and parameter files.
 
 Networks themselves are in `pullback.nn.models`. Nothing here is known to the compiler: a layer is an ordinary Python
 function that writes index notation when it is called inside a traced function.

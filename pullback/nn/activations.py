@@ -1,4 +1,4 @@
-"""What is done to every element, or along an axis: functions of arrays, which are layers as they are.
+"""Activations: functions applied to each element or along an axis, usable directly as layers.
 
 `relu` is one; `leaky_relu(0.1)`, which has a setting, gives one: `chain(dense(10), relu, dense(10), leaky_relu(0.1))`.
 """
@@ -74,7 +74,7 @@ def _by_result(f: Callable[[Any], Any], rule: Callable[[Any, Any], Any]) -> pb.F
 
 
 def _from_argument(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """An elementwise function whose derivative computes again, from the argument, what f has in between.
+    """Make an elementwise function whose derivative recomputes intermediate values from the argument.
 
     Where the argument is an array, nothing else waits for the backward pass.
     """
@@ -107,7 +107,9 @@ sigmoid = logistic
 
 
 def gelu(x: Any) -> Array:
-    """X times the probability that a normal number is below x (Hendrycks and Gimpel 2016): x (1 + erf(x / √2)) / 2.
+    """Return `x` times the normal cumulative distribution at `x` (Hendrycks and Gimpel 2016).
+
+    The formula is x (1 + erf(x / √2)) / 2.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.gelu(x))(np.array([0.0, 1.0])).round(6).tolist()
@@ -129,7 +131,7 @@ def gelu_tanh(x: Any) -> Array:
 
 
 def silu(x: Any) -> Array:
-    """X times its logistic function (Elfwing et al. 2018), also called swish.
+    """Return `x * logistic(x)`, also called swish (Elfwing et al. 2018).
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.silu(x))(np.array([0.0, 1.0])).round(6).tolist()
@@ -150,7 +152,7 @@ def softplus(x: Any) -> Array:
 
 
 def hard_logistic(x: Any) -> Array:
-    """Straight lines in place of the logistic function (Howard et al. 2019): x + 3 kept within 0 and 6, by 6.
+    """Return a piecewise linear logistic function, `clip(x + 3, 0, 6) / 6` (Howard et al. 2019).
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.hard_logistic(x))(np.array([-4.0, 0.0, 4.0])).tolist()
@@ -161,7 +163,7 @@ def hard_logistic(x: Any) -> Array:
 
 
 def hard_silu(x: Any) -> Array:
-    """X times `hard_logistic` of it.
+    """Return `x * hard_logistic(x)`.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.hard_silu(x))(np.array([1.0, 3.0])).round(6).tolist()
@@ -208,7 +210,7 @@ def lowered_scores(x: Any, axis: int = -1) -> tuple[Array, Array]:
 
 
 def _with_settings(f: Callable[Settings, Callable[[Any], Any]]) -> Callable[Settings, Callable[[Any], Array]]:
-    """A function that gives a function of arrays, with its settings checked, and in the name of what it gives."""
+    """Wrap an activation factory: check its settings and name the function that it returns."""
     own, kind = inspect.signature(f), f.__name__
 
     @functools.wraps(f)
@@ -235,7 +237,7 @@ def _with_settings(f: Callable[Settings, Callable[[Any], Any]]) -> Callable[Sett
 
 @_with_settings
 def leaky_relu(slope: float = 0.01) -> Callable[[Any], Any]:
-    """A function of x that gives x where it is positive, and `slope` times it elsewhere; the slope is 0 or more.
+    """Return the activation that is x for positive x and `slope` times x elsewhere; `slope` >= 0.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.leaky_relu(0.5)(x))(np.array([-1.0, 2.0])).tolist()
@@ -260,7 +262,7 @@ def clipped_relu(limit: float = 6.0) -> Callable[[Any], Any]:
 
 @_with_settings
 def elu(alpha: float = 1.0) -> Callable[[Any], Any]:
-    """A function of x that gives x where it is positive, and alpha (exp x - 1) elsewhere (Clevert et al. 2015).
+    """Return the activation that is x for positive x, else alpha (exp x - 1) (Clevert et al. 2015).
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.elu()(x))(np.array([-1000.0, 2.0])).tolist()

@@ -1,4 +1,4 @@
-"""Blocks that networks are made of, each for any rank and size that makes sense.
+"""Building blocks of networks, for any rank and size that makes sense.
 
 They are plain functions: called inside a traced function they write their index notation into it.
 """

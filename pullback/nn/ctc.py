@@ -75,12 +75,12 @@ def ctc(scores: Any, labels: Any, lengths: Any = None, label_lengths: Any = None
 
 
 def _whole(lengths: Any, n: Any, most: Any) -> Any:
-    """How long each sequence is."""
+    """The length of each sequence."""
     return pb.build((n,), lambda i: most) if lengths is None else pb.asarray(lengths)
 
 
 def _at(a: Array, i: Any, s: Any) -> Any:
-    """a[i, s] where s is data, `NEVER` where there is no such state."""
+    """Return `a[i, s]` for a data-dependent s, `NEVER` if there is no such state."""
     return pb.max_over(a.shape[1], lambda k: pb.where(k == s, a[i, k], NEVER))
 
 

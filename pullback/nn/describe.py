@@ -1,4 +1,4 @@
-"""What a network costs, before anything runs: shapes, parameters, operations, bytes, and the peaks of memory."""
+"""The cost of a network before it runs: shapes, parameters, operations, bytes and peak memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Loss = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class LayerRow:
-    """A layer of a network that is not made of others.
+    """A layer of a network that does not consist of others.
 
     Attributes:
         name: its path in the network.
@@ -57,7 +57,7 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class Description:
-    """A table of a network's layers, and what running and training it takes.
+    """A table of a network's layers, and the cost of running and training it.
 
     Attributes:
         name: that of the network.
@@ -85,7 +85,7 @@ class Description:
 
     @cached_property
     def peaks(self) -> Mapping[str, Mapping[str, int]]:
-        """Bytes of the arena of `inference` and `training` in every mode, as plans say; found when first asked for."""
+        """Planned arena bytes of `inference` and `training` in every memory mode, computed on first use."""
         return {
             what: {mode: in_mode.arena_bytes for mode, in_mode in table.modes.items()}
             for what, table in self._memory.items()
@@ -102,12 +102,12 @@ class Description:
         return {mode: in_mode.arena_bytes for mode, in_mode in table.modes.items()}
 
     def swap_plan(self, limit: int) -> SwapPlan:
-        """Which arrays to move out of memory while training, and when they must be back, to keep `limit` bytes."""
+        """Plan which arrays to move out of memory during training, and when, to stay within `limit` bytes."""
         return self._memory["training"].swap_plan(limit)
 
     @cached_property
     def _memory(self) -> Mapping[str, MemoryTable]:
-        """The tables of both functions in the fastest mode, which know those of the others."""
+        """The tables of both functions in the fastest mode, which hold those of the other modes."""
         both = {"inference": self.inference, "training": self.training}
         found = {what: f.memory("fastest") for what, f in both.items()}
         return {what: table for what, table in found.items() if isinstance(table, MemoryTable)}  # sizes are numbers
@@ -179,7 +179,7 @@ def describe(
 
 
 def _bound(network: Network, batch: int, sizes: Mapping[str, int]) -> Sequence[str]:
-    """The extents of the input as numbers: the first one, where it is open, is the batch."""
+    """The sizes of the input as numbers; an open first one is the batch size."""
     takes = network.type.takes.partition("[")[2].rstrip("]").split(", ")
     given = {**({takes[0]: batch} if takes[0].isidentifier() else {}), **sizes}
     missing = [t for t in takes if not t.isdigit() and t not in given]
@@ -216,7 +216,7 @@ def _size(y: Any, target: Any) -> Any:
 
 
 def _targets(y: Sequence[int], batch: int, loss: Loss, dtype: DTypeLike) -> Any:
-    """Targets for a result of a shape: labels for its rows, or an array like it where the loss refuses these."""
+    """Example targets for a result's shape: labels for its rows, or an array if the loss refuses labels."""
     if not y:
         return np.zeros(batch, np.int64)
     labels = np.zeros(y[:-1], np.int64)
@@ -229,7 +229,7 @@ def _targets(y: Sequence[int], batch: int, loss: Loss, dtype: DTypeLike) -> Any:
 
 
 def _step_text(loss: Loss | None, target: Any, targets: Any, optimiser: Any, of: Any, updates: int) -> str:
-    """The step that is measured, and which parts of it nobody has named."""
+    """The description of the measured step, with the parts that are defaults."""
     types = [f"{found.dtype}{list(found.shape)}" for found in map(np.asarray, tree.flatten(targets)[0])]
     name = "the sum of squares" if loss is None else getattr(getattr(loss, "func", loss), "__name__", str(loss))
     parts = [f"loss {name}", *([f"targets {', '.join(types)}"] if types else []), f"optimiser {of}"]

@@ -123,13 +123,13 @@ def _check(what: str, weights: str, loss: Any, optimiser: Any) -> None:
 
 
 def _dtype(parameters: Any) -> np.dtype[Any]:
-    """The element type of the C: f64 where a parameter has it, or f32."""
+    """The element type of the C: f64 if a parameter has it, else f32."""
     found = {np.asarray(leaf).dtype.newbyteorder("=") for leaf in tree.flatten(parameters)[0]}
     return np.dtype(np.float64 if np.dtype(np.float64) in found else np.float32)
 
 
 def _of_type(x: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array of floating-point numbers in this type; any other as it is."""
+    """Convert an array of floating-point numbers to this type; return others as they are."""
     array = np.asarray(x)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     found = dtype_of(array.dtype)

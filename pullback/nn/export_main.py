@@ -44,7 +44,7 @@ class Array:
 
     @classmethod
     def of(cls, name: str, value: NDArray[Any]) -> Self:
-        """Of a name such as parameters/conv1/w."""
+        """Make an array from a name such as parameters/conv1/w."""
         return cls(name, re.sub(r"\W+", "_", name), np.ascontiguousarray(value).reshape(value.shape))
 
     @property
@@ -54,7 +54,7 @@ class Array:
 
     @property
     def count(self) -> int:
-        """How many elements it has, at least 1, as C wants it."""
+        """The number of elements, at least 1 because C has no empty arrays."""
         return max(1, self.value.size)
 
 
@@ -107,17 +107,17 @@ class Main:
 
     @property
     def weights(self) -> str:
-        """Its name."""
+        """The name of the weights file."""
         return f"{self.name}.safetensors"
 
     @property
     def content(self) -> bytes:
-        """What it holds before training."""
+        """The content of the weights file before training."""
         return self._head + b"".join(a.value.tobytes() for a in self.arrays)
 
     @property
     def _head(self) -> bytes:
-        """Eight bytes that count those of a JSON object, and the object: where each array lies behind it."""
+        """Eight bytes with the length of a JSON object, and the object, which locates each array."""
         return header({a.name: a.value for a in self.arrays}, {"program": "pullback", "network": self.name})
 
     # The program ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The parts of an exported network's `main.c`, with places that `export_main` fills in.
 
-Files are read to their end and looked at before anything is computed: a sample that is not whole, not finite, or of a
-class that there is not, is an error that names the file and the count, and nothing is written.
+Files are read to their end and checked before anything is computed. If a sample is incomplete, not finite, or of an
+unknown class, the error names the file and the count, and nothing is written.
 """
 
 from __future__ import annotations

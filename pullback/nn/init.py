@@ -1,4 +1,4 @@
-"""Initial values of parameters, as values: `he_normal()` is called with a generator, a shape and an element type.
+"""Schemes for initial parameters: `he_normal()` is called with a generator, a shape and a dtype.
 
     scheme(random, shape, dtype) -> array
 
@@ -43,7 +43,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Scheme(Settings):
-    """How initial values are made. One of your own has a method `draw(random, shape)`.
+    """A scheme for initial values. Your own scheme defines a method `draw(random, shape)`.
 
     >>> from pullback import nn
     >>> scheme = nn.init.xavier_uniform(gain=2.0)
@@ -77,7 +77,7 @@ class constant(Scheme):
         check_number(self, "value", self.value, -math.inf)
 
     def draw(self, random: np.random.Generator, shape: Shape) -> Values:
-        """Nothing is drawn."""
+        """Return the constant without drawing."""
         return np.full(shape, float(self.value))
 
 
@@ -86,7 +86,7 @@ class zeros(Scheme):
     """0 everywhere."""
 
     def draw(self, random: np.random.Generator, shape: Shape) -> Values:
-        """Nothing is drawn."""
+        """Return zeros without drawing."""
         return np.zeros(shape)
 
 
@@ -95,7 +95,7 @@ class ones(Scheme):
     """1 everywhere."""
 
     def draw(self, random: np.random.Generator, shape: Shape) -> Values:
-        """Nothing is drawn."""
+        """Return ones without drawing."""
         return np.ones(shape)
 
 
@@ -157,7 +157,7 @@ class truncated_normal(Scheme):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Fans(Scheme):
-    """Of mean 0 and a variance that follows from the fans; uniform, or normal."""
+    """A scheme of mean 0 whose variance follows from the fans; uniform or normal."""
 
     is_uniform: ClassVar[bool]
 
@@ -254,7 +254,7 @@ class _OneFan(_Fans):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class lecun_uniform(_OneFan):
-    """U(-b, b) with b = √(3 / fan) (LeCun and others 1998, section 4.6); what Caffe calls Xavier.
+    """U(-b, b) with b = √(3 / fan) (LeCun and others 1998, section 4.6), which Caffe calls Xavier.
 
     With `fan="out"` the fan out counts, in the place of the fan in.
     """
@@ -284,7 +284,7 @@ class _He(_OneFan):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class he_uniform(_He):
-    """U(-b, b) with b = √(6 / ((1 + slope²) fan)): for relu, or a leaky one's slope (He and others 2015, eq. 15).
+    """U(-b, b) with b = √(6 / ((1 + slope²) fan)), for (leaky) relu (He and others 2015, eq. 15).
 
     With `fan="out"` the fan out counts, in the place of the fan in.
     """
@@ -309,7 +309,7 @@ class he_normal(_He):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class orthogonal(Scheme):
-    """Rows, or columns where there are fewer, that are orthogonal and of length `gain` (Saxe and others 2014).
+    """Orthogonal rows, or columns if there are fewer, of length `gain` (Saxe and others 2014).
 
     Of weights (out, in, *window) a row is all that goes into an output. Drawn evenly: R of a normal matrix's QR has
     a positive diagonal (Mezzadri 2007).
@@ -326,7 +326,7 @@ class orthogonal(Scheme):
         check_number(self, "gain", self.gain)
 
     def draw(self, random: np.random.Generator, shape: Shape) -> Values:
-        """Q."""
+        """Draw an orthogonal matrix: Q of the QR decomposition of normal numbers."""
         fans_of(self, shape)
         rows, columns = shape[0], math.prod(shape[1:])
         a = random.standard_normal((max(rows, columns), min(rows, columns)))

@@ -1,4 +1,4 @@
-"""Layers as values: what a network is made of, and the network itself.
+"""Layers as values: the parts of a network, and the network itself.
 
 net = chain(conv(20, 5), max_pool(2), flatten(), dense(10))
 net.type                                     # every layer's line, sizes as symbols
@@ -91,7 +91,7 @@ class Layer:
         return chain(self, other)
 
     def named(self, name: str) -> Layer:
-        """The same layer under a name of its own, which its parameters have in trees, files and errors.
+        """The same layer under another name, which its parameters use in trees, files and errors.
 
         >>> from pullback import nn
         >>> net = nn.chain(nn.dense(3).named("hidden"), nn.relu, nn.dense(2)).on("N 4")
@@ -126,7 +126,7 @@ class Layer:
 
     @property
     def type(self) -> NetworkType:
-        """Every layer's line: what it is, what it gives, its parameters; sizes are symbols where they are open.
+        """A line for each layer: its settings, result type and parameters; open sizes are symbols.
 
         >>> from pullback import nn
         >>> nn.chain(nn.dense(3), nn.relu).type
@@ -260,7 +260,7 @@ class Layer:
         weights: Weights = "file",
         memory: MemoryMode = "fastest",
     ) -> dict[str, Any]:
-        """A C project whose program recognises, measures and trains; it allocates nothing and needs libc and libm.
+        """Write a C project whose program infers, evaluates and trains, without allocation, on libc and libm.
 
         Args:
             directory: made where it does not exist; files of the same names are replaced.
@@ -290,7 +290,7 @@ class Layer:
         return export(self, directory, parameters, kept, what, batch, loss, optimiser, target, weights, memory)
 
     def __call__(self, parameters: Any, x: Any, state: Any = None) -> Any:
-        """The result for an input, as inference computes it: traced inside a traced function, compiled outside.
+        """Run inference on an input: traced inside a traced function, compiled outside.
 
         >>> from pullback import nn
         >>> net = nn.dense(1, bias=False).on("N 2")
@@ -351,7 +351,7 @@ def layer(
 def written(
     kind: str, own: inspect.Signature, settings: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """How a layer with these settings is written, and all its settings by name.
+    """The source text of a layer with these settings, and all its settings by name.
 
     Raises:
         TraceError: [E163] they are not what the signature has.
@@ -374,7 +374,7 @@ def _setting(value: Any) -> str:
 
 
 def as_layer(x: Any) -> Layer:
-    """A layer as it is, and a function of arrays as a layer that learns nothing.
+    """Convert a function of arrays to a layer without parameters; layers stay as they are.
 
     Raises:
         TraceError: [E163] it is neither.
@@ -402,7 +402,7 @@ Scope.part_of = as_layer
 
 
 def chain(*layers: Any) -> Layer:
-    """Layers one behind the other: each takes what the one before it gives.
+    """Chain layers: each takes the result of the one before it.
 
     Args:
         layers: layers and functions of arrays. A chain without a name among them becomes part of this one.
@@ -435,7 +435,7 @@ def chain(*layers: Any) -> Layer:
 
 
 def residual(*layers: Any, shortcut: Any = None) -> Layer:
-    """What a chain of layers gives, added to its input.
+    """Add the result of a chain of layers to its input.
 
     Args:
         layers: as for `chain`.
@@ -462,7 +462,7 @@ def residual(*layers: Any, shortcut: Any = None) -> Layer:
 
 
 def branches(*layers: Any, axis: int = 1) -> Layer:
-    """What several layers make of one input, joined along an axis.
+    """Apply several layers to one input and join their results along an axis.
 
     Args:
         layers: layers and functions of arrays, each given the input.

@@ -71,7 +71,7 @@ def absolute_error(y: Any, target: Any, *, reduction: Reduction = "mean") -> Arr
 
 
 def huber(y: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Array:
-    """With d = |y - target|: d² / 2 up to delta, and delta (d - delta / 2) beyond (Huber 1964).
+    """Huber loss: d² / 2 for d = |y - target| up to delta, else delta (d - delta / 2) (Huber 1964).
 
     Args:
         y: of any shape.
@@ -160,7 +160,7 @@ def cross_entropy(
 
 
 def _picked(x: Any, labels: Any) -> Array:
-    """Of every row the element that a label names, 0 where there is none."""
+    """The element of each row that its label selects, 0 if there is none."""
     *lead, classes = x.shape
 
     def at(*n: Any) -> Any:
@@ -171,7 +171,7 @@ def _picked(x: Any, labels: Any) -> Array:
 
 
 def logistic_loss(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
-    """Of scores y, whose logistic function is the probability of 1: log(1 + exp y) - target y.
+    """Logistic loss of scores y with probability logistic(y) of class 1: log(1 + exp y) - target y.
 
     Args:
         y: scores, of any shape and size.
@@ -189,7 +189,7 @@ def logistic_loss(y: Any, target: Any, *, reduction: Reduction = "mean") -> Arra
 
 
 def hinge(y: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Array:
-    """The larger of 0 and margin - target y, for targets 1 and -1.
+    """Hinge loss max(0, margin - target y), for targets 1 and -1.
 
     With labels in place of targets, one for each row, it is the mean over classes of what they lack of being `margin`
     below the score of the label: Σ k ≠ label max(0, margin - y[label] + y[k]) / K.
@@ -221,7 +221,7 @@ def hinge(y: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "m
 
 
 def kullback_leibler(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
-    """Σ k t[k] (log t[k] - y[k]) for logarithms y of probabilities, such as `log_softmax` gives; 0 log 0 is 0.
+    """Kullback-Leibler divergence Σ k t[k] (log t[k] - y[k]) for log-probabilities y; 0 log 0 is 0.
 
     Args:
         y: (…, K) logarithms of probabilities.

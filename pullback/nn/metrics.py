@@ -1,4 +1,4 @@
-"""Metrics: what people read of a result, as functions of the result and labels, without derivatives."""
+"""Metrics of results and labels for people, without derivatives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def accuracy(y: Any, labels: Any, *, top: Any = 1) -> Array:
 
 
 def confusion(y: Any, labels: Any) -> Array:
-    """How often each label (rows) was taken for each class (columns): that of the highest score.
+    """The confusion matrix: counts of labels (rows) by the class of the highest score (columns).
 
     Args:
         y: (…, K) scores.
@@ -79,7 +79,7 @@ def confusion(y: Any, labels: Any) -> Array:
 
 
 def precision(y: Any, labels: Any) -> Array:
-    """Of the rows taken for each class, the share that is of it; 0 where there are none.
+    """Precision: the share of rows predicted as each class that belong to it; 0 if there are none.
 
     Args:
         y: (…, K) scores.
@@ -96,7 +96,7 @@ def precision(y: Any, labels: Any) -> Array:
 
 
 def recall(y: Any, labels: Any) -> Array:
-    """Of the rows of each class, the share that was taken for it; 0 where there are none.
+    """Recall: the share of rows of each class that are predicted as it; 0 if there are none.
 
     Args:
         y: (…, K) scores.

@@ -1,4 +1,4 @@
-"""What training lowers: a network and a loss as one function of parameters, state and a batch."""
+"""The training objective: a network and a loss as one function of parameters, state and a batch."""
 
 from __future__ import annotations
 

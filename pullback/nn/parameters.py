@@ -1,4 +1,4 @@
-"""Trees of arrays as files: safetensors, names as paths, written whole or not at all, checked when read."""
+"""Parameter files: trees of arrays as safetensors, written atomically and checked when read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def named(x: Any) -> Arrays:
 
 
 def names_of(s: tree.Structure, alone: str = "value") -> list[str]:
-    """The paths to the leaves of a tree, in its order; what a leaf that is no tree is called is `alone`.
+    """The paths to the leaves of a tree, in order; a tree that is a single leaf is named `alone`.
 
     Raises:
         DataError: [E533] two leaves have one path.
@@ -70,7 +70,7 @@ def _paths(s: tree.Structure, before: str) -> list[str]:
 
 
 def save_parameters(path: str | os.PathLike[str], parameters: Any) -> None:
-    """Write a tree of arrays to a file; an older file stays as it is until the new one is complete.
+    """Write a tree of arrays to a file; an older file is replaced when the new one is complete.
 
     Args:
         path: the file.
@@ -167,7 +167,7 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
 
 def newest_intact(folder: Path) -> Path | None:
-    """The last checkpoint of a folder that can be read; None where there is none."""
+    """The last readable checkpoint of a folder, or None."""
     for path in reversed(checkpoints_in(folder)):
         with suppress(OSError, DamagedError, DataError):
             unpack(path.read_bytes())
@@ -192,9 +192,9 @@ def load_parameters(
     Returns:
         A tree like `like`, of arrays that may be written to.
     Raises:
-        DataError: [E501] the file cannot be read, [E509] it is not a safetensors file, is damaged or holds values that
-            are not finite, [E510] it holds other parameters: the differences are listed, [E533] it holds elements that
-            there are none of here, or names that make no tree.
+        DataError: [E501] the file cannot be read. [E509] It is no safetensors file, is damaged, or holds values that
+            are not finite. [E510] It holds other parameters; the differences are listed. [E533] It holds unsupported
+            element types, or names that make no tree.
     """
     path = Path(path)
     if path.is_dir():
@@ -268,7 +268,7 @@ def _nested(arrays: Arrays) -> Any:
 
 
 def alike(path: Path, wanted: Arrays, found: Arrays) -> list[NDArray[Any]]:
-    """The arrays of a checkpoint in the order of those that are wanted.
+    """The arrays of a checkpoint in the wanted order.
 
     Raises:
         DataError: [E510] they are others.
@@ -281,7 +281,7 @@ def alike(path: Path, wanted: Arrays, found: Arrays) -> list[NDArray[Any]]:
 
 
 def differences(wanted: Arrays, found: Arrays, exactly: bool = False) -> tuple[str, ...]:
-    """What keeps arrays from being those that are wanted, in words, the first of them.
+    """The first differences between the arrays and those wanted, in words.
 
     Args:
         wanted: names with arrays of the right shape and element type.

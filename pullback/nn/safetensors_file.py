@@ -102,7 +102,7 @@ def _check_name(name: str) -> None:
 
 
 def _kind(name: str, a: NDArray[Any]) -> str:
-    """What the format calls the elements of an array."""
+    """The format's name for the element type of an array."""
     found = dtype_of(a.dtype.newbyteorder("="))
     if found is None:
         raise DataError(
@@ -118,7 +118,7 @@ def _kind(name: str, a: NDArray[Any]) -> str:
 
 
 def unpack(content: bytes) -> tuple[Arrays, dict[str, str], bool]:
-    """The arrays of a file, which may be written to; the words about them; whether a digest vouches for both.
+    """The writable arrays of a file, its metadata, and whether a digest confirms both.
 
     Arrays of bfloat16, which NumPy has not, are given as float32.
 
@@ -141,7 +141,7 @@ def unpack(content: bytes) -> tuple[Arrays, dict[str, str], bool]:
 
 
 def _resembles(content: bytes) -> bool:
-    """Whether a file begins as those with a digest do, but for some damage: by pieces of four bytes."""
+    """Whether a damaged file resembles one with a digest: most pieces of four bytes match."""
     found, pieces = content[: DIGITS.stop], [OPENING[k : k + 4] for k in range(len(OPENING) - 3)]
     return sum(piece in found for piece in pieces) > ALIKE * len(pieces)
 

@@ -1,4 +1,4 @@
-"""What a layer is written with: a `Scope` gives it parameters, state and random keys, in the place that needs them.
+"""The `Scope` of a layer: it provides parameters, state and random keys where the layer uses them.
 
 A layer is a function of a scope and its input. Called to find its type, the scope answers with zeros and writes down
 what was asked for; called to compute, it answers with what it was given. So the shapes of a layer's parameters stand
@@ -32,24 +32,24 @@ Tree = dict[str, Any]
 
 
 class LayerPart(Protocol):
-    """What a scope asks of a layer (`layer.Layer`)."""
+    """The interface of a layer that a scope uses (`layer.Layer`)."""
 
     @property
     def kind(self) -> str:
-        """What it is called in a network, with a number behind it."""
+        """The kind of the layer, which names it in a network, followed by a number."""
 
     @property
     def name(self) -> str | None:
-        """What it is called instead."""
+        """The name that the user gave, instead of the kind."""
 
     @property
     def forward(self) -> Callable[[Scope, Any], Any]:
-        """Its mathematics."""
+        """The function that computes the layer."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """An array that a layer asked for: its name there, its extents, and how its first value is made."""
+    """A requested array of a layer: its local name, its shape, and its initializer."""
 
     name: str
     extents: tuple[Index, ...]
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass
 class Call:
-    """One layer at its place: what it was given, what it gave, and what it asked for."""
+    """A call of a layer: its input, its result, and its requested arrays."""
 
     path: tuple[str, ...]
     layer: LayerPart
@@ -73,7 +73,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """Its path, as errors and tables write it."""
+        """The path of the layer, as errors and tables write it."""
         return "/".join(self.path)
 
 
@@ -124,7 +124,7 @@ class Scope:
     # What a layer asks for ------------------------------------------------------------------------------------
 
     def parameter(self, name: str, shape: Any, start: Start | None = None) -> Array:
-        """An array that is learnt.
+        """A trainable array.
 
         Args:
             name: its name in this layer; asked for twice, it is the same array.
@@ -143,7 +143,7 @@ class Scope:
         return self._array("parameter", Wanted(name, extents, chosen, None), self._parameters)
 
     def state(self, name: str, shape: Any, start: Start | None = None, *, dtype: Any = None) -> Array:
-        """An array that training steps change without learning it, as it is before this step."""
+        """An array that training steps update without gradients, as it is before this step."""
         from pullback.nn import init
 
         return self._array("state", Wanted(name, _extents(shape), start or init.zeros(), dtype), self._next)
@@ -153,14 +153,14 @@ class Scope:
         self._next[name] = value
 
     def key(self) -> Array:
-        """A key for random numbers of this step, like no other one; the next one follows from what the state keeps."""
+        """A fresh key for random numbers of this step; the state keeps what the next key follows from."""
         keys = pb.random.split(self.state("key", (2,), _random_key, dtype="uint32"))
         self.update("key", keys[0])
         own: Array = keys[1]
         return own
 
     def unify(self, a: Any, b: Any, what: str) -> None:
-        """Two extents, or two shapes, are the same from here on.
+        """Unify two sizes or two shapes from here on.
 
         While types are found, a dim of the network's input that stands alone becomes what it must be.
 
@@ -215,7 +215,7 @@ class Scope:
     # How networks run it --------------------------------------------------------------------------------------
 
     def run(self, layer: LayerPart, x: Any) -> Any:
-        """The layer of this place, with what was asked for written down where types are found."""
+        """Call the layer at this place; record its requests while types are inferred."""
         if self._calls is None:
             with self._here(layer, x):
                 return layer.forward(self, x)
@@ -284,7 +284,7 @@ class Scope:
 
     @contextmanager
     def _here(self, layer: LayerPart, x: Any) -> Iterator[None]:
-        """Arrays are called after this place, and errors name the innermost layer and what it was given."""
+        """Name arrays by this place, and let errors name the innermost layer with its input."""
         try:
             with current().at_place("".join(f"{name}_" for name in self.path)):
                 yield

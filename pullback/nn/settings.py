@@ -1,4 +1,4 @@
-"""Settings of optimisers, schedules and initial values: frozen values that show as written, checked when made."""
+"""Settings of optimizers, schedules and initial values: frozen, validated, shown as written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 
 
 class Settings:
-    """Base of frozen dataclasses whose names are what users write: `adam(0.001)` makes one, and shows as this."""
+    """The base of frozen dataclasses named as users call them: `adam(0.001)` makes one and shows as this."""
 
     def __repr__(self) -> str:
         shown = []
@@ -54,7 +54,7 @@ class Settings:
 
 
 def refused(where: object, name: str, value: object, remedy: str) -> TraceError:
-    """The error for a setting that is not what it may be."""
+    """The error for an invalid setting."""
     return TraceError(
         "E170",
         f"{kind_of(where)}: {name} is {value!r}",
@@ -64,7 +64,7 @@ def refused(where: object, name: str, value: object, remedy: str) -> TraceError:
 
 
 def kind_of(x: Any) -> str:
-    """What users call it: of a value its class, of a function itself."""
+    """The public name of a value's class, or of a function."""
     if isinstance(x, str):
         return x
     name: str = x.__name__ if isinstance(x, FunctionType) else type(x).__name__
@@ -72,7 +72,7 @@ def kind_of(x: Any) -> str:
 
 
 def check_number(where: object, name: str, value: Any, low: float = 0.0, *, above: bool = False) -> None:
-    """Refuse what is not a finite number of at least `low`, or above it.
+    """Refuse values that are not finite numbers of at least `low`, or above it.
 
     Raises:
         TraceError: [E170] it is not.
@@ -92,7 +92,7 @@ def _wanted(low: float, above: bool) -> str:
 
 
 def check_fraction(where: object, name: str, value: Any) -> None:
-    """Refuse what is not a number from 0 to below 1.
+    """Refuse values outside [0, 1).
 
     Raises:
         TraceError: [E170] it is not.
@@ -103,7 +103,7 @@ def check_fraction(where: object, name: str, value: Any) -> None:
 
 
 def check_whole(where: object, name: str, value: Any, low: int = 1) -> None:
-    """Refuse what is not an int of at least `low`.
+    """Refuse values that are not ints of at least `low`.
 
     Raises:
         TraceError: [E170] it is not.
@@ -113,7 +113,7 @@ def check_whole(where: object, name: str, value: Any, low: int = 1) -> None:
 
 
 def check_rate(where: object, name: str, value: Any, low: float = 0.0) -> None:
-    """Refuse what is neither a number of at least `low`, nor a schedule, nor a scalar of a traced function.
+    """Refuse a value that is no number >= `low`, no schedule, and no scalar of a traced function.
 
     Raises:
         TraceError: [E170] it is not.
@@ -125,7 +125,7 @@ def check_rate(where: object, name: str, value: Any, low: float = 0.0) -> None:
 
 
 def matched(patterns: Mapping[str, Value], names: Iterable[str]) -> dict[str, Value]:
-    """For each name the value of the first pattern that it matches; names that match none are left out."""
+    """The value of the first matching pattern for each name; names that match none are left out."""
     found: dict[str, Value] = {}
     for name in names:
         fits = next((p for p in patterns if fnmatchcase(name, p)), None)

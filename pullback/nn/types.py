@@ -1,4 +1,4 @@
-"""The type of a network: what every layer is given, gives and asks for, found by tracing it once."""
+"""The type of a network: inputs, results and parameters of layers, found by one trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class NetworkType:
-    """What a network takes and gives, layer by layer.
+    """The type of a network: its input, and the result of each layer.
 
     Attributes:
         takes: the type of the input as text.
@@ -80,7 +80,7 @@ class NetworkType:
 
 
 class Network(LayerPart, Protocol):
-    """What descriptions, exports and training ask of a network (`layer.Layer`)."""
+    """The interface of a network for descriptions, exports and training (`layer.Layer`)."""
 
     @property
     def takes(self) -> str | None:
@@ -111,7 +111,7 @@ class Network(LayerPart, Protocol):
 
 
 def find_type(network: Network, dtype: str) -> NetworkType:
-    """The type of a network for an element type, with dims of its input replaced as far as shapes must be equal.
+    """Infer the type of a network for an element type, unifying dims of its input where shapes must agree.
 
     Raises:
         TraceError: [E165] no layer says what shape it takes.
@@ -161,7 +161,7 @@ def function_types(network: Network, trees: tuple[Tree, Tree], dtype: DTypeLike)
 
 @dataclass(frozen=True)
 class Shaped:
-    """An annotation of arrays, in the form in which jaxtyping's are recognised."""
+    """An annotation of arrays in the form of jaxtyping's."""
 
     dim_str: str
     dtype: str

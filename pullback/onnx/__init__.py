@@ -1,4 +1,4 @@
-"""ONNX files: networks of other libraries as traced functions, and traced functions for other libraries.
+"""ONNX files: import networks as traced functions, and export traced functions.
 
     f, parameters = pullback.onnx.load("model.onnx")
     f(parameters, x)                      # NumPy in, NumPy out

@@ -1,4 +1,4 @@
-"""An ONNX file as a C project: the function, its weights beside it, and a program that runs it on files of numbers."""
+"""An ONNX file as a C project: the function, its weights, and a program that runs it on files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ONNX file as plain values: nodes, arrays, and the types of what goes in."""
+"""ONNX files as plain values: nodes, arrays, and input types."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Input:
-    """What a graph is given or gives: its name, element type and extents, of which some are names."""
+    """An input or output of a graph: name, element type and sizes, some of them symbolic."""
 
     name: str
     dtype: str  # "" where arrays here have no such elements
@@ -65,7 +65,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which each comes after what it reads."""
+    """A graph: nodes in topological order."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -75,7 +75,7 @@ class Graph:
     doc: str = ""
 
     def all_nodes(self) -> Iterator[Node]:
-        """Also those of graphs in attributes."""
+        """The nodes of the graph and of graphs in attributes."""
         for node in self.nodes:
             yield node
             for value in node.attributes.values():
@@ -84,7 +84,7 @@ class Graph:
 
 
 def refused(node: Node | str, what: str, facts: Sequence[str] = ()) -> DataError:
-    """The error of a node that cannot be what it says."""
+    """The error for an invalid node."""
     return DataError("E522", f"{node}: {what}", facts=facts, remedy="`onnx.checker.check_model` on the file")
 
 
@@ -127,7 +127,7 @@ def read(source: Any) -> Graph:
 
 
 def _model(onnx: Any, source: Any) -> tuple[Any, Path, str]:
-    """The model, the folder that its further files are in, and what it is called in errors."""
+    """The model, the folder of its external data, and its name in errors."""
     if isinstance(source, onnx.ModelProto):
         return source, Path(), "the model"
     folder = Path()
@@ -153,7 +153,7 @@ def _model(onnx: Any, source: Any) -> tuple[Any, Path, str]:
 
 
 def _missing(graph: Graph) -> dict[str, list[str]]:
-    """Operators that there are no rows for, with the names of their nodes."""
+    """The unsupported operators, with the names of their nodes."""
     out: dict[str, list[str]] = {}
     for node in graph.all_nodes():
         if node.op not in CONTROL and find(node.domain, node.op, node.version) is None:
@@ -166,7 +166,7 @@ CONTROL: Final = ("If", "Loop", "Scan")  # which have graphs of their own
 
 
 def _expanded(onnx: Any, model: Any, missing: Mapping[str, Any]) -> Any:
-    """The model with those of the missing operators that the standard defines by others written out."""
+    """The model with missing operators expanded where the standard defines them by others."""
     names = [tuple(["", name] if "." not in name else name.rsplit(".", 1)) for name in missing]
     try:
         return onnx.inliner.inline_selected_functions(model, names, inline_schema_functions=True)
@@ -260,7 +260,7 @@ class _Reader:
                 reading.check_bytes(title, file.stat().st_size, f"its file {text(place)} has")
 
     def input(self, v: Any) -> Input:
-        """What the graph is given, as far as its type is one of arrays of numbers."""
+        """The description of an input; its type must be an array of numbers."""
         name = text(v.name)
         tensor = v.type.tensor_type
         if not v.type.HasField("tensor_type") or tensor.elem_type not in DTYPES:

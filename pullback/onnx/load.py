@@ -105,7 +105,7 @@ def _extent(axis: int, extent: int | str, batch: int | None, sizes: Mapping[str,
 
 
 class _Model:
-    """A graph with what is known of it before it is traced."""
+    """A graph with the properties known before tracing."""
 
     def __init__(self, graph: Graph, given: Mapping[str, NDArray[Any]]) -> None:
         self.graph = graph
@@ -127,7 +127,7 @@ class _Model:
         }
 
     def results(self, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> Any:
-        """What the graph gives, traced."""
+        """Trace the graph; return its results."""
         self.work = _Work(self.most)
         names = [i.name for i in self.graph.inputs if i.name not in self.arrays]
         run = _Run(self, {**self.arrays, **parameters, **dict(zip(names, inputs, strict=True))})
@@ -145,7 +145,7 @@ class _Model:
 
 
 def _computed_with(nodes: Sequence[Node]) -> Iterator[str]:
-    """Names of what nodes compute with, not only take shapes from."""
+    """The names that nodes compute with, rather than only take shapes from."""
     for node in nodes:
         row = find(node.domain, node.op, node.version)
         yield from (n for k, n in enumerate(node.inputs) if row is None or row.rest or not row.knows(k))
@@ -172,7 +172,7 @@ class _Run:
             self.values |= {name: value for name, value in zip(node.outputs, found) if name}
 
     def outputs(self, node: Node) -> tuple[Any, ...]:
-        """What one node gives.
+        """Evaluate one node; return its results.
 
         Raises:
             DataError: [E522] it is not what its operator takes; whatever went wrong, the error names the node.
@@ -267,7 +267,7 @@ class _Run:
     # Graphs in attributes -------------------------------------------------------------------------------------
 
     def _inside(self, graph: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """What a graph in an attribute gives for its inputs; it sees all that is around it."""
+        """Evaluate a graph in an attribute, which sees the values around it."""
         if not isinstance(graph, Graph) or len(arguments) != len(graph.inputs):
             raise WrongNode("a graph that does not take what it is given")
         inner = {**self.values, **graph.arrays, **dict(zip((i.name for i in graph.inputs), arguments))}
@@ -343,7 +343,7 @@ def _stacked(rows: Sequence[Any], axis: int) -> Any:
 
 
 def _check(results: Sequence[Any]) -> None:
-    """Compare results with the limit of readers, as far as their extents are numbers.
+    """Check the results' known sizes against the limits.
 
     Raises:
         DataError: [E527] one is above it.
@@ -356,7 +356,7 @@ def _check(results: Sequence[Any]) -> None:
 
 @dataclass
 class _Work:
-    """The work that a graph asks for while it is read: bytes of computed constants, and nodes of loops written out.
+    """A budget for reading a graph: bytes of computed constants, and nodes of unrolled loops.
 
     Attributes:
         most: bytes that may be computed: some, and some for each byte that the file has.

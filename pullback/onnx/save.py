@@ -103,7 +103,7 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value of the graph: its name, and the variable of each axis, in the order in which they were made."""
+    """A value of the graph: its name, and the variable of each axis, in creation order."""
 
     name: str
     axes: tuple[Var, ...]
@@ -321,7 +321,7 @@ class _Writer:
         return self.reduced(e.op, value, e.vars)
 
     def reduced(self, op: str, t: Tensor, variables: Sequence[Var]) -> Tensor:
-        """Without the axes of some variables."""
+        """Reduce over the axes of some variables."""
         places = [k for k, v in enumerate(t.axes) if v in variables]
         if not places:
             return t
@@ -409,7 +409,7 @@ class _Writer:
         return self.apply("Not", [found], pb.bool) if c.op == "!=" else found
 
     def _get(self, e: Get) -> Tensor:
-        """Elements of an array: axes as they are, tables of places along each, or one table of places in all of it."""
+        """Read an array's elements: whole axes, index tables along each, or one index table for all."""
         name, extents = self.names[e.ref], _shape(e.ref)
         free = [v for i in e.indices for v in i.free]
         if any(i.data for i in e.indices) or len(free) != len(set(free)):

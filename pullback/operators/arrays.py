@@ -1,4 +1,4 @@
-"""Arrays of any library: NumPy's, and others that follow the array API, the traced ones of this package among them.
+"""Arrays of any library: NumPy's and others with the array API, including traced ones.
 
 What is not NumPy's is left as it is: it multiplies, transposes and adds by itself, and checks its shapes itself.
 """
@@ -21,7 +21,7 @@ def is_concrete(x: Any) -> bool:
 
 
 def as_array(x: Any) -> Any:
-    """An array as it is, anything else as NumPy's."""
+    """Convert to a NumPy array; arrays of other libraries stay."""
     return x if is_array(x) else np.asarray(x)
 
 

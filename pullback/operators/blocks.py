@@ -1,4 +1,4 @@
-"""Matrices whose elements are of any kind: numbers, arrays, operators, matrices. Empty places are zeros."""
+"""Matrices with elements of any kind: numbers, arrays, operators, matrices. Empty places are zero."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pullback.operators.operator import ZERO, I
 
 
 class BlockMatrix:
-    """A rectangular grid of elements, of which only the non-zero ones are stored.
+    """A rectangular grid of elements that stores only nonzero ones.
 
     `+`, `-`, `@`, `.T` (recursive: the elements are transposed too) and multiples by numbers work for any elements.
     The identity `I` adds to a square matrix of any size, so that `I - L` reads as in mathematics. A vector is a list of
@@ -98,7 +98,7 @@ class BlockMatrix:
         return BlockMatrix(self.shape, {at: e / divisor for at, e in self.entries.items()})
 
     def __matmul__(self, other: Any) -> Any:
-        """Times a matrix; times a list of elements, which gives a list; times one element, as a matrix of one row."""
+        """Multiply by a matrix, by a list of elements (gives a list), or by one element as a one-row matrix."""
         if other is I:
             return self
         if other is ZERO:
@@ -116,12 +116,12 @@ class BlockMatrix:
         return BlockMatrix((self.shape[0], other.shape[1]), total)
 
     def elements(self) -> list[Any]:
-        """The elements row by row, ZERO where nothing is stored."""
+        """The elements row by row, ZERO if not stored."""
         rows, columns = self.shape
         return [self[i, j] for i in range(rows) for j in range(columns)]
 
     def flatten(self) -> BlockMatrix:
-        """The matrix of the elements of its blocks, one level down. An element that is no matrix is a block of one."""
+        """Flatten blocks by one level into a matrix; an element that is no matrix is a block of one."""
         return BlockMatrix(*flat(self.shape, self.entries))
 
     def to_dense(self, domains: Sequence[tuple[int, ...]] | None = None) -> np.ndarray:
@@ -205,7 +205,7 @@ def identity(n: int) -> BlockMatrix:
 
 
 def as_matrix(matrix: Any) -> BlockMatrix:
-    """A BlockMatrix as it is; nested sequences or an array of two axes as a matrix of their elements."""
+    """Convert nested sequences or a two-axis array to a BlockMatrix; a BlockMatrix stays."""
     return matrix if isinstance(matrix, BlockMatrix) else blocks(matrix)
 
 

@@ -1,8 +1,8 @@
-"""Products of many factors: every way to bracket them, what each costs, and the cheapest.
+"""Products of many factors: all bracketings, their costs, and the cheapest.
 
-By associativity all give the same result. For a row, n matrices and a column there are Catalan(n + 1) ways; n + 1 of
-them only ever multiply a vector by a matrix: from the left (reverse mode), from the right (forward mode), and the mixed
-modes between, which work from both ends (section 3.1.2 of Edelman, Akyürek, Wang 2023).
+By associativity all give the same result. For a row, n matrices and a column there are Catalan(n + 1) ways. In n + 1
+of them every product is of a vector and a matrix: from the left (reverse mode), from the right (forward mode), and
+the mixed modes between, which work from both ends (section 3.1.2 of Edelman, Akyürek, Wang 2023).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Shapes: TypeAlias = Sequence[tuple[int, int]]
 class Bracketing:
     """One way to bracket a product.
 
-    `tree` is a factor's position, or the pair of what is multiplied; `cost` the multiplications of numbers it takes;
+    `tree` is a factor's position, or the pair that is multiplied. `cost` is its number of scalar multiplications.
     `products` lists the shapes (rows, inner, columns) of its products in the order in which they are done.
     """
 

@@ -106,7 +106,7 @@ def newton(
     tolerance: float = 1e-12,
     max_steps: int = 50,
 ) -> np.ndarray:
-    """Solve equation(x) = 0 by Newton's method: steps of jacobian(x)⁻¹ equation(x), until one is within tolerance.
+    """Solve equation(x) = 0 by Newton steps jacobian(x)⁻¹ equation(x), until one is within tolerance.
 
     Args:
         equation: F as a function of x alone.

@@ -1,4 +1,4 @@
-"""Arithmetic of elements, in which the structural zero and the identity cost nothing and need no support.
+"""Element arithmetic with a structural zero and an identity that cost nothing.
 
 Only here are they told from other elements; no element type has to know them. Beside a number the identity is 1, beside
 a square array an identity matrix.

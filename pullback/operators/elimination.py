@@ -31,7 +31,7 @@ TRIED = 64
 
 @dataclass(frozen=True)
 class Weights(Generic[W]):
-    """What elimination asks of the weights of edges.
+    """The edge weight operations that elimination needs.
 
     Attributes:
         product: the weight of the path along two edges, the later one given first; None where there is none.
@@ -70,7 +70,7 @@ class Elimination(Generic[V, W]):
         return other
 
     def insert(self, source: V, target: V, weight: W | None) -> None:
-        """Add an edge, if there is one, to those there are."""
+        """Add an edge, if there is one, to the existing ones."""
         edges = self.into.setdefault(target, {})
         if weight is not None and source in edges:
             weight = self.weights.total(self.remove(source, target), weight)
@@ -84,7 +84,7 @@ class Elimination(Generic[V, W]):
         return self.into[target].pop(source)
 
     def eliminate(self, v: V) -> list[V]:
-        """Take a vertex away; what its edges led to or came from."""
+        """Eliminate a vertex; return its neighbors."""
         self.cost += self.price(v)
         into, readers = dict(self.into.get(v, {})), list(self.readers.get(v, {}))
         earlier = {x: self.weights.settled(e) if readers else e for x, e in into.items()}
@@ -123,7 +123,7 @@ class Elimination(Generic[V, W]):
         return order
 
     def cheapest_order(self, vertices: Sequence[V], exact: int = EXACT) -> tuple[int, tuple[V, ...]]:
-        """The order with the fewest operations, and these: exact for few vertices, beyond the best of a few orders.
+        """The order with the fewest operations, and their number: exact for few vertices, else heuristic.
 
         What is left after eliminating a set of vertices does not depend on their order, so the search is over sets.
         """
@@ -147,7 +147,7 @@ class Elimination(Generic[V, W]):
         return cost - self.cost, order
 
     def _tried(self, vertices: Sequence[V]) -> Iterator[tuple[int, tuple[V, ...]]]:
-        """The cheapest next, and both directions: of a chain that is as narrow all along, one of them is the best."""
+        """Heuristic orders: the cheapest next, and both directions, one of which is best for even chains."""
         trial = self.copy()
         order = trial.eliminate_cheapest(vertices)
         yield trial.cost - self.cost, tuple(order)
@@ -161,7 +161,7 @@ class Elimination(Generic[V, W]):
 def narrowest_cut(
     readers: Mapping[V, Iterable[V]], start: Collection[V], end: Collection[V], size: Mapping[V, int]
 ) -> list[V]:
-    """The vertices of least size together that every path from `start` to `end` goes through, nearest to `start`.
+    """The vertices of least total size that cut all paths from `start` to `end`, nearest to `start`.
 
     By maximal flow, along shortest paths (Edmonds and Karp 1972); a vertex is an edge of its own, as wide as its size.
     """

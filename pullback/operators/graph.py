@@ -1,8 +1,8 @@
-"""Weighted graphs as strictly lower triangular matrices: path weights, and the eliminations that keep them.
+"""Weighted graphs as strictly lower triangular matrices: path weights and their elimination.
 
-Nodes are numbered so that every edge leads to a greater number. L[target, source] is the weight of an edge; the weight
-of a path is the product of its edges, the last edge leftmost, as functions compose; the path weight from one node to
-another is the sum over all paths. L^k holds those of length k, so
+Nodes are numbered so that every edge leads to a greater number. L[target, source] is the weight of an edge. The
+weight of a path is the product of its edges, the last edge leftmost, as functions compose. The path weight from one
+node to another is the sum over all paths. L^k holds those of length k, so
 
     P = I + L + L² + ... = (I - L)⁻¹        (eq. 2 of the paper, which keeps sources in rows: its matrix is Pᵀ)
 
@@ -52,7 +52,7 @@ def strictly_lower(n: int, edges: Mapping[tuple[int, int], Any] | Iterable[tuple
 
 
 def path_weights(graph: Any) -> BlockMatrix:
-    """P = (I - L)⁻¹: element (target, source) is the sum over all paths of the products of their weights.
+    """The path weights P = (I - L)⁻¹: element (target, source) sums the weight products of all paths.
 
     For gradients prefer `solve((I - L).T, g)`, which needs one product per edge and not a column per node.
 
@@ -67,7 +67,7 @@ def path_weights(graph: Any) -> BlockMatrix:
 
 
 def eliminate_vertex(graph: BlockMatrix, vertex: int) -> BlockMatrix:
-    """Bypass a node: every pair of an edge into it and one out of it becomes an edge past it (section 3.1.3).
+    """Bypass a node: each pair of an incoming and an outgoing edge becomes an edge (section 3.1.3).
 
     In L this is the rank-one update by the node's column and row, which are then empty; the node keeps its number.
     Path weights among the other nodes stay as they are: in (I - L)⁻¹ merely its row and column go.
@@ -93,7 +93,7 @@ def inner_vertices(graph: BlockMatrix) -> list[int]:
 
 
 def eliminate(graph: BlockMatrix, vertices: Iterable[int]) -> BlockMatrix:
-    """Eliminate nodes one by one. With all inner nodes gone, the edges left are the path weights, sources to sinks."""
+    """Eliminate nodes one by one. Without inner nodes, edges are path weights from sources to sinks."""
     left: Elimination[int, Any] = Elimination(_ELEMENTS)
     for (i, j), e in graph.entries.items():
         left.insert(j, i, e)
@@ -117,7 +117,7 @@ def elimination_cost(graph: BlockMatrix, vertices: Iterable[int], sizes: Sequenc
 
 
 def cheapest_order(graph: BlockMatrix, sizes: Sequence[int] | None = None) -> EliminationOrder:
-    """The order with the fewest multiplications: exact up to 12 inner nodes, greedy beyond. See `elimination_cost`."""
+    """The order with fewest multiplications: exact up to 12 inner nodes, else greedy (`elimination_cost`)."""
     cost, order = _shapes(graph, sizes).cheapest_order(inner_vertices(graph))
     return EliminationOrder(order, cost)
 
@@ -139,7 +139,7 @@ _SHAPES: Weights[tuple[int, int]] = Weights(
 
 
 def eliminate_edge(graph: BlockMatrix, source: int, target: int, *, into: bool = True) -> BlockMatrix:
-    """Remove one edge and keep the path weights of the whole graph, except those from or to the node it is moved past.
+    """Remove an edge and keep all path weights, except from or to the node that it is moved past.
 
     With `into`, the weight moves to the edges that enter `source`: these then lead to `target` as well (figure 3 of the
     paper), and path weights from every node but `source` stay. Otherwise it moves to the edges that leave `target`, and
@@ -169,7 +169,7 @@ def eliminate_edge(graph: BlockMatrix, source: int, target: int, *, into: bool =
 
 
 def add_sink(graph: BlockMatrix, weights: Mapping[int, Any]) -> BlockMatrix:
-    """The graph with one more node at the end, and edges to it from the nodes given (section 3.1.4, eq. 4).
+    """Append a node with edges from the given nodes (section 3.1.4, eq. 4).
 
     With g the column of adjoint weights, the path weights grow by one row:  [P, 0; gᵀ P, 1].
 
@@ -184,7 +184,7 @@ def add_sink(graph: BlockMatrix, weights: Mapping[int, Any]) -> BlockMatrix:
 
 
 def elementary_factors(graph: BlockMatrix) -> list[BlockMatrix]:
-    """P as a product of n - 1 matrices, leftmost first: I + column k of L in place, for k from n - 2 down to 0.
+    """Factor P into n - 1 matrices, leftmost first: I + column k of L, for k from n - 2 down to 0.
 
     Each is the inverse of a factor of I - L, and stands for the edges that leave one node. Put between a row that picks
     sinks and a column that picks sources, their product can be bracketed in a Catalan number of ways (section 3.1.2);

@@ -1,4 +1,4 @@
-"""How elements multiply, transpose and divide: functions open to every type by single dispatch.
+"""Element operations for multiplication, transpose and division, open to all types by dispatch.
 
 Matrices of this package hold elements of any kind: numbers, arrays, finite-field elements, quaternions, other matrices,
 operators. All that is asked of an element is `+`, `-` and these hooks. A type that follows the usual protocols needs to
@@ -24,7 +24,7 @@ from pullback.errors import DerivativeError
 
 @singledispatch
 def product(left: Any, right: Any) -> Any:
-    """The product of two elements, in this order: `left @ right` where `left` defines `@`, else `left * right`.
+    """Multiply two elements, in this order: `left @ right` where `left` defines `@`, else `left * right`.
 
     Arrays multiply as matrices; a number times an array scales it.
 

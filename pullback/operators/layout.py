@@ -1,4 +1,4 @@
-"""Blocks put side by side: the extents of the rows and columns of a matrix of blocks, and what follows from them."""
+"""Layout of blocks: the row and column sizes of a matrix of blocks."""
 
 from __future__ import annotations
 

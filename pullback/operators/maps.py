@@ -1,4 +1,4 @@
-"""The maps of matrices: left and right multiplication, Kronecker, Hadamard and inner products, diagonals.
+"""Matrix maps: left and right multiplication, Kronecker, Hadamard and inner products, diagonals.
 
     operator              acts as            adjoint                  dense form, on X with r rows and c columns
     LeftMultiply(A)       X -> A X           LeftMultiply(Aᵀ)         I_c ⊗ A
@@ -36,7 +36,7 @@ class _ByArray(Operator):
         self.name = name if name is not None else "×".join(map(str, self.array.shape)) or "1"
 
     def _check(self, x: Any, fits: Callable[[tuple[int, ...], tuple[int, ...]], bool]) -> None:
-        """Raise where the shapes of x and of the operator's array do not fit; traced arrays see to it themselves."""
+        """Raise if the shapes of x and of the operator's array do not fit; traced arrays check themselves."""
         if is_concrete(x) and is_concrete(self.array) and not fits(np.shape(x), self.array.shape):
             raise ShapeError(
                 "E210",
@@ -53,7 +53,7 @@ class _ByMatrix(_ByArray):
 
 
 class LeftMultiply(_ByMatrix):
-    """X -> A X, for a matrix or a vector X.
+    """Left multiplication X -> A X, for a matrix or a vector X.
 
     >>> left = LeftMultiply([[1.0, 2.0]], "A")
     >>> left, left.T, left([[3.0], [4.0]]).tolist()
@@ -78,7 +78,7 @@ class LeftMultiply(_ByMatrix):
 
 
 class RightMultiply(_ByMatrix):
-    """X -> X B.
+    """Right multiplication X -> X B.
 
     >>> RightMultiply([[2.0], [1.0]], "B")([[3.0, 4.0]]).tolist()
     [[10.0]]
@@ -102,7 +102,7 @@ class RightMultiply(_ByMatrix):
 
 
 class Kronecker(Operator):
-    """X -> B X Aᵀ, the operator of the Kronecker product A ⊗ B.
+    """The operator X -> B X Aᵀ of the Kronecker product A ⊗ B.
 
     >>> product = Kronecker(np.diag([1.0, 2.0]), [[3.0]], names=("A", "B"))
     >>> product, product.domain, product.to_dense().tolist()
@@ -136,7 +136,7 @@ class Kronecker(Operator):
 
 
 class Hadamard(_ByArray):
-    """X -> B * X, element by element; B has any shape.
+    """Elementwise multiplication X -> B * X; B has any shape.
 
     >>> Hadamard([2.0, 4.0], "B").inverse()([1.0, 1.0]).tolist()
     [0.5, 0.25]
@@ -148,7 +148,7 @@ class Hadamard(_ByArray):
 
     @property
     def T(self) -> Hadamard:
-        """Itself, for a real B."""
+        """The operator itself for a real B, else that of the conjugate."""
         return self if is_real(self.array) else Hadamard(conjugate(self.array), f"conj {self.name}")
 
     @property
@@ -165,7 +165,7 @@ class Hadamard(_ByArray):
 
 
 class Diagonal(_ByArray):
-    """X -> diag(d) X, for a vector or matrix X with as many rows as d has elements; the matrix is not formed."""
+    """The operator X -> diag(d) X for a vector or matrix X with len(d) rows; the matrix is not formed."""
 
     def _apply(self, x: Any, done: Done) -> Any:
         self._check(x, lambda of_x, own: len(of_x) in (1, 2) and of_x[:1] == own)
@@ -173,7 +173,7 @@ class Diagonal(_ByArray):
 
     @property
     def T(self) -> Diagonal:
-        """Itself, for a real d."""
+        """The operator itself for a real d, else that of the conjugate."""
         return self if is_real(self.array) else Diagonal(conjugate(self.array), f"conj {self.name}")
 
     def inverse(self) -> Diagonal:
@@ -185,7 +185,7 @@ class Diagonal(_ByArray):
 
 
 class InnerProduct(_ByArray):
-    """X -> tr(Gᵀ X) = sum of G * X, written `Gᵀ·`: "G transpose dot".
+    """The inner product X -> tr(Gᵀ X) = sum of G * X, written `Gᵀ·`: "G transpose dot".
 
     A composition with any operator is again an inner product (lemma 4.1 of the paper): Gᵀ· op = (opᵀ G)ᵀ·,
     the familiar transpose rule. Reading a chain from the left is therefore reverse mode.
@@ -224,7 +224,7 @@ class InnerProduct(_ByArray):
 
 
 class Multiples(_ByArray):
-    """s -> s G for numbers s: the adjoint of `InnerProduct(G)`."""
+    """The operator s -> s G for numbers s, adjoint to `InnerProduct(G)`."""
 
     def _apply(self, x: Any, done: Done) -> Any:
         self._check(x, lambda of_x, _: of_x == ())

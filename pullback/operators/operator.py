@@ -21,13 +21,13 @@ Done: TypeAlias = dict[tuple[int, int], tuple[Any, Any]]
 
 
 class Operator(ABC):
-    """A linear map. Subclasses say how it acts, its adjoint, how it prints, and its inverse if there is one."""
+    """A linear map. Subclasses define its action, adjoint, text form, and inverse if it has one."""
 
     __array_ufunc__ = None  # NumPy leaves `array @ op` and `array + op` to the operator
 
     @abstractmethod
     def _apply(self, x: Any, done: Done) -> Any:
-        """The image of x. `done` holds what shared parts have given in this application."""
+        """The image of x. `done` caches shared parts in this application."""
 
     @property
     @abstractmethod
@@ -39,7 +39,7 @@ class Operator(ABC):
 
     @property
     def domain(self) -> tuple[int, ...] | None:
-        """The shape of what it acts on, where that is known; () for numbers."""
+        """The shape of the operand, if known; () for numbers."""
         return None
 
     def inverse(self) -> Operator:
@@ -77,7 +77,7 @@ class Operator(ABC):
         return shape
 
     def __call__(self, x: Any) -> Any:
-        """The image of x. Every linear map takes 0 to 0: the integer 0 and ZERO give ZERO, whatever the shape."""
+        """The image of x. Linear maps preserve 0: the integer 0 and ZERO give ZERO for any shape."""
         if x is ZERO or (type(x) is int and x == 0):
             return ZERO
         return self._apply(x, {})
@@ -115,18 +115,18 @@ class Operator(ABC):
 
 
 class Identity(Operator):
-    """The identity, of every size: `I @ x` is x for whatever x."""
+    """The identity of every size: `I @ x` is x."""
 
     def _apply(self, x: Any, done: Done) -> Any:
         return x
 
     @property
     def T(self) -> Operator:
-        """Itself."""
+        """The operator itself."""
         return self
 
     def inverse(self) -> Operator:
-        """Itself."""
+        """The operator itself."""
         return self
 
     def __str__(self) -> str:
@@ -145,11 +145,11 @@ class Zero(Operator):
 
     @property
     def T(self) -> Operator:
-        """Itself."""
+        """The operator itself."""
         return self
 
     def inverse(self) -> Operator:
-        """There is none: [E213]."""
+        """Raise: zero has no inverse [E213]."""
         raise singular(self)
 
     def to_dense(self, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -203,7 +203,7 @@ class Scaled(Operator):
 
     @property
     def domain(self) -> tuple[int, ...] | None:
-        """That of the operator."""
+        """The domain of the scaled operator."""
         return self.operator.domain
 
     def inverse(self) -> Operator:
@@ -237,7 +237,7 @@ class Composition(Operator):
 
     @property
     def domain(self) -> tuple[int, ...] | None:
-        """That of the operator applied first."""
+        """The domain of the operator applied first."""
         return self.parts[-1].domain
 
     def inverse(self) -> Operator:
@@ -271,7 +271,7 @@ class Sum(Operator):
 
     @property
     def domain(self) -> tuple[int, ...] | None:
-        """That of the first term that knows."""
+        """The domain of the first term with a known one."""
         return next((term.domain for term in self.terms if term.domain is not None), None)
 
     def __str__(self) -> str:
@@ -279,7 +279,7 @@ class Sum(Operator):
 
 
 def compose(*operators: Operator) -> Operator:
-    """The composition, the last operator applied first. Identities vanish, a zero absorbs, numbers go in front."""
+    """Compose operators, the last applied first. Identities vanish, zero absorbs, numbers go in front."""
     parts: list[Operator] = []
     factor: Any = 1
     for operator in operators:

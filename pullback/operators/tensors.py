@@ -1,4 +1,4 @@
-"""Operators given element by element: dense ones, and those that read at indices.
+"""Operators given by elements: dense ones, and gathers.
 
     Dense(J, domain)         X -> Y,  Y[i..] = sum over k.. of J[i.., k..] X[k..]
     Indexed(W, at, ...)      X -> Y,  Y[i..] = sum over v.. of W[i.., v..] X[at[0][i.., v..], at[1][i.., v..], ...]
@@ -18,7 +18,7 @@ from pullback.operators.operator import Done, Operator
 
 
 class Dense(Operator):
-    """All derivatives of one array by another; `array` has the axes of the image, then those of `domain`.
+    """The dense derivative of an array by another; `array` has the image's axes, then the domain's.
 
     >>> op = Dense(np.array([[1.0, 2.0], [3.0, 4.0]]), (2,), "J")
     >>> op, op([1.0, 0.0]).tolist(), op.T([1.0, 0.0]).tolist()
@@ -43,7 +43,7 @@ class Dense(Operator):
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """The shape of what it acts on."""
+        """The shape of the operand."""
         return self._domain
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Indexed(Operator):
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """The shape of what it acts on."""
+        """The shape of the operand."""
         return self._domain
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class _Scattered(Operator):
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """The shape of the image of what it is the adjoint of."""
+        """The shape of the image of the operator that this is the adjoint of."""
         return self.indexed.weights.shape[: self.indexed.rank]
 
     def to_dense(self, shape: tuple[int, ...] | None = None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What is elementwise of arrays that wait for the same statements is computed again, where memory is to be small.
+"""Recomputation: elementwise results are computed again for late readers, to save memory.
 
 Before    y = build i { gelu(x[i]) }  z = .. y ..    ..    u = .. y ..    v = .. x ..
 After     y = build i { gelu(x[i]) }  z = .. y ..    ..    y' = build i { gelu(x[i]) }  u = .. y' ..    v = .. x ..
@@ -32,7 +32,7 @@ LONG = 4  # times its size in arrays that are made between two readers, for thes
 
 
 def compute_again(program: Program) -> Program:
-    """The program with long-lived elementwise arrays computed again for those who read them late."""
+    """Recompute long-lived elementwise arrays for their late readers."""
     return each_block(program, _block)
 
 
@@ -62,7 +62,7 @@ def _block(block: Block) -> Block:
 
 
 def _late(s: Statement, readers: Mapping[Ref, list[int]], made: list[int], block: Block) -> list[int]:
-    """The places of the statements that read an array long after others; none where it is not worth computing again."""
+    """The positions of late readers of an array; none if recomputing does not pay."""
     if not isinstance(s, Build) or len(s.outs) != 1 or s.outs[0] in block.results:
         return []
     r, value = s.outs[0], s.values[0]

@@ -1,4 +1,4 @@
-"""Arithmetic operations of a program, counted from its statements: the figure in the header of generated C."""
+"""Arithmetic operation counts from statements, as shown in the header of generated C."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNKNOWN = 1 << 20  # elements that are searched where no number is known
 
 
 def count_operations(block: Block) -> Index:
-    """Operations of one run, by the dims; a product that is summed counts as one, loops of unknown length run once."""
+    """The operations of one run, in the dims; a summed product counts as one, open loops run once."""
     total = ZERO_INDEX
     for s in block.statements:
         match s:

@@ -1,4 +1,4 @@
-"""Factors in one order: numbers, what depends on few loops, elements in the order in which arrays are defined.
+"""A canonical order of factors: numbers, loop invariants, elements by the order of their arrays.
 
 Before    y = build n < N { sum m < M { g[n, m] * w[n, m] } }      w an input, g computed
 After     y = build n < N { sum m < M { w[n, m] * g[n, m] } }
@@ -63,7 +63,7 @@ class _Commute:
                 return e
 
     def _product(self, e: Scalar) -> Scalar:
-        """A product in order, with the factors of those that its factors have become."""
+        """Order a product, flattening factors that became products."""
         guards, core = peel_guards(e)
         if not isinstance(core, Mul) or (self.exact and sum(not expr.is_sign(a) for a in core.args) != 2):
             return e
@@ -71,7 +71,7 @@ class _Commute:
         return e if tuple(args) == core.args else under_guards(expr.mul(*args), guards)
 
     def key(self, e: Scalar) -> tuple[int, ...]:
-        """Numbers first, then what depends on the fewest loops, of these elements by their array, then all else."""
+        """The sort key: numbers, then the factors that depend on fewest loops, elements by array, others."""
         if isinstance(e, Const):
             return (0,)
         return (1, len(e.free), self.places.get(e.ref, -1) if isinstance(e, Get) else len(self.places))

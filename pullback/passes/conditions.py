@@ -1,4 +1,4 @@
-"""Sums whose terms stand under conditions on indices, and what such conditions say of an index.
+"""Sums under index conditions, and the information that such conditions give about an index.
 
 A condition that a loop meets in every trip costs a test, or vectors in which much is masked. The passes of this family
 take conditions out of sums, each in the way that its form of condition allows:
@@ -28,7 +28,7 @@ def each_conditional_sum(program: Program, change: Callable[[Reduce, Bracket, Bu
 
 
 def conditional_sums(change: Callable[[Reduce, Bracket], Changed | None]) -> Callable[[Scalar], Changed | None]:
-    """What changes sums of terms under conditions and no other expressions."""
+    """A rewrite that changes only sums of terms under conditions."""
 
     def of(e: Scalar) -> Changed | None:
         return change(e, e.arg) if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket) else None
@@ -43,7 +43,7 @@ def factor(c: Cond, v: Var) -> int | None:
 
 
 def undivided(c: Cond) -> Cond | bool:
-    """A bound of the one quotient of variables by a number as a bound of what is divided; any other as it is.
+    """A bound on one quotient of variables, as a bound on its numerator; other conditions unchanged.
 
     a >= floor(n / d) is d a + d - 1 >= n, and floor(n / d) >= a is n >= d a.
     """
@@ -81,7 +81,7 @@ def _atom_bounds(a: Atom) -> tuple[Index, Index] | None:
 
 
 def interval(i: Index) -> tuple[int, int] | None:
-    """The least and greatest value of an affine index with known extents."""
+    """The minimum and maximum of an affine index with known sizes."""
     found = bounds(i)
     if found is None or found[0].constant is None or found[1].constant is None:
         return None

@@ -1,4 +1,4 @@
-"""What an expression costs, and what kind it is: the facts fusion and scheduling decide by."""
+"""Cost and kind of an expression: the basis of fusion and scheduling."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def cuts(s: Build) -> tuple[Var, list[int]] | None:
 
 
 def cuts_by_axis(s: Build, others: bool = False) -> dict[Var, list[Index]] | None:
-    """Where the conditions of a build change along each axis, outermost first; None where that is not known.
+    """The places along each axis, outermost first, where conditions change; None if unknown.
 
     Places are in terms of the dims, in order for all sizes.
 
@@ -119,7 +119,7 @@ def cuts_by_axis(s: Build, others: bool = False) -> dict[Var, list[Index]] | Non
 
 
 def _ordered(places: Iterable[Index], extent: Index) -> list[Index] | None:
-    """0 and the places between it and the extent in their order; None where that is not known."""
+    """The sequence 0 and the places below the size in order; None if unknown."""
     out = [ZERO_INDEX]
     for p in dict.fromkeys(places):
         if prove_nonnegative(-p) or prove_nonnegative(p - extent):
@@ -132,7 +132,7 @@ def _ordered(places: Iterable[Index], extent: Index) -> list[Index] | None:
 
 
 def _changes(c: Cond, axis: Var) -> tuple[Index, ...] | None:
-    """Where along the axis the condition starts or ends to hold; None where that is not known."""
+    """The places along the axis where the condition starts or stops to hold; None if unknown."""
     bound = undivided(c)
     if not isinstance(bound, Cond):
         return ()
@@ -148,7 +148,7 @@ def _changes(c: Cond, axis: Var) -> tuple[Index, ...] | None:
 
 
 def range_of(v: Var, conds: Sequence[Cond]) -> tuple[int, int]:
-    """The least and greatest v, whose extent is a number, that conditions about it alone allow."""
+    """The minimum and maximum of v, of constant size, under conditions on v alone."""
     extent = v.extent.constant or 1
     own = [c for c in conds if c.free == {v} and not c.index.data]
     if extent > LONGEST or not own:

@@ -52,7 +52,7 @@ def _is_position(s: Build) -> bool:
 
 
 def _reading(s: Statement, position: Build) -> Build | None:
-    """The statement with its extremes read at the position, where it has the same variables and such extremes."""
+    """The statement with its extremes read at the position, if variables and extremes match."""
     if not isinstance(s, Build) or s is position or len(s.vars) != len(position.vars):
         return None
     if any(v.extent is not w.extent for v, w in zip(s.vars, position.vars, strict=True)):

@@ -1,4 +1,4 @@
-"""What holds of a program after a pass: what later passes and lowering rely on, and how to look whether it does."""
+"""Facts about a program after a pass: later passes and lowering rely on them; how to check them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _nested(program: Program) -> Iterator[Statement]:
 
 
 def _holds_reduction(value: Scalar) -> bool:
-    """Whether a reduction stands elsewhere than at the top, under guards at most; those of an index stay with it."""
+    """Whether there is a reduction below the top other than under guards, index guards included."""
     core = peel_guards(value)[1]
     inner = core.arg if isinstance(core, Reduce) else core
     return any(isinstance(n, Reduce) for n in walk(inner, into_indices=False))
@@ -77,7 +77,7 @@ def _unsorted(program: Program) -> Iterator[Statement]:
 
 
 def _not_same(program: Program, run: Callable[[Program], Program]) -> Iterator[Statement]:
-    """The statements of which the function makes others."""
+    """The statements that the function changes."""
     pairs = zip_longest(walk_statements(program.body), walk_statements(run(program).body))
     return (a for a, b in pairs if a is not None and (b is None or a.outs != b.outs or _values(a) != _values(b)))
 

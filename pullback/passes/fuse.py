@@ -1,4 +1,4 @@
-"""Fusion: inline a statement into those that read it, where that pays.
+"""Fusion: inline a statement into its readers where that pays.
 
 Before    s = build n < N { sum m < M { x[n, m] } }     y = build n < N { exp(s[n]) }
 After     y = build n < N { exp(sum m < M { x[n, m] }) }
@@ -55,7 +55,7 @@ def fuse(program: Program) -> Program:
 
 @dataclass
 class _Uses:
-    """Who reads an array."""
+    """The readers of an array."""
 
     readers: list[int] = field(default_factory=list)
     opaque: bool = False  # read by a loop, a scatter or as a result
@@ -156,7 +156,7 @@ def fusion(s: Build, readers: list[Build]) -> str | None:
 
 
 def _is_stage(s: Build, readers: list[Build], gets: set[Get]) -> bool:
-    """Whether s is large, its readers read it at a few constant distances, and evaluating it at all of them is cheap.
+    """Whether s is large, and cheap to recompute at the few constant offsets where it is read.
 
     Conditions are borders of one axis, on whose stretches readers have none.
     """
@@ -199,7 +199,7 @@ def _decide_term(s: Build, readers: list[Build]) -> str | None:
 
 
 def _completes_sum(s: Build, readers: list[Build], gets: set[Get]) -> bool:
-    """Whether s is a product, and its one reader a sum that reads no element of it twice and gets no condition."""
+    """Whether s is a product whose one reader sums it, each element once and without conditions."""
     if len(readers) != 1 or len(gets) != 1 or len(readers[0].values) != 1:
         return False
     (reader,), (g,) = readers, gets
@@ -211,7 +211,7 @@ def _completes_sum(s: Build, readers: list[Build], gets: set[Get]) -> bool:
 
 
 def _is_term(s: Build, readers: list[Build], gets: set[Get]) -> bool:
-    """Whether s is cheap arithmetic, and its one reader reduces its elements, each once, and reads nothing else."""
+    """Whether s is cheap arithmetic whose one reader reduces its elements, each once, and nothing else."""
     if len(readers) != 1 or len(gets) != 1 or len(readers[0].values) != 1:
         return False
     (reader,), (g,) = readers, gets
@@ -225,7 +225,7 @@ def _is_term(s: Build, readers: list[Build], gets: set[Get]) -> bool:
 
 
 def _reads_once(reader: Build, g: Get) -> bool:
-    """Whether the reader reads no element of g's array twice: g's indices are all its variables, shifted at most."""
+    """Whether the reader reads each element of g's array at most once: indices are shifted variables."""
     value = reader.values[0]
     bound = (*reader.vars, *value.vars) if isinstance(value, Reduce) else reader.vars
     left = [v for v in bound if v.extent is not ONE_INDEX]
@@ -237,7 +237,7 @@ def _reads_once(reader: Build, g: Get) -> bool:
 
 
 def _same_space(reader: Build, g: Get) -> bool:
-    """Whether the element read is the reader's own: its indices are the reader's variables, each once, all of it."""
+    """Whether g reads the reader's own element: each variable once, over the whole array."""
     read = [(i.single, d) for i, d in zip(g.indices, g.ref.shape, strict=True) if i is not ZERO_INDEX]
     wide = {v: v.extent for v in reader.vars if v.extent is not ONE_INDEX}
     return len(read) == len(wide) and dict(read) == wide

@@ -1,4 +1,4 @@
-"""Statements move up to where what they read is there, so that those over one large space are neighbours.
+"""Statement gathering: statements move up to their operands, so that those over one space meet.
 
 Before    y = build n < N { .. }    c = build { sqrt(s) }    z = build n < N { c * y[n] }
 After     c = build { sqrt(s) }     y = build n < N { .. }   z = build n < N { c * y[n] }
@@ -27,7 +27,7 @@ WIDER = 8  # how many times as many one has that it moves past
 
 
 def gather_neighbours(program: Program) -> Program:
-    """The program with small statements as early as they can be, and results beside what they are made of."""
+    """Move small statements as early as possible, and results next to their inputs."""
     return each_block(program, _block)
 
 

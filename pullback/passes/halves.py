@@ -1,4 +1,4 @@
-"""Arrays that lie in memory in 16 bits are converted where they are read, and where results are written.
+"""Arrays stored in 16 bits: converted where they are read, and where results are written.
 
 Before    f(x: f32[N] as f16) { y as f16 = build i < N { f32(f16(x[i] * 2)) } return y }
 After     f(x: f16[N]) { y = build i < N { f16(f32(x[i]) * 2) } return y }
@@ -21,7 +21,7 @@ from pullback.rewrite.fired import fired
 
 
 def store_halves(program: Program) -> Program:
-    """The program with inputs and results of the types in which they are stored."""
+    """Give inputs and results their storage types."""
     halves = {r: Ref(r.name, r.storage, r.shape) for r in program.inputs if r.storage is not r.dtype}
     if not halves and all(r.storage is r.dtype for r in program.outputs):
         return program

@@ -1,4 +1,4 @@
-"""What is the same in every trip leaves its loop: small statements, and conversions of numbers.
+"""Hoisting: loop-invariant small statements and number conversions leave their loop.
 
 Before    fold t < T (w = w0) { f = build { all n < N { isfinite(x[n]) } }  .. f .. }
 After     f = build { all n < N { isfinite(x[n]) } }  fold t < T (w = w0) { .. f .. }
@@ -71,7 +71,7 @@ def _size(x: Build) -> int:
 
 
 def _without_conversions(s: Build, converted: dict[Scalar, Scalar]) -> tuple[list[Build], Build]:
-    """The statements that convert what is the same for all elements of s, but for those known, and s reading them."""
+    """Split off new conversions that are equal for all elements of s; return them and the new s."""
     out: list[Build] = []
     inner = {*s.vars, *(v for e in s.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars)}
     if not inner:

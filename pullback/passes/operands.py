@@ -1,4 +1,4 @@
-"""Operands of contractions as arrays: what a product would look up and test again for each term is computed once.
+"""Operands of contractions as arrays: lookups and tests happen once instead of for each term.
 
 Before    y = build n < N, i < I { sum o < O, p < P {
               [i >= p, ...] a[n, o, i - p] > 0 ? h[n, o, (i - p) // 2] * w[o, p] : {} } }
@@ -32,7 +32,7 @@ STEPS = (1, -1, 2, -2, 3, -3, 4, -4)  # of a sum's variable to one of the output
 
 
 def separate_operands(program: Program) -> Program:
-    """The program with guarded operands of contractions in arrays of their own."""
+    """Store guarded operands of contractions in separate arrays."""
     return program.with_body(_block(program.body))
 
 
@@ -114,7 +114,7 @@ def _separated(s: Build, total: Reduce) -> tuple[Build, Scalar, list[Ref]] | Non
 
 
 def _in_range(f: Scalar, free: frozenset[Var], parts: _Guarded) -> bool:
-    """Whether the elements that an operand reads are in range without the conditions that are about more than it."""
+    """Whether an operand's reads are in range without the conditions that involve other factors."""
     if all(c.free <= free or not c.free & free for c in parts.conds):
         return True
     own = [c for c in parts.conds if c.free <= free]
@@ -149,7 +149,7 @@ def _operand(f: Scalar, free: frozenset[Var], parts: _Guarded, s: Build, total: 
 
 
 def _places(f: Scalar, value: Scalar) -> dict[Var, int]:
-    """On which axis of memory each variable runs: of the factor's array, else of those its guards read.
+    """The memory axis of each variable: of the factor's array, else of its guards' arrays.
 
     An operand in this order is computed and read as it lies, and is one array for all sums that want it.
     """
@@ -170,7 +170,7 @@ def _test_of(g: Bracket | Select) -> frozenset[Var]:
 
 
 def _joined(value: Scalar, i: Var, p: Var) -> Iterator[tuple[Scalar, Var, Index]]:
-    """The value over u = i - c p where it has i and p only so: the value, u's variable, and what u is."""
+    """The value over u = i - c p, if i and p occur only so: the value, u, and its definition."""
     first, last = i.extent.constant, p.extent.constant
     if first is None or last is None:
         return

@@ -1,4 +1,4 @@
-"""How many scalar operations a program takes: the measure by which derivative modes are compared.
+"""Scalar operation counts of a program, used to compare derivative modes.
 
     statement                    operations
     build over V, value e        |V| * operations of e
@@ -89,7 +89,7 @@ class _Count:
                 return sum(prod(self.extent(d) for d in r.shape) for r in (*s.operands, *s.outs))
 
     def scalar(self, e: Scalar, domain: _Domain, seen: set[Scalar]) -> int:
-        """The operations of e over its domain, but for what was seen before."""
+        """The operations of e over its domain, without parts seen before."""
         total = 0
         pending = [(e, domain)]
         while pending:
@@ -174,7 +174,7 @@ class _Count:
 
 @dataclass(frozen=True)
 class _Domain:
-    """What an expression is evaluated for: all values of the variables where the conditions hold."""
+    """The evaluation domain of an expression: all variable values under the conditions."""
 
     variables: frozenset[Var]
     conditions: frozenset[Cond] = frozenset()

@@ -1,4 +1,4 @@
-"""What is put in order is an array, and elements that are read in order are put in order themselves.
+"""Sorting: sorted expressions become arrays, and elements read in sorted order are sorted instead.
 
 Before    p = order n < N { -x[n] }                    v = build n < N { y[data(q[n])] }  with q = order n < N { y[n] }
 After     k = build n < N { -x[n] }                    v = sort n < N { y[n] }
@@ -21,7 +21,7 @@ from pullback.rewrite.fired import fired
 
 
 def order_arrays(program: Program) -> Program:
-    """The program with sorts of arrays as they lie."""
+    """Make sorts read stored arrays."""
     return each_block(program, _block)
 
 
@@ -74,7 +74,7 @@ def _extents(s: Build | Sort) -> tuple[Dim, ...]:
 
 
 def _is_sorted(s: Build, order: Sort) -> bool:
-    """Whether a build that reads at the positions of a sort reads what was sorted."""
+    """Whether a build reads the sorted array at the sort's positions."""
     value, key = s.values[0], order.value
     assert isinstance(value, Get) and isinstance(key, Get)
     return value.ref is key.ref and value.indices[:-1] == tuple(map(as_index, s.vars[:-1]))

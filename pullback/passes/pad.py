@@ -37,7 +37,7 @@ def pad_operands(program: Program) -> Program:
 
 
 def _build(s: Build) -> list[Statement]:
-    """A build with borders; where these may be wide for some sizes, one with and one without, chosen by the sizes.
+    """A build with borders; if they may be too wide for some sizes, a runtime choice of both forms.
 
     That without has products before shifts, if it can.
     """
@@ -115,7 +115,7 @@ def _bordered(r: Reduce, b: Bracket, s: Build, narrow: dict[Cond, None]) -> Chan
 
 
 def _range_axis(c: Cond, g: Get) -> int | None:
-    """The axis of g whose range the condition is about: i >= 0 or extent - 1 - i >= 0."""
+    """The axis of g that the range condition is about: i >= 0 or extent - 1 - i >= 0."""
     for axis, (i, d) in enumerate(zip(g.indices, g.ref.shape, strict=True)):
         if c in (cond(">=", i), cond(">=", d - 1 - i)):
             return axis
@@ -123,7 +123,7 @@ def _range_axis(c: Cond, g: Get) -> int | None:
 
 
 def _wide(g: Get, axis: int) -> bool:
-    """Whether the border of this axis is known to be wider than the array: then few of the terms are inside."""
+    """Whether this axis' border is known to exceed the array, so that few terms lie inside."""
     ends, extent = interval(g.indices[axis]), g.ref.shape[axis].constant
     if ends is None or extent is None:
         return False
@@ -131,7 +131,7 @@ def _wide(g: Get, axis: int) -> bool:
 
 
 def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
-    """Whether loop bounds on this axis would skip a good part of the terms, so that a border would add work.
+    """Whether loop bounds on this axis skip many of the terms, so that a border would add work.
 
     The last axis is the one that vectors run along: its conditions become a border.
     """
@@ -178,7 +178,7 @@ def _padded(g: Get, axes: set[int], s: Build) -> tuple[Build, Scalar] | None:
 
 
 def _larger(a: Index, b: Index) -> Index | None:
-    """The larger of two indices, or a little more where it depends on the dims which that is; None where unknown."""
+    """The larger of two indices, or a bound slightly above if it depends on the dims; None if unknown."""
     for more in range(ROOM):
         for x, y in ((a, b), (b, a)):
             if prove_nonnegative(x + more - y):

@@ -180,7 +180,7 @@ def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, mode: M
 
 
 class _Checked:
-    """What is looked at after each pass: that the program is well-formed, and that what passes gave holds."""
+    """The checks after each pass: the program is well-formed, and the facts given by passes hold."""
 
     def __init__(self) -> None:
         self.verified = Verified()
@@ -188,7 +188,7 @@ class _Checked:
         self.before: Program | None = None
 
     def after(self, p: Pass, program: Program) -> None:
-        """Raise a VerifyError that names the pass; of a program as it was before, only what is said anew is checked."""
+        """Raise a VerifyError that names the pass; for an unchanged program, check new facts only."""
         facts = {} if p.gives is None else {p.gives: None}
         if p.gives is not None and p.gives.lasting:
             self.lasting |= facts

@@ -1,13 +1,13 @@
-"""Sums over an axis that is read in blocks, where a datum says which element of the block there is.
+"""Radix sums: sums over an axis read in blocks, where data selects one element of the block.
 
 Before    b = build o < O { sum i < 24, j < 24 {
               [2 * (i % 2) + j % 2 == data(p[o, i // 2, j // 2], 4)] g[o, i // 2, j // 2] } }
 After     b = build o < O { sum i < 12, j < 12 { g[o, i, j] } }
 
-The gradient of pooling by its largest element reaches sums over all elements in this form (a bias, a norm). A variable
-of the sum that occurs under // c and % c alone is two, the block and the place in it; and of the places, whose number
-c' * r + s runs through 0 .. n - 1 as r and s do, just one is a datum below n: the delta leaves with its variables
-(002's rules 22 and 23). Terms come in another order, so the pass is off under `exact()`.
+The gradient of pooling by its largest element reaches sums over all elements in this form (a bias, a norm). A
+variable of the sum that occurs under // c and % c alone is split into the block and the place in it. The place number
+c' * r + s runs through 0 .. n - 1 as r and s do, and just one place is a datum below n. So the delta leaves with its
+variables (002's rules 22 and 23). Terms come in another order, so the pass is off under `exact()`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def sum_blocks(program: Program) -> Program:
 
 
 def _reduced(e: Reduce, b: Bracket, _: Build) -> Changed | None:
-    """A sum with every delta of places gone; None where it has none."""
+    """A sum without any delta of places; None if it has none."""
     if not any(c.op == "==" and any(isinstance(a, Data) for a in c.index.atoms) for c in b.conds):
         return None
     split = _split(e)
@@ -44,7 +44,7 @@ def _reduced(e: Reduce, b: Bracket, _: Build) -> Changed | None:
 
 
 def _split(e: Reduce) -> tuple[list[Var], set[Var], Bracket] | None:
-    """The sum's variables with those that are read in blocks as block and place, the places, and the argument."""
+    """The sum's variables, split into block and place where read in blocks; the places; the argument."""
     variables: list[Var] = []
     places: set[Var] = set()
     arg: Scalar = e.arg
@@ -61,7 +61,7 @@ def _split(e: Reduce) -> tuple[list[Var], set[Var], Bracket] | None:
 
 
 def _width(arg: Scalar, v: Var) -> int | None:
-    """The c of v // c and v % c where v occurs in no other way and c divides its extent."""
+    """The c of v // c and v % c, if v occurs only so and c divides its size."""
     found: set[int | None] = set()
 
     def look(i: Index) -> None:

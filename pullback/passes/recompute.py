@@ -1,4 +1,4 @@
-"""Checkpointing of loops: rows that a backward loop reads are computed again from fewer stored states.
+"""Checkpointing of loops: recompute rows that a backward loop reads from fewer stored states.
 
     s, rows = fold t < T (s = s0) { ... yield s', row }              rows: T of them
     g = fold u < T (g = g0) { ... rows[T - 1 - u] ... }
@@ -10,7 +10,7 @@ becomes, with T = B C + R, the steps in B blocks of C (and R more, which keep th
       rows = fold c < C (s = starts[B - 1 - v]) { ... yield s', row }                               C rows
       g' = fold w < C (g = g) { ... rows[C - 1 - w] ... } }
 
-The pair inside is of the same form, so that blocks are split in turn: with n levels T rows shrink to about n T^(1/n),
+The pair inside is of the same form, so that blocks are split in turn. With n levels T rows shrink to about n T^(1/n),
 and every step is computed at most n times (Griewank and Walther, Evaluating Derivatives, 2008, chapter 12, with equal
 parts on every level). Whether the rows are states or anything else that the loop stacked makes no difference, nor
 whether a derivative put the pair there.
@@ -45,7 +45,7 @@ Reads = Mapping[Ref, list[Statement]]
 
 
 def recompute_rows(program: Program, levels: int) -> Program:
-    """The program with the rows between pairs of loops on so many levels; 1 is the program as it is.
+    """Recompute the rows between pairs of loops on a number of levels; 1 changes nothing.
 
     Args:
         program: with dims that are numbers.
@@ -64,7 +64,7 @@ class Pair:
 
     @property
     def trips(self) -> int:
-        """How many there are of either."""
+        """The number of trips, equal for both loops."""
         trips = self.forward.var.extent.constant
         assert trips is not None
         return trips
@@ -100,7 +100,7 @@ def pairs(block: Block) -> Iterator[Pair]:
 
 
 def _reads_backwards(s: Fold, r: Ref) -> bool:
-    """Whether a loop of as many trips as r has rows reads r only as r[T - 1 - u, ..], in its own statements."""
+    """Whether a loop of matching length reads r only as r[T - 1 - u, ..], in its own statements."""
     if s.var.extent is not r.shape[0] or r in s.inits or r in s.body.results:
         return False
     row = s.var.extent - 1 - as_index(s.var)
@@ -121,7 +121,7 @@ def _bytes(r: Ref) -> int:
 
 
 def _split(block: Block, pair: Pair, levels: int) -> Block:
-    """The block with the pair in blocks of steps, on so many levels."""
+    """The block with the pair split into blocks of steps, on a number of levels."""
     if levels < 2:
         return block
     size = _block_size(pair, levels)
@@ -137,7 +137,7 @@ def _split(block: Block, pair: Pair, levels: int) -> Block:
 
 
 def _block_size(pair: Pair, levels: int) -> int:
-    """How many steps a block has, so that starts and rows of all levels take about the same memory.
+    """The steps per block for which starts and rows of all levels take about equal memory.
 
     With state bytes s, row bytes e, and n levels, s B on each but the last and e C on that are least together for
     B = (T e / s)^(1/n). A divisor of T nearby leaves no rest.
@@ -152,7 +152,7 @@ def _block_size(pair: Pair, levels: int) -> int:
 
 
 class _Blocks:
-    """What takes the places of the two loops."""
+    """The replacement of the two loops."""
 
     def __init__(self, pair: Pair, size: int, levels: int) -> None:
         self.pair, self.size, self.levels = pair, size, levels
@@ -164,7 +164,7 @@ class _Blocks:
         self.left: Pair | None = None
 
     def forward(self) -> list[Statement]:
-        """The blocks, storing what each starts from, and the rest of the steps."""
+        """The blocks, which store their initial states, and the remaining steps."""
         f = self.pair.forward
         b = Var(f"{f.var.name}_block", as_index(self.count))
         states = _like(f.states)
@@ -244,7 +244,7 @@ class _Blocks:
         return Fold(outs, w, states, inits, body.block(g.body), g.positions)
 
     def _together(self, out: Ref, blocks: Ref, rest: Ref | None, last: bool) -> Build:
-        """Rows kept by blocks, and those of the rest, which comes last or first, as one array."""
+        """Concatenate the rows of blocks with those of the remainder, which comes last or first."""
         variables = tuple(Var(n, d) for n, d in zip("tijklmnpqrs", out.shape))
         t, others = as_index(variables[0]), variables[1:]
         at = t if last else t - self.rest

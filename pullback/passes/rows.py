@@ -1,4 +1,4 @@
-"""Rows of a loop that follow from its other rows are computed again in the loop that reads them backwards.
+"""Recomputed rows: rows that follow from others are recomputed in the loop that reads them backwards.
 
 Before    s, states, a = fold t < T (u = u0) { k = x * u;  a = u + h k;  ..  yield s', u, a }
           g = fold v < T (w = w0) { .. a[T - 1 - v, n - 1] .. states[T - 1 - v, n] .. }
@@ -62,7 +62,7 @@ class _Rows:
     """
 
     def __init__(self, pair: Pair, functions: bool) -> None:
-        """With `functions` rows that take transcendental functions are computed again too."""
+        """Choose rows to recompute; `functions` includes rows with transcendental functions."""
         self.pair = pair
         f = pair.forward
         self.own = {*f.states, *(o for s in f.body.statements for o in s.outs)}

@@ -1,16 +1,16 @@
-"""Shifts: where conditions on a shifted axis leave out much of a product, the product comes first, its shifts after.
+"""Shifts: where conditions on a shifted axis exclude much of a product, multiply first, then shift.
 
 Before    x = build c < C, j < 12 { sum o < O, q < 5 { [j >= q, q + 7 >= j] w[o, c, q] * g[o, j - q] } }
 After     t = build c < C, q < 5, v < 8 { sum o < O { w[o, c, q] * g[o, v] } }
           x = build c < C, j < 12 { sum q < 5 { [j >= q, q + 7 >= j] t[c, q, j - q] } }
 
-The gradient of a convolution by its image is such a sum: an element of the result meets j in as many places as the
-window has, and vectors along j multiply what lies outside of the result by zero, here a third of all terms. By
+The gradient of a convolution by its image is such a sum. An element of the result meets j in as many places as the
+window has. Vectors along j multiply what lies outside of the result by zero, here a third of all terms. By
 distributivity the sum over everything but q needs j only as v = j - q, which runs over the result itself: a product
-without conditions, in full vectors, and Q additions for each element of x. Other axes keep their conditions, which are
-bounds of loops. No term is multiplied by zero, so infinities stay where the definition has them; sums are
-reassociated, so `exact` programs stay as they are, and so do those that are to need least memory: t has more elements
-than x.
+without conditions, in full vectors, and Q additions for each element of x. Other axes keep their conditions, which
+are bounds of loops. No term is multiplied by zero, so infinities stay where the definition has them. Sums are
+reassociated, so `exact` programs stay as they are. So do programs that need least memory, as t has more elements than
+x.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def shift_products(program: Program) -> Program:
 
 
 def _product(e: Reduce, b: Bracket, s: Build) -> Changed | None:
-    """The product of a sum, and the sum of its shifts; None where that saves nothing."""
+    """The product of a sum, and the sum of its shifts; None if it saves nothing."""
     for shift in shifts(e, b, s):
         if (shift.saved.constant or -1) >= 0:
             fired("shifts.product")
@@ -52,7 +52,7 @@ def shifts(e: Reduce, b: Bracket, s: Build) -> Iterator[Shift]:
 
 @dataclass(frozen=True)
 class Shift:
-    """A sum whose terms depend on the last axis of a statement, `j`, only as v = j - step * q - first, v < `extent`.
+    """A sum whose terms depend on the last axis j only as v = j - step * q - first, v < `extent`.
 
     Attributes:
         factors: of its terms, by v, which stands in them as `at`.
@@ -70,24 +70,24 @@ class Shift:
 
     @property
     def axes(self) -> list[Var]:
-        """Variables of the statement that the sum depends on, but for the last."""
+        """The statement's variables that the sum depends on, other than the last."""
         return [v for v in self.build.vars[:-1] if v in self.total.free]
 
     @property
     def saved(self) -> Index:
-        """By how much the terms that are left out outweigh writing the product and adding it up; in terms of dims."""
+        """The saved terms, less the cost of writing the product and adding it up, in the dims."""
         wide, narrow, window = (v.extent for v in (self.build.vars[-1], self.at, self.q))
         terms = prod((v.extent for v in self.total.vars), start=ONE_INDEX)
         return terms * (wide - narrow) - window * (wide + narrow) * WORTH
 
     @property
     def early(self) -> int:
-        """Behind how many axes the window's can stand: those that its factors depend on."""
+        """The number of leading axes that must precede the window's: those that its factors depend on."""
         theirs = [k for k, v in enumerate(self.axes, 1) if any(v in f.free for f in self.factors if self.q in f.free)]
         return max(theirs, default=0)
 
     def statements(self, place: int) -> Changed:
-        """The product, whose axis of the window stands behind so many others, and the sum of its shifts."""
+        """The product, with the window's axis after `place` others, and the sum of its shifts."""
         s, q, j = self.build, self.q, self.build.vars[-1]
         kept = [*self.axes[:place], q, *self.axes[place:], self.at]
         fresh = tuple(Var(v.name, v.extent) for v in kept)
@@ -103,7 +103,7 @@ class Shift:
 
 
 def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> Shift | None:
-    """How a sum depends on the last axis by way of q alone; None where it does otherwise."""
+    """The dependence of a sum on the last axis through q alone; None if it is another."""
     if not s.vars or len(total.vars) < 2 or not isinstance(b.arg, Mul):
         return None
     j = s.vars[-1]
@@ -132,7 +132,7 @@ def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> Shift | None:
 
 
 def _step(c: Cond, j: Var, q: Var) -> int | None:
-    """N where a condition is one about j - n * q."""
+    """The number n if a condition is about j - n * q; else None."""
     of_j, of_q = c.index.coefficient(j), c.index.coefficient(q)
     if j not in c.free or q not in c.free or of_j is None or of_q is None or of_q.constant is None:
         return None
@@ -140,7 +140,7 @@ def _step(c: Cond, j: Var, q: Var) -> int | None:
 
 
 def _range(limits: Sequence[Index], v: Var) -> tuple[Index, Index] | None:
-    """The least and greatest v for which no limit is negative; None where they are about more, or leave it open."""
+    """The smallest and largest v with no negative limit; None if limits involve more, or leave it open."""
     lows: list[Index] = []
     highs: list[Index] = []
     for i in limits:

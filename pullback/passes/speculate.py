@@ -1,4 +1,4 @@
-"""Guards out of contractions: a product without tests where its operands are finite, the guarded one otherwise.
+"""Speculation: a contraction without guards where its operands are finite, else the guarded one.
 
 Before    h = build n < N, o < O { a[n, o] > 0 ? g[n, o] : {} }
           y = build n < N, m < M { sum o < O { a[n, o] > 0 ? h[n, o] * w[o, m] : {} } }
@@ -57,7 +57,7 @@ def _outside(e: Scalar) -> Scalar | None:
 
 
 def _guard(e: Scalar) -> tuple[tuple[Cond, ...], Select | None]:
-    """The conditions around a term, and the guard behind them, which leaves nothing where its test fails."""
+    """The conditions around a term, and the inner guard that is zero where its test fails."""
     conds, term = (e.conds, e.arg) if isinstance(e, Bracket) else ((), e)
     return conds, term if isinstance(term, Select) and isinstance(term.otherwise, Zero) else None
 
@@ -72,7 +72,7 @@ def _build(s: Build, defined: dict[Ref, Build]) -> list[Statement]:
 
 
 def chosen_if_finite(s: Build, values: tuple[Scalar, ...], arrays: Iterable[Ref]) -> list[Statement]:
-    """The statement with other values where all elements of the arrays are finite, as it is where not."""
+    """The statement with other values if all elements of the arrays are finite, else unchanged."""
     sums = [_total(r) for r in arrays]
     all_finite, *others = (expr.apply("isfinite", expr.get(t.outs[0])) for t in sums)
     for t in others:
@@ -84,7 +84,7 @@ def chosen_if_finite(s: Build, values: tuple[Scalar, ...], arrays: Iterable[Ref]
 
 
 def looks(block: Block) -> set[Ref]:
-    """What says in a block whether arrays are finite."""
+    """The arrays of a block that say whether other arrays are finite."""
     return {s.outs[0] for s in block.statements if isinstance(s, Build) and not s.vars and _is_look(s.values[0])}
 
 
@@ -95,7 +95,7 @@ def _is_look(e: Scalar) -> bool:
 
 
 def fresh(s: Build) -> Build:
-    """A copy that defines arrays of its own."""
+    """A copy that defines fresh arrays."""
     outs = tuple(Ref(o.name, o.dtype, o.shape, o.bounds) for o in s.outs)
     variables = tuple(Var(v.name, v.extent) for v in s.vars)
     m = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, variables, strict=True)})
@@ -129,7 +129,7 @@ def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, 
 
 
 def _unguarded(e: Select, defined: dict[Ref, Build]) -> list[Ref]:
-    """The arrays that must be finite for select(test, product, 0) to equal the product; none where nothing helps.
+    """The arrays whose finiteness makes select(test, product, 0) equal the product; none if impossible.
 
     One factor must be an element of an array that is 0 wherever the test fails.
     """

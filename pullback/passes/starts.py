@@ -19,7 +19,7 @@ from pullback.rewrite.fired import fired
 
 
 def separate_starts(program: Program) -> Program:
-    """The program with a constant array of its own for each state that begins with one."""
+    """Give each state that begins with a constant array its own copy."""
     return each_block(program, _block)
 
 

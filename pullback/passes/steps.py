@@ -1,4 +1,4 @@
-"""Steps: products that no step of a loop waits for are done for all steps at once.
+"""Loop steps: products that no step waits for are computed for all steps at once.
 
     before      a product of the loop's step and of what does not change moves in front of the loop, with an axis more
     after       a sum that is only carried on moves behind it, over the steps too; what it reads is kept step by step
@@ -77,7 +77,7 @@ def _is_zero(e: Scalar) -> bool:
 
 
 def _into_reader(x: Build, statements: list[Statement], results: Iterable[Ref]) -> None:
-    """A sum into the statement that alone reads it, such as a step of descent: its product then ends with that."""
+    """Merge a sum into its only reader, such as a descent step, so that its product ends with it."""
     readers = [s for s in statements if x.outs[0] in statement_reads(s)]
     if len(readers) != 1 or x.outs[0] in results:
         return
@@ -120,7 +120,7 @@ def _independent(x: Build, changing: set[Ref]) -> bool:
 
 
 def _small(x: Build, step: Var) -> bool:
-    """Whether a statement is a product with a matrix that no step changes, of few terms for each of its elements."""
+    """Whether a statement is a small product with a loop-invariant matrix: few terms per element."""
     total = x.values[0]
     product = _product(total)
     elements = size(tuple(v.extent for v in x.vars))
@@ -151,7 +151,7 @@ def _fits(r: Ref, step: Var) -> bool:
 
 @dataclass(frozen=True)
 class _Carried:
-    """A state that a loop only adds a sum to, and what of the body the sum reads."""
+    """A state that only accumulates a sum, and the body's values that the sum reads."""
 
     state: int
     made: Build
@@ -160,7 +160,7 @@ class _Carried:
 
 
 def _after(s: Fold) -> tuple[list[Build], Fold]:
-    """The sums that can stand behind a loop, and the loop that keeps what they read."""
+    """The sums that can follow a loop, and the loop that keeps their inputs."""
     count = len(s.states)
     rows = dict(zip(s.body.results[count:], s.outs[count:], strict=True))
     fresh: dict[Ref, Ref] = {}

@@ -29,12 +29,12 @@ LEAST = 8  # steps of an axis worth parting: shorter ones are told apart step by
 
 
 def separate_stretches(program: Program) -> Program:
-    """The program with sums over parts of axes in arrays of their own."""
+    """Store sums over parts of axes in separate arrays."""
     return each_conditional_sum(program, _part)
 
 
 def _part(e: Reduce, b: Bracket, s: Build) -> Changed | None:
-    """The array of a sum on its part of the axes, and what reads it; None where it counts on most of all."""
+    """The array of a sum over its part of the axes, and its reader; None if the part is large."""
     if not e.free <= {*s.vars}:
         return None
     terms = size(tuple(v.extent for v in e.vars))

@@ -1,4 +1,4 @@
-"""Strips: statements along one long axis run for a stretch of it at a time, so that what is between them stays small.
+"""Strips: statements along a long axis run for a stretch at a time, so that intermediates stay small.
 
 Before    c = build n < N, i < I { .. x[n, i] .. }
           s = build n < N { .. c[n, j] .. }
@@ -9,12 +9,12 @@ After     g = fold b < N / B (g = zeros) {
             yield build k < K { g[k] + sum n < B { .. s[n] .. c[n, k] .. } } }
 
 What a batch of training examples needs shrinks to what B of them need: it is known as micro-batching, and found here
-without being asked for. A scatter runs along the axis where each of its rows takes what its own row brings: the labels
-of a batch name a class in each row. Arrays that are read otherwise than at the axis' own variable, or after a sum over
-it, are stored whole. Used before operands of contractions become arrays, and for two ends: `strip_mine` for the mode
-that needs least memory; `strip_for_caches` in all modes, where arrays that statements cannot share in one loop leave
-the second cache and little is computed for each of their bytes, so that waiting for memory is a good part of the time.
-Sums over the axis are reassociated, so `exact` programs stay as they are.
+without being asked for. A scatter runs along the axis where each of its rows takes what its own row brings: the
+labels of a batch name a class in each row. Arrays that are read otherwise than at the axis' own variable, or after a
+sum over it, are stored whole. Used before operands of contractions become arrays, and for two ends. `strip_mine` is
+for the mode of least memory. `strip_for_caches` runs in all modes: unfused arrays would leave the second cache, and
+little is computed for each of their bytes, so that memory waits dominate. Sums over the axis are reassociated, so
+`exact` programs stay as they are.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _block(block: Block, strips: Callable[[Block, _Axis], _Strips | None]) -> Bl
 
 @dataclass(frozen=True)
 class _Axis:
-    """Axes of arrays, and variables of statements, that run together; and what each statement of the block reads."""
+    """The axes of arrays and variables of statements that run together, and each statement's reads."""
 
     extent: int
     of_array: Mapping[Ref, int]
@@ -93,7 +93,7 @@ class _Axis:
 
 
 def _axes(block: Block) -> Iterator[_Axis]:
-    """The axes of a block: places are joined where a variable reads or writes an array's axis as it is."""
+    """The axes of a block: joined where a variable reads or writes a whole array axis."""
     parent: dict[Place, Place] = {}
 
     def root(p: Place) -> Place:
@@ -142,7 +142,7 @@ def _bytes(r: Ref) -> int:
 
 @dataclass
 class _Role:
-    """What a statement does in strips: it runs along `var`, or it sums over the axis in `sums`.
+    """The role of a statement in strips: it runs along `var`, or sums over the axis in `sums`.
 
     Attributes:
         rest: its values but for the sums.
@@ -206,7 +206,7 @@ class _Strips:
 
     @staticmethod
     def near(block: Block, axis: _Axis, cache: int) -> _Strips | None:
-        """Strips whose arrays stay in a cache of so many bytes; None where they would anyway, or are worth the time."""
+        """Strips whose arrays fit a cache of this size; None if they fit anyway, or it does not pay."""
         if sum(map(_bytes, axis.of_array)) < LEAVING * cache:
             return None
         made = _Strips(block, axis)
@@ -216,7 +216,7 @@ class _Strips:
         return made._in_rows(ENOUGH, cache // STAYING // max(made._row_bytes(), 1))
 
     def _in_rows(self, least: int, most: int) -> _Strips | None:
-        """Strips of at most so many rows; None where so many are too few. A number that divides the axis is best."""
+        """Strips of `least` to `most` rows, preferably a divisor of the axis; None if they are too few."""
         most = min(most, self.axis.extent // 2)
         fitting = [n for n in range(max(least, most // 2), most + 1) if self.axis.extent % n == 0]
         self.rows = max(fitting, default=most // WHOLE * WHOLE or most)
@@ -242,7 +242,7 @@ class _Strips:
         return total
 
     def _role(self, k: int, s: Statement) -> _Role | None:
-        """The role a statement can have by itself; None for those that see the axis as a whole."""
+        """The role of a single statement; None if it sees the axis as a whole."""
         if not isinstance(s, Cut):
             return None
         own = [v for v in s.vars if (k, v) in self.axis.variables]
@@ -293,7 +293,7 @@ class _Strips:
         return not any(isinstance(n, Get) and n.ref is ref for v in role.rest for n in walk(v))
 
     def _settle(self) -> bool:
-        """Find phases, levels and what is whole; True where statements lost roles, so that it is to be done again."""
+        """Find phases, levels and whole arrays; True if statements lost roles and it must be repeated."""
         statements = self.original.statements
         cut = {o: k for k, r in self.roles.items() if r.var for o in statements[k].outs}
         level: dict[Ref, int] = {}  # of arrays that are complete: after how many passes
@@ -326,7 +326,7 @@ class _Strips:
         return bool(lost)
 
     def _belongs(self, k: int, cut: Mapping[Ref, int]) -> bool:
-        """Whether a statement reads or makes an array that strips keep small, and can make those that are whole."""
+        """Whether a statement touches an array that strips keep small, and can make its whole arrays."""
         s, role = self.original.statements[k], self.roles[k]
         if role.var is not None and any(o in self.whole and self.axis.of_array[o] != 0 for o in s.outs):
             return False
@@ -403,7 +403,7 @@ class _Stretch:
         return (*ref.shape[:axis], as_index(self.rows), *ref.shape[axis + 1 :])
 
     def add(self, s: Build, r: Reduce, var: Var, free: tuple[Var, ...], before: Ref, after: Ref) -> None:
-        """The sum over the stretch in a sum over the axis, added to what came before."""
+        """Add the sum over the stretch to the accumulated one."""
         variables = tuple(Var(v.name, v.extent) for v in free)
         own = Var(var.name, as_index(self.rows))
         at = dict(zip(free, map(as_index, variables), strict=True)) | {var: self.start + as_index(own)}
@@ -413,7 +413,7 @@ class _Stretch:
 
 
 class _Loop:
-    """The loop over the strips of one phase, and what is left of the axis behind it."""
+    """The loop over the strips of one phase, and the remainder of the axis."""
 
     def __init__(self, strips: _Strips, members: Sequence[int]) -> None:
         self.strips = strips
@@ -427,7 +427,7 @@ class _Loop:
         self.states: list[tuple[Ref, Ref, Ref, Ref]] = []  # out, state, init, new
 
     def statements(self) -> list[Statement]:
-        """What takes the place of the members."""
+        """The statements that replace the members."""
         stacked: list[tuple[Ref, Ref]] = []
         for k in self.members:
             s, role = self.strips.original.statements[k], self.strips.roles[k]
@@ -452,7 +452,7 @@ class _Loop:
         return [*self.before, fold, *(self.rest.body if self.rest else ()), *self.after]
 
     def _sum(self, s: Build, role: _Role) -> None:
-        """A statement with sums over the axis: what they come to is carried from strip to strip."""
+        """Accumulate a statement's sums over the axis from strip to strip."""
         totals: dict[Scalar, Scalar] = {}
         alone = len(s.outs) == 1 and len(role.sums) == 1 and s.values[0] in role.sums
         for r, var in role.sums.items():
@@ -474,7 +474,7 @@ class _Loop:
             self.after.append(replace(s, values=tuple(rewrite(v, totals.get) for v in s.values)))
 
     def _together(self, out: Ref, stack: Ref) -> Build:
-        """An array stored strip by strip under its own name and shape: it lies in memory as it should."""
+        """An array stored by strips, under its own name and shape; its memory order is unchanged."""
         first, *others = (Var(n, d) for n, d in zip("tijklmnpqrs", out.shape))
         rows, t = self.strips.rows, as_index(first)
         value = expr.get(stack, t // rows, t % rows, *others)

@@ -1,4 +1,4 @@
-"""Sums that cost more than they need: through a table of places, and of a product that falls apart.
+"""Cheaper sums: through an index table, and by splitting a product over independent variables.
 
 Three rewrites of a statement in normal form, `y = build I { sum V { s } }`, when sizes are numbers:
 
@@ -86,7 +86,7 @@ def _guarded(term: Scalar) -> tuple[tuple[Cond, ...], Scalar]:
 
 
 def _band(s: Build, value: Reduce) -> Scatter | None:
-    """The sum as a scatter over the places of what it reads, where these are few beside an index of the result."""
+    """The sum as a scatter over the places it reads, if these are few beside an index of the result."""
     conds, term = _guarded(value.arg)
     if not conds or any(isinstance(n, Bracket | Select | Reduce) for n in walk(term)):
         return None  # what is read under further conditions need not be in range under these
@@ -101,7 +101,7 @@ def _band(s: Build, value: Reduce) -> Scatter | None:
 
 
 def _shifted(index: Index, i: Var, summed: tuple[Var, ...]) -> Index | None:
-    """`index` - i or `index` + i negated, if that needs the indices of the sum alone; i is `index` without it."""
+    """The index `index` - i, or `index` + i negated, if free of i and only over the sum's indices."""
     factor = index.coefficient(i)
     if factor is None or factor.constant not in (1, -1) or index.data:
         return None
@@ -111,7 +111,7 @@ def _shifted(index: Index, i: Var, summed: tuple[Var, ...]) -> Index | None:
 
 
 def _placed(s: Build, value: Reduce, i: Var, index: Index, w: Var, rest: Index) -> Scatter:
-    """Each term put where it belongs: for a place w = `index` of what is read, i is ±w less the rest."""
+    """Put each term in its place: for w = `index`, i is ±w less the rest."""
     factor = index.coefficient(i)
     assert factor is not None
     there = as_index(w) * (factor.constant or 1) - rest
@@ -124,7 +124,7 @@ def _placed(s: Build, value: Reduce, i: Var, index: Index, w: Var, rest: Index) 
 
 
 def _solved(equation: Index, j: Var) -> Atom | None:
-    """The atom that j equals where `equation` is zero, if it says j == atom and nothing else."""
+    """The atom that j equals where `equation` is zero, if it implies nothing else."""
     factor = equation.coefficient(j)
     if factor is None or factor.constant not in (1, -1):
         return None

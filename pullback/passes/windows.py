@@ -1,4 +1,4 @@
-"""Windows: a sum over a whole axis of which conditions leave a few steps becomes a sum over these.
+"""Windows: a sum over an axis where conditions keep few steps becomes one over these.
 
 Before    x = build i < 56 { sum v < 28 { [2 v + 1 >= i, i + 1 >= 2 v] g[v] * k[i - 2 v + 1] } }
 After     x = build i < 56 { sum t < 2 { [0 <= i // 2 + t < 28, i + 1 >= 2 (i // 2 + t)] g[i // 2 + t] * k[..] } }
@@ -35,7 +35,7 @@ def narrow_windows(program: Program) -> Program:
 
 
 def _narrowed(e: Reduce, b: Bracket, s: Build, exact: bool) -> Changed | None:
-    """A sum over the windows of all its variables; None where it has none. What guards it leaves it as it is."""
+    """Narrow a sum to the windows of its variables, guards kept; None if there are none."""
     narrowed = next((n for v in e.vars if (n := _narrow(e, b, v, s, exact)) is not None), None)
     if narrowed is None:
         return None
@@ -62,7 +62,7 @@ def _narrow(r: Reduce, b: Bracket, v: Var, s: Build, exact: bool) -> Scalar | No
 
 @dataclass(frozen=True)
 class _Window:
-    """The steps v = first + direction * t for t < trips; the conditions `met` hold in them by construction."""
+    """The steps v = first + direction * t for t < trips; the conditions `met` hold by construction."""
 
     first: Index
     direction: int
@@ -71,7 +71,7 @@ class _Window:
 
 
 def _window(b: Bracket, v: Var, s: Build, exact: bool) -> _Window | None:
-    """The steps of v that the conditions s v >= L and U >= s v leave; None where there is no such pair."""
+    """The steps of v between the conditions s v >= L and U >= s v; None without such a pair."""
     outer = frozenset(s.vars)
     for low in b.conds:
         step = factor(low, v)

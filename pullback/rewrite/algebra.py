@@ -1,4 +1,4 @@
-"""Ring rules for integers, and what a test says inside its branches (dF~, Fig. 7a and 7f).
+"""Ring rules for integers, and test results inside branches (dF~, Fig. 7a and 7f).
 
 Before    i * n + i * m - j + j                c ? (c ? a : b) + 1 : (c ? a : b)
 After     i * (n + m)                          c ? a + 1 : b
@@ -29,7 +29,7 @@ def simplify_algebra(program: Program) -> Program:
 
 
 def simplify(e: Scalar) -> Scalar:
-    """E by these rules."""
+    """Simplify `e` by these rules."""
     nodes = list(walk(e, into_indices=False))
     uses = Counter(t for n in nodes for t in (n.conds if isinstance(n, Bracket) else (n.test,) if isinstance(n, Select)
                                               else ()))
@@ -45,7 +45,7 @@ def _concerned(e: Scalar) -> bool:
 
 
 class _Simplifier:
-    """One walk; what is known of tests goes with it, of those that stand in several places."""
+    """A simplification walk that carries known tests, for tests that occur repeatedly."""
 
     def __init__(self, again: frozenset[Scalar | Cond]) -> None:
         self.again = again

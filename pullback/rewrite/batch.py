@@ -1,13 +1,13 @@
-"""Batching: a program over single values made into one over arrays of them, by extra leading axes.
+"""Batching: a program on single values becomes one on arrays, with extra leading axes.
 
 Before    y = build i < N { sum j < M { w[i, j] * x[j] } }                         x batched over b < B
 After     y = build b < B, i < N { sum j < M { w[i, j] * x[b, j] } }
 
 Only what depends on a batched input gets the axes. Loops carry batched states; a while loop runs until the test has
 failed for all, each keeping its states once its own has; a cond whose test is batched computes both branches and
-chooses. Statements then run for members of the batch that would not have come to them: a place that is tested when the
-program runs is read for those alone that ask for it, and a loop in a branch goes on for those alone that took it. There
-is one rule per statement and none per primitive, because scalars do not know about axes.
+chooses. Statements then run for members of the batch that would not have come to them. A tested place is read only
+for the members that ask for it, and a loop in a branch goes on only for members that took it. There is one rule per
+statement and none per primitive, because scalars do not know about axes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def batch(program: Program, inputs: Collection[Ref], axes: Sequence[Var]) -> Pro
 
 
 class _Batch:
-    """One walk; `new` maps an array to its batched form, `asked` says which members the statements are for, if any."""
+    """A walk that batches; `new` maps arrays to batched forms, `asked` selects members, if given."""
 
     def __init__(self, axes: tuple[Var, ...], new: Mapping[Ref, Ref] | None = None, asked: Ref | None = None) -> None:
         self.axes = axes
@@ -63,7 +63,7 @@ class _Batch:
         self.asked = asked
 
     def within(self, asked: Ref | None = None) -> _Batch:
-        """A walk that knows what this one does, for a block."""
+        """A walk for a block, with the knowledge of this one."""
         return _Batch(self.axes, self.new, asked or self.asked)
 
     def lifted(self, r: Ref) -> Ref:
@@ -94,7 +94,7 @@ class _Batch:
         return out
 
     def statements(self, statements: Sequence[Statement]) -> list[Statement]:
-        """The statements in order, those that depend on the batch with its axes."""
+        """The statements in order, with batch axes where they depend on the batch."""
         out: list[Statement] = []
         for s in statements:
             again = isinstance(s, Call) and s.again
@@ -132,17 +132,17 @@ class _Batch:
         return out
 
     def _row(self, r: Ref, at: Sequence[Index]) -> tuple[Ref, tuple[Index, ...]]:
-        """Where one member of an array lies."""
+        """The location of one batch member of an array."""
         return (self.new[r], tuple(at)) if r in self.new else (r, ())
 
     def _if_asked(self, value: Scalar, lead: Sequence[Var], at: Sequence[Index] = ()) -> Scalar:
-        """A value for which places are tested, of those members alone that ask for it."""
+        """Restrict a value with tested places to the members that ask for it."""
         if self.asked is None or not _tests_places(value, at):
             return value
         return expr.select(expr.get(self.asked, *lead), value, expr.zero(value.dtype))
 
     def _carried(self, s: Fold | While) -> tuple[list[int], list[Statement]]:
-        """Which states are batched, to a fixed point, and the body's statements then."""
+        """The batched states, found as a fixed point, and the body's statements."""
         moving = [k for k, init in enumerate(s.inits) if init in self.new]
         while True:
             trial = self.within()
@@ -224,7 +224,7 @@ class _Batch:
         out.append(replace(s, outs=outs, states=(*states, alive), inits=(*inits, start), test=test, body=block))
 
     def _tested(self, s: While, states: Sequence[Ref], asked: Ref | None, out: list[Statement]) -> Ref:
-        """For which of the members that are asked about the test of a loop holds in these states."""
+        """The members, among those asked about, for which the loop's test holds in these states."""
         work = self.within(asked)
         work.new |= dict(zip(s.states, states, strict=True))
         out += work.statements(s.test.statements)
@@ -240,7 +240,7 @@ class _Batch:
         return out[-1].outs[0]
 
     def _call(self, s: Call, out: list[Statement]) -> None:
-        """A call over the batch: its operands, what it gives and its rules all have the axes."""
+        """Batch a call: its operands, results and rules all have the axes."""
         operands = tuple(self.repeated(r, out) for r in s.operands)
         params = tuple(self.lifted(p) for p in s.params)
         body, forward, backward = self._block(s.body), self._rule(s.forward), self._rule(s.backward)
@@ -291,7 +291,7 @@ def external_in_turn(
     row: Callable[[Ref, Sequence[Index]], tuple[Ref, tuple[Index, ...]]],
     lifted: Callable[[Ref], Ref],
 ) -> list[Statement]:
-    """The user's C function once for all values of the axes, one after another, on rows that are copied for it.
+    """Call the user's C function for one value of the axes after another, on copied rows.
 
     Args:
         row: for an operand and the values of the axes, where its row lies: an array and leading indices.
@@ -318,7 +318,7 @@ def external_in_turn(
 
 
 def _depends_on_asking(s: Statement) -> bool:
-    """Whether a statement must not run for members that do not ask for it: it tests places, or may not end."""
+    """Whether a statement must run only for members that ask: it tests indices, or may not end."""
     for t in walk_statements(Block((s,), ())):
         if isinstance(t, While):
             return True

@@ -60,7 +60,7 @@ from pullback.state import registered
 
 @dataclass
 class Solution:
-    """What is left of the sum: its variables and its summand, brackets included; and what was found for the others.
+    """The remaining sum: variables, summand with brackets, and solutions of the other variables.
 
     `conds` are the brackets.
     """
@@ -72,7 +72,7 @@ class Solution:
 
 
 class _Outcome(NamedTuple):
-    """What became of equations: the variables and equations that are left, conditions, and what variables are."""
+    """The result of solving: remaining variables and equations, conditions, and solutions."""
 
     variables: list[Var]
     equations: list[Index]
@@ -87,7 +87,7 @@ _KNOWN: dict[Hashable, tuple[_Outcome, tuple[Var, ...]]] = registered({}, MOST_K
 
 
 def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> Solution | None:
-    """The sum over `variables` of `term` where all equations are zero; None where only a scatter can do it."""
+    """The sum over `variables` of `term` where all equations are zero; None if it takes a scatter."""
     state = _State(list(variables), list(equations), term)
     form = None if recording() else _form(variables, equations)
     known = None if form is None else _KNOWN.get(form[0])
@@ -110,7 +110,7 @@ def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> S
 
 
 def _form(variables: tuple[Var, ...], equations: list[Index]) -> tuple[Hashable, tuple[Var, ...]] | None:
-    """What equations are up to the names of their variables, and these in the order in which that counts them.
+    """The equations up to variable names, and the variables in their numbering order.
 
     Terms keep their order, so that what is done for one is just what would be done for the other. None where data
     are indices or extents depend on variables.
@@ -152,7 +152,7 @@ class _State:
         self._linears: dict[Index, dict[Var, Index]] = {}  # for the variables that are left
 
     def run(self) -> None:
-        """Apply the first rule that fits, until none does or a range has shown that nothing is left."""
+        """Apply the first rule that fits, until none does or a range proves the sum empty."""
         rules = (
             self._mixed_radix,
             partial(self._join, gap=False),
@@ -174,11 +174,11 @@ class _State:
         self.conds, self.solved = [], {}
 
     def outcome(self) -> _Outcome:
-        """What has been found, whatever is summed."""
+        """The outcome so far, independent of the summand."""
         return _Outcome(self.variables, self.equations, self.conds, self.solved, self.impossible)
 
     def follow(self, other: _Outcome, names: dict[Var, Index]) -> None:
-        """Find what was found for equations that are equal up to the names of variables."""
+        """Reuse a solution found for equal equations up to variable names."""
         m = Substitution(variables=names)
         mine = {v: i.single for v, i in names.items()}
         self.variables = [mine[v] for v in other.variables]  # type: ignore[misc]
@@ -188,17 +188,17 @@ class _State:
         self.impossible = other.impossible
 
     def summand(self) -> Scalar:
-        """What is summed over the variables that are left."""
+        """The summand over the remaining variables."""
         if self.impossible:
             return expr.zero(self.term.dtype)
         return expr.bracket(self.all_conditions(), Substitution(variables=self.solved).scalar(self.term))
 
     def all_conditions(self) -> list[Cond | bool]:
-        """What must hold: conditions, and equations that no rule has solved."""
+        """All conditions, and the equations that no rule has solved, as conditions."""
         return [*self.conds, *(cond("==", e) for e in self.equations)]
 
     def _settle(self) -> None:
-        """Equations without a variable become conditions; those that ranges decide vanish or end it all."""
+        """Turn equations without variables into conditions; ranges may decide them."""
         rest = []
         for e in self.equations:
             c = cond("==", e)
@@ -291,11 +291,13 @@ class _State:
         return len([v for v in chain.used if not self.ages[v]]), len(chain.factors)
 
     def _age(self, variables: frozenset[Var]) -> int:
-        """When the first of them came: 0 for those that were there from the start."""
+        """The age of the oldest of these variables: 0 if it was there from the start."""
         return min((self.ages[v] for v in variables if v in self.ages), default=0)
 
     def _join(self, e: Index, gap: bool) -> bool:
-        """N mod c = s and floor(n / (c * k)) = t: n = c * k * t + c * x + s for a new x < k; so for n mod a multiple.
+        """Join n mod c = s and floor(n / (c * k)) = t into n = c * k * t + c * x + s for a new x < k.
+
+        The same holds for n mod a multiple of c.
 
         Without a gap, k is 1 and there is no x; with one, the smallest is taken.
         """
@@ -347,7 +349,7 @@ class _State:
         return any(v not in inner and not any(_larger(w.extent, v.extent) for w in inner) for v in units)
 
     def _remainder(self, e: Index) -> bool:
-        """N mod d = t: what varies in n is t less the rest but for a multiple of d, of which its range leaves a few."""
+        """Solve n mod d = t: the varying part of n is t less the rest, up to a few multiples of d."""
         found = self._single(e, Mod)
         chain = None if found is None else self._chain(found.atom.numerator)
         if found is None or chain is None:
@@ -369,7 +371,7 @@ class _State:
         return True
 
     def _single(self, e: Index, kind: type[Floor] | type[Mod]) -> _Single | None:
-        """E as  atom = value  for a quotient or remainder of the variables by what does not depend on them."""
+        """Write `e` as atom = value, a quotient or remainder by a divisor free of the variables."""
         whole = digits(e, frozenset(self.variables))
         if whole is None or len(whole.factors) != 1:
             return None
@@ -487,7 +489,7 @@ class _State:
 
 
 def _replace_radix(e: Index, n: Index, d: Index, q: Index, r: Index) -> Index:
-    """E with floor(n / d) and n mod d written with q and r, also where the quotient was reduced by a factor."""
+    """Replace floor(n / d) and n mod d in `e` by q and r, also where the quotient was reduced."""
     floor_atom, mod_atom = floor_divide(n, d).single, modulo(n, d).single
     for atom, by in ((floor_atom, q), (mod_atom, r)):
         if atom is not None:
@@ -498,7 +500,7 @@ def _replace_radix(e: Index, n: Index, d: Index, q: Index, r: Index) -> Index:
 
 
 def _larger(a: Index, b: Index) -> bool:
-    """Whether extent a is certainly larger than b; a symbolic extent counts as larger than a number."""
+    """Whether size a is certainly larger than b; symbolic sizes count as larger than numbers."""
     if a.constant is not None and b.constant is not None:
         return a.constant > b.constant
     if a.constant is None and b.constant is not None:
@@ -522,7 +524,7 @@ class _Above(NamedTuple):
 
 
 def _above(low: Floor | Mod, high: Floor | Mod) -> _Above | None:
-    """How `high` is a digit above  low = n mod c  of the same number; None where it is not."""
+    """The digit `high` above low = n mod c of the same number; None if it is none."""
     n, c = low.numerator, low.denominator
     period = None if isinstance(high, Floor) else high.denominator
     quotients = [(high, ZERO_INDEX)] if isinstance(high, Floor) else _with_quotient(high.numerator)
@@ -537,7 +539,7 @@ def _above(low: Floor | Mod, high: Floor | Mod) -> _Above | None:
 
 
 def _with_quotient(n: Index) -> list[tuple[Floor, Index]]:
-    """N as a quotient plus a rest, in each way it is that."""
+    """Each way to write `n` as a quotient plus a rest."""
     return [(a, n - as_index(a)) for a in n.atoms if isinstance(a, Floor) and n.coefficient(a) is ONE_INDEX]
 
 

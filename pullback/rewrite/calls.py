@@ -1,4 +1,4 @@
-"""Calls inlined: those with rules of their own once derivatives are taken, checkpoints when nothing merges any more."""
+"""Inlining of calls: those with rules after derivatives are taken, checkpoints once merging is over."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def inline_rules(program: Program) -> Program:
 
 
 def inline_checkpoints(program: Program) -> Program:
-    """The program without calls: what checkpoints compute again is no longer told from other statements."""
+    """Inline all calls: recomputation by checkpoints becomes ordinary statements."""
     return program.with_body(_block(program.body, checkpoints=True))
 
 
 def inlined(s: Call) -> Block:
-    """What a call computes, over its operands, everything fresh."""
+    """The body of a call over its operands, with fresh names."""
     return Substitution(refs=dict(zip(s.params, s.operands, strict=True))).block(s.body)
 
 

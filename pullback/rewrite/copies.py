@@ -1,4 +1,4 @@
-"""Copies: arrays of a constant or of moved elements, read where they are used; a last copy taken into what it copies.
+"""Copies: constants and moved elements are read at their source; a last copy absorbs its origin.
 
 Before    e = build { 1.0 }     t = build k < N, i < M { w[i, k] }     d = build k < N, i < M { t[k, i] * e }
           j = build i < M, k < N { d[k, i] }
@@ -38,7 +38,7 @@ Rule = tuple[tuple[Var, ...], Scalar]
 
 
 def tidy(program: Program) -> Program:
-    """The program without copies and deltas, equal statements merged: how a derivative is shown."""
+    """The program without copies and deltas, equal statements merged, as derivatives are shown."""
     return in_steps(
         program,
         inline_copies,
@@ -52,7 +52,7 @@ def tidy(program: Program) -> Program:
 
 
 def inline_copies(program: Program) -> Program:
-    """The program with constants and moved elements read at their source; the statements stay, for dead code."""
+    """Read constants and moved elements at their source; the statements stay for dead code removal."""
     return program.with_body(_inline(program.body, {}))
 
 
@@ -92,7 +92,7 @@ def _is_copy(value: Scalar) -> bool:
 
 
 def absorb_copied(program: Program) -> Program:
-    """The program with each array that is only copied, its axes in any order, computed in the copy's place."""
+    """Compute each array that is only copied, with axes in any order, in the copy's place."""
     return program.with_body(_absorb(program.body))
 
 

@@ -1,9 +1,9 @@
 """Common subexpressions and dead code, over statements.
 
-Two builds are the same when their canonical forms are the same node: build variables and the variables of a
-reduction at the top are replaced by canonical ones, numbered by depth, and hash-consing does the comparison.
-Merging keeps the positions of both. Dead code is whatever the results do not need; blocks are cleaned inside,
-and a fold drops states that only feed themselves.
+Two builds are the same when their canonical forms are the same node. Build variables and the variables of a top
+reduction become canonical ones, numbered by depth; hash-consing compares them. Merging keeps the positions of both.
+Dead code is whatever the results do not need; blocks are cleaned inside, and a fold drops states that only feed
+themselves.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from pullback.rewrite.fired import fired
 
 
 def _canonical_var(depth: int, extent: Index) -> Var:
-    """The variable that stands for those of this depth and extent, the same as long as a key holds it."""
+    """The canonical variable of a depth and size, kept alive by keys."""
     return kept((Var, depth, extent), lambda: Var(f"c{depth}", extent))
 
 
 def canonical_value(variables: tuple[Var, ...], value: Scalar) -> Hashable:
-    """What a value is up to the names of its variables; a reduction below the top counts by identity."""
+    """A key for a value up to the names of its variables; inner reductions count by identity."""
     rename: dict[Var, Index] = {v: as_index(_canonical_var(d, v.extent)) for d, v in enumerate(variables)}
     if isinstance(value, Reduce):
         depth = len(variables)
@@ -57,7 +57,7 @@ def eliminate_common(program: Program) -> Program:
 
 
 class _Seen:
-    """The builds so far, those of the blocks around included. Builds alike at a glance are compared in full."""
+    """The builds so far, including enclosing blocks. Builds with equal quick keys are compared in full."""
 
     def __init__(self, around: _Seen | None) -> None:
         self._around = around
@@ -65,7 +65,7 @@ class _Seen:
         self._keys: dict[Build, Hashable] = {}
 
     def equal(self, s: Build) -> Ref | None:
-        """The array that holds the same as this build of one array; None, and it is noted, where there is none."""
+        """The array equal to this single-array build; None if there is none, and the build is recorded."""
         value = s.values[0]
         glance = (tuple(v.extent for v in s.vars), type(value), value.dtype, value.refs)
         level: _Seen | None = self
@@ -105,7 +105,7 @@ def _merge_block(block: Block, around: _Seen | None, outer: Mapping[Ref, Ref]) -
 
 
 def _rename(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
-    """The statement reading other arrays; what it defines keeps its identity."""
+    """Make the statement read other arrays; its results keep their identity."""
     hit = {r: refs[r] for r in statement_reads(s) if r in refs}
     return rename_reads(s, hit) if hit else s
 
@@ -132,7 +132,7 @@ def rename_block(block: Block, refs: Mapping[Ref, Ref]) -> Block:
 
 
 def eliminate_dead(program: Program) -> Program:
-    """The program without statements, outputs of folds and states that nothing needs."""
+    """Remove statements, fold outputs and states that nothing needs."""
     return program.with_body(_live_block(program.body))
 
 

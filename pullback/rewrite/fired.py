@@ -1,4 +1,4 @@
-"""Which rules fired, and the steps they made: records for `explain` that cost nothing when nobody asks.
+"""Records of fired rules and steps for `explain`, free of cost when nothing records.
 
 A pass says `fired("solve.unit")` where it applies a rule, and `step(lambda: Solved(...))` where a formula has become
 another one; `rewrite.rules` says what the name stands for. A step takes the rules that fired since the step before.
@@ -71,7 +71,7 @@ def unrecorded() -> Iterator[None]:
 
 
 def in_steps(program: Program, *passes: Callable[[Program], Program]) -> Program:
-    """The program after the passes, in order, each a step of its own."""
+    """Apply passes in order, each as a separate step."""
     for run in passes:
         before = program
         with unrecorded():
@@ -82,7 +82,7 @@ def in_steps(program: Program, *passes: Callable[[Program], Program]) -> Program
 
 
 def recording() -> bool:
-    """Whether somebody collects rules or steps: what was found before is then found again."""
+    """Whether rules or steps are being recorded, so that caches must be bypassed."""
     return _RECORD.get() is not None or _STEPS.get() is not None
 
 
@@ -97,7 +97,7 @@ def fired(rule: str) -> None:
 
 
 def step(formula: Callable[[], Formula]) -> None:
-    """Note what the rules that fired since the last step have led to."""
+    """Record the result of the rules that fired since the last step."""
     record = _STEPS.get()
     if record is not None:
         rules = tuple(record.pending)

@@ -1,14 +1,13 @@
-"""Kronecker deltas: inlined into what reads them, and summed away.
+"""Kronecker deltas: inlined into their readers and summed away.
 
 Before    e = build k < N, i < N { [k == i] 1.0 }     t = build k < N, i < M { sum j < N { w[i, j] * e[k, j] } }
 After     t = build k < N, i < M { w[i, k] }
 
 The identity that a Jacobian starts from never exists as an array, and neither does a sparse derivative further on
-(DeepDSL's rules 20 to 23, with ranges kept): where the factor of a delta is more than a few operations, the factor
-becomes an array over the indices that the delta leaves free, and the delta itself stays a delta. So a chain of
-diagonal or banded Jacobians costs what its non-zeros cost. Statements are visited once, in order. Deltas that fill
-their array, as those of a small matrix that is written out do, stay where they are: a reader would get every element's
-formula for every element.
+(DeepDSL's rules 20 to 23, with ranges kept). If the factor of a delta takes more than a few operations, it becomes an
+array over the free indices, and the delta stays. So a chain of diagonal or banded Jacobians costs what its non-zeros
+cost. Statements are visited once, in order. Deltas that fill their array, as those of a small matrix that is written
+out do, stay where they are: a reader would get every element's formula for every element.
 
 A term may also be a sum of deltas, sum over o of [i == data(a[o])] [k == data(b[o])] w(o): what a scatter makes of
 deltas. To read its elements one by one would cost a sum each, so such terms are carried on only for a caller that asks
@@ -53,7 +52,7 @@ def eliminate_deltas(program: Program, sums: bool = False) -> Program:
 
 
 def simplify(e: Scalar) -> Scalar:
-    """E with deltas in its sums solved for the summed variables."""
+    """Solve deltas in the sums of `e` for the summed variables."""
     return _Eliminator(False).simplify(e)
 
 
@@ -74,7 +73,7 @@ def solve_deltas(program: Program) -> Program:
 
 
 def _has_delta(e: Scalar, exact: bool) -> bool:
-    """Whether a reduction holds a delta over one of its variables; under `exact` one that nothing is added to."""
+    """Whether a reduction has a delta over a variable; under `exact`, one without other terms."""
     if not isinstance(e, Reduce) or e.op not in SOLVED:
         return False
     terms = e.arg.args if isinstance(e.arg, Add) and not exact else (e.arg,)
@@ -96,7 +95,7 @@ class Delta:
 
 
 def delta_terms(value: Scalar) -> list[Delta] | None:
-    """The terms of a sum of deltas, each zero but for where indices agree; None for any other value."""
+    """The terms of a sum of deltas; None for any other value."""
     if isinstance(value, Zero):
         return []
     out = []
@@ -111,7 +110,7 @@ def delta_terms(value: Scalar) -> list[Delta] | None:
 
 
 class _Eliminator:
-    """One elimination; `sums` says whether sums of deltas are terms too, `exact` that no terms change their order."""
+    """The eliminator of deltas; `sums` also handles sums of deltas, `exact` keeps the order of terms."""
 
     def __init__(self, sums: bool, exact: bool = False) -> None:
         self.sums = sums
@@ -120,12 +119,12 @@ class _Eliminator:
         self._simple: dict[Scalar, Scalar] = {}
 
     def terms(self, e: Scalar) -> list[Delta] | None:
-        """The deltas of which an expression is the sum; None where it is none."""
+        """The deltas whose sum an expression is; None if it is no such sum."""
         found = delta_terms(e)
         return found if self.sums or not any(t.summed for t in found or ()) else None
 
     def block(self, block: Block, known: dict[Ref, Build]) -> Block:
-        """The block's statements, deltas inlined into what reads them."""
+        """The block's statements, with deltas inlined into their readers."""
         deltas = dict(known)
 
         def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
@@ -163,7 +162,7 @@ class _Eliminator:
         return with_fields(block, statements=tuple(out))
 
     def _gathered(self, s: Scatter) -> Build | None:
-        """out[m..] = sum over the variables of [m == index] value, where the value is a sum of deltas."""
+        """Turn a scatter of a sum of deltas into out[m..] = sum of [m == index] value."""
         terms = self.terms(s.value)
         if terms is None:
             return None
@@ -173,7 +172,7 @@ class _Eliminator:
         return Build((s.out,), own, (self._merged(expr.add(expr.zero(s.out.dtype), *found)),), s.positions)
 
     def simplify(self, e: Scalar) -> Scalar:
-        """E with deltas in its sums solved for the summed variables; shared parts are visited once."""
+        """Solve deltas in the sums of `e` for the summed variables; shared parts are visited once."""
         out = self._simple.get(e)
         if out is None:
             out = self._simple[e] = self._simplified(e)
@@ -201,14 +200,14 @@ class _Eliminator:
                 return e
 
     def _each(self, e: Scalar, f: Callable[[Scalar], Scalar]) -> Scalar:
-        """A linear function of a sum of deltas, put on the factor of each; of anything else, f(e)."""
+        """Apply a linear function to each delta's factor; to other values directly."""
         terms = self.terms(e) if isinstance(e, Add | Reduce) else None
         if not terms:
             return f(e)
         return self._merged(expr.add(*(_under(t, f) for t in terms)))
 
     def _select(self, test: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
-        """A choice between sums of deltas as a sum of deltas whose factors are choices."""
+        """A choice between sums of deltas, as a sum of deltas with choices as factors."""
         if any(self.terms(x) is None for x in (then, otherwise)):
             return expr.select(test, then, otherwise)
         terms = []
@@ -219,7 +218,7 @@ class _Eliminator:
         return self._merged(expr.add(expr.zero(then.dtype), *terms))
 
     def _merged(self, e: Scalar) -> Scalar:
-        """Deltas with the same conditions as one: [c] a + [c] b = [c] (a + b)."""
+        """Merge deltas with equal conditions: [c] a + [c] b = [c] (a + b)."""
         terms = self.terms(e) if isinstance(e, Add) else None
         if not terms:
             return e
@@ -236,7 +235,7 @@ class _Eliminator:
         return expr.add(*(replace(g[0], factor=expr.add(*(t.factor for t in g))).scalar for g in by_condition.values()))
 
     def _sum(self, variables: tuple[Var, ...], arg: Scalar) -> Scalar:
-        """The sum of arg over the variables: term by term where a term holds a delta over one of them."""
+        """The sum of arg over the variables, term by term if a term has a delta over one."""
         if not self.exact and isinstance(arg, Add) and any(self._solvable(variables, t) for t in arg.args):
             fired("kronecker.distribute")
             return expr.add(*(self._sum(variables, t) for t in arg.args))
@@ -248,7 +247,7 @@ class _Eliminator:
         return self._solved("sum", variables, arg)
 
     def _solved(self, op: expr.ReduceOp, variables: tuple[Var, ...], arg: Scalar) -> Scalar:
-        """The reduction over the variables, solved where its argument is a delta over one of them.
+        """The reduction over the variables, solved if its argument is a delta over one.
 
         Elsewhere the argument is zero, which adds nothing to a sum, and false, which no `any` is true for.
         """
@@ -264,7 +263,7 @@ class _Eliminator:
         return expr.reduce(op, solution.variables, solution.term)
 
     def _distributed(self, variables: tuple[Var, ...], arg: Scalar) -> Scalar | None:
-        """A product with a sum of deltas over one of the variables, multiplied out."""
+        """Multiply out a product with a sum of deltas over one of the variables."""
         out = self._multiplied_out(arg)
         if out is None:
             return None
@@ -272,7 +271,7 @@ class _Eliminator:
         return out if any(self._solvable(variables, t) for t in terms) else None
 
     def _multiplied_out(self, e: Scalar) -> Scalar | None:
-        """W * (a * [i == j] + b * [i == k]) as a sum of deltas; None where there is no such factor."""
+        """Expand `w * (a * [i == j] + b * [i == k])` into a sum of deltas; None without such a factor."""
         if not isinstance(e, Mul) or self.exact:
             return None
         for k, f in enumerate(e.args):
@@ -288,7 +287,7 @@ class _Eliminator:
 
 
 def _is_full(s: Build, terms: list[Delta]) -> bool:
-    """Whether the terms fill the array: a small matrix written element by element is read, not copied about."""
+    """Whether the terms fill the array, as in a small matrix written out: it is read, not copied."""
     if len(terms) <= FULL:
         return False
     filled = Fraction(0)
@@ -303,20 +302,20 @@ def _is_full(s: Build, terms: list[Delta]) -> bool:
 
 
 def _carried(s: Build, terms: list[Delta], out: list[Statement], last: bool) -> Build:
-    """The sum of deltas as its readers get it: with factors that are more than a few operations as arrays."""
+    """The sum of deltas for its readers: costly factors become arrays."""
     kept = (t.scalar if _is_small(t.factor, last) else _compressed(t, s, out) for t in terms)
     return replace(s, values=(expr.add(expr.zero(s.outs[0].dtype), *kept),))
 
 
 def _is_small(factor: Scalar, last: bool) -> bool:
-    """Whether a factor stays in its term: it is computed again by each reader; of a result there is none."""
+    """Whether a factor stays in its term, to be recomputed by each reader."""
     nodes = list(walk(factor))
     operations = sum(map(_operations, nodes))
     return len(nodes) <= SMALL and (last or operations <= FEW) and not any(isinstance(n, Reduce) for n in nodes)
 
 
 def _operations(e: Scalar) -> int:
-    """Of the node alone; a sign is none."""
+    """The operations of the node alone; a sign costs none."""
     match e:
         case Add() | Mul():
             return len(e.args) - 1 - any(isinstance(a, Const) and a.value == -1 for a in e.args)
@@ -325,7 +324,7 @@ def _operations(e: Scalar) -> int:
 
 
 def _compressed(term: Delta, s: Build, out: list[Statement]) -> Scalar:
-    """The term with its factor as an array of its own, over the variables that the delta leaves."""
+    """The term with its factor as an array over the variables that the delta leaves free."""
     if isinstance(term.factor, Select) and any(expr.tests_places(c.index) for c in term.conditions):
         return term.scalar  # places are tested under the factor's guards
     equations = [c.index for c in term.conditions if c.op == "=="]
@@ -352,7 +351,7 @@ def _under(t: Delta, f: Callable[[Scalar], Scalar]) -> Scalar:
 
 
 def _over(t: Delta, variables: tuple[Var, ...]) -> Delta:
-    """The term with its sum over other variables of the same extents."""
+    """Rename the summed variables of a term."""
     if t.summed == variables:
         return t
     m = Substitution(variables={v: as_index(w) for v, w in zip(t.summed, variables, strict=True)})
@@ -361,12 +360,12 @@ def _over(t: Delta, variables: tuple[Var, ...]) -> Delta:
 
 
 def _conditions(e: Bracket) -> tuple[tuple[Cond, ...], Scalar]:
-    """All conditions of a bracket, those that read data too, and what stands under them."""
+    """All conditions of nested brackets, data-dependent ones included, and the guarded value."""
     return ((*e.conds, *e.arg.conds), e.arg.arg) if isinstance(e.arg, Bracket) else (e.conds, e.arg)
 
 
 def _concerns(variables: tuple[Var, ...], c: Cond) -> bool:
-    """Whether a condition is an equation in the variables, at places that data may give but that they do not choose."""
+    """Whether a condition is an equation in the variables, whose places are not chosen by data."""
     if c.op != "==" or c.free.isdisjoint(variables) or any(not a.free.isdisjoint(variables) for a in c.index.data):
         return False
     return not _is_residue(variables, c)

@@ -1,4 +1,4 @@
-"""Loops that are none: no step, one step, a state that stays, a state that one step changes (dF~, Fig. 7e).
+"""Trivial loops: no step, one step, a constant state, a state that one step changes (dF~, Fig. 7e).
 
 Before    h = fold t < T (s = h0) { r = build i < N { t == k ? f(s[i], t) : s[i] } yield r }
 After     h = build i < N { 0 <= k < T ? f(h0[i], k) : h0[i] }
@@ -40,7 +40,7 @@ def _block(block: Block) -> Block:
 
 
 def _fold(s: Fold, given: dict[Ref, Ref]) -> list[Statement]:
-    """What stands for a fold; `given` takes the arrays that stand for its results."""
+    """The replacement of a fold; `given` receives the arrays that replace its results."""
     count = len(s.states)
     if s.var.extent is ZERO_INDEX and len(s.outs) == count:
         fired("loops.no_trips")
@@ -76,7 +76,7 @@ def _without_constant_states(s: Fold, given: dict[Ref, Ref]) -> Fold:
 
 
 def _one_trip(s: Fold, given: dict[Ref, Ref]) -> list[Statement]:
-    """The body, once; rows that were stacked get their axis of extent 1."""
+    """Inline a body that runs once; stacked rows get their axis of size 1."""
     fired("loops.one_trip")
     m = Substitution(variables={s.var: ZERO_INDEX}, refs=dict(zip(s.states, s.inits, strict=True)))
     body = m.block(s.body)

@@ -1,4 +1,4 @@
-"""Normal form: at most one reduction per statement, at its top; transcendental functions in their own statement.
+"""Normal form: one reduction per statement, at its top; transcendentals in separate statements.
 
 Before    y = build i < N { exp(sum j < M { x[i, j] }) * sum j < M { tanh(x[i, j]) } }
 After     s = build i < N { sum j < M { x[i, j] } }          e = build i < N { exp(s[i]) }
@@ -89,10 +89,10 @@ Guard = Cond | Scalar  # a condition on indices, or a bool scalar that must be t
 
 
 class _Lift:
-    """Lifts what normal form wants apart out of one statement. `path` is the guards around an expression.
+    """The parts lifted out of one statement for normal form. `path` is the guards around an expression.
 
-    What is lifted out of a lifted part goes through a lift of its own; `shared` are the arrays of all of them by what
-    they hold, so that a part that occurs in several places is lifted once.
+    Lifted parts are lifted again by a lift of their own. The lifted arrays of all of them are `shared`, by content,
+    so that a repeated part is lifted once.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class _Lift:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
 
     def _part(self, e: Add) -> Add | None:
-        """The longest sum among the operands of transcendentals whose terms are terms of e: it was flattened into e.
+        """The longest sum among transcendentals' operands whose terms are all terms of e, flattened into e.
 
         To compute it once is to add in another order, but for the first terms of e.
         """
@@ -207,7 +207,7 @@ class _Lift:
         return out
 
     def lift(self, e: Scalar, path: tuple[Guard, ...], suffix: str) -> Scalar:
-        """A statement of its own for e over the variables it depends on; the element that stands for it."""
+        """Emit a statement for e over its variables; return the element that replaces it."""
         fired("normal_form." + suffix)
         guards, free = _guards_about(e, path)
         variables = [v for v in self.order if v in free]
@@ -230,7 +230,7 @@ class _Lift:
 
 
 def _guards_about(e: Scalar, path: Sequence[Guard]) -> tuple[list[Guard], frozenset[Var]]:
-    """The guards that have an index in common with e, or with one of these guards; and all their free variables.
+    """The guards that share an index with e, directly or through other guards, and their free variables.
 
     A guard may be what keeps what another one reads in range: none is left without those that its own indices are in.
     """
@@ -254,7 +254,7 @@ def _is_lifted(e: Scalar) -> bool:
 
 
 def peel_guards(e: Scalar) -> tuple[list[Guard], Scalar]:
-    """The guards around an expression, outermost first, and what they guard."""
+    """The guards around an expression, outermost first, and the guarded expression."""
     guards: list[Guard] = []
     while True:
         if isinstance(e, Bracket):
@@ -278,7 +278,7 @@ def under_guards(e: Scalar, guards: Sequence[Guard]) -> Scalar:
 
 
 def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
-    """The sum of terms, under what all of them are under: their common guards, and that any of the tests of data hold.
+    """The sum of terms under their common guards, and under the disjunction of their data tests.
 
         [c] (t ? x : {}) + [c] (u ? y : {})  -->  [c] (t or u ? (t ? x : {}) + (u ? y : {}) : {})
 
@@ -296,13 +296,13 @@ def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
 
 
 def all_of(guards: Sequence[Guard]) -> Scalar:
-    """Guards, outermost first, as one bool scalar: each is looked at where those before it hold."""
+    """The conjunction of guards as a bool scalar, evaluated outermost first."""
     *outer, last = sorted(guards, key=lambda g: isinstance(g, Scalar))  # index conditions are outermost
     return under_guards(expr.test((last,)) if isinstance(last, Cond) else last, outer)
 
 
 def any_of(tests: Sequence[Scalar]) -> Scalar:
-    """Bool scalars, of which one holds."""
+    """The disjunction of bool scalars."""
     first, *rest = dict.fromkeys(tests)
     for t in rest:
         first = expr.apply("logical_or", first, t)

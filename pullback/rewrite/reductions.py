@@ -1,4 +1,4 @@
-"""Loops that only add up are sums; so are those that only multiply, or take the larger.
+"""Reductions from loops: states that only add up, multiply, or take the larger value.
 
 Before    s, m = fold t < T (s = s0, m = m0) {
             r = build i { s[i] + x[t, i] * y[t] }
@@ -35,7 +35,7 @@ from pullback.rewrite.fired import fired
 
 @dataclass(frozen=True)
 class _Step:
-    """What each step does to an element of a state: `combine` it with the term, over these variables of a build."""
+    """The effect of a step on an element of a state: `combine` it with the term, over a build's variables."""
 
     op: ReduceOp
     variables: tuple[Var, ...]
@@ -59,7 +59,7 @@ def _block(block: Block) -> Block:
 
 
 def _fold(s: Fold, constants: Mapping[Ref, float]) -> list[Statement]:
-    """What stands for a fold: a statement for each state that is a reduction, and the loop of the others."""
+    """The replacement of a fold: a statement for each reduction, and a loop for the other states."""
     found = {k: step for k in range(len(s.states)) if (step := _step(s, k, constants.get(s.inits[k]))) is not None}
     if not found:
         return [s]
@@ -94,7 +94,7 @@ def _reduction(s: Fold, k: int, step: _Step) -> Build:
 
 
 def _step(s: Fold, k: int, start: float | None) -> _Step | None:
-    """What a step does to state k, which starts as a number or as something else; None where it is no reduction."""
+    """The effect of a step on state k with a known start, if any; None if it is no reduction."""
     state, new = s.states[k], s.body.results[k]
     made = {o: t for t in s.body.statements for o in t.outs}
     build = made.get(new)
@@ -136,7 +136,7 @@ def _taken_apart(
 
 
 def _inlined(term: Scalar, made: dict[Ref, Statement], states: frozenset[Ref]) -> Scalar | None:
-    """The term without reads of the body's statements; None where it reads a state, or sums that are an array.
+    """The term with the body's statements inlined; None if it reads a state, or sums kept as an array.
 
     A number that is a reduction is put in too: normal form takes it out again, as one number for each step.
     """

@@ -1,4 +1,4 @@
-"""The formulas that a derivation goes through. Each holds what a pass had in its hands, and is printed later.
+"""The steps of a derivation. Each holds the pass's own objects and is printed later.
 
     Given           a direction that the caller gives
     Separated       a statement, and those it became in normal form              y <- t; ...
@@ -44,7 +44,7 @@ class Separated:
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """A statement with its derivatives by what it reads, and the statements that these need besides it."""
+    """A statement with its local derivatives, and the statements that these need."""
 
     statement: Statement
     derivatives: tuple[LocalDerivative, ...]
@@ -53,7 +53,7 @@ class Local:
 
 @dataclass(frozen=True, eq=False)
 class LocalDerivative:
-    """d result / d operand[i'..]: the deltas [i'.. = source] times weight, summed as the statement sums."""
+    """The derivative `d result / d operand[i'..]`: the weight under deltas [i'.. = source], summed."""
 
     result: Ref
     operand: Ref
@@ -77,14 +77,14 @@ class Transposed:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A sum over deltas after one more rule."""
+    """A sum over deltas after one more rule was applied."""
 
     value: Scalar
 
 
 @dataclass(frozen=True, eq=False)
 class Scattered:
-    """A sum over deltas that no rule solves, as a scatter."""
+    """An unsolvable sum over deltas, as a scatter."""
 
     statement: Statement
 
@@ -101,7 +101,7 @@ class Accumulated:
 
 @dataclass(frozen=True, eq=False)
 class Tangent:
-    """The tangent of an array, from the tangents of what its statement reads."""
+    """The tangent of an array, from those of its statement's operands."""
 
     array: Ref
     tangent: Ref
@@ -117,7 +117,7 @@ class Looped:
 
 @dataclass(frozen=True, eq=False)
 class Seeded:
-    """The derivative with directions put in: values of constant ones, and what stands for an array after."""
+    """A derivative with directions inserted: constant values, and renamed arrays."""
 
     seeds: tuple[tuple[Ref, Scalar], ...]
     renamed: Mapping[Ref, Ref]

@@ -36,7 +36,7 @@ Box = tuple[tuple[Index, Index] | None, ...]  # for each axis where the reads be
 
 
 def trim(program: Program) -> Program:
-    """The program with arrays as large as what is read of them."""
+    """Trim arrays to the elements that are read."""
     body = program.body
     whole = {r for s in walk_statements(body) for r in (*whole_reads(s), *(r for b in blocks_of(s) for r in b.results))}
     whole.update(body.results)

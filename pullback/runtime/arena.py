@@ -1,10 +1,10 @@
-"""Working memory between calls: arenas serve all functions and sizes in turn, and few are kept. So do large results.
+"""Arena pool: working memory kept between calls and shared by all functions; also large results.
 
-A call takes the arena that was used last among those that are large enough and not much too large, else a new one, for
-which one goes that is nearly large enough. Afterwards it is kept for others, as long as all that are idle hold no more
-than PULLBACK_IDLE_BYTES, a gibibyte unless it says otherwise, and are no more than 32; the one that was used last is
-kept in any case. Results of a mebibyte and more come from there and go back when nobody holds them, as pages that a
-process has touched cost nothing again; one that is larger than all that is kept goes at once.
+A call takes the arena that was used last among those that are large enough and not much too large, else a new one,
+for which one goes that is nearly large enough. Afterwards it is kept for others. All idle arenas together hold at
+most PULLBACK_IDLE_BYTES, by default a gibibyte, and are at most 32; the one that was used last is kept in any case.
+Results of a mebibyte and more come from there, and go back when nobody holds them, as pages that a process has
+touched cost nothing again. A result larger than all that is kept goes at once.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ MOST_IDLE, LEAST_ARENA, MOST_UNUSED = 32, 4096, 4  # as in `c/call.c`
 
 
 class Arenas(Protocol):
-    """What lends arenas: `c/call.c`, which calls from C share with those from Python, or `Idle`."""
+    """The arena pool: `c/call.c`, shared by calls from C and from Python, or `Idle`."""
 
     def lend(self, count: int, /) -> tuple[int, int]:
-        """The address and the size of an arena of at least so many bytes."""
+        """Lend an arena of at least this many bytes; return its address and size."""
 
     def give_back(self, start: int, count: int, /) -> None:
         """Take it back."""
 
     def keep_idle(self, count: int, /) -> int:
-        """Keep so many idle bytes from now on; how many there are."""
+        """Set the limit of idle bytes; return the current number."""
 
 
 class Idle:
-    """The same where the extension cannot be had. Each step is one of the interpreter's, so it needs no lock."""
+    """The arena pool without the extension. Each step is one of the interpreter's, so it needs no lock."""
 
     def __init__(self) -> None:
         self._arenas: dict[int, NDArray] = {}
@@ -102,7 +102,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray:
 
 
 def most_idle() -> int:
-    """How many bytes are kept while nobody uses them.
+    """The maximal number of idle bytes to keep.
 
     Raises:
         UsageError: [E601] PULLBACK_IDLE_BYTES is no number of bytes.

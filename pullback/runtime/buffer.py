@@ -23,7 +23,7 @@ ALIGNMENT = 64
 
 
 def address(a: NDArray) -> int:
-    """Where the first element is."""
+    """The address of the first element."""
     try:
         return _address_of(_first_byte(a))  # type: ignore[arg-type]  # four times as fast as what follows
     except (TypeError, ValueError):  # read-only or empty
@@ -31,7 +31,7 @@ def address(a: NDArray) -> int:
 
 
 class Spans:
-    """The memory of arrays whose elements lie one after another, to be asked which of them meet another one."""
+    """An index of contiguous arrays by memory range, to find those that overlap another array."""
 
     def __init__(self, arrays: Sequence[NDArray]) -> None:
         starts = [address(a) for a in arrays]
@@ -41,7 +41,7 @@ class Spans:
         self._reach = list(accumulate(self._ends, max))  # the last end of those so far
 
     def meeting(self, a: NDArray) -> list[int]:
-        """Which arrays share memory with a; in time that grows with the logarithm of their number."""
+        """The arrays that share memory with `a`, in logarithmic time."""
         start = address(a)
         k = bisect_left(self._starts, start + a.nbytes) - 1
         out = []

@@ -1,4 +1,4 @@
-"""The cache on disk: what was compiled, found again by its key, and taken only as it was written.
+"""The cache on disk: compiled code by key, authenticated when read.
 
     CACHE / kind / first two letters of the key / key-code.suffix
 
@@ -7,12 +7,12 @@ damaged, that changed places with another, or that somebody else put there has a
 anew. Entries are written beside their place and moved there, so readers need no lock, and processes may write the same
 one at the same time.
 
-A library from the cache runs with the user's rights, so a folder that belongs to somebody else, or that others may
-write, is not used; one warning says so, as for a folder that cannot be read or written. A folder of this process takes
-its place. The same holds for the folders and files in it: what others may change between a look and a load is no entry.
-The secret is kept apart from the cache, so that a cache that came with other files, all of which are the user's own by
-then, is not taken either. Where there is no such place it is kept in the cache. Where it can be kept nowhere, a code
-proves nothing: no entry is taken from such a cache, and none is put there.
+A library from the cache runs with the user's rights. So a folder that belongs to somebody else, or that others may
+write, is not used; one warning says so, as for a folder that cannot be read or written. A folder of this process
+takes its place. The same holds for the folders and files in it: what others may change between a look and a load is
+no entry. The secret is kept apart from the cache, so that a cache that came with other files, all of which are the
+user's own by then, is not taken either. Where there is no such place it is kept in the cache. Where it can be kept
+nowhere, a code proves nothing: no entry is taken from such a cache, and none is put there.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _OTHER: ContextVar[Path | None] = context_variable("cache", None)
 
 
 class Found(NamedTuple):
-    """An entry: its file, and what is in it."""
+    """A cache entry: its file and content."""
 
     path: Path
     content: bytes
 
 
 def cache_folder() -> Path:
-    """`PULLBACK_CACHE_DIR`, else the user's cache folder; a relative one, which is not used, where there is no home."""
+    """The folder `PULLBACK_CACHE_DIR`, else the user's cache folder; relative (unusable) without a home."""
     other = _OTHER.get()
     if other is not None:
         return other
@@ -86,7 +86,7 @@ def another_cache() -> Iterator[None]:
 
 
 def find(kind: str, key: str, seconds: float = math.inf) -> Found | None:
-    """The entry with this key, as it was written; None where there is none.
+    """The entry with this key, as it was written, or None.
 
     Args:
         seconds: pass over entries written longer ago, and those that a wrong clock dates in the future.
@@ -117,7 +117,7 @@ def _as_written(root: Path, kind: str, path: Path) -> Found | None:
 
 
 def age(path: Path) -> float:
-    """The seconds since a file was written: negative where a clock was set back, infinite where the file is gone."""
+    """The age of a file in seconds: negative if a clock was set back, infinite if the file is gone."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:
@@ -125,7 +125,7 @@ def age(path: Path) -> float:
 
 
 def keep(kind: str, key: str, content: bytes, suffix: str = "") -> None:
-    """Keep an entry, where some folder can be written: without it the next process works again, no more."""
+    """Keep an entry if a folder is writable; otherwise the next process redoes the work."""
     for root in _readable_folders():
         try:
             path = _place(root, kind, key, content, suffix)
@@ -177,7 +177,7 @@ def _place(root: Path, kind: str, key: str, content: bytes, suffix: str) -> Path
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder that is the user's alone, and those above it."""
+    """Make a private folder of the user, and its parents."""
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -191,7 +191,7 @@ def _check_own(*folders: Path) -> None:
 
 
 def _read_own(path: Path, limit: int = -1, others: int = OTHERS_WRITE) -> bytes:
-    """The content of a file that is the user's, up to a limit; OSError where others have any of these rights."""
+    """Read a file owned by the user, up to a limit; OSError if others have any of these rights."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb") as file:
         if not _is_own(os.fstat(file.fileno()), others):
@@ -229,7 +229,7 @@ def is_sound(path: Path) -> bool:
 
 
 def remove_abandoned() -> int:
-    """Remove what processes that were killed left an hour ago or longer; how many files and folders that were."""
+    """Remove leftovers of killed processes older than an hour; return their number."""
     root = cache_folder()
     places = [(root, f"{BUILD}-*"), *((root / kind, "??/.*.new") for kind in KINDS),
               *((s.parent, f"{SECRET}-*") for s in _secret_files(root))]  # fmt: skip
@@ -284,7 +284,7 @@ def _secret_files(root: Path) -> list[Path]:
 
 
 def _read_secret(path: Path) -> bytes | None:
-    """The secret in a file that is the user's alone; None where there is no such file."""
+    """The secret in a private file of the user, or None."""
     try:
         content = _read_own(path, SECRET_BYTES + 1, OTHERS_ANY)
     except OSError:
@@ -293,7 +293,7 @@ def _read_secret(path: Path) -> bytes | None:
 
 
 def _new_secret(path: Path) -> bytes | None:
-    """A new secret, in place of a file that is none; what another process wrote meanwhile counts."""
+    """Create a secret, in place of an invalid file; one written by another process meanwhile counts."""
     import tempfile
 
     try:
@@ -327,7 +327,7 @@ _spare_folders: list[Path] = registered([], 1, stays="with the process")
 
 
 def writable_folders() -> Iterator[Path]:
-    """Where entries may go: the cache, else a folder of this process. Whoever cannot write into one calls `give_up`."""
+    """Folders for entries: the cache, else a folder of this process. A failed writer calls `give_up`."""
     root = cache_folder()
     if root not in _UNWRITABLE and _is_usable(root):
         yield root
@@ -338,7 +338,7 @@ def writable_folders() -> Iterator[Path]:
 
 
 def give_up(root: Path, error: OSError) -> None:
-    """Write into this folder no more, and say so once; raise where no other folder is left."""
+    """Stop writing to this folder, and warn once; raise if no other folder is left."""
     why = DISK.get(error.errno or 0, "cannot be written")
     if root in _spare_folders:
         raise _no_place(f"the folder {root} {why}", error) from error
@@ -354,7 +354,7 @@ def _no_place(what: str, error: OSError) -> CompilerError:
 
 
 def runnable_copy(path: Path) -> Path:
-    """A copy of a library in a folder of this process: a cache may lie where nothing may run.
+    """A copy of a library in a folder of this process, as a cache may be mounted noexec.
 
     Raises:
         OSError: it cannot be written there either.
@@ -383,7 +383,7 @@ def _is_usable(root: Path) -> bool:
 
 
 def _objection(root: Path) -> str | None:
-    """What speaks against a folder; None where it may be used, or made."""
+    """The reason against a folder; None if it may be used, or created."""
     if not root.is_absolute():
         return "has no home folder to be in"
     try:
@@ -427,7 +427,7 @@ _passing: list[Path] = registered([], "folders made for this process", stays="wi
 
 
 def _end() -> None:
-    """Wait for compilers under way in other threads, which need their folders; then remove what goes."""
+    """Wait for compilers in other threads, which need their folders; then remove temporary files."""
     while _builds:
         time.sleep(0.01)
     for folder in _passing:

@@ -1,4 +1,4 @@
-"""From C text to a shared library: the compiler and its flags.
+"""Compilation of C text to a shared library: the compiler and its flags.
 
 The compiler is `CC`, else `cc`, `gcc` or `clang` from the path, else the `ziglang` wheel. A library is found again in
 the cache (`runtime/cache.py`) by a digest of the text, the compiler with its version, the flags and the features of the
@@ -45,7 +45,7 @@ DISK_WORDS: Final = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler: the words that start it, what it says about its version, and a digest that its file changes."""
+    """A C compiler: its command, its version text, and a digest that changes with its file."""
 
     command: tuple[str, ...]
     version: str
@@ -62,7 +62,7 @@ class RefusedError(CompilerError):
 
 
 def compiler_command() -> tuple[str, ...] | None:
-    """The words that start the compiler, None where there is none."""
+    """The command of the compiler, or None."""
     try:
         here = os.getcwd()
     except OSError:  # it was removed
@@ -108,7 +108,7 @@ def find_compiler() -> Compiler:
 
 @cached(16)
 def _version(command: tuple[str, ...]) -> tuple[str, str]:
-    """What `--version` says; kept on disk under the digest of the program's path, size and time of change."""
+    """The output of `--version`, cached on disk by a digest of path, size and modification time."""
     program = os.path.realpath(command[0])
     stat = os.stat(program)
     key = json.dumps([command, program, stat.st_size, stat.st_mtime_ns])
@@ -126,7 +126,7 @@ def _version(command: tuple[str, ...]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Units:
-    """Files that make one library. With `straight` the first only calls, and is compiled without optimisation."""
+    """Files of one library. With `straight`, the first file only calls and is compiled unoptimized."""
 
     first: str
     others: tuple[str, ...]
@@ -159,7 +159,7 @@ def compiled_library(text: Text, more: tuple[str, ...] = ()) -> Path:
 
 
 def build_library(text: Text, more: tuple[str, ...] = ()) -> Path:
-    """Compile the text, whether or not the cache has it; units of several are taken from there all the same."""
+    """Compile the text even if the cache has it; units of a multi-unit text may be cached."""
     compiler = find_compiler()
     flags = _flags(compiler, more)
     key = _digest(text, compiler, flags)
@@ -211,7 +211,7 @@ def _objects(units: Sequence[tuple[str, tuple[str, ...]]], compiler: Compiler, r
 def _run_all(
     commands: Sequence[tuple[str, ...]], results: Sequence[Path], work: Path, names: Sequence[str]
 ) -> Iterator[int]:
-    """Run compilers, as many at a time as there are processors; the number of each when its result is there.
+    """Run compilers, one per processor; yield the number of each as its result appears.
 
     Raises:
         CompilerError: [E411] one fails. OSError: the disk was full.

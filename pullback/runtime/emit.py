@@ -1,4 +1,4 @@
-"""What a program becomes before any compiler runs: its loop program, memory plan and C."""
+"""Code emission: the loop program, memory plan and C of a program, before any compiler runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def mathematics(s: Statement) -> tuple[str, ...]:
 def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
                   machine: Machine = GENERIC, canonical: bool = False, threaded: bool = False,
                   timed: bool = False) -> Lowered:
-    """Optimise, lower and plan a program for the given dims, in the first form that its memory limit allows.
+    """Optimize, lower and plan a program for dims, in the first form within its memory limit.
 
     Dims that are not given become arguments of its function; statements are then in the order in which they are.
 
@@ -78,7 +78,7 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
 
 @dataclass(frozen=True)
 class _Form:
-    """How to make C of a program: for which mode, on how many levels loops compute again what they would store."""
+    """A form of a program's C: the memory mode, and the levels of loop checkpointing."""
 
     mode: MemoryMode
     levels: int = 1
@@ -86,7 +86,7 @@ class _Form:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What all forms of a program share."""
+    """The settings shared by all forms of a program."""
 
     comments: bool
     machine: Machine
@@ -96,7 +96,7 @@ class _Settings:
 
 
 class _Forms:
-    """The forms of a program for some dims, each made when it is first asked for; what they share is made once."""
+    """The forms of a program for some dims, made on first use; shared parts are made once."""
 
     def __init__(self, program: Program, dims: Mapping[str, int], settings: _Settings) -> None:
         self.program = program
@@ -112,7 +112,7 @@ class _Forms:
         self._shared_out: Known = {}
 
     def first_that_fits(self, asked: MemoryMode, limit: int | None = None) -> Lowered:
-        """The best of the modes up to the one asked for; where that exceeds a limit, the first form that keeps it."""
+        """The best mode up to the one asked for; if it exceeds a limit, the first form within it."""
         best = self.lowered(_Form("fastest"))
         if self.symbolic:
             return best
@@ -157,7 +157,7 @@ class _Forms:
         return _planned(optimised, function, form.mode)
 
     def _needs(self) -> tuple[Cond, ...]:
-        """What dims that are arguments must fulfil.
+        """The conditions on dims that are arguments.
 
         Raises:
             CompilerError: [E262] there are some, and a memory limit.
@@ -172,7 +172,7 @@ class _Forms:
         return needs
 
     def _optimised(self, form: _Form) -> Program:
-        """The program as it is lowered, but for the order of its statements."""
+        """The program as it is lowered, before its statements are ordered."""
         key = form.levels, chosen(self.program.settings, form.mode)
         if key not in self._prepared:
             found = optimise(self.program, self.dims, form.levels, form.mode, self.settings.machine)
@@ -189,7 +189,7 @@ def _planned(program: Program, function: Function, mode: MemoryMode = "fastest")
 
 
 def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
-    """Lower a program as it was written, every statement on its own and its result tested, for debug builds."""
+    """Lower a program as written for debug builds: each statement separately, with a tested result."""
     with deep_recursion(), in_order(program.settings.exact):
         prepared = specialise(program, dims)
         for p in DEBUG_PASSES:
@@ -225,13 +225,13 @@ def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user
 
 def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
            machine: Machine = GENERIC, target: Target = C) -> Source:
-    """The C of a program with what is known about it."""
+    """The C of a program, and its properties."""
     lowered = lower_program(program, dims, comments, target.machine(machine), canonical=names == "canonical")
     return print_lowered(with_constants(lowered, program), names=names, comments=comments, target=target)
 
 
 def with_constants(lowered: Lowered, program: Program) -> Lowered:
-    """What is shipped: arrays that the program was traced with and that nobody can write are in its C.
+    """Embed read-only captured arrays in the C, for export.
 
     Tables of the library are so, and what users have made read-only with `setflags`; others are arguments.
     """
@@ -243,7 +243,7 @@ def with_constants(lowered: Lowered, program: Program) -> Lowered:
 
 
 def is_constant(array: NDArray) -> bool:
-    """Whether an array that a function reads from around it stays as it is: read-only, like what it is a view of."""
+    """Whether a captured array is constant: read-only, as is the array it is a view of."""
     held: Any = array
     while isinstance(held, np.ndarray) and not held.flags.writeable:
         held = held.base
@@ -264,7 +264,7 @@ def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", c
 
 def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = None,
            threads: int = 1, build: Build = "call") -> MemoryTable | SizeTable:
-    """What calls of a program with so many threads need in a mode, or its exported C; by default the one it asks for.
+    """The memory of a program's calls, or of its exported C, in a mode; by default the program's own.
 
     Raises:
         CompilerError: [E260] no mode keeps the program's memory limit.
@@ -287,7 +287,7 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
 
 
 def exported_memory(lowered: Lowered) -> MemoryTable | SizeTable:
-    """What exported C needs, in the mode that it was made for."""
+    """The memory of exported C, in its mode."""
     f, plan = lowered.function, lowered.memory
     return size_table(f, plan) if f.dims else memory_table(f, plan, lowered.mode, build="export")
 

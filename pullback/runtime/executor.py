@@ -50,7 +50,7 @@ POISONS = (0xFF, 0xA5)  # the first is not a number, which even a factor of zero
 
 
 class Poisoned(NamedTuple):
-    """What a run in a poisoned arena shows.
+    """The result of a run in a poisoned arena.
 
     Attributes:
         outputs: the results; a read of memory that was not written would show in them.
@@ -108,7 +108,7 @@ class Executable:
 
     @cached_property
     def lowered(self) -> Lowered:
-        """The loops and the memory plan, lowered again for whoever asks."""
+        """The loops and the memory plan, lowered again on demand."""
         return self._lowered()
 
     @property
@@ -153,7 +153,7 @@ class Executable:
     def entry(
         self, form: Form, look: Look | None = None, held: Sequence[NDArray] = (), calls: int = -1
     ) -> Callable[..., Any] | None:
-        """The program as a callable on arguments as they are (`runtime.entry`); None where there can be none."""
+        """The program as a callable on raw arguments (`runtime.entry`); None if impossible."""
         def failed(code: int, index: int, extent: int) -> None:
             error = check_error(self._site(code), index, extent)
             error.position = error.position or user_position()
@@ -188,13 +188,13 @@ class Executable:
                 arenas().give_back(memory, count)
 
     def _site(self, code: int) -> Site:
-        """What the check with this code is about."""
+        """The site of the check with this code."""
         from pullback.runtime.emit import print_lowered
 
         return print_lowered(self.lowered, comments=False).sites[code - 1]
 
     def run_poisoned(self, inputs: Sequence[NDArray], beyond: int = 4096) -> Poisoned:
-        """Run in an oversized arena filled with a pattern, twice with different ones, for tests of the memory plan."""
+        """Run twice in an oversized arena with different fill patterns, to test the memory plan."""
         first, touched = self._run_poisoned(inputs, beyond, POISONS[0])
         second, again = self._run_poisoned(inputs, beyond, POISONS[1])
         for a, b in zip(first, second, strict=True):
@@ -209,7 +209,7 @@ class Executable:
         return Poisoned(first, int(used[-1]) + 1 if len(used) else 0, int(np.count_nonzero(~known[used])))
 
     def _run_poisoned(self, inputs: Sequence[NDArray], beyond: int, poison: int) -> tuple[list[NDArray], NDArray]:
-        """The results, and which bytes of the arena are not what they were."""
+        """The results, and the changed bytes of the arena."""
         arena = aligned_bytes(self.arena_bytes + beyond)
         arena[:] = poison
         outputs = self.empty_outputs()
@@ -275,7 +275,7 @@ Compiled = tuple[Record, Library, Callable[[], "Lowered"]]
 
 
 def _compiled(program: Known, dims: Mapping[str, int], entry: CacheEntry | None = None) -> Compiled:
-    """What a compiled program is, from the cache or made now, and how to see its loops, which are not kept.
+    """The compiled form of a program, cached or new, and a function that lowers it again to show loops.
 
     Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
     """
@@ -340,7 +340,7 @@ def _made(program: Known, dims: Mapping[str, int], plain: bool = False) -> tuple
 
 
 def _debug(program: Known, dims: Mapping[str, int]) -> Compiled:
-    """The program in a debug build; it knows the lines it came from, so no record stands for it."""
+    """The program in a debug build, which is not recorded because it knows its source lines."""
     from pullback.runtime.emit import lower_debug, print_lowered
 
     made = lower_debug(program_of(program), dims)
@@ -352,7 +352,7 @@ _warned: set[str] = registered(set(), "one for each compiler", stays="with the p
 
 
 def _plain(program: Known, dims: Mapping[str, int], entry: CacheEntry, error: CompilerError) -> Compiled:
-    """The program as plain C, after the compiler failed with what it is usually given; said once for each compiler."""
+    """The program as plain C after the usual compilation failed; reported once for each compiler."""
     record, _ = _made(program, dims, plain=True)
     try:
         library = record.load()
@@ -373,7 +373,7 @@ def _warn(what: str) -> None:
 
 
 class GeneralExecutable:
-    """A compiled program for all sizes of its dims, or of those that were not given."""
+    """A compiled program for open dims, all or some."""
 
     def __init__(self, program: Known, record: Record, library: Library, lowered: Callable[[], Lowered]) -> None:
         self.program = program
@@ -390,11 +390,11 @@ class GeneralExecutable:
 
     @cached_property
     def lowered(self) -> Lowered:
-        """The loops and the memory plan, lowered again for whoever asks."""
+        """The loops and the memory plan, lowered again on demand."""
         return self._lowered()
 
     def at(self, dims: Mapping[str, int], threads: int = 1) -> Executable:
-        """The program for these dims, with as many threads at most; nothing is compiled.
+        """The program for these dims and thread limit; nothing is compiled.
 
         Raises:
             CompilerError: [E263] its working memory is larger than any machine's.

@@ -68,17 +68,17 @@ class Passed:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Its extents as text."""
+        """The sizes of the array as text."""
         return tuple(map(str, self.buffer.shape))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents, which must be known."""
+        """The sizes of the array, which must be known."""
         return extents(self.buffer)
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return prod(self.shape)
 
 
@@ -87,7 +87,7 @@ Reference = Callable[[Program, Sequence[NDArray]], tuple[list[NDArray], list[NDA
 
 @dataclass(frozen=True)
 class Exported:
-    """A function in C: the texts of its header and its source, and what is known of it."""
+    """A function in C: header, source, and properties."""
 
     header: str
     text: str
@@ -96,7 +96,7 @@ class Exported:
 
     @property
     def name(self) -> str:
-        """The function's name in C, and that of its files."""
+        """The name of the function in C and of its files."""
         return self.source.name
 
     @property
@@ -109,12 +109,12 @@ class Exported:
 
     @property
     def failures(self) -> list[str]:
-        """What each number that it returns stands for, from 1."""
+        """The meaning of each error code that the function returns, from 1."""
         return [_failure(site) for site in self.source.sites]
 
     @property
     def files(self) -> dict[str, str]:
-        """Its header and its source by the names of their files."""
+        """The header and the source by file name."""
         return {f"{self.name}.h": self.header, f"{self.name}.c": self.text}
 
 
@@ -202,7 +202,7 @@ def _small_dims(program: Program, lowered: Lowered) -> dict[str, int]:
 
 
 def _made_up(b: Buffer, seed: int, modulus: int | None, low: int) -> NDArray:
-    """The same numbers as the example's `fill`: a hash of the position, in [-1, 1) or low .. low + modulus - 1."""
+    """The numbers of the example's `fill`: hashes in [-1, 1) or low .. low + modulus - 1."""
     shape = extents(b)
     count = int(np.prod(shape, dtype=np.int64))
     mixed = (np.arange(count, dtype=np.uint64) + np.uint64(seed)) * np.uint64(_MULTIPLIER) & np.uint64(0xFFFFFFFF)
@@ -221,7 +221,7 @@ Rule = tuple[int, int | None, int] | None  # seed, modulus, lowest; None: embedd
 
 def _reference_inputs(program: Program, given: Sequence[NDArray] | None,
                       captured: Sequence[NDArray]) -> tuple[list[NDArray], list[Rule]]:
-    """Numbers for all inputs: those given, and those captured, where they are few or constants; else made up."""
+    """Values for all inputs: those given, and captured ones if few or constant; others are made up."""
     buffers = [make_buffer(r, "input") for r in program.inputs]
     known: dict[int, NDArray] = {}
     if given is not None and sum(a.size for a in given) <= EMBEDDED:
@@ -265,7 +265,7 @@ def _failure(site: Site) -> str:
 
 
 def _shapes(program: Program, lowered: Lowered, source: Source) -> str:
-    """What each array of the prototype is: its shape in the user's dims, and in numbers where these are known."""
+    """The shape of each array of the prototype, in the user's dims and in numbers if known."""
     f = lowered.function
     inputs = [(r, b) for r, b in zip(program.inputs, f.inputs, strict=True) if b not in f.constants]
     outputs = list(zip(program.outputs, f.outputs, strict=True))
@@ -325,7 +325,7 @@ extern "C" {{
 
 
 def _arena(source: Source) -> str:
-    """What the header says of working memory."""
+    """The header's comment on working memory."""
     macro = source.name.upper()
     about = """The function allocates nothing and keeps no state: calls that have
    arenas of their own may run at the same time."""

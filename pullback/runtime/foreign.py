@@ -73,7 +73,7 @@ void pb_run(void **arrays, const int64_t *sizes) {{
 
 
 def _explained(f: Foreign, error: CompilerError) -> CompilerError:
-    """What the compiler said, of the user's text."""
+    """The compiler's error in terms of the user's text."""
     said = _SAID.search("\n".join(error.facts))
     if error.code != "E411":
         return error

@@ -1,4 +1,4 @@
-"""What one core and the memory can do, measured, and how that compares with what estimates take it to do.
+"""Measured limits of one core and the memory, compared with the machine model.
 
 Multiply-adds on registers alone, chains of them, divisions, and sums over arrays of the sizes of the caches: small C
 programs whose best of many short runs counts. A cycle is the time of an addition of integers that waits for the one
@@ -109,7 +109,7 @@ def cycle() -> float:
 
 
 def _step(dtype: str, step: str, chains: int = CHAINS) -> float:
-    """Seconds of an operation on the widest vectors, with so many sums side by side."""
+    """The seconds of an operation on the widest vectors, in several independent chains."""
     width = native().vector_bytes or 16
     kind, size = ("float", 4) if dtype == "float32" else ("double", 8)
     names = [f"s{k}" for k in range(chains)]
@@ -139,7 +139,7 @@ def peak(dtype: str) -> float:
 
 @cached(16)
 def bandwidth(size: int) -> float:
-    """Bytes a second that one core reads from an array of `size` bytes, again and again; the best of many runs."""
+    """The bytes per second that one core reads repeatedly from an array of `size` bytes; best of many."""
     width, names = native().vector_bytes or 16, [f"s{k}" for k in range(READS)]
     text = READING.format(
         bytes=width,
@@ -167,7 +167,7 @@ def _copied() -> float:
 
 @dataclass(frozen=True)
 class Limit:
-    """One thing measured: what estimates take it to be, in the same unit, and what it was."""
+    """A measured quantity: the model's value, and the measured one in the same unit."""
 
     name: str
     unit: str
@@ -176,16 +176,16 @@ class Limit:
 
     @property
     def ratio(self) -> float:
-        """The measured part of what is assumed."""
+        """The measured value over the model's."""
         return self.measured / self.assumed
 
     def row(self) -> dict[str, Any]:
-        """It as JSON."""
+        """The limit as JSON."""
         return asdict(self)
 
 
 def limits(machine: Machine) -> Iterator[Limit]:
-    """What this processor does, beside what a machine is taken to do; takes some seconds.
+    """Measure this processor beside the machine model; takes some seconds.
 
     Raises:
         CompilerError: [E410] there is no compiler.

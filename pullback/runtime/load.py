@@ -1,4 +1,4 @@
-"""Shared libraries as callables: ctypes with addresses, which releases the interpreter lock during the call."""
+"""Shared libraries as callables: ctypes with addresses, without the interpreter lock."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def small(made: Exported, arena: Arena, float_only: bool) -> Exported:
 
 
 def _in_double(made: Exported, text: str) -> CompilerError:
-    """What is double in a program that must not be: its arrays, or else the first such line."""
+    """The error where a float32-only program uses float64: its arrays, or else the first such lines."""
     f = made.lowered.function
     wide = [f"{b.name} is f64" for b in (*f.inputs, *f.outputs) if b.dtype.name == "f64"]
     lines = [line.strip() for line in _COMMENT.sub("", text).splitlines() if re.search(r"\bdouble\b", line)]

@@ -37,6 +37,6 @@ def _library() -> ctypes.CDLL | None:
 
 @cached(64)
 def pool_address(workers: int) -> int:
-    """The pool of so many workers, the caller among them, as generated code takes it; 0 for none."""
+    """The address of the pool of these workers, caller included, for generated code; 0 for none."""
     library = _library() if workers > 1 else None
     return 0 if library is None else library.pb_pool_of(workers) or 0

@@ -1,4 +1,4 @@
-"""What is remembered of a compiled program, so that the next process neither lowers nor prints it again.
+"""Records of compiled programs, which save the next process lowering and printing.
 
 A record is found by a digest of the program's text, its dims, the size of vectors and a fingerprint of this package:
 it holds the C text and what a call needs to know.
@@ -99,12 +99,12 @@ class Record:
 
     @property
     def text(self) -> Text:
-        """What is compiled."""
+        """The text to compile."""
         first, *others = self.units
         return Units(first, tuple(others), self.straight) if others else first
 
     def load(self) -> Library:
-        """What it is compiled to, now or before."""
+        """The compiled library, from this process or from the cache."""
         return loaded(self.text, self.flags)
 
     def entry(self, library: Library) -> Entry:
@@ -153,7 +153,7 @@ class CacheEntry:
 
     @cached_property
     def record(self) -> Record | None:
-        """The record; None where there was none when it was asked for first."""
+        """The record, looked up once; None if there was none."""
         return self._found(find("programs", self.key))
 
     def keep(self, record: Record) -> None:
@@ -181,7 +181,7 @@ class CacheEntry:
 
 
 def was_derived(identity: str) -> bool:
-    """Whether this version of the package has taken the derivative of this identity, so that it can be taken again."""
+    """Whether this version of the package has derived this identity, so that it can do so again."""
     found = find("derived", identity)
     return found is not None and found.content == fingerprint().encode()
 
@@ -193,13 +193,13 @@ def note_derived(identity: str) -> None:
 
 @cached(1)
 def fingerprint() -> str:
-    """The state of this package: each file that has a part in a program's C, with its size and time of change."""
+    """The state of this package: size and change time of each file that affects generated C."""
     stats = ((path, os.stat(path)) for path in sources())
     return digest(*sorted(f"{path[len(ROOT) :]} {s.st_size} {s.st_mtime_ns}" for path, s in stats))
 
 
 def sources() -> Iterator[str]:
-    """The files from what users write down to C, those of folders in folders too."""
+    """The source files that determine generated C, nested folders included."""
     for folder in ("ir", "operators", "rewrite", "ad", "passes", "loops", "codegen", "runtime", "tracing",
                    "arrays", "calls", "derivatives"):
         for where, _, names in os.walk(os.path.join(ROOT, folder)):

@@ -38,7 +38,7 @@ Form = Any  # of a tree: an integer for a leaf, None, or a node (`tracing.tree.f
 
 
 def extension() -> ModuleType | None:
-    """The compiled extension, or None where there can be none."""
+    """The compiled extension, or None if impossible."""
     if not _found:
         with turn(NAME):
             if not _found:
@@ -116,7 +116,7 @@ class Look:
 
 
 def interruptible(function: Entry, arguments: int) -> Entry:
-    """The compiled function of so many arguments, as it is called where Ctrl-C may end it.
+    """The compiled function with this many arguments, callable so that Ctrl-C can end it.
 
     Args:
         function: as ctypes has it. It must outlive what is returned.
@@ -134,7 +134,7 @@ _quick: dict[type, type] = registered(
 
 
 def quick_class(base: type) -> type:
-    """A subclass of `base` whose instances can be quickened; `base` itself where the extension cannot be had.
+    """A subclass of `base` that supports `quicken`; `base` itself without the extension.
 
     `base` has a slot `_entries` for a list of entries, and `_call_slowly` for what fits none of them.
     """
@@ -146,7 +146,7 @@ def quick_class(base: type) -> type:
 
 
 def quicken(function: object, threads: ContextVar[int | None]) -> None:
-    """From now on calls of an instance of a quick class try its entries before anything else.
+    """Make calls of an instance of a quick class try its entries first.
 
     Those entries are tried that were made for the present value of `threads`.
     """
@@ -158,7 +158,7 @@ def quicken(function: object, threads: ContextVar[int | None]) -> None:
 def answer_of(
     entries: list[Any], asked: int | None, args: tuple[Any, ...], keywords: Mapping[str, Any], out: Any
 ) -> Any:
-    """The answer of the first entry that fits a call, which comes to the front; NotImplemented where none does.
+    """Call the first entry that fits and move it to the front; return NotImplemented if none fits.
 
     With the extension it is always that: there calls have tried the entries before they are here.
 

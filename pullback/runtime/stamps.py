@@ -38,7 +38,7 @@ void pb_now(int64_t *now) {
 
 
 def stamped(program: Program, head: Head) -> Program:
-    """The program with a stamp before its statements and after each, or each group; these are its last results."""
+    """Insert a time stamp before the statements and after each, or each group, as last results."""
     statements: list[Statement] = []
     stamps: list[Ref] = []
 

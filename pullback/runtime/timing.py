@@ -32,7 +32,7 @@ SLICE: Final = 2e-4  # seconds of a turn that the clock resolves well
 
 
 class Called:
-    """A compiled text as a call without arguments, on given inputs and results of its own."""
+    """A compiled text as a call without arguments, on given inputs and its own results."""
 
     def __init__(self, record: Record, inputs: Sequence[NDArray[Any]]) -> None:
         self.outputs = [_aligned(p) for p in record.outputs]
@@ -51,7 +51,7 @@ class Called:
         self.calls = 1
 
     def seconds(self) -> float:
-        """Of one call, made as often as the clock needs."""
+        """The seconds of one call, averaged over as many as the clock needs."""
         start = time.perf_counter()
         self.entry(self.calls, address(self.kept[-1]))
         return (time.perf_counter() - start) / self.calls
@@ -74,7 +74,7 @@ def arguments(record: Record) -> list[NDArray[Any]]:
 
 
 def in_turns(called: Sequence[Called], budget: float = 1.0, rounds: int = 300) -> list[float]:
-    """The smallest time of each, called in turns, until so many seconds are over."""
+    """The minimal time of each, called in turns for a number of seconds."""
     once = min(max(c.seconds() for c in called) for _ in range(2))  # the first call warms up
     for c in called:
         c.calls = max(1, min(1 << 16, int(SLICE / max(once, 1e-9))))
@@ -90,7 +90,7 @@ def in_turns(called: Sequence[Called], budget: float = 1.0, rounds: int = 300) -
 
 
 def kernel_seconds(kernel: Kernel, machine: Machine, budget: float = 0.05) -> float:
-    """The time of a kernel by itself, variables of loops around it zero, on arrays that lie near."""
+    """The time of a single kernel, outer loop variables zero, on cached arrays."""
     spaces = {b: "arena" if b in kernel.scratch else "output" if b.written else "input" for b in kernel.params}
     buffers = {b: replace(b, space=space) for b, space in spaces.items()}  # type: ignore[arg-type]
     inputs, outputs = (tuple(buffers[b] for b, own in spaces.items() if own == side) for side in ("input", "output"))

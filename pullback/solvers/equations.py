@@ -1,4 +1,4 @@
-"""Ordinary differential equations: the classical method of Runge and Kutta, and that of Dormand and Prince."""
+"""Ordinary differential equations: the classical Runge-Kutta method, and Dormand-Prince."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def odeint(
     max_steps: int = 100,
     at_limit: str = "error",
 ) -> Any:
-    """The states at the times t of dy/dt = f(y, t, *args), the first of which is y0.
+    """Solve dy/dt = f(y, t, *args) from y0 at t[0]; return the states at the times t.
 
     Args:
         f: gives the slope, a tree like the state.
@@ -111,7 +111,7 @@ def odeint(
 
 
 def _unknown_where(failed: Array, y: Any, sources: Any) -> Any:
-    """The state, or NaN where the bool holds; so are its derivatives by the sources, whatever steps were taken."""
+    """The state, or NaN where the bool holds; its derivatives by the sources are NaN there too."""
     arrays = [as_array(leaf, "odeint") for leaf in tree.flatten(sources)[0]]
     floating = [x for x in arrays if x.settled.is_floating]
 
@@ -130,7 +130,7 @@ def _settled(leaf: Any, times: Array) -> Array:
 
 
 def _moved(y: Any, h: Any, slopes: Sequence[Any], weights: Sequence[float]) -> Any:
-    """Y + h Σ weights slopes."""
+    """Return `y + h Σ weights slopes`."""
 
     def leaf(own: Any, *ks: Any) -> Any:
         total: Any = 0.0
@@ -156,7 +156,7 @@ def _classical(f: Slope, y: Any, t: Any, h: Any, steps: int) -> Any:
 def _adaptive(
     f: Slope, y: Any, t: Any, end: Any, rtol: float, atol: float, max_steps: int
 ) -> tuple[Any, Array]:
-    """Steps until the end, each repeated with a shorter length where its error is above the tolerance; if they failed.
+    """Step adaptively to `end`, with shorter steps where the error is too large; and whether that failed.
 
     Hairer, Norsett and Wanner, *Solving ordinary differential equations I*, II.4: the next length is 0.9 error^(-1/5)
     times the last one, and at least a fifth and at most ten times as long.

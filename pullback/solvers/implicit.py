@@ -1,4 +1,4 @@
-"""Roots and minima, whose derivatives are those of the equations they solve (the implicit function theorem)."""
+"""Roots and minima, with derivatives by the implicit function theorem."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from pullback.tracing.making import as_array
 
 
 def _flat(f: Callable[..., Any], back: Callable[[Any], Any], args: Any) -> Callable[[Any], Array]:
-    """F of a vector, giving a vector."""
+    """Turn `f` into a function from vector to vector."""
     return lambda v: ravel(f(back(v), *args))[0]
 
 
 def _along(f: Callable[..., Any], args: Any, moved: Any) -> Any:
-    """The derivative of f(*args) along tangents, of which those that are None stay."""
+    """The derivative of f(*args) along tangents; None is zero."""
     leaves, structure = tree.flatten(args)
     directions = _beside(moved, structure)
     places = [k for k, d in enumerate(directions) if d is not None]
@@ -65,13 +65,13 @@ def _beside(moved: Any, structure: Any) -> list[Any]:
 
 
 def ended(kind: str, result: Any, failed: Array, at_limit: str, position: Position | None) -> Any:
-    """The result of a solver, which stops the program where it failed, or says so beside it."""
+    """The result of a solver, which stops the program on failure, or reports it."""
     check_at_limit(kind, at_limit)
     return (result, failed) if at_limit == "report" else finished(result, failed, position)
 
 
 def unknown_where(failed: Any, x: Any) -> Any:
-    """X, or NaN where the bool holds; of a derivative likewise."""
+    """Return `x`, or NaN where the bool holds; derivatives likewise."""
     return x * convert(where(failed, nan, 1.0), x.settled)
 
 
@@ -137,7 +137,7 @@ def root(
 def root_scalar(
     f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: int = 80, at_limit: str = "error"
 ) -> Any:
-    """The number x between low and high for which f(x, *args) = 0, by bisection; f has different signs at both ends.
+    """Find x in [low, high] with f(x, *args) = 0 by bisection; f must change sign between the ends.
 
     Args:
         f: gives one number.
@@ -198,7 +198,7 @@ def root_scalar(
 def minimise(
     f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8, max_steps: int = 200, at_limit: str = "error"
 ) -> Any:
-    """The x near x0 for which f(x, *args) is smallest, by the method of Broyden, Fletcher, Goldfarb and Shanno.
+    """Minimize f(x, *args) from x0 by the Broyden-Fletcher-Goldfarb-Shanno method.
 
     Args:
         f: gives one number.

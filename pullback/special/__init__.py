@@ -1,4 +1,4 @@
-"""Special functions, elementwise, with derivatives by the formulas of the Digital Library of Mathematical Functions."""
+"""Special functions, elementwise, with derivatives by the Digital Library of Mathematical Functions."""
 
 import typing as _typing
 

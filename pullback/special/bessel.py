@@ -27,7 +27,7 @@ NEAR = 2.0  # of K
 
 
 def _waves(order: int, x: Scalar) -> tuple[Scalar, Scalar]:
-    """J and Y for x above the limit: of the angle x - π/4 or x - 3π/4, whose functions are sums of sin x and cos x."""
+    """Bessel functions J and Y above the limit, from sin x and cos x with angle x - π/4 or x - 3π/4."""
     inverse = LIMIT / x
     square = inverse * inverse
     p = fitted((t.P0, t.P1)[order], square, 0, 1)
@@ -38,7 +38,7 @@ def _waves(order: int, x: Scalar) -> tuple[Scalar, Scalar]:
 
 
 def _low(x: Scalar) -> Scalar:
-    """X, cut off at the limit, squared: what fits are asked outside of their interval must not overflow."""
+    """The square of `x`, clamped to the limit: fits evaluated outside their interval must not overflow."""
     low = apply("minimum", x, number(LIMIT))
     return low * low
 

@@ -20,7 +20,7 @@ def _expit(x: Array) -> Array:
 
 
 def _expit_slope(x: Array) -> Array:
-    """Its derivative, whose own is -tanh(x / 2) times it: nothing cancels near 0 or far away."""
+    """The derivative of expit, whose own is -tanh(x / 2) times it; it avoids cancellation everywhere."""
 
     def body(x: Array) -> Array:
         return _expit(x) * _expit(-x)
@@ -61,7 +61,7 @@ def logit(p: Any, /) -> Array:
 
 
 def _times(name: str, of: Callable[[Array], Array], slope: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    """The function x of(y), 0 where x is 0 and of(y) infinite or undefined; `slope(x, y)` is its derivative by y."""
+    """Make the function x of(y), 0 where x is 0 even if of(y) is not finite; `slope(x, y)` is d/dy."""
 
     def guarded(x: Array, y: Array) -> tuple[Array, Array]:
         empty = (x == 0) & ~elementwise("isfinite", of(y)) & ~elementwise("isnan", y)
@@ -88,7 +88,7 @@ _xlog1py = _times("xlog1py", log1p, lambda x, y: x / (1 + y))
 
 
 def xlogy(x: Any, y: Any, /) -> Array:
-    """X log(y), and 0 where x is 0, as its derivative by y is. Elementwise; operands broadcast.
+    """Return `x * log(y)`, 0 where `x` is 0, as its derivative by `y`. Elementwise; operands broadcast.
 
     Where x is 0 and log(y) not finite, all derivatives are taken as 0.
 
@@ -99,7 +99,7 @@ def xlogy(x: Any, y: Any, /) -> Array:
 
 
 def xlog1py(x: Any, y: Any, /) -> Array:
-    """X log(1 + y), and 0 where x is 0, as its derivative by y is. Elementwise; operands broadcast.
+    """Return `x * log(1 + y)`, 0 where `x` is 0, like its derivative by `y`. Elementwise; broadcasts.
 
     Where x is 0 and log(1 + y) not finite, all derivatives are taken as 0.
 

@@ -1,4 +1,4 @@
-"""What special functions are made with: a function of one element, and the rule of its derivative.
+"""Building blocks of special functions: a function of one element, with its derivative rule.
 
 A function of elements is an expression of scalars in f64; elements of f32 are computed in f64 and rounded. It is one
 statement over arrays, that fuses with what is around it and compiles to vectors. Both sides of a choice are computed.
@@ -98,7 +98,7 @@ def _elements(
 
 
 def horner(coefficients: Sequence[float], t: Scalar) -> Scalar:
-    """The polynomial with these coefficients, the lowest power first, as E(t²) + t O(t²): two chains half as long."""
+    """Evaluate a polynomial, lowest power first, as E(t²) + t O(t²): two chains of half the length."""
     square = t * t
 
     def chain(part: Sequence[float]) -> Scalar:
@@ -112,7 +112,7 @@ def horner(coefficients: Sequence[float], t: Scalar) -> Scalar:
 
 
 def fitted(coefficients: Sequence[float], x: Scalar, low: float, high: float) -> Scalar:
-    """A row of the tables at x, which lies between low and high."""
+    """Evaluate a row of the tables at x, between low and high."""
     return horner(coefficients, (x - (low + high) / 2) * (2 / (high - low)))
 
 

@@ -19,12 +19,12 @@ FAR = 8  # from here on the asymptotic series serve
 
 
 def _turn(x: Scalar) -> Scalar:
-    """π (x - its nearest integer)."""
+    """The angle π (x - round(x))."""
     return (x - apply("round", x)) * math.pi
 
 
 def _series(x: Scalar, coefficients: list[float]) -> Scalar:
-    """Σ k: c[k] x^-2k, by Horner's rule."""
+    """The series Σ k: c[k] x^-2k, by Horner's rule."""
     square = 1 / (x * x)
     total = number(coefficients[-1])
     for c in coefficients[-2::-1]:
@@ -33,7 +33,7 @@ def _series(x: Scalar, coefficients: list[float]) -> Scalar:
 
 
 def _steps(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """X brought into [1, 2] by whole steps, up by one or down by at most six, with no branch.
+    """Shift `x` into [1, 2] by whole steps, up one or down at most six, without branches.
 
     Returns z, and with the steps x - 1, ..., x - n = z that were taken down: their product, and the sum of 1 / (x - k)
     times the product. A step that is not taken has the factor 1.
@@ -79,7 +79,7 @@ def _lgamma(x: Scalar, logarithm: Scalar, sine: Scalar) -> Scalar:
 
 
 def _digamma_positive(x: Scalar) -> Scalar:
-    """For x > 0: (z - root) P(z) on [1, 2], ψ(x + 1) = ψ(x) + 1/x (DLMF 5.5.2) from there to 8, and 5.11.2."""
+    """Digamma for x > 0: (z - root) P(z) on [1, 2], DLMF 5.5.2 from there to 8, and 5.11.2 beyond."""
     z, product, top = _steps(x)
     fit = fitted(DIGAMMA, z, 1, 2)
     small, far = less(x, number(1.0)), less(number(FAR), x)
@@ -177,7 +177,7 @@ def _stirling_slope(x: Scalar) -> Scalar:
 
 
 def _lbeta(a: Scalar, b: Scalar) -> Scalar:
-    """With the larger p and the smaller q; from 8 on by the corrections to Stirling's formula."""
+    """The logarithm of the beta function; from 8 on by the corrections to Stirling's formula."""
     p, q = apply("maximum", a, b), apply("minimum", a, b)
     terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:9], 1)]
 
@@ -203,7 +203,7 @@ def _divided(coefficients: list[float], v: Scalar, w: Scalar) -> tuple[Scalar, S
 
 
 def _rise(x: Scalar, h: Scalar) -> Scalar:
-    """ψ(x + h) - ψ(x) for x, h > 0 as a sum of terms of one sign: by DLMF 5.5.2 to x + 8, and 5.11.2 from there."""
+    """The difference ψ(x + h) - ψ(x) for x, h > 0, a sum of terms of one sign (DLMF 5.5.2, 5.11.2)."""
     steps = number(0.0)
     for k in range(FAR):
         steps = steps + 1 / (x + k) * (h / (x + (h + k)))
@@ -296,7 +296,7 @@ def lgamma(x: Any, /) -> Array:
 
 
 def digamma(x: Any, /) -> Array:
-    """Ψ, the derivative of `lgamma`; its poles are at 0, -1, -2, ... Elementwise.
+    """The digamma function, the derivative of `lgamma`, with poles at 0, -1, -2, ... Elementwise.
 
     A fit on [1, 2] with its root 1.4616… as a factor, 5.5.2 and 5.5.4 and, from 8 on, 5.11.2 of the DLMF. Error: 4
     units of the last place for x > 0; 5 below, of the larger of the result and 1. Derivative: `polygamma(1, x)` (5.15).
@@ -327,7 +327,7 @@ def polygamma(n: int, x: Any, /) -> Array:
 
 
 def betaln(a: Any, b: Any, /) -> Array:
-    """The logarithm of the beta function Γ(a) Γ(b) / Γ(a + b), for a, b > 0. Elementwise; operands broadcast.
+    """The logarithm of the beta function Γ(a) Γ(b) / Γ(a + b), a, b > 0. Elementwise; operands broadcast.
 
     Error: 8 units of the last place of the larger of the result and 1; where one or both are above 8, by the
     corrections to Stirling's formula, so that large ones do not cancel. Derivative: ψ(a) - ψ(a + b) by a (DLMF 5.12).
@@ -339,7 +339,7 @@ def betaln(a: Any, b: Any, /) -> Array:
 
 
 def beta(a: Any, b: Any, /) -> Array:
-    """The beta function Γ(a) Γ(b) / Γ(a + b), for a, b > 0: exp of `betaln`. Elementwise; operands broadcast.
+    """The beta function Γ(a) Γ(b) / Γ(a + b), a, b > 0: exp of `betaln`. Elementwise; operands broadcast.
 
     >>> pb.function(lambda a, b: pb.special.beta(a, b))(np.array([2.0]), np.array([3.0])).round(9).tolist()
     [0.083333333]

@@ -52,7 +52,7 @@ def _gamma_front(a: Array, x: Array, count: int) -> Moving:
 
 
 def _series(a: Moving, x: Array, count: int) -> Moving:
-    """Σ n ≥ 0: x^n / ((a + 1) ... (a + n)), DLMF 8.11.4."""
+    """The series Σ n ≥ 0: x^n / ((a + 1) ... (a + n)), DLMF 8.11.4."""
 
     def step(state: Any, n: Any) -> Any:
         term, total = state
@@ -64,7 +64,10 @@ def _series(a: Moving, x: Array, count: int) -> Moving:
 
 
 def _fraction(a: Moving, x: Array, count: int) -> Moving:
-    """1 over the fraction of Legendre, DLMF 8.9.2, from its end: x + 1 - a + 1 (a - 1) / (x + 3 - a + ...)."""
+    """The reciprocal of Legendre's continued fraction (DLMF 8.9.2), evaluated from its end.
+
+    The fraction is x + 1 - a + 1 (a - 1) / (x + 3 - a + ...).
+    """
 
     def step(state: Any, n: Any) -> Any:
         k = STEPS - n  # as indices, which are exact: sums of numbers may be taken in another order
@@ -168,7 +171,7 @@ def _upper_jvp(primals: Any, out: Array, tangents: Any) -> Array:
 
 
 def gammainc(a: Any, x: Any, /) -> Array:
-    """The lower incomplete gamma function over Γ(a), which rises from 0 to 1, for a > 0, x >= 0. Operands broadcast.
+    """The regularized lower incomplete gamma function, 0 to 1, for a > 0, x >= 0. Operands broadcast.
 
     For a below 25 a series where x < a + 1, and Legendre's continued fraction beyond (DLMF 8.11.4, 8.9.2); from 25 on,
     for all a, the integral of the density by the Gauss-Legendre rule. NaN for NaN and outside of the domain. Error: 10
@@ -183,7 +186,7 @@ def gammainc(a: Any, x: Any, /) -> Array:
 
 
 def gammaincc(a: Any, x: Any, /) -> Array:
-    """The upper incomplete gamma function over Γ(a): 1 - `gammainc`, accurate where it is small. Operands broadcast.
+    """The regularized upper incomplete gamma function, 1 - `gammainc`, accurate when small. Broadcasts.
 
     >>> pb.function(lambda a, x: pb.special.gammaincc(a, x))(np.array([1.0]), np.array([1.0])).round(9).tolist()
     [0.367879441]
@@ -192,7 +195,7 @@ def gammaincc(a: Any, x: Any, /) -> Array:
 
 
 def _wide(name: str, body: Any, jvp: Any, *values: Any) -> Array:
-    """The function in f64, whatever its operands are."""
+    """Compute the function in f64 for operands of any type."""
     operands = _together(name, *values)
     dtype = operands[0].settled
     out: Array = emit_call(name, body, tuple(convert(h, "float64") for h in operands), jvp)
@@ -227,7 +230,7 @@ def _beta_front(a: Array, b: Array, x: Array, count: int) -> Moving:
 
 
 def _beta_fraction(a: Moving, b: Moving, x: Array) -> Moving:
-    """The continued fraction of Didonato and Morris (1992, 4.5), from its end, of terms without cancellation."""
+    """The continued fraction of Didonato and Morris (1992, 4.5), from its end, without cancellation."""
     off = a * (1 - x) - b * x + 1
 
     def denominator(n: Any) -> Moving:
@@ -321,7 +324,7 @@ def _beta_jvp(primals: Any, out: Array, tangents: Any) -> Array:
 
 
 def betainc(a: Any, b: Any, x: Any, /) -> Array:
-    """The incomplete beta function over B(a, b), which rises from 0 to 1, for a, b > 0. Operands broadcast.
+    """The regularized incomplete beta function, which rises from 0 to 1, for a, b > 0. Operands broadcast.
 
     At x, or by DLMF 8.17.4 at 1 - x: where a or b is below 25 a continued fraction of 100 steps (Didonato and Morris
     1992), else, for all a and b, the integral of the density by the Gauss-Legendre rule. NaN for NaN and outside of the

@@ -72,7 +72,7 @@ class Moving:
 
 
 def constant(value: Array, count: int) -> Moving:
-    """A number that does not depend on the parameters, of which there are `count`."""
+    """A number independent of all `count` parameters."""
     return Moving(value, tuple(zeros_like(value) for _ in range(count)))
 
 
@@ -124,7 +124,7 @@ _excess_of = special("excess", _excess)
 
 
 def excess(u: Array, ratio: Array | None = None) -> Array:
-    """U - log(1 + u), accurate near 0; `ratio` is 1 + u, for where that is more accurate than the sum."""
+    """Return `u - log(1 + u)`, accurate near 0; pass 1 + u as `ratio` if it is known more accurately."""
     return _excess_of(u, 1 + u if ratio is None else ratio)
 
 

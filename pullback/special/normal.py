@@ -1,4 +1,4 @@
-"""The error function's complement and inverse, and the normal distribution function with its inverse and logarithm."""
+"""The complementary and inverse error functions; the normal cdf, its inverse and its logarithm."""
 
 from __future__ import annotations
 
@@ -137,7 +137,10 @@ _ndtr_of = special(
 
 
 def _ndtri_slope(p: Scalar, x: Scalar) -> Scalar:
-    """1 / density; in the tails by the smaller probability r, as erfcx(|x| / √2) √(π/2) / r: x² has an error."""
+    """The derivative 1 / density; in the tails erfcx(|x| / √2) √(π/2) / r, as x² is inexact.
+
+    Here r is the smaller of the two probabilities.
+    """
     rest, size = _rest(p), apply("abs", x)
     far = _erfcx_positive(size * (1 / ROOT_TWO)) * math.sqrt(math.pi / 2) / rest
     tail = logical_and(greater(rest, number(0.0)), less(rest, number(0.25)))

@@ -1,1 +1,1 @@
-"""A user's function written down as a program: arrays without values, tracing, loops, index notation, trees."""
+"""Tracing of a user's function into a program: arrays, loops, index notation, trees."""

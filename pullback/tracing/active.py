@@ -1,4 +1,4 @@
-"""Which tracer is active in this thread, and the errors for what needs one where there is none."""
+"""The active tracer of this thread, and errors where one is needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def current() -> Any:
 
 
 def _outside() -> TraceError:
-    """The error for what needs a function being traced, where there is none."""
+    """The error for an operation that needs an active trace."""
     position = user_position()
     frame: FrameType | None = sys._getframe(1)
     given: Sequence[Any] = ()
@@ -83,17 +83,17 @@ def tracing(tracer: Any) -> setting:
 
 
 def untraced() -> setting:
-    """Compute what runs inside now, whatever is being traced around it."""
+    """Compute eagerly inside, even within a trace."""
     return setting(_ACTIVE, stack=())
 
 
 def tracing_kept() -> setting:
-    """Leave the active tracer as it is, wherever the block is interrupted."""
+    """Keep the active tracer even if the block is interrupted."""
     return setting(_ACTIVE, stack=_ACTIVE.stack)
 
 
 def float_beside(dtypes: Sequence[DType]) -> DType:
-    """The dtype of Python floats in a function of these: f32 where all that are floating are f32, else f64."""
+    """The dtype of Python floats in a function of these: f32 if all floating ones are f32, else f64."""
     floating = {d.computed for d in dtypes if d.computed.is_floating}
     return f32 if floating == {f32} else f64
 

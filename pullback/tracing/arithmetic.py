@@ -1,4 +1,4 @@
-"""Arithmetic of real arrays: operands broadcast, Python numbers and indices take the dtype of what they meet."""
+"""Arithmetic of real arrays: broadcasting, and dtypes for Python numbers and indices."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def apply_scalars(name: str, args: Sequence[Scalar]) -> Scalar:
 
 
 def _equation(a: Scalar, b: Scalar) -> Cond | bool | None:
-    """A == b as a condition on indices, where both are sums of which a part is indices; else None.
+    """Write a == b as an index condition, if both are sums with indices; else None.
 
     The other part is a datum. Its arithmetic wraps as it did, and an index is no larger than memory is, so
     both sides are equal as indices where they are equal as integers of 64 bits.
@@ -127,7 +127,7 @@ def index_of(h: Array) -> Index:
 
 
 def common_dtype(name: str, operands: Sequence[Array], position: Position | None) -> DType | None:
-    """The dtype in which the operation is done; None where all operands are weak."""
+    """The dtype of the operation; None if all operands are weak."""
     common: DType | None = None
     for h in operands:
         if h.strong is None:
@@ -160,7 +160,7 @@ def _mixed(name: str, operands: Sequence[Array], position: Position | None) -> D
 
 
 def _together(operands: Sequence[Array]) -> str:
-    """How operands of several kinds are brought to one."""
+    """The remedy that brings operands of several kinds to one."""
     dtypes = [h.settled for h in operands]
     if any(d.is_bool for d in dtypes) and not all(d.is_bool for d in dtypes):
         return "`pb.where(condition, x, 0)` keeps x where the condition holds; `condition.astype(...)` is 1 or 0"
@@ -190,7 +190,7 @@ def _check_kind(name: str, dtype: DType, operands: Sequence[Array], position: Po
 
 
 def broadcast_extents(name: str, operands: Sequence[Array], position: Position | None) -> Indices:
-    """The common shape of operands; axes are aligned at the right, an extent of 1 stretches."""
+    """The common shape of operands; axes align at the right, and size 1 stretches."""
     rank = max(h.rank for h in operands)
     out: list[Index] = []
     for axis in range(-rank, 0):
@@ -283,7 +283,7 @@ def _weakly(name: str, operands: Sequence[Array]) -> Array:
 
 
 def choose(condition: object, then: object, otherwise: object, position: Position | None = None) -> Array:
-    """`where`: elements of `then` where the condition holds, else those of `otherwise`."""
+    """Choose elements of `then` where the condition holds, else of `otherwise`."""
     position = position or user_position()
     test, a, b = as_array(condition, "where"), as_array(then, "where"), as_array(otherwise, "where")
     if test.settled is not types.bool_:
@@ -317,7 +317,7 @@ def choose(condition: object, then: object, otherwise: object, position: Positio
 
 
 def common_settled(*handles: Array) -> DType:
-    """The dtype of weak values that meet nothing else."""
+    """The common dtype of weak values alone."""
     return next((h.settled for h in handles if h.settled.is_floating), handles[0].settled)
 
 
@@ -341,7 +341,7 @@ def convert(value: object, dtype: object) -> Array:
 
 
 def _stored(h: Array, target: DType) -> Array:
-    """The array rounded to f16 or bf16, in which it is stored where it is a result."""
+    """Round an array to f16 or bf16 as storing it does."""
     if h.storage is target:
         return as_array(h)
     rule: Rule = lambda indices: expr.rounded(h.element(indices), target)

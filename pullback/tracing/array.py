@@ -1,4 +1,4 @@
-"""`Array`: what the user's function works on, with the operators and methods of the array API.
+"""Traced arrays: `Array`, with the operators and methods of the array API.
 
 While tracing it is given by a rule for its elements, and is one of
     an array of the program       a Ref, and reading is an element of it
@@ -45,7 +45,7 @@ class TracedArray(Methods, Refusals):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The extents: ints where they are fixed, else dims, on which arithmetic and comparison work."""
+        """The sizes of the axes: ints if fixed, else dims, which support arithmetic and comparison."""
         return tuple(shape_value(e) for e in self.extents)
 
     @property
@@ -63,7 +63,7 @@ class TracedArray(Methods, Refusals):
 
     @property
     def device(self) -> str:
-        """Where arrays are: on the processor."""
+        """The device of the array: the processor."""
         return CPU
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
@@ -98,12 +98,12 @@ class Array(TracedArray):
 
     @property
     def strong(self) -> DType | None:
-        """The dtype, None where it depends on what the value meets."""
+        """The dtype; None for weak values."""
         return None if self.weak else self._dtype
 
     @property
     def settled(self) -> DType:
-        """The dtype it has when it meets nothing."""
+        """The dtype of the value by itself."""
         if self.weak is None:
             assert self._dtype is not None
             return self._dtype
@@ -113,18 +113,18 @@ class Array(TracedArray):
 
     @property
     def storage(self) -> DType:
-        """The dtype in which it lies in memory: f16 or bf16 where its elements, when they are read, are f32."""
+        """The storage dtype: f16 or bf16 for arrays whose elements are read as f32."""
         return self.stored or self.settled
 
     def element(self, indices: Indices = (), dtype: DType | None = None) -> Scalar:
-        """The element at these indices; `dtype` is what a weak value becomes."""
+        """The element at these indices; weak values take `dtype`."""
         if self.make is not None:
             return self.make(dtype or self.settled)
         return self._rule(indices)
 
     @property
     def dtype(self) -> DType:
-        """The element type; of arrays stored as float16 or bfloat16 that, and what is read from them is float32."""
+        """The element type; float16 and bfloat16 are storage types, read as float32."""
         return self.storage
 
     @property
@@ -150,14 +150,14 @@ def type_text(h: TracedArray) -> str:
 
 
 def blank() -> Array:
-    """An array of which nothing is said yet."""
+    """An array without any properties yet."""
     h = object.__new__(Array)
     h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = h.stored = None
     return h
 
 
 def weak(kind: Weak, make: Callable[[DType], Scalar]) -> Array:
-    """A value of rank 0 that takes the dtype of what it meets."""
+    """A weak value of rank 0, which takes the dtype of its partner."""
     current()  # outside of a function there are none
     h = blank()
     h.extents, h._dtype, h.weak, h.make = (), None, kind, make
@@ -173,6 +173,6 @@ def from_index(index: Index | Var | int) -> Array:
 
 
 def shape_value(extent: Index) -> Any:
-    """An extent as the user sees it in `x.shape`: an int where it is fixed, else a dim."""
+    """A size as shown in `x.shape`: an int if fixed, else a dim."""
     value = extent.constant
     return from_index(extent) if value is None else value

@@ -77,7 +77,7 @@ class ComplexArray(TracedArray):
 
     @property
     def name(self) -> str | None:  # type: ignore[override]
-        """What the array is called in messages, where it is known."""
+        """The name of the array in messages, if known."""
         return self.real.name
 
     @property
@@ -112,7 +112,7 @@ class ComplexArray(TracedArray):
 
 @dataclass(frozen=True)
 class Parts:
-    """What is known of the parts of a complex array, in the place of the array."""
+    """The properties of a complex array's parts, in place of the array."""
 
     real: Any
     imag: Any

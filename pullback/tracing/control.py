@@ -42,7 +42,7 @@ class _State:
         return [tracer.define(n, d or h.settled, h.extents) for n, d, h in zip(self.names, self.dtypes, self.handles)]
 
     def view(self, refs: Sequence[Ref]) -> Any:
-        """The states as the user's function sees them; those whose dtype is open are weak."""
+        """The states as the user's function sees them; open dtypes are weak."""
         out: list[Array] = []
         for r, d, kind in zip(refs, self.dtypes, self.kinds):
             if d is None and kind is not None:
@@ -52,7 +52,7 @@ class _State:
         return tree.unflatten(self.structure, out)
 
     def settle(self, results: Sequence[Array]) -> bool:
-        """Fix open dtypes by what the body gives; whether any was fixed to another than assumed."""
+        """Fix open dtypes by the body's results; return whether any differs from the assumption."""
         changed = False
         for k, (d, h) in enumerate(zip(self.dtypes, results)):
             if d is None:
@@ -61,7 +61,7 @@ class _State:
         return changed
 
     def inits(self) -> list[Ref]:
-        """The starts as arrays, their reads of data checked: no guard around the loop's result is known in time."""
+        """The initial states as arrays with checked data reads, as later guards come too late."""
         out = []
         for h, d, n in zip(self.handles, self.dtypes, self.names):
             out.append(current().whole(ref_of(h if h.strong is d or d is None else convert(h, d), n)))
@@ -336,7 +336,7 @@ def while_loop(
 
 
 def check_at_limit(kind: str, at_limit: str) -> None:
-    """Refuse a setting that says nothing of an end without success.
+    """Refuse an invalid value of `at_limit`.
 
     Raises:
         TraceError: [E144] it is neither "error" nor "report".
@@ -348,7 +348,7 @@ def check_at_limit(kind: str, at_limit: str) -> None:
 
 
 def finished(result: Any, failed: Array, position: Position | None) -> Any:
-    """A tree of arrays; a program that needs them, or a derivative of them, stops where the bool `failed` holds.
+    """A tree of arrays; programs that need them, or their derivatives, stop if the bool `failed` holds.
 
     Raises:
         UnfinishedError: [E404] when the function runs.
@@ -360,7 +360,7 @@ def finished(result: Any, failed: Array, position: Position | None) -> Any:
 
 
 def _demanding(x: Array, unfinished: Array) -> Array:
-    """x, whose elements and their derivatives need the 0 of a loop that came to its end."""
+    """The array `x`, whose elements and derivatives also need the 0 of a finished loop."""
     if x.settled is types.bool_:
         return x & (unfinished == 0)
     return x * convert(1 - unfinished, x.settled)
@@ -399,7 +399,7 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
 
 
 def promoted_cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
-    """`cond` for languages whose numbers have one type: of results that differ, whole numbers become floating ones."""
+    """The `cond` of languages with one number type: differing integer results become floating-point."""
     return _chosen(test, then, otherwise, operands, _promoted)
 
 

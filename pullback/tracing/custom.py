@@ -1,4 +1,4 @@
-"""Functions that derivatives take as a whole: a rule of the user's own, and checkpoints, as a Call statement."""
+"""Functions with a user's derivative rule, and checkpoints, as Call statements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Body = Callable[..., Any]
 
 
 class _Arguments:
-    """The arguments of a call: which leaves are arrays, and what stands for them inside."""
+    """The arguments of a call: its array leaves, and their stand-ins inside."""
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.leaves, self.structure = tree.flatten(args)
@@ -44,7 +44,7 @@ class _Arguments:
         return tree.unflatten(self.structure, leaves)
 
     def kinds(self) -> tuple[Any, ...]:
-        """What two calls must share to have the same rules: types of arrays, and all else by value."""
+        """The key that calls with equal rules share: array types, and other values."""
         arrays = tuple((h.extents, r.dtype, h.weak) for h, r in zip(self.handles, self.operands))
         rest = (leaf.literal if isinstance(leaf, Array) else leaf for leaf in self.leaves)
         return (self.structure, arrays, tuple(rest))
@@ -64,7 +64,7 @@ class _Arguments:
 
     @property
     def weak(self) -> set[Ref]:
-        """The params of arguments that take the element type of what they meet, and so do their derivatives."""
+        """The params of weak arguments, whose derivatives are weak too."""
         return {r for h, r in zip(self.handles, self.params) if h.weak is not None}
 
 
@@ -140,7 +140,7 @@ def emit_call(what: str, f: Body, args: tuple[Any, ...], jvp: Body | None = None
 
 
 class _Rules:
-    """The user's rules traced beside the function."""
+    """The user's rules, traced with the function."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _Rules:
         places: Sequence[int],
         expected: Sequence[Ref],
     ) -> Rule:
-        """One rule as a block: given directions like `like`, it gives a tree whose floating leaves are `expected`."""
+        """A rule as a block: from directions like `like` to a tree with floating leaves `expected`."""
         tracer = current()
         outs = [Ref(r.name, r.dtype, r.shape, r.bounds) for r in self.outs]
         directions = [Ref(f"{r.name}_{mark}", r.dtype, r.shape) for r in like]
@@ -236,7 +236,7 @@ class _Rules:
 
 
 def _leaves_beside(answer: Any, structure: Structure) -> list[Any] | None:
-    """For each leaf of the structure what the answer has there; None where the trees differ."""
+    """The answer's entry for each leaf of the structure; None if the trees differ."""
     if structure.kind == "leaf":
         node = tree.open_node(answer)
         return [answer] if node is None or node[0].kind == "none" else None

@@ -1,4 +1,4 @@
-"""Calls of programs that are known in outline: their statements join the caller's when somebody needs them.
+"""Deferred calls of outlined programs: their statements join the caller's on demand.
 
 A caller with such calls is known in outline itself: by its own statements, in which the results of a call are arrays
 that come from nowhere, and by the identities of what it calls. Where its machine code is in the cache, no statement of
@@ -20,7 +20,7 @@ from pullback.ir.traverse import Substitution, instantiate
 
 @dataclass(frozen=True)
 class Deferred:
-    """outs = callee(operands), its dims as given; it comes before statement `at` of the caller."""
+    """A deferred call outs = callee(operands), dims as given, before the caller's statement `at`."""
 
     callee: Outline
     operands: tuple[Ref, ...]
@@ -44,7 +44,7 @@ def outline_of(caller: Program, calls: Sequence[Deferred]) -> Outline:
 
 
 def _identity(caller: Program, calls: Sequence[Deferred]) -> str:
-    """A digest of the caller as a program that is given what the calls give, and gives what they are given as well."""
+    """A digest of the caller with the calls' results as inputs and their operands as outputs."""
     given = [r for c in calls for r in c.outs]
     wanted = [r for c in calls for r in c.operands]
     body = Block(caller.body.statements, (*caller.outputs, *wanted))

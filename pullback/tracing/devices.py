@@ -1,4 +1,4 @@
-"""The device that arrays are on: the processor, the only one there is. The Python array API asks for it by name."""
+"""The device of arrays: the processor. The Python array API asks for it by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells Python values apart that a trace depends on: more than `==`, which takes 1, True and 1.0 for one value."""
+"""Distinct keys for Python values that a trace depends on: unlike `==`, 1, True and 1.0 differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def distinct(value: Any) -> Hashable:
-    """A key that two values share where no program can tell them apart: of one type, and equal to the last bit.
+    """A key shared only by values of one type that are equal to the last bit.
 
     >>> distinct(1) == distinct(True), distinct(0.0) == distinct(-0.0), distinct((1,)) == distinct((1.0,))
     (False, False, False)

@@ -1,4 +1,4 @@
-"""What NumPy, JAX and PyTorch call things: the name here of what they name otherwise, or what to write instead.
+"""Names of NumPy, JAX and PyTorch, with their names here or replacements.
 
 Messages read these tables, and calls of NumPy's functions on traced values find the function of pullback there.
 """
@@ -185,7 +185,7 @@ NETWORKS = {
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Those of the known names that look most like this one, the nearest first."""
+    """The known names most similar to this one, nearest first."""
     import difflib
 
     return difflib.get_close_matches(name, list(known), n=3, cutoff=0.7)
@@ -201,12 +201,12 @@ def one_of(name: str, known: Iterable[str]) -> str:
 
 
 def public_names() -> ModuleType:
-    """The package, as the user sees it: its names are complete by the time that somebody asks."""
+    """The package as users see it, whose names are complete on first use."""
     return sys.modules[__name__.partition(".")[0]]
 
 
 def running(frames: Sequence[FrameType]) -> str | None:
-    """The name of the public function that frames run, the outermost first, which may be that of a wrapper.
+    """The name of the outermost public function that frames run, possibly a wrapper's.
 
     Functions of one maker share their code, and are told apart by their `name`.
     """
@@ -221,7 +221,7 @@ def running(frames: Sequence[FrameType]) -> str | None:
 
 
 def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
-    """The public function of this name, or of what it is called here; first in a module of the package."""
+    """The public function of this or the equivalent name, first in a module of the package."""
     package = public_names()
     inner = getattr(package, module, None)
     if inner is not None and name in inner.__all__:
@@ -234,7 +234,7 @@ def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
 
 
 def remedy(name: str, misspelt: bool = True) -> str:
-    """What to write instead of a name that the package does not have; of one that may be misspelt the nearest."""
+    """The replacement for a name that the package lacks; for a misspelling, the nearest name."""
     known = public_names().__all__
     if name in known or EQUAL.get(name) in known:
         return f"`pb.{name if name in known else EQUAL[name]}`"
@@ -279,7 +279,7 @@ def unknown(name: str, module: str = "pullback") -> UnknownNameError:
 
 
 def lookup(module: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module of the package: its error says what there is instead."""
+    """The `__getattr__` of a module of the package: its error names replacements."""
 
     def missing(name: str) -> NoReturn:
         raise AttributeError(name) if name.startswith("_") else unknown(name, module)

@@ -78,7 +78,7 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
 
 
 def _itself(value: Scalar, variables: tuple[Var, ...]) -> Array | None:
-    """The array whose elements in their own order are `value` over the variables, if it needs no statement."""
+    """The array whose elements in order are `value` over the variables; None if that takes a statement."""
     own = tuple(map(as_index, variables))
     if not isinstance(value, Get) or value.indices[len(value.indices) - len(own) :] != own:
         return None
@@ -98,7 +98,7 @@ def _extents(shape: Any, what: str) -> list[Index]:
 
 
 def _call(f: Callable[..., Any], variables: Sequence[Var], what: str) -> Any:
-    """F on the index variables, the number of its parameters checked first, and that it gives something."""
+    """Call `f` on the index variables; check its parameters first, and that it returns something."""
     check_callable(f, what, axis_names(len(variables)))
     result = f(*(from_index(v) for v in variables))
     if result is None:
@@ -135,7 +135,7 @@ def _over(op: ReduceOp, extents: Any, f: Callable[..., Any]) -> Any:
 
 
 def _largest(extent: Index, what: str) -> Index:
-    """The extent, or a bound over the ranges of the indices it depends on."""
+    """The size, or a bound over the ranges of its indices."""
     tracer = current()
     if not extent.free and extent.is_dim:
         return tracer.extent(extent, what)
@@ -175,27 +175,27 @@ def check_reduction(op: ReduceOp, h: Array) -> None:
 
 
 def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: Scalar, dtype: DType) -> Scalar:
-    """E where the guards hold, elsewhere what leaves the reduction as it is."""
+    """The value `e` where the guards hold, else the reduction's neutral element."""
     if not guards or op in ("sum", "any", "search"):
         return expr.bracket(guards, e)
     return expr.select(expr.test(guards), e, expr.const(neutral(op, dtype), dtype))
 
 
 def empty_error(what: str) -> ShapeError:
-    """The largest of nothing."""
+    """The error for a maximum of nothing."""
     return ShapeError(
         "E105", f"{what}: the extent is 0, and there is no largest or smallest of nothing", position=user_position()
     )
 
 
 def reduced(op: ReduceOp, h: Array, position: Position | None) -> Array:
-    """A scalar that is a reduction, as a statement of its own."""
+    """Emit a scalar reduction as a statement."""
     e = h.element()
     return emit((), lambda _: e, op, position)
 
 
 def _settle(op: ReduceOp, h: Any, position: Any) -> Any:
-    """At the level of statements a reduction is one."""
+    """Emit a reduction at statement level unless it is an array already."""
     return h if h.ref is not None else reduced(op, h, position)
 
 
@@ -248,7 +248,7 @@ def all_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
 
 
 def search_over(extent: Any, f: Callable[..., Any]) -> Any:
-    """How often a test holds before it first fails, found by bisection.
+    """Count by bisection how often a test holds before it first fails.
 
     The test must hold up to some index and fail from there on, as `x[i] < v` does for elements in order; what the
     result is otherwise is not said.
@@ -280,7 +280,7 @@ all_over.__doc__ = _document("all", "Whether all are true", "True where there ar
 
 
 def in_range(indices: Any, extent: Any) -> Array:
-    """Declare that 0 <= indices < extent for all elements of an argument; every call checks it once.
+    """Declare that 0 <= indices < extent for all elements of an argument, checked once per call.
 
     Args:
         indices: an integer array that is an argument of the function.

@@ -176,7 +176,7 @@ class _Lift:
         return Block(tuple(statements), results)
 
     def whole(self, r: Ref, before: list[Statement]) -> Ref:
-        """R with all leading axes; a copy where it lacks some."""
+        """The array `r` with all leading axes, copied if it lacks some."""
         if r in self.mapping:
             return self.mapping[r]
         source, theirs = self.views.get(r, (r, ()))

@@ -1,4 +1,4 @@
-"""Arrays made: of the program, of a rule, of an expression, of numbers and indices; and made into references."""
+"""Constructors of arrays: from the program, a rule, an expression, numbers, indices; to references."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def view(
 
 
 def _where_there_are_any(extents: Indices, rule: Rule, dtype: DType) -> Rule:
-    """The rule, which is not asked for elements of an array that has none: it may divide by an extent, or read."""
+    """The rule, not called for empty arrays: it may divide by a size, or read an element."""
     return (lambda _: expr.zero(dtype)) if any(e.constant == 0 for e in extents) else rule
 
 
 def scalar(e: Scalar) -> Array:
-    """A value of rank 0; a long expression as a statement of its own, so that no expression is too long to walk."""
+    """A value of rank 0; a long expression becomes a statement, so that walks stay bounded."""
     if e.depth > DEEPEST or (isinstance(e, Add | Mul) and len(e.args) > WIDEST):
         position = user_position()
         return from_ref(current().build((), [e], [assigned_name(position) or "value"], position)[0])
@@ -101,7 +101,7 @@ def _integer(value: int, dtype: DType) -> Scalar:
 
 
 def weak_input(ref: Ref, kind: Weak) -> Array:
-    """A plain `int`, `float` or `bool` argument: an input that takes the dtype of what it meets."""
+    """A weak input for a plain `int`, `float` or `bool` argument."""
     h = weak(kind, lambda dtype: expr.cast(current().read(ref, ()), dtype))
     h.ref, h.name = ref, ref.name
     return h
@@ -171,7 +171,7 @@ def _as_array_remedy(x: object) -> str:
 
 
 def extent_of(x: object, what: str) -> Index:
-    """An extent the user gave: an int, a dim or an index."""
+    """A user-given size: an int, a dim or an index."""
     if isinstance(x, bool):
         pass
     elif isinstance(x, int | np.integer):
@@ -228,7 +228,7 @@ def emit(
     fallback: str,
     position: Position | None = None,
 ) -> Array:
-    """The array with these elements, as a statement of its own."""
+    """Emit a statement for the array with these elements."""
     tracer = current()
     position = position or user_position()
     variables = axes_for(extents)

@@ -1,4 +1,4 @@
-"""What type checkers know of the operators and methods of arrays, which `pullback.arrays.operators` puts on them."""
+"""Type declarations of the array operators and methods that `pullback.arrays.operators` installs."""
 
 from __future__ import annotations
 

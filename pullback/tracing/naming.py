@@ -1,4 +1,4 @@
-"""The user's names: of lambda parameters, of the variable a result is assigned to, of dims as index variables."""
+"""Names from the user's code: lambda parameters, assigned variables, dims as index variables."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _stores(code: CodeType) -> dict[int, str]:
 
 
 def assigned_name(position: Position | None) -> str | None:
-    """The variable that the result of the instruction at `position` is stored in, where it is stored at once."""
+    """The variable to which the result of the instruction at `position` is assigned directly."""
     if not isinstance(position, Position):  # none, or one in another language's text, which knows
         return getattr(position, "assigned", None)
     return _stores(position.code).get(position.offset)
 
 
 def captured_name(value: object) -> str | None:
-    """What the user's code that is running calls a value, where a variable of it, or something in one, is the value."""
+    """The name of a value in the running user code: a variable that is the value or contains it."""
     frame = user_frame()
     if frame is None:
         return None
@@ -51,7 +51,7 @@ def captured_name(value: object) -> str | None:
 
 
 def _inside(x: object) -> Mapping[Any, object]:
-    """The items of a dict, or the attributes of an object itself, whatever its class makes of the asking."""
+    """The items of a dict, or the attributes of an object, bypassing its class."""
     try:
         found = x if isinstance(x, dict) else object.__getattribute__(x, "__dict__")
     except Exception:
@@ -80,7 +80,7 @@ def takes(f: Callable[..., Any], count: int) -> bool:
 
 
 def check_callable(f: object, what: str, wanted: Sequence[str]) -> None:
-    """Refuse what cannot be called with arguments that `wanted` names.
+    """Refuse an object that cannot be called with the arguments in `wanted`.
 
     Raises:
         TraceError: [E137] it is no function, or one of another number of parameters.
@@ -109,13 +109,13 @@ def _positional(f: Callable[..., Any]) -> Sequence[str]:
 
 
 def _is_plain(f: Callable[..., Any]) -> TypeGuard[FunctionType]:
-    """Whether f is a function whose code says all about its parameters: nearly every one, at a tenth of the cost."""
+    """Whether f is a plain function whose code describes its parameters: the common, fast case."""
     if type(f) is not FunctionType or f.__dict__:
         return False
     return not f.__code__.co_kwonlyargcount and not f.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
 
 
 def axis_names(count: int) -> list[str]:
-    """i, j, k, ... for the axes of an array."""
+    """Names i, j, k, ... for the axes of an array."""
     letters = "ijklmnpqrs"
     return [letters[a] if a < len(letters) else f"i{a}" for a in range(count)]

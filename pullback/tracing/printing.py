@@ -1,4 +1,4 @@
-"""What a function prints: texts, and the arrays that stand in them, which its program gives besides its results.
+"""Prints of a function: texts and their arrays, which its program returns after its results.
 
 A print in a loop is one for each step: its arrays are rows of the loop. So no statement has an effect, and what is
 printed comes when the call has ended, in the order of the program.
@@ -24,7 +24,7 @@ NDArray = np.ndarray[Any, Any]
 
 
 class _Elements(string.Formatter):
-    """`str.format` for which what follows the colon is about each element of an array."""
+    """A formatter whose format specs apply to each element of an array."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if not format_spec or not isinstance(value, np.ndarray):
@@ -39,7 +39,7 @@ def formatted(text: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Print:
-    """One text. `values` are its positional and named operands as leaves, None where an array comes from `refs`."""
+    """A printed text. `values` are its operands as leaves, None where an array comes from `refs`."""
 
     text: str
     structure: tree.Structure
@@ -54,7 +54,7 @@ class Print:
 
 @dataclass(frozen=True)
 class Repeated:
-    """What a loop prints in each step. `refs` are stacked: whether a step is taken, and the arrays of the prints."""
+    """The prints of a loop's steps. `refs` are stacked: whether a step is taken, and the printed arrays."""
 
     prints: tuple[Entry, ...]
     refs: tuple[Ref, ...]
@@ -74,7 +74,7 @@ def over(prints: Sequence[Entry], refs: Iterator[Ref]) -> tuple[Entry, ...]:
 
 
 def depths(prints: Sequence[Entry], depth: int = 0) -> list[int]:
-    """For each array the number of loops around its print."""
+    """The number of loops around the print of each array."""
     found: list[int] = []
     for p in prints:
         if isinstance(p, Repeated):
@@ -85,7 +85,7 @@ def depths(prints: Sequence[Entry], depth: int = 0) -> list[int]:
 
 
 def lines(prints: Sequence[Entry], arrays: Iterator[NDArray]) -> Iterator[str]:
-    """What is printed, in order."""
+    """The printed lines, in order."""
     for p in prints:
         own = [next(arrays) for _ in p.refs]
         if isinstance(p, Print):
@@ -110,7 +110,7 @@ def refuse() -> NoReturn:
 
 @dataclass(frozen=True)
 class Prints:
-    """What a function prints.
+    """The prints of a function.
 
     Attributes:
         of: its program.
@@ -129,7 +129,7 @@ class Prints:
         return replace(program, body=body, output_names=())
 
     def beside(self, known: Known) -> Program | None:
-        """A program that was made of the function's, with the printed arrays besides; None where its inputs differ."""
+        """A program derived from the function's, plus the printed arrays; None if its inputs differ."""
         alone = self.alone()
         if not set(alone.inputs) <= set(known.inputs):
             return None

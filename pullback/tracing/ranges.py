@@ -1,11 +1,11 @@
-"""Every element that is read exists: proofs at definition, checks at run time where data decides.
+"""Index range checks: proofs at definition, and run-time checks where data decides.
 
 An index is proven under the conditions that hold on its path: brackets, and the tests of `where`. Python evaluates
 `x[i - 1]` before `where(i > 0, ..., 0)` sees it, so proofs wait until the body of a statement is complete.
 
 A statement that was lifted out of a `where` cannot know its guard. What it reads out of range is replaced by zero,
-and an `Obligation` stays with the array it makes: wherever an element of that array is read, the condition must hold
-for the indices it is read with. At the end of the block an obligation that nobody discharged is the user's error.
+and an `Obligation` stays with the array it makes. Wherever an element of that array is read, the condition must hold
+for its indices. At the end of the block an obligation that nobody discharged is the user's error.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Obligation:
 
 
 class Traced(Protocol):
-    """What a checker asks of the program being written (`trace.Tracer`)."""
+    """The interface of the program under construction for a checker (`trace.Tracer`)."""
 
     positions: dict[Scalar, Position]
 
@@ -96,7 +96,7 @@ class Traced(Protocol):
 
     @property
     def known(self) -> Known:
-        """What holds where the checker begins."""
+        """The conditions known where the checker begins."""
 
     @property
     def guardable(self) -> frozenset[Var]:
@@ -106,10 +106,10 @@ class Traced(Protocol):
         """Collect an error."""
 
     def obligations(self, ref: Ref) -> tuple[tuple[Var, ...], tuple[Obligation, ...]]:
-        """What whoever reads an array owes."""
+        """Conditions that a reader of the array must guarantee."""
 
     def with_checks(self, ref: Ref) -> tuple[Ref, Ref]:
-        """The array, and as it is where what it owes is checked."""
+        """The array with checked obligations, and its original."""
 
 
 class RangeChecker:
@@ -173,7 +173,7 @@ class RangeChecker:
                 return e
 
     def _side(self, e: Scalar, test: Scalar, truth: bool, known: Known) -> Scalar:
-        """One side of a choice, under what the test says about indices.
+        """One side of a choice, under the test's index conditions.
 
         Comparisons of data with an extent are conditions on indices too, written as a bracket where they count.
         """
@@ -240,7 +240,7 @@ class RangeChecker:
         return isinstance(c, Cond) and not c.free.isdisjoint(self.lifting)
 
     def _owed(self, ref: Ref, indices: list[Index], known: Known, facts: Known) -> Ref:
-        """What the array read owes, for these indices; the array to read, with checks where they are needed."""
+        """Discharge a read's obligations for these indices; return the array to read, checked if needed."""
         lead, owed = self.tracer.obligations(ref)
         if not owed:
             return ref
@@ -322,7 +322,7 @@ def compare(name: str, a: Index, b: Index) -> Cond | bool:
 
 
 def to_index(e: Scalar) -> Index:
-    """An integer scalar as an index: its arithmetic as index arithmetic, what it reads as data with its bounds."""
+    """Convert an integer scalar to an index: its arithmetic to index arithmetic, its reads to data."""
     match e:
         case Const():
             return as_index(int(e.value))
@@ -371,7 +371,7 @@ def from_end(e: Scalar, extent: Index) -> Index:
 
 
 def _clipped(e: Scalar) -> Index | None:
-    """The extent of minimum(maximum(x, 0), n - 1), in either order."""
+    """The size n in minimum(maximum(x, 0), n - 1), in either order."""
     if not (isinstance(e, Apply) and e.primitive.name in ("minimum", "maximum")):
         return None
     high = _upper(e)
@@ -414,7 +414,7 @@ def _nonnegative(e: Scalar) -> bool:
 
 
 def range_of(e: Scalar) -> tuple[Index, Index] | None:
-    """The range [low, high) that an integer is known to lie in: that of a position, or of the array it is read from."""
+    """The known range [low, high) of an integer: of a position, or of the array it is read from."""
     if isinstance(e, Reduce) and e.op in POSITIONS:
         total = expr.places(e)
         return None if total.free else (ZERO_INDEX, total)
@@ -422,7 +422,7 @@ def range_of(e: Scalar) -> tuple[Index, Index] | None:
 
 
 def range_error(access: Access) -> PullbackError:
-    """What an index that is not proven in range is told."""
+    """The error for an index that cannot be proven in range."""
     index, extent = access.indices[access.axis], access.ref.shape[access.axis]
     text = ", ".join(map(str, access.indices))
     reach = extreme(index, access.upper)

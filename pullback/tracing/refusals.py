@@ -1,4 +1,4 @@
-"""What a traced value refuses, as it has no value yet: truth, numbers, iteration over data, NumPy.
+"""Refusals of traced values, which have no value yet: truth, numbers, iteration over data, NumPy.
 
 Each refusal says what to write instead, after the line of the user's code that asked.
 """
@@ -20,7 +20,7 @@ from pullback.tracing.active import ended, is_tracing
 
 
 class Refusals:
-    """What traced arrays refuse."""
+    """The operations that traced arrays refuse."""
 
     __slots__ = ()
 
@@ -147,7 +147,7 @@ class Refusals:
         return self._as_here(own, found, inputs, keywords)
 
     def _as_here(self, name: str, found: Any, inputs: Any, keywords: Any) -> Any:
-        """What the function of NumPy with this name gives here; TraceError where there is none, or not of these."""
+        """Call the equivalent of a NumPy function; TraceError if there is none, or not for these arguments."""
         if found is None:
             raise self._refused(
                 f"numpy.{name} was given a traced array, whose values it needs",
@@ -177,7 +177,7 @@ _BUILTINS = {
 
 
 def _truth_remedy(position: Position | None) -> str:
-    """What to write instead, after what the line of the user does with the truth."""
+    """The remedy for a truth test, by the user's line."""
     line = (position.source_line or "").strip() if position else ""
     name = called(position)
     if name in _BUILTINS:
@@ -190,7 +190,7 @@ def _truth_remedy(position: Position | None) -> str:
 
 
 def _number_remedy(position: Position | None) -> str:
-    """What to write instead, after what the user gives a traced value to in the place of a number."""
+    """The remedy for a traced value used as a number, by what it is given to."""
     module, _, name = (called(position) or "").rpartition(".")
     if module == "math" or module.split(".")[0] in ("np", "numpy"):
         return elsewhere.remedy("random" if "random" in module else name)
@@ -202,7 +202,7 @@ def _number_remedy(position: Position | None) -> str:
 
 
 def _subscripted(text: str) -> tuple[str, str] | None:
-    """What is subscripted in `W[i, 0]` or `(a + b)[i]`, without brackets of its own, and the subscript."""
+    """The base (unparenthesized) and the subscript of text such as `W[i, 0]` or `(a + b)[i]`."""
     depth = 0
     for k in range(len(text) - 1, 0, -1):
         depth += (text[k] == "]") - (text[k] == "[")

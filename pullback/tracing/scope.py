@@ -31,7 +31,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a statement again: what it was built from, and where."""
+    """The ingredients to rebuild a statement."""
 
     outs: tuple[Ref, ...]
     variables: tuple[Var, ...]

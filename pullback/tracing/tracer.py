@@ -1,11 +1,11 @@
-"""Tracing: what the user's Python does, written down as a program.
+"""Tracing: recording the user's Python function as a program.
 
 A `Tracer` collects statements while the user's function runs on handles (`pullback.tracing.array`). It knows the block
 under construction and the index variables in scope.
 
 Lifting. The core has no local arrays. A statement made inside the function given to `build` or `sum_over` may depend
-on the index variables there; it is emitted at the level of the enclosing block with those variables as leading axes,
-and reading it supplies them again:
+on the index variables there. It is emitted at the level of the enclosing block, with those variables as leading axes.
+Reading it supplies them again:
 
     build(N, lambda n: sum(exp(x[n])))   -->   e = build n < N, m < M { exp(x[n, m]) }
                                                build n < N { sum m < M { e[n, m] } }
@@ -108,7 +108,7 @@ class Tracer:
 
     @property
     def dim_names(self) -> set[str]:
-        """What the dims are called that may occur in this function: those of its arguments, and those around it."""
+        """The names of dims usable in this function: those of its arguments and of enclosing functions."""
         own = {s.name for r in self.inputs for e in r.shape for s in e.symbols} | self.sizes.keys()
         return own | self.parent.dim_names if self.parent else own
 
@@ -151,7 +151,7 @@ class Tracer:
         return ref
 
     def capture(self, array: NDArray, name: str | None = None) -> Ref:
-        """A NumPy array from around the function, as a further input; `name` where another function has named it."""
+        """Capture an outer NumPy array as a further input; `name` if another function has named it."""
         found = self.captured.get(id(array))
         if found is None:
             storage = dtype_of(array.dtype)
@@ -194,7 +194,7 @@ class Tracer:
         return expr.get(mine, *e.indices)
 
     def holds(self, ref: Ref) -> bool:
-        """Whether the array belongs to the current block and owes nothing, so that it may stand for itself."""
+        """Whether the array is in the current block without obligations, so that it can be used as is."""
         return self._owner.get(ref) is self.scope and ref not in self._obligations and not self.inside
 
     def is_view(self, ref: Ref) -> bool:
@@ -226,7 +226,7 @@ class Tracer:
         bounds: Sequence[tuple[Index, Index] | None] | None = None,
         strict: bool = False,
     ) -> list[Ref]:
-        """The arrays with these elements, as one statement; with `strict` nothing about data waits for a guard."""
+        """Emit arrays with these elements as one statement; `strict` data checks do not wait for guards."""
         names = [self.place + name for name in names]
         if self.scope.lifted and not strict:  # what depends on nothing around is not lifted, and no guard is to come
             stand_in = Build(tuple(Ref(n, v.dtype, ()) for n, v in zip(names, values)), tuple(variables), tuple(values))
@@ -265,7 +265,7 @@ class Tracer:
             self.place = before
 
     def with_checks(self, ref: Ref) -> tuple[Ref, Ref]:
-        """The array whose reads of data are checked when the program runs, in place of one that counted on a guard.
+        """The array with run-time checked data reads, in place of one that relied on a guard.
 
         Returns it as the user's code sees it and as it stands in the program.
         """
@@ -377,11 +377,11 @@ class Tracer:
 
     @property
     def known(self) -> tuple[Cond, ...]:
-        """What may be assumed about the dims."""
+        """The assumptions about the dims."""
         return tuple(self.requires)
 
     def extent(self, extent: Index, what: str) -> Index:
-        """`extent` as that of an axis: at least 1 from here on."""
+        """Use a size for an axis: it is at least 1 from here on."""
         if extent.constant is not None and extent.constant < 0:
             raise ShapeError("E105", f"{what}: the extent {extent} is negative", position=user_position())
         if extent.constant is None:
@@ -392,7 +392,7 @@ class Tracer:
         return extent
 
     def obligations(self, ref: Ref) -> tuple[tuple[Var, ...], tuple[Obligation, ...]]:
-        """What must hold where `ref` is read: variables that stand for its leading indices, and conditions."""
+        """The conditions for reading `ref`, in variables for its leading indices."""
         return self._obligations.get(ref, ((), ()))
 
     def _owe(self, outs: Sequence[Ref], lead: tuple[Var, ...], obligations: Sequence[Obligation]) -> None:
@@ -401,7 +401,7 @@ class Tracer:
                 self._obligations[out] = (lead, tuple(obligations))
 
     def settle(self, *refs: Ref, facts: tuple[Cond, ...] = ()) -> list[Obligation]:
-        """What is owed for using whole arrays: proven, reported, or left to where the result is used.
+        """Settle obligations for using whole arrays: prove, report, or pass on to users of the result.
 
         `facts` are conditions that hold wherever they are used.
         """
@@ -421,7 +421,7 @@ class Tracer:
         return left
 
     def settle_block(self, results: Sequence[Ref], facts: tuple[Cond, ...] = ()) -> list[Obligation]:
-        """At the end of a block: what its results still owe, as far as the variables around the block decide it.
+        """Settle the results' obligations at a block's end, as far as the surrounding variables decide.
 
         An obligation on a variable of the block itself is an error: nothing is left that could hold.
         """
@@ -435,7 +435,7 @@ class Tracer:
         return left
 
     def prints(self, *entries: Entry) -> None:
-        """Note what the current block prints.
+        """Record prints of the current block.
 
         Raises:
             TraceError: [E133] it is not known how often that happens.
@@ -446,7 +446,7 @@ class Tracer:
             self.scope.prints += entries
 
     def report(self, error: PullbackError) -> None:
-        """Keep an error and go on: what one function gets wrong is shown together."""
+        """Keep an error and go on, to report all errors of a function together."""
         if all(error.message != e.message for e in self.errors):
             self.errors.append(error)
 

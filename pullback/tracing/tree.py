@@ -1,4 +1,4 @@
-"""Trees of values at the surface: dict, list, tuple, NamedTuple and dataclass, with arrays at the leaves.
+"""User-level trees: dict, list, tuple, NamedTuple and dataclass with arrays at the leaves.
 
 A complex array is a tree of its real and imaginary part.
 
@@ -24,7 +24,7 @@ Kind = Literal["leaf", "none", "dict", "list", "tuple", "namedtuple", "dataclass
 
 @dataclass(frozen=True)
 class Structure:
-    """How leaves are put together. `keys` name the children, `kind` and `type` say what holds them."""
+    """The structure of a tree: `keys` name the children; `kind` and `type` describe the container."""
 
     kind: Kind
     type: type | None = None
@@ -54,13 +54,13 @@ PAIR = Structure("complex", None, ("real", "imag"))
 
 
 def has_form(s: Structure) -> bool:
-    """Whether calls without Python in between know such trees: all but ordered dicts, and dicts with odd keys."""
+    """Whether calls that bypass Python handle such trees: not ordered dicts, or dicts with unusual keys."""
     known = s.kind != "dict" or (s.type is dict and all(type(k) in (str, int) for k in s.keys))
     return known and all(map(has_form, s.children))
 
 
 def form(s: Structure) -> Any:
-    """Return a structure as calls without Python in between have it (`runtime/c/call.c`).
+    """Return a structure in the form for calls that bypass Python (`runtime/c/call.c`).
 
     A leaf is 0, a complex array 2, None is None and a tuple is a tuple; other nodes are a list of type, keys, children,
     and the function that makes one of its children.
@@ -140,7 +140,7 @@ def _flatten(x: object, leaves: list[Any]) -> Structure:
 
 
 def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:
-    """Add the leaves of x in order; False where x is not of this structure. `flatten` for what should be known."""
+    """Append the leaves of x in order; False if x is not of this structure. Use `flatten` to find it."""
     if s.kind == "leaf":
         leaves.append(x)
         return open_node(x) is None
@@ -165,7 +165,7 @@ def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any], apart: bool = False) -> Any:
-    """The tree of this structure with these leaves; with `apart` parts of complex arrays stay the values they are.
+    """Rebuild the tree from its leaves; with `apart`, parts of complex arrays stay separate.
 
     >>> unflatten(flatten({"b": 2, "a": [1, (3,)]})[1], "xyz")
     {'a': ['x', ('y',)], 'b': 'z'}

@@ -47,7 +47,7 @@ def _depth(x: Any) -> int:
 
 
 def _cells(x: Any, rank: int) -> _Cells:
-    """X as a frame of cells of the given rank; a negative rank leaves that many axes to the frame."""
+    """View `x` as a frame of cells of a given rank; a negative rank is the number of frame axes."""
     if isinstance(x, Nested):
         return _cells_of_nested(x)
     if isinstance(x, Sequence):
@@ -76,7 +76,7 @@ def _pick(x: Any, indices: Sequence[int]) -> Any:
 
 
 def _apply(what: str, f: Verb, arguments: Sequence[_Cells]) -> tuple[Any, int]:
-    """F on corresponding cells, and the number of axes of the frame; a shorter frame goes with the first axes of it."""
+    """Apply `f` to corresponding cells; return the number of frame axes too. A shorter frame is a prefix."""
     frame = max((c.frame for c in arguments), key=len)
     for c in arguments:
         if any(e is not g for e, g in zip(c.frame, frame)):
@@ -125,7 +125,7 @@ def _unrolled(what: str, f: Callable[[tuple[int, ...]], Any], frame: tuple[Index
 
 
 def rank(f: Verb, ranks: int | Sequence[int]) -> Verb:
-    """F applied to cells: the sub-arrays of the last axes.
+    """Apply `f` to cells: the sub-arrays of the last axes.
 
     Args:
         f: a function of one or more arrays.
@@ -162,7 +162,7 @@ def rank(f: Verb, ranks: int | Sequence[int]) -> Verb:
 
 
 def each(f: Verb) -> Verb:
-    """F applied to every element: of an array its scalars, of a nested array its elements.
+    """Apply `f` to every element: scalars of an array, or elements of a nested array.
 
     Returns:
         A function of arrays of one shape, scalars going with all. Its result is an array where f gives scalars, else
@@ -179,7 +179,7 @@ def each(f: Verb) -> Verb:
 
 
 def table(f: Verb) -> Verb:
-    """F applied to every element of one array with every element of another: the outer product.
+    """Apply `f` to every pair of elements of two arrays: the outer product.
 
     >>> import numpy as np, pullback as pb
     >>> from pullback.verbs import table
@@ -217,7 +217,7 @@ _BY_NAME: dict[str, Callable[..., Array]] = {
 
 
 def reduce(f: Verb, x: Any, axis: int | None = -1) -> Any:
-    """F between the elements along an axis.
+    """Reduce along an axis by inserting `f` between the elements.
 
     Args:
         f: a function of two cells. One that adds, multiplies, or gives the larger, the smaller, both or either of them
@@ -283,7 +283,7 @@ def _reduced(f: Verb, h: Array, axes: tuple[int, ...]) -> Array:
 
 
 def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
-    """F applied to a window that slides over the first axes of an array, zeros around it.
+    """Apply `f` to a window that slides over the first axes of an array, padded with zeros.
 
     Args:
         f: a function of the window, an array.
@@ -336,7 +336,7 @@ def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
 
 
 def power(f: Verb, n: Any) -> Verb:
-    """F applied n times, one after another."""
+    """Apply `f` n times."""
     return lambda x: fold(n, x, lambda state, _: f(state))
 
 

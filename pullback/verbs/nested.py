@@ -1,4 +1,4 @@
-"""What verbs work on besides arrays: vectors of extents, and arrays whose elements are arrays.
+"""Arguments of verbs besides arrays: size vectors and nested arrays.
 
 APL's nested arrays hold anything. Here all elements of one have the same shape, so a nested array is an array seen as
 a frame of cells, and its shape is that of the frame:
@@ -114,7 +114,7 @@ class Nested:
 
     @property
     def array(self) -> Array:
-        """The array of all elements: the axes of the frame, then those of an element."""
+        """The array of all elements: frame axes first, then element axes."""
         if self._array is None:
             frame = tuple(self.shape)
             made = build(frame, lambda *i: cell(self.element(*i))) if frame else cell(self.element())
@@ -131,7 +131,7 @@ def nested(array: Array, frame: int) -> Nested:
 
 
 def cell(x: Any) -> Any:
-    """A result as an array: vectors of extents become arrays, scalar elements are taken out of their nesting."""
+    """Convert a result to an array: size vectors become arrays, scalar elements lose their nesting."""
     if isinstance(x, Extents):
         return stack([as_array(a, "vector") for a in x])
     if isinstance(x, Nested):
@@ -161,7 +161,7 @@ def enclose(x: Any, rank: int | None = None) -> Nested:
 
 
 def disclose(x: Any) -> Array:
-    """The array in a nested one: the axes of the frame, then those of an element. Other arrays stay as they are."""
+    """Open a nested array: frame axes first, then element axes. Other arrays stay as they are."""
     if isinstance(x, Nested):
         a = x.array
         frame = len(x.shape)
@@ -170,7 +170,7 @@ def disclose(x: Any) -> Array:
 
 
 def shape(x: Any) -> Extents:
-    """The extents of an array, or of the frame of a nested one, as a vector to calculate with."""
+    """The sizes of an array, or of a nested array's frame, as a vector."""
     if isinstance(x, Nested):
         return x.shape
     if isinstance(x, Extents):

@@ -1,4 +1,4 @@
-"""Functions of two cells that are operations of the language: known by what they compute, not by their object.
+"""Recognition of two-cell functions that are language operations, by what they compute.
 
 `lambda a, b: a + b` is a sum as `operator.add` is. The function is traced once for two cells of the type at hand; what
 it gives for an element is one node, which is compared with the node of each operation. What reads anything else than
@@ -26,7 +26,7 @@ _LOGICAL: Final = {"any": "logical_or", "all": "logical_and"}
 
 
 def recognised(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) -> str | None:
-    """Which reduction f between cells of this type is: "sum", "prod", "max", "min", "any" or "all"; None if none."""
+    """The reduction that f computes: "sum", "prod", "max", "min", "any" or "all"; else None."""
     tracer = current()
     with tracer.block() as scope:
         cells = [tracer.own(Ref(name, dtype, tuple(extents))) for name in ("a", "b")]
@@ -46,7 +46,7 @@ def recognised(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) ->
 
 
 def _written(value: Scalar, statements: Sequence[Statement]) -> Scalar:
-    """The value, or what the one statement says that writes it."""
+    """The value, or the value of the single statement that writes it."""
     match statements:
         case [Build(outs=(out,), values=(written,)) as s] if isinstance(value, Get) and value.ref is out:
             return Substitution(variables=dict(zip(s.vars, value.indices, strict=True))).scalar(written)

@@ -1,4 +1,4 @@
-"""Verbs that select and arrange: take, drop, reshape, ravel, catenate, replicate, transpose, iota, index_of.
+"""Structural verbs: take, drop, reshape, ravel, catenate, replicate, transpose, iota, index_of.
 
 Counts and shapes come first, as in APL. All of them but `catenate` and `index_of` are views: they cost nothing, and
 their derivatives are gathers.
@@ -75,12 +75,12 @@ def _require(count: Index) -> None:
 
 
 def _extent(count: Index, what: str) -> Index:
-    """An extent of a result. One that depends on an index is no axis of a statement, only on the way to one."""
+    """Check the size of a result. A size that depends on an index is only valid in intermediate steps."""
     return count if count.free else current().extent(count, what)
 
 
 def take(counts: Any, x: Any) -> Array:
-    """The first elements along each axis, the last ones where the count is negative; zeros where there are too few.
+    """Take the first elements along each axis, the last for negative counts; pad with zeros.
 
     Args:
         counts: a number or a vector of them, for the first axes of x; the other axes are taken whole. A difference of
@@ -115,7 +115,7 @@ def take(counts: Any, x: Any) -> Array:
 
 
 def drop(counts: Any, x: Any) -> Array:
-    """What is left without the first elements along each axis, without the last ones where the count is negative.
+    """Drop the first elements along each axis, or the last for negative counts.
 
     Args:
         counts: a number or a vector of them, for the first axes of x; nothing is dropped along the others.
@@ -141,7 +141,7 @@ def drop(counts: Any, x: Any) -> Array:
 
 
 def reshape(shape: Any, x: Any) -> Array:
-    """The elements in row-major order in another shape: the rest left out, or all used again from the first.
+    """Reshape in row-major order; surplus elements are dropped, missing ones repeat from the first.
 
     Args:
         shape: an extent or a vector of them.
@@ -267,7 +267,7 @@ def reverse(x: Any, axis: int = -1) -> Array:
 
 
 def rotate(count: Any, x: Any, axis: int = -1) -> Array:
-    """The elements along an axis moved cyclically to the front by a count, to the back where it is negative.
+    """Rotate the elements along an axis to the front by a count; to the back if it is negative.
 
     Args:
         count: a number known at definition.
@@ -330,7 +330,7 @@ def expand(counts: Sequence[int], x: Any, axis: int = -1) -> Array:
 
 
 def iota(n: Any) -> Any:
-    """The integers from 0 to n - 1; for a vector of extents the nested array of all index vectors.
+    """The integers from 0 to n - 1; for a vector of sizes, the nested array of index vectors.
 
     >>> import pullback as pb
     >>> from pullback.verbs import disclose, iota
@@ -346,7 +346,7 @@ def iota(n: Any) -> Any:
 
 
 def index_of(x: Any, y: Any) -> Array:
-    """Where each element of y occurs first in the vector x; the extent of x where it does not.
+    """The first position of each element of y in the vector x; the size of x if absent.
 
     Raises:
         ShapeError: [E104] x is no vector.

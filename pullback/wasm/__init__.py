@@ -1,4 +1,4 @@
-"""Functions in the browser: exported C compiled to WebAssembly, with a loader of plain JavaScript around it."""
+"""Functions in the browser: exported C compiled to WebAssembly, with a plain JavaScript loader."""
 
 from pullback.wasm.compilers import compile_wasm, found, zig
 from pullback.wasm.export import export, loader

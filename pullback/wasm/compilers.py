@@ -35,7 +35,7 @@ def found(name: str) -> str | None:
 
 @cached(1)
 def zig() -> tuple[str, ...]:
-    """How zig is called; nothing where it is not here."""
+    """The command for zig; empty if it is not installed."""
     python = os.environ.get("PULLBACK_ZIG")
     if python:
         return python, "-m", "ziglang"
@@ -81,7 +81,7 @@ def _candidates() -> Iterator[tuple[str, ...]]:
 
 
 def _run(words: Sequence[str], files: Mapping[str, str], exported: Sequence[str]) -> tuple[bytes | None, str]:
-    """The module, and what the compiler said."""
+    """Run a compiler; return the module and the compiler's messages."""
     with tempfile.TemporaryDirectory() as folder:
         for file, text in files.items():
             Path(folder, file).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A function as a WebAssembly module: its C, and one file of JavaScript that holds the module and calls it.
+"""WebAssembly modules of functions: the C, and a JavaScript file with the module that calls it.
 
 NAME.js      the module, in text, and a function of typed arrays; for script elements and `require`
 NAME.c, .h   what it was compiled from
@@ -59,7 +59,7 @@ def loader(functions: Sequence[Exported], name: str, title: str) -> tuple[str, i
 
 
 def _described(made: Exported) -> dict[str, Any]:
-    """What the loader knows of a function.
+    """The loader's description of a function.
 
     Raises:
         TraceError: [E531] its sizes are open, or its elements have no array in JavaScript.

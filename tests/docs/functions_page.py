@@ -125,11 +125,9 @@ def _said(doc: str) -> dict[str, str]:
 
 
 def _what(f: Any) -> str:
-    """The first sentence of its documentation; one that begins with a parameter writes that as it is called."""
+    """Return the first sentence of a function's documentation."""
     text = " ".join((inspect.getdoc(f) or "").partition("\n\n")[0].split())
-    text = re.split(r"(?<!\beq)\. (?=[A-Z`])", text, maxsplit=1)[0].rstrip(".")
-    first = text.partition(" ")[0].rstrip(",")
-    return text[0].lower() + text[1:] if len(first) == 1 and first.lower() in inspect.signature(f).parameters else text
+    return re.split(r"(?<!\beq)\. (?=[A-Z`])", text, maxsplit=1)[0].rstrip(".")
 
 
 def _primitive(name: str) -> tuple[str, str] | None:

@@ -1,1 +1,1 @@
-"""Helpers for tests: random programs, error bounds, an oracle, the comparison of programs, and long random runs."""
+"""Test helpers: random programs, error bounds, an oracle, program comparison, long random runs."""

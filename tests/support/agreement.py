@@ -1,12 +1,12 @@
-"""Whether the results of a program agree with those of the oracle.
+"""Agreement of a program's results with the oracle's.
 
 A program is source text that speaks of `pb`, and a query an expression that calls what it defines, such as
 `pb.grad(f)(x)`.
 
-The tolerance follows from the program. An element that the oracle gives as a value with an error and a size may be
-4 error + n u size away, with n the number of operations of the run: the error bounds what a run rounds in the order of
-the program and twice that covers the oracle's own, and no other order of its sums, and no direction in which a
-derivative is taken, rounds what is as large as the size more often than there are operations.
+The tolerance follows from the program. An element that the oracle gives as a value with an error and a size may be 4
+error + n u size away, with n the number of operations of the run. The error bounds the rounding of a run in the order
+of the program, and twice that covers the oracle's own. No other order of its sums, and no direction of a derivative,
+rounds values as large as the size more often than there are operations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES: Final = {name: getattr(jaxtyping, name) for name in ("Float", "Float32", 
 
 @dataclass
 class Verdict:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
         faults: a line for each array that differs.
@@ -65,14 +65,14 @@ class Program:
         self._names: dict[ModuleType, dict[str, Any]] = {}
 
     def ask(self, pb: ModuleType, query: str) -> Any:
-        """The value of an expression over what the program defines and the arguments, with `pb` for the language."""
+        """Evaluate an expression over the program's definitions and arguments, with `pb` for the language."""
         if pb not in self._names:
             self._names[pb] = {"pb": pb, "np": np, **NAMES}
             exec(compile(self.source, "<program>", "exec"), self._names[pb])
         return eval(query, {**self._names[pb], **self.arguments})
 
     def judge(self, query: str) -> Verdict:
-        """The verdict on a query in the backend that is set: by bounds in floats, where they differ in 40 digits."""
+        """Judge a query in the current backend: by float bounds, or with 40 digits where those differ."""
         found: Any = None
         raised = refused = ""
         try:

@@ -1,10 +1,10 @@
-"""Random APL: strings of glyphs, which may be refused and do not break, and expressions that NumPy values, too.
+"""Random APL: glyph strings, which may be refused but not crash, and expressions with NumPy values.
 
 python -m tests.support.apl --texts 10000 --expressions 2000 --seed 0
 
-A string of glyphs gives a value or an `AplError` with its place in the text. An expression is the body of a function of
-⍵, made by steps of which each says what it does in NumPy; what the workspace gives, what the compiled function gives
-and what the steps give are equal within 1e-9 of their magnitude.
+A string of glyphs gives a value or an `AplError` with its place in the text. An expression is the body of a function
+of ⍵, made by steps of which each says what it does in NumPy. The results of the workspace, of the compiled function
+and of the steps are equal within 1e-9 of their magnitude.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ NOUNS: Final = (
 
 
 def random_text(rng: np.random.Generator) -> str:
-    """A string of pieces in any order, or, as often, one that is put together by the grammar and may mean nothing."""
+    """A string of random pieces or, as often, one by the grammar that may mean nothing."""
     if rng.random() < 0.5:
         pieces = rng.choice(np.array(PIECES, dtype=object), size=int(rng.integers(1, 21)))
         return "".join(pieces)
@@ -168,7 +168,7 @@ def random_verb(rng: np.random.Generator, depth: int) -> str:
 
 
 def text_failure(text: str, seconds: float = 5.0) -> AplFailure | None:
-    """What is wrong with how a text is treated: an error that is none of APL's, one without a place, a warning."""
+    """The fault in handling a text: a foreign error, an error without a place, a warning; else None."""
     try:
         with limited(seconds), redirect_stdout(StringIO()), warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -189,7 +189,7 @@ class TooLongError(BaseException):
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """What takes longer is ended with `TooLongError`."""
+    """End the block with `TooLongError` after a time."""
 
     def stop(*_: object) -> None:
         raise TooLongError
@@ -445,7 +445,7 @@ def as_literal(x: NDArray) -> str:
 
 
 def expression_failure(term: Term, argument: NDArray, compiled: bool = True) -> AplFailure | None:
-    """What is wrong with the values of an expression: in the workspace, and of the compiled function."""
+    """The fault in an expression's values, in the workspace and of the compiled function; else None."""
     text = f"{{{term.text}}}{as_literal(argument)}"
     try:
         failure = _difference(text, "the workspace", apl.Workspace().evaluate(text), term.value)

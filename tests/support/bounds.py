@@ -1,8 +1,8 @@
-"""How far two correct ways of running a program in floating point may be apart, computed from the program.
+"""Bounds on the distance of two correct floating-point runs, computed from the program.
 
-Running error analysis as a program: `with_bounds` puts beside each floating array another of the same shape that
-bounds the distance of every result that rounds each operation to its dtype, in whatever order sums and products
-are taken, fused or not. Run in f64, it gives values and bounds:
+Running error analysis as a program: `with_bounds` adds to each floating array another of the same shape. It bounds
+the distance of every result that rounds each operation to its dtype, in whatever order sums and products are taken,
+fused or not. Run in f64, it gives values and bounds:
 
     values, bounds = interpret_with_bounds(program, inputs)
     |result - values| <= 2 * bounds       floating outputs, where the bound is finite; all others are equal
@@ -182,7 +182,7 @@ class _Bounds:
         return self.term(value, self.bound(value), count)
 
     def term(self, value: Scalar, error: Scalar, count: Index) -> Scalar:
-        """What a term of a sum of `count` terms adds to its bound: b + n u (|x| + b)."""
+        """The contribution b + n u (|x| + b) of one of `count` terms to the bound of a sum."""
         if count is ONE_INDEX:
             return error
         return error + expr.from_index(count, value.dtype) * _UNIT[value.dtype.name] * (_size(value) + error)
@@ -267,14 +267,17 @@ class _Bounds:
 
 
 def _excess(wide: Scalar, exact: Scalar, grown: Scalar, count: Index) -> Scalar:
-    """Π (|x| + b) - Π |x| + 4 n (u Π (|x| + b) + t Π max(1, |x| + b)); the last covers the first two's cancellation."""
+    """The bound Π (|x| + b) - Π |x| + 4 n (u Π (|x| + b) + t Π max(1, |x| + b)) of a product.
+
+    The last term covers the cancellation of the first two.
+    """
     name = wide.dtype.name
     rounding = expr.from_index(count, wide.dtype) * 4 * (wide * _UNIT[name] + grown * _TINY[name])
     return rounding if wide is exact else (wide - exact) + rounding
 
 
 def _rounding(e: Scalar, times: int) -> Scalar:
-    """What rounding a value so many times may change."""
+    """The largest change from rounding a value this many times."""
     return _size(e) * (times * _UNIT[e.dtype.name]) + expr.const(times * _TINY[e.dtype.name], e.dtype)
 
 
@@ -293,7 +296,7 @@ def _larger(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _unless_unbounded(error: Scalar, operand: Scalar) -> Scalar:
-    """No bound where an operand has none: what overflowed may be no number, and 1 / x of it is not near zero then."""
+    """An infinite bound if the operand's bound is infinite: an overflow may be NaN, with any reciprocal."""
     if isinstance(operand, Zero):
         return error
     unbounded = expr.const(float("inf"), operand.dtype)

@@ -1,11 +1,12 @@
-"""Damaged ONNX files: each is refused with an error of this package, or read; nothing else.
+"""Damaged ONNX files: each is refused with an error of this package, or read.
 
 python -m tests.support.damage --files 10000 --seed 0
 
-The files are the small models that come with the package onnx. Each is damaged by its seed: bytes changed, cut out or
-doubled, the file cut short, or one field of the model: inputs and results of nodes renamed, left out or exchanged,
-operators, attributes, extents, element types and versions changed, nodes left out or put elsewhere. A fault is any
-other exception, an error about a node that does not say which, more than `SECONDS`, or more memory than `ROOM`.
+The files are the small models that come with the package onnx. Each is damaged by its seed. Bytes are changed, cut
+out or doubled, or the file is cut short. Or one field of the model changes: inputs and results of nodes are renamed,
+left out or exchanged. Operators, attributes, extents, element types and versions are changed, and nodes are left out
+or moved. A fault is any other exception, an error about a node that does not say which, more than `SECONDS`, or more
+memory than `ROOM`.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ _FIELDS: Final[Sequence[Callable[[Any, random.Random], None]]] = (
 
 
 def outcome(content: bytes) -> str:
-    """What became of a file: "read", the code of the error that refused it, or "fault: …"."""
+    """The outcome for a file: "read", the code of the error that refused it, or "fault: …"."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -217,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _judged(bases: dict[str, bytes], seeds: Iterable[int]) -> Iterable[str]:
-    """What became of each, faults with their seed as they come."""
+    """The outcome of each file, with faults and their seeds as they come."""
     names = list(bases)
     for seed in seeds:
         rng = random.Random(seed)

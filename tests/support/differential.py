@@ -46,7 +46,7 @@ class Fault:
 
     @property
     def key(self) -> str:
-        """What programs with the same fault are likely to share."""
+        """A key that programs with the same fault are likely to share."""
         source = re.sub(r"\b\d+(\.\d+)?\b", "#", self.sample.source + self.sample.queries[0])
         return re.sub(r"\b[a-z]\d?\b", "v", source) if self.sample.queries else self.what
 
@@ -57,7 +57,7 @@ class Fault:
 
 @dataclass
 class Tally:
-    """What was run, and what came of it.
+    """A tally of runs and their outcomes.
 
     Attributes:
         counts: programs, queries, elements that were compared or left open by rounding, queries that are undecided or
@@ -177,7 +177,7 @@ def _verdict(sample: Sample) -> Verdict:
 
 
 def _kind(verdict: Verdict) -> str:
-    """What sort of fault it is, so that a smaller program with another one is not taken for it."""
+    """The kind of fault, so that shrinking does not switch to another one."""
     if not verdict.faults:
         return ""
     what = verdict.faults[0]
@@ -185,7 +185,7 @@ def _kind(verdict: Verdict) -> str:
 
 
 def _shows(kind: str) -> Callable[[Sample], bool]:
-    """Whether a program shows this fault; one that reads outside of an array, which gives NaN, is refused rightly."""
+    """Whether a program shows this fault; reads outside of an array, which give NaN, do not count."""
     return lambda sample: _kind(_verdict(sample)) == kind and (kind == "value" or _is_finite(sample))
 
 

@@ -1,15 +1,15 @@
-"""Random programs through the whole compiler, under the sanitisers, against the interpreter.
+"""Random programs through the whole compiler, under sanitizers, against the interpreter.
 
 python -m tests.support.fuzz --programs 2000 --seed 0
 python -m tests.support.fuzz --derivatives --programs 2000 --seed 0 --routes interpreter
 
-With `--derivatives`, programs are source text of the public language, and what they and their derivatives give is held
-to the oracle (`differential`). Without, they are programs of the core: each is compiled in one way drawn from its seed:
-memory mode, number of threads (with all loops shared out that can be, however small), vector width, C for its dims or
-for all. A batch of programs becomes one executable under the
-address and undefined-behaviour sanitisers, in which every array is memory of its own of just its size, the arena is
-filled with a pattern, and what comes out is compared with `interpret_with_bounds`: integers and bools are equal,
-floating-point numbers within twice the bound that rounding allows.
+With `--derivatives`, programs are source text of the public language, and what they and their derivatives give is
+held to the oracle (`differential`). Without, they are programs of the core. Each is compiled in one way drawn from
+its seed: memory mode, number of threads (with all loops shared out that can be, however small), vector width, C for
+its dims or for all. A batch of programs becomes one executable under the address and undefined-behavior sanitizers.
+Every array is memory of its own of just its size, and the arena is filled with a pattern. Results are compared with
+`interpret_with_bounds`: integers and bools are equal, floating-point numbers within twice the bound that rounding
+allows.
 """
 
 from __future__ import annotations

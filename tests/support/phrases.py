@@ -1,12 +1,12 @@
-"""Random phrases of APL, valued three ways: in a session, by the interpreter of the language, and compiled.
+"""Random APL phrases valued three ways: in a session, interpreted, and compiled.
 
 python -m tests.support.phrases --phrases 2000 --seed 0 [--compiled]
 
-A phrase is verbs of the table, and those that operators derive, on an array ⍵ and on literals. Where both a session and
-a function give a value, these have one shape and are equal within 1e-9 of their magnitude; and what the interpreter and
-the compiled function give has one element type besides. A function may refuse what a session values (E801 to E809); it
-gives ∞ or NaN where a session has a DOMAIN ERROR or a complex number, and for 0÷0; a phrase that a session refuses for
-its lengths, ranks, indices or syntax has no value in a function either.
+A phrase is verbs of the table, and those that operators derive, on an array ⍵ and on literals. Where both a session
+and a function give a value, these have one shape and are equal within 1e-9 of their magnitude; and what the
+interpreter and the compiled function give has one element type besides. A function may refuse what a session values
+(E801 to E809). It gives ∞ or NaN where a session has a DOMAIN ERROR or a complex number, and for 0÷0. A phrase that a
+session refuses for its lengths, ranks, indices or syntax has no value in a function either.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def random_phrase(rng: np.random.Generator) -> tuple[str, NDArray]:
 
 
 def agreement(body: str, x: NDArray, compiled: bool = True, seconds: float = 5.0) -> AplFailure | str:
-    """How the ways that a phrase is valued go together: what is wrong, or `values`, `refused`, `errors`, `long`."""
+    """Compare a phrase's values: the fault, or `values`, `refused`, `errors`, `long`."""
     text = f"{{{body}}}"
     try:
         with limited(seconds), redirect_stdout(StringIO()), warnings.catch_warnings():
@@ -89,7 +89,7 @@ def _in_session(text: str, x: NDArray) -> Any:
 
 
 def _other_numbers(a: Any, b: Any) -> str | None:
-    """How results of the interpreter and of the compiled function differ."""
+    """The difference between results of the interpreter and of the compiled function; else None."""
     if isinstance(a, tuple) or isinstance(b, tuple):
         if not (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)):
             return "one gives a nest, the other another"
@@ -101,7 +101,7 @@ def _other_numbers(a: Any, b: Any) -> str | None:
 
 
 def _other_values(said: Any, found: Any) -> str | None:
-    """How a value of a session and that of a function differ; a nest is a tuple there."""
+    """The difference between values of a session and a function, where nests are tuples; else None."""
     said = np.asarray(said)
     if isinstance(found, tuple):
         if said.dtype != object or said.ndim > 1 or said.size != len(found):

@@ -1,12 +1,11 @@
-"""Random typed programs with inputs, for property tests: interpreter against C, text round trips, verifier.
+"""Random typed programs with inputs, for tests of C, text round trips and the verifier.
 
     case = random_program(np.random.default_rng(seed))
     verify(case.program)
     interpret(case.program, case.inputs, case.sizes)
 
-Programs are well conditioned on purpose: what branches on a floating-point number, rounds it or takes its
-position branches on elements of the inputs alone, so that two ways to run a program may round differently and
-still take the same way through it.
+Programs are well conditioned on purpose: branches on a floating-point number, its rounding, or its position use
+elements of the inputs alone. So two ways to run a program may round differently and still take the same path.
 """
 
 from __future__ import annotations
@@ -179,7 +178,7 @@ class _Generator:
         return [Scatter(Ref(self.name("s"), dtype, shape), variables, indices, value)]
 
     def sort(self) -> list[Statement]:
-        """The positions that put rows in order, and perhaps the rows in that order; it is that of exact numbers."""
+        """Positions that sort rows, and perhaps the sorted rows, of exact numbers."""
         sources = [r for r in self.inputs if r.rank and not r.dtype.is_bool]
         if not sources or self.chance(0.5):
             shape = self.shape(3, 1)

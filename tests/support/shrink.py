@@ -1,4 +1,4 @@
-"""Shrink a program that shows a bug: fewer outputs, fewer statements, simpler scalars, while the bug stays.
+"""Shrinking of faulty programs: fewer outputs and statements, simpler scalars, while the bug stays.
 
     small = shrink(program, lambda p: outputs_differ(p, inputs))
 
@@ -77,7 +77,7 @@ def _blocks(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]
 
 
 def _statement(s: Statement) -> Iterator[tuple[Statement, ...]]:
-    """What a statement may become."""
+    """The smaller replacements of a statement."""
     if not isinstance(s, Build):
         yield tuple(_ones(r) for r in s.outs)
     match s:

@@ -1,4 +1,4 @@
-"""Shrink a program of source text that shows a bug: fewer statements, simpler expressions, smaller arguments.
+"""Shrinking of faulty source text: fewer statements, simpler expressions, smaller arguments.
 
     small = shrink_source(sample, lambda s: bool(Program(s.source, s.arguments).judge(s.queries[0]).faults))
 
@@ -46,7 +46,7 @@ def shrink_source(sample: Sample, fails: Callable[[Sample], bool], most: int = 2
 
 
 def _first(sample: Sample, step: Callable[[Sample], Iterator[Sample]], shows: Callable[[Sample], bool]) -> Sample:
-    """What the first candidates that show the bug lead to."""
+    """Repeat the first candidate step that still shows the bug."""
     while True:
         found = next((c for c in step(sample) if shows(c)), None)
         if found is None:
@@ -146,7 +146,7 @@ def _effort(v: np.ndarray[Any, Any]) -> int:
 
 
 def _smaller_source(sample: Sample, shows: Callable[[Sample], bool]) -> Sample:
-    """The source with statements left out and expressions replaced, from the largest on, as long as that goes."""
+    """Remove statements and replace expressions, largest first, while the bug shows."""
     tree = ast.parse(sample.source)
     at = 0
     while True:
@@ -164,7 +164,7 @@ def _smaller_source(sample: Sample, shows: Callable[[Sample], bool]) -> Sample:
 
 
 def _places(tree: ast.Module) -> list[tuple[ast.AST, str, int | None]]:
-    """Where a statement or expression hangs that may be replaced: its parent, the field and the position in it."""
+    """The parent, field and position of each statement or expression that may be replaced."""
     out: list[tuple[ast.AST, str, int | None]] = []
     queue: list[ast.AST] = [tree]
     while queue:

@@ -29,7 +29,7 @@ _ASKED: Final = tuple(f"pullback.runtime.{module}.native" for module in ("execut
 
 @dataclass(frozen=True)
 class Way:
-    """How one program is compiled: mode, threads, bytes of a vector (0 for none), for all sizes or for its own.
+    """A way to compile a program: mode, threads, vector bytes (0 for none), open or fixed sizes.
 
     Attributes:
         exact: no sum in another order.
@@ -55,7 +55,7 @@ class Way:
 
     @property
     def machine(self) -> Machine:
-        """What it is compiled for; with threads, one where no work is too little for them."""
+        """The machine to compile for; with threads, one where no work is too small to share."""
         found = of_width(self.vector_bytes, portable=False)
         return replace(found, meeting=1, chunk=1, waking=1) if self.threads > 1 else found
 

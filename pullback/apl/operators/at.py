@@ -42,7 +42,7 @@ class At(Verb):
     settings: Settings
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The array with those elements changed."""
+        """The array with the selected elements changed."""
         y = settled(y)
         s = self.settings
         if isinstance(self.where, Verb):
@@ -115,7 +115,7 @@ def _only(new: Any, rest: tuple[Any, ...]) -> Any:
 
 
 def _check_fits(new: Value, frame: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
-    """Refuse what has other extents than the places have.
+    """Refuse a replacement whose sizes differ from the selection's.
 
     Raises:
         AplError: [E802] it has.

@@ -72,7 +72,7 @@ class Each(Verb):
         return simplified(objects([self.f(*row) for row in zip(*columns)], shape))
 
     def _counted(self, given: Sequence[Value]) -> Value | None:
-        """The results for numbers such as ⍳5 and one array of the function being compiled, for all numbers at once.
+        """The results for numbers such as ⍳5 with one traced array, for all numbers at once.
 
         None where there are no such numbers, or where a shape follows from them: it is then worked out one by one.
         """
@@ -110,7 +110,7 @@ class Each(Verb):
 
 
 def _steps(a: Value) -> Nested | None:
-    """Whole numbers with equal steps between them as what they are at an index; None for other values."""
+    """Evenly spaced integers as a function of the index; None for other values."""
     if not isinstance(a, np.ndarray) or a.ndim != 1 or a.dtype.kind != "i" or len(a) < 2:
         return None
     first, step = int(a[0]), int(a[1]) - int(a[0])
@@ -138,7 +138,7 @@ def _single(a: Value, given: Sequence[Value]) -> Value:
 
 
 class _NestError(Exception):
-    """The results are nested arrays, which are worked out one by one."""
+    """The exception for nested results, which are computed one by one."""
 
 
 @dataclass

@@ -18,11 +18,11 @@ class Commute(Verb):
     f: Verb
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """Y f x, or y f y."""
+        """Return `y f x`, or `y f y`."""
         return self.f(y, y) if x is None else self.f(x, y)
 
     def identity(self) -> Any:
-        """That of the verb."""
+        """The identity of the verb."""
         return self.f.identity()
 
 
@@ -34,7 +34,7 @@ class Over(Verb):
     g: Verb
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """F g y, or (g x) f g y."""
+        """Return `f g y`, or `(g x) f g y`."""
         return self.f(self.g(y)) if x is None else self.f(self.g(y), self.g(x))
 
 
@@ -46,13 +46,13 @@ class Beside(Verb):
     g: Verb
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """F g y, or x f g y."""
+        """Return `f g y`, or `x f g y`."""
         return self.f(self.g(y), x)
 
 
 @dataclass
 class Constantly(Verb):
-    """`a⍨`: the value, whatever the arguments."""
+    """The constant function `a⍨`."""
 
     value: Value
 

@@ -1,4 +1,4 @@
-r"""Inverses: `f⍣¯1`, of verbs that have one, of verbs with an argument, and of what operators make of them.
+r"""Inverses `f⍣¯1`: of verbs, of verbs with an argument, and of derived verbs.
 
 A row says how y = f z is solved for z, and how y = x f z is. What is derived from verbs follows from theirs:
 
@@ -91,7 +91,7 @@ def _digits(f: Call, base: Value, y: Value) -> Value:
 
 
 def _counts_of_places(f: Call, y: Value) -> Value:
-    """How often each place occurs in an ascending list of them."""
+    """The number of occurrences of each place in an ascending list."""
     places = whole_list(y, "⍸⍣¯1")
     if places != sorted(places):
         raise errors.domain("⍸⍣¯1 takes places in ascending order")
@@ -141,12 +141,12 @@ class _OverUndone(Verb):
     undo_g: Verb
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """Z."""
+        """The solution z."""
         return self.undo_g(self.undo_f(y, None if x is None else self.g(x)))
 
 
 def no_inverse(name: str) -> errors.AplError:
-    """What is said of a verb that nothing undoes."""
+    """The error for a verb without an inverse."""
     return errors.domain(f"{name} has no inverse that is known", remedy="a verb that undoes it, as a dfn of its own")
 
 
@@ -158,7 +158,7 @@ class Inverse(Verb):
     settings: Settings
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The z of which f, with x to its left where there is one, is y."""
+        """Solve f z = y, or x f z = y, for z."""
         if isinstance(self.f, Scan):
             return self._of_scan(self.f, y, x)
         commuted = isinstance(self.f, Commute)

@@ -16,13 +16,13 @@ from pullback.apl.verbs.search import cells_of, found_in, known
 
 @dataclass
 class Key(Verb):
-    """`f⌸`: f between each cell that differs from those before it and what goes with it."""
+    """The key operator `f⌸`: f between each distinct cell and its positions or values."""
 
     f: Verb
     settings: Settings
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The results for each key: of the places where it is, or of the cells of y there where x has the keys.
+        """The results for each key: from its places, or from the cells of y there if x has the keys.
 
         Raises:
             AplError: [E809] the keys are computed in a compiled function: they decide how many results there are.

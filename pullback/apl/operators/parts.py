@@ -1,4 +1,4 @@
-"""What operators share: slices, elements without their boxes, and loops' states."""
+"""Shared parts of operators: slices, unboxed elements, and loop states."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LONG: Final = 64  # elements along an axis, from which a reduction is NumPy's
 
 
 def plain(y: Value) -> bool:
-    """Whether it is an array of numbers, no element of which is a value of its own."""
+    """Whether it is a plain array of numbers, not a nested one."""
     return not is_nested(y)
 
 
@@ -67,14 +67,14 @@ def cell_at(y: NDArray, at: tuple[Any, ...]) -> NDArray:
 
 
 def own_elements(f: Verb, y: Value, x: Value | None = None) -> Value:
-    """F between elements without their boxes, the result boxed where it is no scalar."""
+    """Apply `f` between unboxed elements; box the result if it is no scalar."""
     return nesting.enclose(
         Settings(), f(nesting.first(Settings(), y), None if x is None else nesting.first(Settings(), x))
     )
 
 
 def between(f: Verb, x: Value, y: Value) -> Value:
-    """F between the elements of two arrays of one shape."""
+    """Apply `f` between the elements of two arrays of one shape."""
     if is_scalar_verb(f):
         return f(y, x)
     if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
@@ -109,7 +109,7 @@ def flattened(x: Value) -> tuple[list[Any], Callable[[list[Any]], Value]]:
 
 
 def like(x: Any, other: Any) -> Any:
-    """X with the element type of another array."""
+    """Convert `x` to the element type of another array."""
     x = lifted(x)
     wanted = other.settled
     if kind_of(x) == "b" and not wanted.is_bool:

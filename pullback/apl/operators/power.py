@@ -33,7 +33,7 @@ class _NoCounterError(Exception):
 
 @dataclass
 class Power(Verb):
-    """`f⍣n`: f so many times, what `undo` finds for a negative number; `f⍣g` until g holds between two results."""
+    """The power `f⍣n`: repeat f, or its inverse for negative n; `f⍣g` until g holds between two results."""
 
     f: Verb
     times: Any
@@ -88,7 +88,7 @@ class Power(Verb):
         counters: dict[int, Any],
         n: Any,
     ) -> list[Any]:
-        """The states after n steps; what only counts them is the loop's index, which is checked by induction."""
+        """The states after n steps; counters become the loop index, verified by induction."""
         kept = [k for k in range(len(start)) if k not in counters]
 
         def body(state: Any, trip: Any) -> Any:

@@ -55,7 +55,7 @@ def axis_value(x: Value, axis: Value | None, s: Settings, first: bool) -> int:
 
 @dataclass
 class Reduce(Verb):
-    """`f/` and `f⌿`: f between the elements along an axis, from the right; with a number to the left, of windows."""
+    """The reduction `f/` and `f⌿` along an axis, from the right; over windows if a number is to the left."""
 
     f: Verb
     settings: Settings

@@ -32,7 +32,7 @@ from pullback.tracing.array import Array
 
 @dataclass
 class Stencil(Verb):
-    """`f⌺w`: f between how far a window reaches over each edge and the window, which slides over the leading axes."""
+    """The stencil `f⌺w`: f between a window's overhang and the window, sliding over the leading axes."""
 
     f: Verb
     window: Value

@@ -65,7 +65,7 @@ def has_dims(numbers: Sequence[Any]) -> bool:
 
 @monadic("⍴")
 def shape(s: Settings, y: Value) -> Value:
-    """The extents of an array."""
+    """The sizes of an array."""
     return vector([from_python(e) for e in shape_of(y)])
 
 
@@ -134,20 +134,20 @@ def _product(extents: Sequence[Any]) -> Any:
 
 
 def with_shape(y: Value, shape: tuple[int, ...]) -> Value:
-    """The same elements with other extents."""
+    """Reshape the elements to these sizes."""
     return y.reshape(shape) if isinstance(y, np.ndarray) else verbs.reshape(shape, lifted(y))
 
 
 @monadic("≢")
 def tally(s: Settings, y: Value) -> Value:
-    """How many cells along the first axis."""
+    """The number of cells along the first axis."""
     extents = shape_of(y)
     return from_python(extents[0]) if extents else scalar(1)
 
 
 @monadic("≡")
 def depth(s: Settings, y: Value) -> Value:
-    """How deep it is nested; negative where that is not so everywhere alike."""
+    """The nesting depth; negative if it is not uniform."""
     return scalar(_depth(y))
 
 
@@ -275,7 +275,7 @@ def _counts(what: str, x: Value, y: Value, axis: Value | None, s: Settings) -> t
 
 @dyadic("↑", axis=True)
 def take(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-    """The first or last elements, filled where there are too few."""
+    """Take the first or last elements, filled if there are too few."""
     counts, y, axes = _counts("↑", x, y, axis, s)
     full = list(shape_of(y))
     for a, n in zip(axes, counts):
@@ -288,13 +288,13 @@ def take(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
 
 
 def _too_large(extents: Sequence[Any]) -> bool:
-    """Whether an array would have too many elements; extents of 0 count as 1, as NumPy counts them."""
+    """Whether an array would have too many elements; 0 counts as 1, as in NumPy."""
     return prod(abs(n) or 1 for n in extents if isinstance(n, int)) > 2**31
 
 
 @dyadic("↓", axis=True)
 def drop(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-    """What is left without the first or last elements."""
+    """Remove the first or last elements."""
     counts, y, axes = _counts("↓", x, y, axis, s)
     full: list[Any] = [0] * rank_of(y)
     for a, n in zip(axes, counts):

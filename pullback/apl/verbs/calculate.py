@@ -149,7 +149,7 @@ def inverse(s: Settings, y: Value) -> Value:
 
 @dyadic("⌹")
 def divide(s: Settings, x: Value, y: Value) -> Value:
-    """The solution of y times z is x, in the sense of least squares where there are more rows than columns."""
+    """Solve `y z = x` for z, by least squares if y has more rows than columns."""
     x, y = settled(x), settled(y)
     if is_nested(x) or is_nested(y) or is_characters(x) or is_characters(y):
         raise errors.domain("⌹ takes numbers")
@@ -210,7 +210,7 @@ def roll(s: Settings, y: Value) -> Value:
 
 @dyadic("?")
 def deal(s: Settings, x: Value, y: Value) -> Value:
-    """So many different whole numbers, by chance."""
+    """Draw distinct random integers."""
     if is_tracing():
         raise errors.at_compilation("?")
     count, of = whole(x, "?"), whole(y, "?")

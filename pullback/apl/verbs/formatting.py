@@ -20,7 +20,7 @@ KNOWN_DIGITS: Final = 16  # of a double; what is asked for beyond is shown as _
 
 @monadic("⍕")
 def format(s: Settings, y: Value) -> Value:
-    """A value as it is printed: characters stay, numbers are written with the digits of ⎕PP."""
+    """The printed form of a value: characters stay, numbers have ⎕PP digits."""
     y = _known(y)
     if is_characters(y):
         return y
@@ -33,7 +33,7 @@ def format(s: Settings, y: Value) -> Value:
 
 @dyadic("⍕")
 def format_by_specification(s: Settings, x: Value, y: Value) -> Value:
-    """Numbers in columns of a width, with so many digits behind the point, or of a mantissa where that is negative."""
+    """Format numbers in columns of a width, with decimals, or a mantissa for a negative count."""
     y = _known(y)
     if is_characters(y) or is_nested(y) or y.dtype.kind == "c":
         raise errors.domain("⍕ takes real numbers to its right")
@@ -84,7 +84,7 @@ def _columns(y: NDArray, fields: Callable[[Sequence[Any], int], list[str]], betw
 
 
 def _digits_text(x: Any, digits: int) -> str:
-    """A number with so many digits behind the point; negative ones are those of a mantissa."""
+    """Format a number with decimals, or a mantissa's digits for a negative count."""
     exact = Decimal(int(x)) if float(x).is_integer() else Decimal(repr(float(x)))
     if not exact.is_finite():
         return number_text(x)
@@ -105,7 +105,7 @@ def _rounded(x: Decimal, digits: int) -> Decimal:
 
 
 def _without_unknown(text: str) -> str:
-    """The digits behind those that a double has as _."""
+    """Replace digits beyond double precision by _."""
     seen, made = 0, []
     for c in text:
         counts = c.isdigit() and (seen > 0 or c != "0")

@@ -99,7 +99,7 @@ def chosen_points(y: Value, points: Value, s: Settings, glyph: str = "[ ]") -> V
 
 @dyadic("⌷", axis=True)
 def index(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-    """`i j⌷y`: the cells at indices along the leading axes, or along those named."""
+    """Index `i j⌷y`: the cells at indices along the leading or the named axes."""
     y = settled(y)
     x = settled(x)
     if isinstance(x, Array) and not _is_known(x):

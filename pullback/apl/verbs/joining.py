@@ -92,7 +92,7 @@ _joining("⍪", False)
 def _repeating(glyph: str, last: bool) -> None:
     @dyadic(glyph, axis=True)
     def replicate(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-        """Each slice so many times, as many fills for a negative number."""
+        """Repeat each slice, or insert fills for negative counts."""
         y = settled(y)
         counts = whole_list(x, glyph)
         if not rank_of(y):
@@ -115,7 +115,7 @@ def _repeating(glyph: str, last: bool) -> None:
 
 
 def verbs_replicated(y: Value, count: int, at: int, glyph: str) -> Value:
-    """The only slice so many times."""
+    """Repeat the only slice."""
     return moved((glyph, count, at), lambda y: verbs.replicate(count, y, at), y)
 
 

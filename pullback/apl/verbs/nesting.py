@@ -64,7 +64,7 @@ def enclosed_axes(y: Value, axes: Sequence[int]) -> Value:
 
 @monadic("⊂", axis=True)
 def enclose(s: Settings, y: Value, axis: Value | None = None) -> Value:
-    """The array as one element; a plain scalar stays what it is."""
+    """Enclose the array as one element; plain scalars stay."""
     if axis is not None:
         y = settled(y)
         axes = [n - s.io for n in whole_list(axis, "an axis")]

@@ -15,7 +15,7 @@ from pullback.apl.verbs.search import known
 
 @dyadic("⊂", axis=True)
 def partitioned(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-    """Stretches along the last axis, each beginning where x is 1, and empty ones before it where x is more."""
+    """Partition the last axis: a part begins where x is 1, after empty ones if x is more."""
     x, y = known("⊂", x, y)
     at = _axis("⊂", y, s, axis)
     marks = _marks("⊂", x, y.shape[at])
@@ -28,7 +28,7 @@ def partitioned(s: Settings, x: Value, y: Value, axis: Value | None = None) -> V
 
 @dyadic("⊆", axis=True)
 def partition(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-    """Vectors along the last axis: a new one begins where x grows, and what has 0 is left out."""
+    """Partition the last axis: a part begins where x grows, and zeros are dropped."""
     x, y = known("⊆", x, y)
     at = _axis("⊆", y, s, axis)
     marks = _marks("⊆", x, y.shape[at])

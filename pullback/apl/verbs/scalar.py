@@ -53,7 +53,7 @@ class Scalar:
 
 
 def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
-    """A verb on all elements of its arguments, down to the numbers in nested ones; a single element goes with all."""
+    """Apply a verb to all elements, into nested arrays; single elements extend."""
     if any(isinstance(a, Nested) for a in arguments):
         return _on_nested(verb, tolerance, arguments)
     if any(is_nested(a) for a in arguments):
@@ -145,7 +145,7 @@ def _on_objects(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) ->
 
 
 def _plain(x: Value) -> Value:
-    """A vector of traced scalars with strong dtypes as the array it is; dims stay what they are."""
+    """A vector of traced scalars with strong dtypes as an array; dims stay."""
     if isinstance(x, np.ndarray) and x.dtype == object and x.ndim == 1 and x.size:
         items = list(x)
         if all(rank_of(e) == 0 and not is_nested(e) for e in items):
@@ -319,7 +319,7 @@ def _factorial(m: Any, ct: float, x: Any) -> Any:
 
 
 def _traced_factorial(x: Any) -> Any:
-    """X! of numbers that are traced; whole numbers have theirs exactly, as far as the element type holds them."""
+    """The factorial of traced numbers, exactly for integers as far as the element type holds it."""
     return _gamma(float(x)) if isinstance(x, int | float) else _factorial_program()(x)
 
 
@@ -423,7 +423,7 @@ def circle(which: int) -> Scalar:
 
 
 def _common_divisor(a: float, b: float) -> float:
-    """The greatest number of which both are multiples, by Euclid's algorithm up to rounding."""
+    """The greatest common divisor, by Euclid's algorithm up to rounding."""
     a, b = abs(float(a)), abs(float(b))
     rest = 1e-12 * max(a, b)
     while b > rest:
@@ -435,7 +435,7 @@ _COMMON: Final = np.frompyfunc(_common_divisor, 2, 1)
 
 
 def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
-    """∧ and ∨: logic on truth values, and the least common multiple or greatest common divisor of other numbers."""
+    """The verbs ∧ and ∨: logic on truth values, else least common multiple and greatest common divisor."""
 
     def define(m: Any, ct: float, a: Any, b: Any) -> Any:
         if m is not np:

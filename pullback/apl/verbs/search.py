@@ -43,7 +43,7 @@ RANDOM = np.random.default_rng(16807)
 
 
 def same(x: Value, y: Value, ct: float) -> bool:
-    """Whether two values are the same array: shape, structure and elements, and fills where there are no elements."""
+    """Whether two values match: shape, structure, elements, and fills of empty arrays."""
     x, y = settled(x), settled(y)
     if shape_of(x) != shape_of(y):
         return False
@@ -78,7 +78,7 @@ def differ(s: Settings, x: Value, y: Value) -> Value:
 
 
 def key_of(x: Value, ct: float) -> Any:
-    """What stands for an element among others: equal elements have equal keys where numbers are not merely close."""
+    """A hashable key of an element; equal elements have equal keys, without tolerance."""
     if not is_nested(x):
         return (x.shape, "U" if x.dtype.kind == "U" else "n", tuple(x.ravel().tolist()))
     return (x.shape, "O", tuple(key_of(e, ct) for e in elements(x)))
@@ -90,7 +90,7 @@ def cells_of(x: NDArray) -> list[NDArray]:
 
 
 def found_in(table: list[NDArray], sought: list[NDArray], ct: float) -> NDArray:
-    """Where each of `sought` is first in the table; its length where it is not."""
+    """The first position of each of `sought` in the table; its length if absent."""
     first: dict[Any, int] = {}
     for k, cell in enumerate(table):
         first.setdefault(key_of(cell, ct), k)
@@ -129,7 +129,7 @@ def indices(s: Settings, y: Value) -> Value:
 
 @dyadic("⍳")
 def index_of(s: Settings, x: Value, y: Value) -> Value:
-    """Where each cell of y is first among those of x."""
+    """The first position of each cell of y among those of x."""
     if rank_of(x) == 0:
         raise errors.rank("⍳ takes a vector, or an array of more axes, to look in")
     if is_traced(x) or is_traced(y):
@@ -160,7 +160,7 @@ def member(s: Settings, x: Value, y: Value) -> Value:
 
 @dyadic("⍷")
 def find(s: Settings, x: Value, y: Value) -> Value:
-    """Where x begins as a part of y."""
+    """Mark the places where x begins as a part of y."""
     x, y = known("⍷", x, y)
     if x.ndim > y.ndim:
         return np.zeros(y.shape, np.int64)
@@ -216,7 +216,7 @@ def first_ones(s: Settings, y: Value) -> Value:
 
 @dyadic("∪")
 def union(s: Settings, x: Value, y: Value) -> Value:
-    """The elements of x, and those of y that are not among them."""
+    """The elements of x, then those of y that are not in x."""
     x, y = _vectors("∪", x, y)
     own = elements(x)
     keep = found_in(own, elements(y), s.ct) == len(own)
@@ -225,7 +225,7 @@ def union(s: Settings, x: Value, y: Value) -> Value:
 
 @dyadic("∩")
 def intersection(s: Settings, x: Value, y: Value) -> Value:
-    """The elements of x that are among those of y."""
+    """The elements of x that are also in y."""
     x, y = _vectors("∩", x, y)
     pool = elements(y)
     return simplified(x[found_in(pool, elements(x), s.ct) < len(pool)])
@@ -233,7 +233,7 @@ def intersection(s: Settings, x: Value, y: Value) -> Value:
 
 @dyadic("~")
 def without(s: Settings, x: Value, y: Value) -> Value:
-    """The elements of x that are not among those of y."""
+    """The elements of x that are not in y."""
     x, y = known("~", x, y)
     if x.ndim > 1:
         raise errors.rank(f"~ takes a vector to its left, not {shape_text(x)}")
@@ -267,7 +267,7 @@ def where(s: Settings, y: Value) -> Value:
 
 @dyadic("⍸")
 def interval(s: Settings, x: Value, y: Value) -> Value:
-    """Behind how many of the sorted x each element of y lies."""
+    """The number of elements of the sorted x at or below each element of y."""
     if is_traced(x) or is_traced(y):
         return pb.searchsorted(lifted(x), lifted(y), side="right") - (1 - s.io)
     if x.ndim != 1 or is_nested(x) or is_nested(y):

@@ -1,1 +1,1 @@
-"""C: what its text is made of, for compilers with vector extensions and without."""
+"""The parts of C text, for compilers with vector extensions and without."""

@@ -1,4 +1,4 @@
-"""How C is built: what a compiler is told, so that the text means what the loops mean and is quick."""
+"""C compiler flags that preserve the meaning of the loop IR and make it fast."""
 
 from __future__ import annotations
 

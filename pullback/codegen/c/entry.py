@@ -1,4 +1,4 @@
-"""The function of a unit that is called: its parameters, where its arrays are in the arena, its statements."""
+"""The entry function of a unit: parameters, array locations in the arena, statements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_threaded(unit: Unit) -> bool:
 
 
 def entry_function(unit: Unit) -> str:
-    """Its C. Kernels that it calls are printed into the unit on the way."""
+    """The C text of the entry. Kernels that it calls are printed into the unit on the way."""
     f = unit.function
     names = Names()
     params = _arrays(unit, names)
@@ -55,7 +55,7 @@ def entry_function(unit: Unit) -> str:
 
 
 def _packed(unit: Unit, count: int) -> str:
-    """The same function for callers that cannot pass so many arguments: it takes an array of them."""
+    """The function for callers with limited argument counts: it takes an array of arguments."""
     f = unit.function
     first_dim = len(f.given) + len(f.outputs)
     dims = range(first_dim, first_dim + len(f.dims))
@@ -77,7 +77,7 @@ def _arrays(unit: Unit, names: Names) -> list[str]:
 
 
 def _declare(unit: Unit, writer: Writer, text: str) -> None:
-    """What stands before the statements: tests of dims, the arrays that they use, and what they leave unused."""
+    """Write what precedes the statements: dim checks, array declarations, and unused names."""
     f, plan, names = unit.function, unit.plan, writer.names
     if f.dims:
         sizes.check_dims(unit, writer, text)
@@ -116,7 +116,7 @@ def _constant(writer: Writer, b: Buffer, elements: Sequence[bool | int | float])
 
 
 def entry_comment(unit: Unit) -> str:
-    """What it returns, and what it needs of its arena."""
+    """The comment on the entry's return value and arena."""
     plan = unit.plan
     text = f"/* Returns 0. `arena` has {thousands(plan.bytes)} bytes, aligned to 64."
     if plan.slots:
@@ -132,13 +132,13 @@ def entry_comment(unit: Unit) -> str:
 
 
 def only_calls(unit: Unit) -> bool:
-    """Whether its statements do their work in functions, so that nothing is gained by optimising what calls them."""
+    """Whether all work is in called functions, so that optimizing the entry gains nothing."""
     body = unit.function.body
     return LOST * _written_out(unit, body) <= float(cycles(body, {}, unit.function.machine))
 
 
 def _written_out(unit: Unit, body: Iterable[Stmt]) -> float:
-    """The cycles of what is computed in these statements themselves, not in functions that they call."""
+    """The cycles of the statements themselves, without the functions that they call."""
     total = 0.0
     for s in body:
         match s:

@@ -1,4 +1,4 @@
-"""Values and indices of the loop IR as C expressions, with no more parentheses than a careful author writes."""
+"""C expressions for values and indices of the loop IR, with minimal parentheses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CALL: Final = re.compile(r"\w+\((\{\d\}(, \{\d\})*)\)")
 
 
 class Expressions:
-    """Prints values. `places` gives the C name of a buffer and what to add to its offsets."""
+    """The printer of values. `places` gives the C name of a buffer and its offset."""
 
     def __init__(self, names: Names, words: PlainWords) -> None:
         self.names = names
@@ -157,7 +157,7 @@ class Expressions:
         return wrapped(self._value(v), at_least)
 
     def _value(self, v: Value) -> Text:
-        """The same as it is. Of a chain of operations, as sums of many terms are, the innermost comes first."""
+        """The text of a value without parentheses. In chains of operations, the innermost comes first."""
         known = self._inner.pop(id(v), None)
         if known is not None:
             return known[1]
@@ -274,7 +274,7 @@ class Expressions:
 
 
 def _strides_first(term: tuple[tuple[Atom, ...], int]) -> tuple[int, int]:
-    """Terms with more dims first, of these multiples of a variable; terms without dims in the order they have."""
+    """A sort key for a variable's multiples: terms with more dims first, terms without dims in order."""
     dims = sum(isinstance(a, DimSymbol) for a in term[0])
     return -dims, -len(term[0]) if dims else 0
 

@@ -23,7 +23,7 @@ def parameters(f: Foreign) -> tuple[str, ...]:
 
 
 def prototype(f: Foreign) -> str:
-    """What its definition has to agree with."""
+    """The prototype that the definition must match."""
     return f"void {f.name}({', '.join(p.rstrip() for p in parameters(f))})"
 
 
@@ -33,7 +33,7 @@ def shown(f: Foreign) -> str:
 
 
 def given(f: Foreign) -> tuple[str, Definitions]:
-    """What calls it by a name that no local name hides, and what that needs: the text, once for all its functions."""
+    """The name of a wrapper that no local can shadow, and the definitions it needs, once per source text."""
     mark = f"pb_given_{hashlib.blake2b(f.source.encode(), digest_size=4).hexdigest()}"
     called = f"pb_external_{f.name}"
     text = f"/* {mark}: C as it was given */\n{shown(f).rstrip()}\n/* end of {mark} */\n"
@@ -48,5 +48,5 @@ static void {called}({", ".join(f"{p}{n}" for p, n in zip(types, names, strict=T
 
 
 def names_in(source: str) -> frozenset[str]:
-    """The names of functions and macros in a C text, those that it calls too."""
+    """The names of functions and macros in a C text, including those that it calls."""
     return frozenset(a or b for a, b in _NAME.findall(source))

@@ -1,4 +1,4 @@
-"""f16 and bf16 to and from f32 and f64, one by one: bit by bit what `ir.halves` says."""
+"""Conversion of f16 and bf16 to and from f32 and f64, one by one, with the bits of `ir.halves`."""
 
 from __future__ import annotations
 

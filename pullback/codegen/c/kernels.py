@@ -1,4 +1,4 @@
-"""The functions of one translation unit: kernels and tasks, each printed when it is first called, equal ones once."""
+"""The functions of a translation unit: kernels and tasks, printed at first use, equal ones once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pullback.loops.program.values import Buffer
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a file is written with: words, and what prints the statements of a function."""
+    """The dialect of a file: its words, and the writer of statements."""
 
     words: Callable[[], PlainWords]
     writer: type[Writer]
@@ -59,7 +59,7 @@ class Unit:
         self._repeats = any(isinstance(s, For | Loop) for s in nodes.walk(function.body))
 
     def writer(self, names: Names, depth: int = 1) -> Writer:
-        """What prints the statements of a function."""
+        """The writer of a function's statements."""
         return self.dialect.writer(self, names, depth=depth)
 
     def site(self, site: Site) -> int:
@@ -131,7 +131,7 @@ class Unit:
         return name
 
     def _wish(self, k: Kernel, text: str) -> str:
-        """What a kernel would like to be called."""
+        """The preferred name of a kernel."""
         if self.by_content:
             return "kernel_" + hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
         return f"kernel{len(self._by_text)}" if self.style == "canonical" else f"{self.name}_{identifier(k.name)}"
@@ -142,7 +142,7 @@ class Unit:
 
 
 def _given_names(function: Function) -> frozenset[str]:
-    """What C that is not printed here calls its functions."""
+    """The function names of foreign C, which is not printed here."""
     kernels = [s.kernel for s in nodes.walk(function.body) if isinstance(s, Call)]
     called = [s for k in kernels for s in nodes.walk(k.body) if isinstance(s, Procedure)]
     return frozenset().union(*(names_in(s.work.source) for s in called if isinstance(s.work, Foreign)))

@@ -1,4 +1,4 @@
-"""Names of libm in C99: the one list for what must not be a variable, for `#include <math.h>` and for imports."""
+"""Names of libm in C99, for reserved variables, for `#include <math.h>` and for imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain C as a target: scalars, loops and libm, for every compiler of C99 and for people who read."""
+"""Plain C as a target: scalars, loops and libm, for every C99 compiler and for readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PlainC:
     name: str = "plain C"
 
     def machine(self, machine: Machine) -> Machine:
-        """What is lowered for: the machine without vectors."""
+        """The machine to lower for: this one without vectors."""
         return machine.plain
 
     def words(self) -> PlainWords:
@@ -37,5 +37,5 @@ class PlainC:
         return print_c(function, plan, printing, DIALECT)
 
     def flags(self, command: Sequence[str], version: str) -> tuple[str, ...]:
-        """What a compiler is told."""
+        """The compiler flags."""
         return build.flags(command, version)

@@ -1,4 +1,4 @@
-"""Primitives in C, but for those that libm has under their own names: by kind of operand an expression or a body.
+"""Primitives in C other than libm's namesakes: an expression or a body by kind of operand.
 
 In an expression {0}, {1}, .. are operands, each named once; in a body they are a and b. `{f}` is libm's suffix of f32,
 `{t}` the operands' type, `{c}` its name in C and `{u}` that of the unsigned type of its width. Whoever prints an
@@ -20,7 +20,7 @@ from pullback.ir.types import DType
 
 @dataclass(frozen=True)
 class Body:
-    """What stands in the function pb_<primitive>_<type> of a and b."""
+    """The body of the function pb_<primitive>_<type> of a and b."""
 
     text: str
 

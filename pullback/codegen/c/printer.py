@@ -1,10 +1,10 @@
 """The C printer: a loop program with its memory plan as one C99 translation unit.
 
 The text is standalone: what it needs beyond libc and libm stands at its top. The function takes its inputs, its
-outputs, an arena of the planned size aligned to 64 bytes, and, where indices are checked at run time, a pointer to
-two numbers (index and extent) that describe a failure; it returns 0 or the code of the check that failed. Where loops
-are shared out among threads it takes a pool too: a number of workers and a function that runs a task for each of its
-chunks. The text itself starts no threads, and without a pool it runs the chunks in order.
+outputs and an arena of the planned size, aligned to 64 bytes. Where indices are checked at run time, it also takes a
+pointer to two numbers (index and extent) that describe a failure. It returns 0 or the code of the check that failed.
+Where loops are shared out among threads it takes a pool too: a number of workers and a function that runs a task for
+each of its chunks. The text itself starts no threads, and without a pool it runs the chunks in order.
 
 Kernels become static functions whose parameters are `restrict`, equal ones are printed once. A program of a single
 kernel is printed as one function, and so are kernels without loops inside their caller. Kernels of few scalar
@@ -59,14 +59,14 @@ def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: D
 
 
 def _units(unit: Unit, before: str, after: str) -> tuple[str, ...]:
-    """The text in units: kernels, and in the first what calls them."""
+    """The text in units: kernels, and in the first unit their callers."""
     kernels = {n: t for n, t in unit.kernel_texts.items() if n not in unit.task_names}
     tasks = [unit.kernel_texts[n] for n in unit.task_names]
     return split(kernels, "\n".join([before, *tasks, after]), partial(_preamble, unit))
 
 
 def _header(unit: Unit) -> str:
-    """What the function is, for the reader: the user's words, shapes and counts."""
+    """The header comment of a function: the user's docstring, shapes and counts."""
     if not unit.comments:
         return ""
     f = unit.function

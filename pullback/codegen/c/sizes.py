@@ -1,4 +1,4 @@
-"""What C for all sizes has beside C for some: tests of its dims, places of slots, and the bytes of its arena."""
+"""C for open sizes: dim checks, slot locations, and the size of the arena."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def slot_sizes(plan: MemoryPlan, e: Expressions) -> list[str]:
 
 
 def tests(f: Function, plan: MemoryPlan, e: Expressions, wrong: str, large: str) -> list[str]:
-    """Lines that return `wrong` for dims that the function does not take, `large` for those with too large arrays.
+    """Lines that return `wrong` for dims that the function does not take, `large` for too large arrays.
 
     Conditions on one dim come first: all dims are at least 1 then. Whether sizes fit is found in floating point, where
     nothing wraps. Then nothing wraps in the other conditions either.
@@ -66,7 +66,7 @@ def _is_single(c: Cond) -> bool:
 
 
 def _too_large(f: Function, plan: MemoryPlan, e: Expressions) -> str:
-    """A test that a size does not fit: the arena as memory, arrays, loops and sides of conditions as integers."""
+    """A test that sizes overflow: the arena as memory; arrays, loops and conditions as integers."""
     stored: Counter[Monomial] = Counter()
     for n in (n for s in plan.slots for n in s.sizes):
         stored.update(_positive(n))
@@ -87,7 +87,7 @@ def _too_large(f: Function, plan: MemoryPlan, e: Expressions) -> str:
 
 
 def _sizes(f: Function) -> Iterator[dict[Monomial, int]]:
-    """Bounds of what must fit into an integer for the dims of a function."""
+    """Upper bounds of integers in the C for the dims of a function."""
     for b in (*f.inputs, *f.outputs):
         yield _positive(b.elements * b.dtype.size)
     for body in (f.body, *(k.body for k in kernels_of(f.body))):
@@ -111,7 +111,7 @@ def _covers(m: Monomial, other: Monomial) -> bool:
 
 
 def arena_body(f: Function, plan: MemoryPlan, e: Expressions) -> list[str]:
-    """The lines of the function that gives the bytes of the arena, SIZE_MAX where there can be none."""
+    """The lines of the function for the arena's size, SIZE_MAX if it is too large."""
     terms = [str(plan.bytes)] if plan.bytes or not plan.slots else []
     return [*tests(f, plan, e, "SIZE_MAX", "SIZE_MAX"), f"return {' + '.join([*terms, *slot_sizes(plan, e)])};"]
 
@@ -129,7 +129,7 @@ def check_dims(unit: Unit, writer: Writer, text: str) -> None:
 
 
 def place_slots(unit: Unit, writer: Writer, text: str) -> None:
-    """Where each slot begins, and what is in it."""
+    """Write where each slot begins, and its content."""
     before = f"(char *)arena + {unit.plan.shared_bytes}" if unit.plan.shared_bytes else "(char *)arena"
     own = [b for b in unit.plan.offsets if b.space == "worker"]
     last = len(unit.plan.slots) - 1
@@ -189,7 +189,7 @@ def _atom_bound(a: Atom, bits: int) -> int:
 
 
 def _sum(terms: Iterable[tuple[Monomial, int]], e: Expressions) -> str:
-    """A bound of the magnitude of a sum as a double; `(double)` keeps products from being ones of integers."""
+    """An upper bound for the magnitude of a sum, as a double; casts avoid integer products."""
     return " + ".join(" * ".join([f"{abs(c)}.0", *(_atom(a, e) for a in m)]) for m, c in terms)
 
 

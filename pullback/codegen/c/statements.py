@@ -51,7 +51,7 @@ class Writer:
         self.expressions = self.printed()
 
     def printed(self) -> Expressions:
-        """What prints the values in it."""
+        """The expression printer for this writer."""
         return Expressions(self.names, self.unit.words)
 
     def line(self, text: str) -> None:
@@ -233,7 +233,7 @@ class Writer:
             self.line(f"{name}({', '.join(arguments)});")
 
     def _parallel(self, s: Parallel) -> None:
-        """What the tasks need as a struct, and one call of the pool."""
+        """Write a parallel statement: a struct with its tasks' needs, and one call of the pool."""
         tasks = TaskText(self.unit, self.expressions, s)
         name = self.unit.tasks(tasks)
         self.line("{")
@@ -254,7 +254,7 @@ class Writer:
         self.line("}")
 
     def _first_time(self, k: Kernel) -> bool:
-        """Whether nothing that the kernel defines has been defined in this function."""
+        """Whether the kernel's definitions are all new in this function."""
         made = {s.temp if isinstance(s, Let) else s.var for s in nodes.walk(k.body) if isinstance(s, Let | LetIndex)}
         first = made.isdisjoint(self.defined)
         self.defined |= made

@@ -1,4 +1,4 @@
-"""Parallel statements: what their tasks need as a struct, a function that runs a chunk, and one call of the pool."""
+"""Parallel statements: a struct with the tasks' needs, a function per chunk, and a pool call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ static void pb_run(pb_pool *pool, void (*task)(void *context, int64_t chunk, int
 
 
 class Printed(Protocol):
-    """What those who print statements ask of the unit that these are in (`kernels.Unit`)."""
+    """The interface of a unit for its statement writers (`kernels.Unit`)."""
 
     plan: MemoryPlan
     words: PlainWords
@@ -59,7 +59,7 @@ class Printed(Protocol):
 
 
 class TaskText:
-    """The C of a parallel statement: the fields of a struct with their values, and what each task calls.
+    """The C of a parallel statement: a struct's fields with values, and the calls of each task.
 
     Attributes:
         fields: declarations by name.   values: what the caller puts there.   calls: first chunk and C of each task.

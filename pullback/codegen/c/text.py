@@ -17,7 +17,7 @@ _CUT: Final = re.compile(r"(?<=,)( )|( )(?=(?:[-+*/?:]|&&|\|\|) )")
 
 
 def folded(text: str, width: int, indent: int = 4) -> list[str]:
-    """Text for a comment: nothing that ends it, and lines of limited width."""
+    """Fold text for a comment: without comment ends, in lines of limited width."""
     safe = text.replace("*/", "* /").replace("/*", "/ *").rstrip()
     start = len(safe) - len(safe.lstrip())
     return textwrap.wrap(safe, width, subsequent_indent=" " * (start + indent), break_long_words=False,
@@ -25,7 +25,7 @@ def folded(text: str, width: int, indent: int = 4) -> list[str]:
 
 
 def reached(text: str, sources: Mapping[str, str]) -> set[str]:
-    """The names of those sources that a text mentions, or that these mention."""
+    """The names of the sources that a text mentions, directly or through others."""
     found: set[str] = set()
     todo = [text]
     while todo:
@@ -36,7 +36,7 @@ def reached(text: str, sources: Mapping[str, str]) -> set[str]:
 
 
 def line_of(position: Position | None) -> str:
-    """What tells a compiler where the next line comes from."""
+    """The `#line` directive for the next line's origin."""
     if position is None:
         return own_line("pullback").rstrip("\n")
     file = position.file.replace("\\", "\\\\").replace('"', '\\"')
@@ -44,19 +44,19 @@ def line_of(position: Position | None) -> str:
 
 
 def own_line(name: str) -> str:
-    """What tells a compiler that lines from here on are the file's own."""
+    """The `#line` directive that returns to the file's own lines."""
     return f'#line 1 "{name}.c"\n'
 
 
 def written_line(position: object) -> str | None:
-    """The line of another language's text that a kernel was made of, as a comment of C may hold it."""
+    """The other language's line of a kernel, as a C comment may contain it."""
     if position is None or isinstance(position, Position):
         return None
     return str(getattr(position, "source_line", "")).strip().replace("*/", "* /").replace("/*", "/ *")
 
 
 def marked(text: str, position: Position | None) -> str:
-    """A function of which every line comes from one line of the user's file."""
+    """A function with all lines attributed to one line of the user's file."""
     return "".join(f"{line_of(position)}\n{line}\n" for line in text.splitlines())
 
 

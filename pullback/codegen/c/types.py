@@ -6,7 +6,7 @@ from pullback.ir.types import DType
 
 
 def c_type(dtype: DType) -> str:
-    """The C type of an element as it lies in memory; of f16 and bf16 its bits."""
+    """The C type of a stored element; for f16 and bf16, of its bits."""
     match dtype.kind:
         case "bool":
             return "bool"

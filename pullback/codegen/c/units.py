@@ -1,4 +1,4 @@
-"""One C file as several that compile at the same time and are found again one by one.
+"""One C file as several, which compile in parallel and are cached separately.
 
 The first unit holds the function that is called; kernels stand in the others, visible there only inside the library.
 A kernel that one other uses stays with that one; what several use is called across units, so that a handful of inner
@@ -40,7 +40,7 @@ def split(kernels: Mapping[str, str], rest: str, preamble: Callable[[str], str])
         buckets[int(home[-4:], 16) % count].append(n)
 
     def text_of(own: Sequence[str], after: str, used: Iterable[str]) -> str:
-        """Kernels and what comes after them, behind what they use: copies of what is inlined, and prototypes."""
+        """Kernels and their callers after what they use: copies of inlined functions, and prototypes."""
         mine = set(own)
         used = set(used).union(*(uses[n] for n in own))
         away = "".join(_prototype(kernels[n]) for n in kernels if n in used and n not in mine and n in homes)
@@ -56,7 +56,7 @@ def _mentioned(text: str, kernels: Mapping[str, str], own: str = "") -> list[str
 
 
 def _homes(uses: Mapping[str, Sequence[str]], called: Sequence[str], kernels: Mapping[str, str]) -> dict[str, str]:
-    """For each kernel the one in whose unit it stands: itself where several use it, else the one that does.
+    """The unit of each kernel: its own if several kernels use it, else that of its only user.
 
     What is inlined has none: there is a copy wherever it is used.
     """

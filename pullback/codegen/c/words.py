@@ -38,7 +38,7 @@ static inline int64_t pb_mod(int64_t a, int64_t b) { /* a - b * floor(a / b) for
 
 
 class PlainWords:
-    """The words for one file of plain C, with their definitions in an order in which they can be printed."""
+    """The words for one plain C file, with their definitions in printable order."""
 
     def __init__(self) -> None:
         self.scalar: dict[str, str] = {}
@@ -69,7 +69,7 @@ class PlainWords:
         return template
 
     def conversion(self, source: Type, target: Type) -> str:
-        """An expression with {0} for what is converted."""
+        """An expression with {0} for the converted value."""
         was, to = source.dtype, target.dtype
         if was.is_half or to.is_half:
             name, definitions = conversion(was, to)
@@ -82,13 +82,13 @@ class PlainWords:
         return f"({c_type(to)}){{0}}"
 
     def procedure(self, work: Sorting | Foreign) -> str:
-        """What is called for work that loops do not express."""
+        """The function to call for work beyond loops."""
         name, definitions = sorting(work) if isinstance(work, Sorting) else given(work)
         self.own_all(definitions)
         return name
 
     def hold(self, t: Type) -> str:
-        """Plain C has no word for it: a compiler finds what to keep."""
+        """Return nothing: plain C leaves registers to the compiler."""
         return ""
 
     def apart(self, k: Kernel) -> str:
@@ -96,15 +96,15 @@ class PlainWords:
         return ""
 
     def index_extreme(self, op: str) -> str:
-        """pb_max or pb_min of indices."""
+        """The function pb_max or pb_min of indices."""
         return self.own(f"pb_{op}", INDEX_EXTREME[op])
 
     def index_division(self, which: str) -> str:
-        """pb_floor or pb_mod of indices."""
+        """The function pb_floor or pb_mod of indices."""
         return self.own(f"pb_{which}", INDEX_DIVISION[which])
 
     def definitions(self, text: str) -> list[str]:
-        """What a text needs before it."""
+        """The definitions that a text needs."""
         wanted = reached(text, self.scalar)
         return ["\n".join(t for n, t in self.scalar.items() if n in wanted)]
 

@@ -1,4 +1,4 @@
-"""Sums of digits: an index as a sum of atoms of some variables, each times a factor, and what that says of its range.
+"""Sums of digits: an index as a sum of atoms times factors, and the bounds this gives.
 
 i * M + j   with j < M    takes no value twice: i exceeds what j varies by, and a value tells both (mixed radix)
 """
@@ -50,11 +50,11 @@ class Digits:
         return replace(self, factors={a: c * n for a, c in self.factors.items()}, rest=self.rest * n)
 
     def lowest(self) -> Index | None:
-        """What the sum is at least, whatever the variables are; None where that is not known."""
+        """A lower bound of the sum over all variable values; None if unknown."""
         return self._end(0)
 
     def highest(self) -> Index | None:
-        """What the sum is at most."""
+        """An upper bound of the sum."""
         return self._end(1)
 
     def _end(self, side: int) -> Index | None:
@@ -68,7 +68,7 @@ class Digits:
         return out
 
     def ends(self, a: Atom) -> tuple[Index, Index] | None:
-        """What an atom is at least and at most."""
+        """The bounds of an atom."""
         match a:
             case Mod() if a.denominator.free.isdisjoint(self.variables):
                 return ZERO_INDEX, a.denominator - 1
@@ -84,7 +84,7 @@ class Digits:
                 return None
 
     def top(self) -> Atom | None:
-        """The atom whose factor exceeds what the others vary by, where these have such an atom too; else None.
+        """The atom whose factor exceeds the variation of the others, if these have one too; else None.
 
         Then the sum takes no value twice.
         """
@@ -105,7 +105,7 @@ class Digits:
         return ends[1] + 1 if ends is not None and ends[1].is_dim else None
 
     def room(self) -> Index | None:
-        """A dim: so many consecutive integers hold all values, where none is taken twice; else None."""
+        """The number of consecutive integers that contain all values, each once; else None."""
         a = self.top()
         count = None if a is None else self.count(a)
         if a is None or count is None or not self.factors[a].is_dim:
@@ -115,7 +115,7 @@ class Digits:
 
 
 def digits(e: Index, variables: frozenset[Var]) -> Digits | None:
-    """E as a sum of atoms of the variables; None where such atoms are multiplied."""
+    """Write `e` as a sum of atoms of the variables; None if such atoms are multiplied."""
     factors: dict[Atom, Index] = {}
     rest = ZERO_INDEX
     for m, c in e.terms:
@@ -131,7 +131,7 @@ def digits(e: Index, variables: frozenset[Var]) -> Digits | None:
 
 
 def quotients(n: Index, d: Index, variables: frozenset[Var]) -> Index | None:
-    """A dim that is at least the number of values of floor(n / d), whatever stands beside the variables in n."""
+    """A dim that bounds the number of values of floor(n / d), whatever is added to the variables in n."""
     whole = digits(n, variables)
     low, high = (None, None) if whole is None else (whole.lowest(), whole.highest())
     if low is None or high is None:

@@ -62,7 +62,7 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def _groups(a: Index) -> dict[Monomial, Index]:
-    """The coefficients of a, which are dims, by the product of variables, data and what is made of them."""
+    """The dim coefficients of `a`, by monomials of variables, data and derived atoms."""
     if all(m and len(m) == 1 and m[0].free for m, _ in a.terms):
         return {m: number(c) for m, c in a.terms}
     out: dict[Monomial, dict[Monomial, int]] = {}
@@ -73,7 +73,7 @@ def _groups(a: Index) -> dict[Monomial, Index]:
 
 
 def _split_multiples(a: Index, d: Index) -> tuple[Index, Index]:
-    """(q, r) with a = q * d + r, q taking what d divides, r with coefficients below those of d."""
+    """Divide: (q, r) with a = q * d + r, where q takes multiples of d and r has smaller coefficients."""
     q, r = ZERO_INDEX, ZERO_INDEX
     if len(d.terms) > 1:
         for inner, factor in _groups(a).items():
@@ -123,7 +123,7 @@ def _common_divisor(a: Index, b: Index) -> Index:
 
 
 def _by_stride(r: Index, d: Index) -> tuple[Index, Index, Index] | None:
-    """(g, h, s) with r = g * h + s, 0 <= s < g, g a proper divisor of d; None where there is none."""
+    """Split (g, h, s) with r = g * h + s, 0 <= s < g, g a proper divisor of d; None if impossible."""
     for g in _strides(r, d):
         h, s = _split_multiples(r, g)
         if h.terms:
@@ -141,7 +141,7 @@ def _exactly(a: Index, b: Index) -> Index:
 
 
 def floor_divide(a: Index, d: Index) -> Index:
-    """floor(a / d) for d > 0; 0 for d = 0, an extent without elements, which nothing reads."""
+    """Divide with floor(a / d) for d > 0; 0 for d = 0, an empty size that nothing reads."""
     if d is ONE_INDEX or d is ZERO_INDEX:
         return a if d is ONE_INDEX else d
     if a.constant is not None and d.constant is not None:
@@ -189,7 +189,7 @@ def modulo(a: Index, d: Index) -> Index:
 
 
 def _without_remainders(a: Index, d: Index) -> Index:
-    """What is congruent to a modulo d, with n for each n mod (c * d)."""
+    """The index congruent to `a` modulo d with each n mod (c * d) replaced by n."""
     for atom in a.atoms:
         if isinstance(atom, Mod) and divide_exactly(atom.denominator, d) is not None:
             factor = a.coefficient(atom)

@@ -39,7 +39,7 @@ class DimSymbol(Interned):
 
 
 class Var:
-    """An index variable with its range 0 <= v < extent. Each binder makes its own; names need not differ."""
+    """An index variable with range 0 <= v < extent. Each binder makes its own; names may repeat."""
 
     __slots__ = ("__weakref__", "extent", "key", "name", "serial")
 
@@ -51,7 +51,7 @@ class Var:
 
     @property
     def free(self) -> frozenset[Var]:
-        """Itself; made when it is asked for, as a variable that held it would be a cycle."""
+        """The variable itself; made on demand, as storing it would create a cycle."""
         return frozenset((self,))
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ class Floor(Interned):
 
 
 class Mod(Interned):
-    """numerator - denominator * floor(numerator / denominator), in [0, denominator); `quotient` is that floor."""
+    """The remainder numerator - denominator * quotient, in [0, denominator); `quotient` is the floor."""
 
     __slots__ = ("denominator", "free", "key", "numerator", "quotient")
     _fields = ("numerator", "denominator")
@@ -97,7 +97,7 @@ class Mod(Interned):
 
 
 class Datum(Interned):
-    """What an index may read: a scalar of the program (`expr.Scalar`), which may have indices itself."""
+    """A scalar of the program (`expr.Scalar`) that an index reads; it may contain indices."""
 
     __slots__ = ()
     free: frozenset[Var]
@@ -138,7 +138,7 @@ Atom = DimSymbol | Var | Floor | Mod | Data
 
 
 class Index(Interned):
-    """An integer polynomial: `terms` is a sorted tuple of (monomial, coefficient), a monomial a tuple of atoms.
+    """An integer polynomial: `terms` is a sorted tuple of (monomial, coefficient); monomials hold atoms.
 
     Attributes:
         constant: the value where it is a plain number, else None.
@@ -185,7 +185,7 @@ class Index(Interned):
 
     @property
     def key(self) -> Key:
-        """What terms are sorted by, computed when first asked for."""
+        """The sort key of terms, computed on first use."""
         if self._key is None:
             self._key = tuple((tuple(a.key for a in m), c) for m, c in self.terms)
         return self._key
@@ -202,7 +202,7 @@ class Index(Interned):
 
     @property
     def every_atom(self) -> dict[Atom, None]:
-        """All atoms, those inside Floor and Mod included."""
+        """All atoms, including those inside Floor and Mod."""
         out: dict[Atom, None] = {}
         for a in self.atoms:
             if isinstance(a, Floor | Mod):
@@ -266,7 +266,7 @@ class Index(Interned):
     __radd__ = __add__
 
     def _plus(self, n: int) -> Index:
-        """The sum with a number, whose term is the first: nothing is to be sorted or merged."""
+        """Add a number quickly: its term comes first, without sorting or merging."""
         if not n:
             return self
         terms = self.terms
@@ -348,7 +348,7 @@ def _term_key(term: tuple[Monomial, int]) -> Key:
 
 
 def some_terms(terms: tuple[Term, ...]) -> Index:
-    """The Index with some of the terms of another, or others that are in normal form: as `intern` makes it, sooner."""
+    """The Index of terms already in normal form, such as a part of another's; faster than `intern`."""
     key = (Index, terms)
     found = known(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""Conditions on indices; proofs that an index is not negative, from the ranges of its atoms and known conditions.
+"""Conditions on indices, and proofs of nonnegativity from atom ranges and known conditions.
 
 To prove E >= 0 a variable of E is replaced by the bound that makes E smallest: v >= 0 or v <= extent - 1, or a
 bound that a known condition gives. What is left is a polynomial in dims, each at least 1, so non-negative when
@@ -95,7 +95,7 @@ def cond(op: CondOp, index: Index | int) -> Cond | bool:
 
 
 def interval(e: Index) -> tuple[int, int] | None:
-    """The least and greatest value of a linear index over variables with extents that are numbers: exact, and quick."""
+    """The exact minimum and maximum of a linear index over variables of constant sizes; fast."""
     low = high = 0
     for m, c in e.terms:
         if not m:
@@ -132,7 +132,7 @@ def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
 
 @cached(4096)
 def _consequences(known: tuple[Cond, ...]) -> tuple[Cond, ...]:
-    """What conditions on quotients say of what is divided, and on remainders as n mod d = n - d * floor(n / d)."""
+    """Conditions on numerators implied by those on quotients and on remainders n - d * floor(n / d)."""
     found = dict.fromkeys(known)
     todo = list(known)
     while todo and len(found) < len(known) + _MOST:
@@ -155,7 +155,7 @@ def _consequences(known: tuple[Cond, ...]) -> tuple[Cond, ...]:
 
 
 def _of_divided(factor: int, quotient: Floor, rest: Index) -> Index:
-    """What is not negative where factor * floor(n / d) + rest is not: in n, without the quotient where that is found.
+    """A nonnegative index in n, given that factor * floor(n / d) + rest is; without the quotient if found.
 
     floor(n / d) >= c      n >= c * d
     floor(n / d) <= c      n <= c * d + d - 1
@@ -208,14 +208,14 @@ def _prove(e: Index, known: tuple[Cond, ...], depth: int, steps: list[int]) -> b
 
 
 def _is_inside(atom: Atom, atoms: Sequence[Atom]) -> bool:
-    """Whether another of the atoms is made of it: that goes first, so that both occurrences are bounded as one."""
+    """Whether another atom contains this one: that goes first, so that both occurrences share a bound."""
     if not isinstance(atom, Floor | Mod):
         return False
     return any(a is not atom and isinstance(a, Floor | Mod) and atom in as_index(a).every_atom for a in atoms)
 
 
 def _matching_scale(e: Index, index: Index) -> int:
-    """How often `index` is worth subtracting from `e`: enough to cancel e's first negative term."""
+    """The multiple of `index` to subtract from `e` to cancel its first negative term."""
     available = dict(index.terms)
     for m, c in e.terms:
         if c < 0 and available.get(m, 0) < 0:
@@ -283,7 +283,7 @@ def _bounds(atom: Atom, sign: int, known: tuple[Cond, ...], depth: int, steps: l
 
 
 def extreme(e: Index, upper: bool, depth: int = 12) -> Index | None:
-    """The largest (or smallest) value of an index over the ranges of its variables, as a dim; None if not found."""
+    """The maximum (or minimum) of an index over its variables' ranges, as a dim; None if not found."""
     if e.is_dim or depth == 0:
         return e if e.is_dim else None
     for atom in sorted(e.atoms, key=lambda a: a.key, reverse=True):

@@ -1,4 +1,4 @@
-"""Arithmetic, rounding and choice: divide, floor_divide, remainder, power, abs, sign, floor, ..., maximum.
+"""Arithmetic, rounding and choice: divide, floor_divide, remainder, power, abs, sign, floor and more.
 
 Addition, multiplication and negation are nodes of the IR and have no row. Integers wrap, `//` and `%` floor,
 division by zero gives 0.

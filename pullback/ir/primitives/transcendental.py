@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, trigonometric and hyperbolic functions, square root, logistic, error function.
+"""Exponentials, logarithms, trigonometric and hyperbolic functions, sqrt, logistic, erf.
 
 Their derivatives use the result where that is cheaper: exp, tan, tanh, sqrt, logistic. Nothing
 cancels in (1 - x) (1 + x) near 1, as it does in 1 - x², and no square of x overflows.

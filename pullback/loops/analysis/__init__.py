@@ -1,1 +1,1 @@
-"""What statements and loops do: elements they touch, cycles they take, arrays that are parts of others."""
+"""Analyses of statements and loops: touched elements, cycles, and arrays that are parts of others."""

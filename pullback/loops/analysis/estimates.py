@@ -1,4 +1,4 @@
-"""Cycles of a statement, estimated from its expressions: one element at a time, or so many lanes of an axis.
+"""Cycle estimates of a statement from its expressions, scalar or with lanes along an axis.
 
 Rough, and alike for all kernels that have no plan of their own with a finer estimate (`vectors.nest`,
 `product.blocking`): what they differ in is lanes, what conditions cost, and how memory lies along the lanes.
@@ -30,14 +30,14 @@ STORE: Final = (1.0, 2.0)  # storing one
 
 
 def statement_cycles(s: Build | Scatter, machine: Machine) -> float:
-    """Of plain loops over all elements of a statement."""
+    """The cycles of plain loops over all elements of a statement."""
     values = s.values if isinstance(s, Build) else (s.value,)
     rows = prod(typical(v) for v in s.vars[:-1]) if any(isinstance(v, Bracket) for v in values) else 0
     return points_cycles(values, s.vars, machine) + rows * ZEROS
 
 
 def line_wait(footprint: float, machine: Machine) -> float:
-    """Cycles to wait for a line of so many bytes that are gone through: none where they stay in the first cache."""
+    """The cycles to wait for a cache line of a footprint in bytes; none within the first cache."""
     first, second, _ = machine.caches
     return 0.0 if footprint <= first else machine.waits[footprint > second // 4]  # it shares the second with others
 
@@ -52,7 +52,7 @@ def points_cycles(
     values: Sequence[Scalar], variables: Iterable[Var], machine: Machine, lanes: int = 1, axis: Var | None = None,
     stored: int | None = None, known: Iterable[Scalar] = (),
 ) -> float:
-    """Of values at all points of some variables, the outermost loop first, `lanes` of them at a time along an axis.
+    """The cycles of values at all points of the variables, outermost first, `lanes` at a time on an axis.
 
     What does not depend on a loop's variable leaves the loop.
 
@@ -68,7 +68,7 @@ def points_cycles(
 
 
 def operation_cycles(e: Scalar, lanes: int, machine: Machine) -> float:
-    """Of the operation of an expression by itself, for so many lanes."""
+    """The cycles of an expression's own operation, for a number of lanes."""
     one = machine.operation(lanes * e.dtype.size) / machine.ports
     match e:
         case Apply() if e.primitive.transcendental:
@@ -90,7 +90,7 @@ class _Estimate:
         self.machine, self.lanes, self.axis = machine, lanes, axis
 
     def value(self, e: Scalar, done: set[Scalar], reach: Mapping[Var, float]) -> float:
-        """Of an expression whose parts in `done` are known already.
+        """The cycles of an expression; parts in `done` are free.
 
         Args:
             reach: for each variable how often the loop over it steps, with those around it.

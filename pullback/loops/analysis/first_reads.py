@@ -1,4 +1,4 @@
-"""Buffers that statements read before they write them, which loops then hand from one trip to the next."""
+"""Buffers that statements read before writing them, which loops carry between iterations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pullback.state import weakly_cached
 
 
 def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:
-    """Buffers of which the first use may be a read; `+=` reads.
+    """The buffers whose first use may be a read; `+=` reads.
 
     Loops are looked at in their first trip, where tests of indices are known: a sum that begins there is not read.
     """
@@ -29,7 +29,7 @@ class _Uses:
         return self.places[b].buffer if b in self.places else b
 
     def of(self, body: Iterable[Stmt], before: set[Buffer]) -> Iterator[Buffer]:
-        """The buffers read before they are written; `before` grows by those written."""
+        """The buffers read before they are written; written ones are added to `before`."""
         for s in body:
             found = accesses(s)
             reads = (self._home(a.buffer) for a in found if a.adds or not a.write)
@@ -92,5 +92,5 @@ _Form = tuple[tuple[int, ...], tuple[Index, ...]]  # which parameters are in one
 
 @weakly_cached
 def _uses_of(_: Kernel) -> dict[_Form, tuple[tuple[Buffer, ...], set[Buffer]]]:
-    """The buffers that a kernel reads before it writes them, and those it writes, in each form of a call so far."""
+    """The buffers that a kernel reads before writing, and those it writes, by call form seen so far."""
     return {}

@@ -1,9 +1,9 @@
-"""Which elements statements read and write, and what follows: loops whose iterations do not depend on each other.
+"""Footprints: the elements that statements read and write, and loops with independent iterations.
 
-An access is a run of elements of a buffer, from one index to another. Kernels that are called are looked into, their
-parameters being places in the caller's buffers. Iterations of a loop over v are independent if no element that one of
-them writes is touched by another: for an address c v + w, where w takes values in a range of less than c (elements of
-a row), or steps over whole ranges of c v (rows of a plane), or both. What cannot be proven so is taken to depend.
+An access is a run of elements of a buffer, from one index to another. Kernels that are called are looked into: their
+parameters are places in the caller's buffers. Iterations of a loop over v are independent if no element written by one
+of them is touched by another. That holds for an address c v + w, where w takes values in a range below c (a row), or
+steps over whole ranges of c v (rows of a plane), or both. What cannot be proven so is taken to depend.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ MANY = 64  # runs or periods above which nothing is proven
 
 
 class Accessed(NamedTuple):
-    """Where runs of elements of a buffer are read or written: from `first` and so many to `last` and so many.
+    """Accessed runs of a buffer: from `first` plus an offset to `last` plus an offset.
 
-    Mostly `last` is `first`, and the numbers tell how long a run is. `adds` is a write by `+=`; `begins` one in
+    Mostly `last` is `first`, and the offsets give the length of a run. `adds` is a write by `+=`; `begins` one in
     a branch that is not taken, in place of such a `+=`.
     """
 
@@ -66,7 +66,7 @@ class Accessed(NamedTuple):
 
 
 class Footprint:
-    """What statements touch, in the buffers where the parameters of their kernel lie.
+    """The elements that statements touch, in the buffers that hold their kernel's parameters.
 
     Attributes:
         ranges: the values of each variable and loaded index that the statements bind.
@@ -118,7 +118,7 @@ class Footprint:
                     pass
 
     def _loop(self, s: For, m: Substitution) -> Index:
-        """What stands for the variable of a loop, which counts the steps where these begin at a number.
+        """The index for a loop's variable; it counts steps if the loop begins at a constant.
 
         That is the variable itself, whose indices are then there already, but for counts, for a second loop over it,
         and in a kernel: its accesses are put among those of others.
@@ -145,7 +145,7 @@ class Footprint:
         return True
 
     def _let(self, s: LetIndex, m: Substitution, known: dict[Var, Index]) -> bool:
-        """Note what an index is; whether other indices change by that."""
+        """Record an index's definition; return whether other indices change."""
         if isinstance(s.var, Data):
             extent = None if s.var.extent is None else s.var.extent.constant
             self.ranges[s.var] = (-ENDLESS, ENDLESS) if extent is None else (0, extent - 1)
@@ -164,7 +164,7 @@ class Footprint:
         return True
 
     def _call(self, s: Call, places: Places, m: Substitution) -> None:
-        """What the kernel does to its parameters is found once for all calls with the same ranges of its indices."""
+        """Add the accesses of a kernel call, found once for all calls with equal index ranges."""
         pairs = zip(s.kernel.indices, s.index_values, strict=True)
         values = {v: m.index(i) for v, i in pairs if isinstance(v, Var)}
         known = tuple((v, i.constant, interval(i, self.ranges)) for v, i in values.items())
@@ -225,7 +225,7 @@ class Footprint:
         return fixed, interval_of(moving, self.ranges)
 
     def runs(self, a: Accessed, runs: Iterable[Interval]) -> Iterator[tuple[Index, Interval]]:
-        """Runs of elements, each from the least to the greatest, at places that may lie further apart."""
+        """Runs of elements from minimum to maximum, at places that may be further apart."""
         (fixed, moving), (also, end) = self._split(a.first), self._split(a.last)
         start, stop = (t[0][1] if t and not t[0][0] else 0 for t in (moving, end))  # terms begin with the number
         near = moving[1:] if start else moving
@@ -258,7 +258,7 @@ class Footprint:
     def rows(
         self, spans: Mapping[Buffer, tuple[Index, Interval] | None]
     ) -> tuple[dict[Buffer, Rows], dict[Buffer, int]]:
-        """What is touched in each row, and how many elements that are at most, in buffers that have a span."""
+        """The touched elements of each row, and their maximal number, for buffers with a span."""
         runs: dict[Buffer, dict[tuple[Term, ...], list[Interval]]] = {}
         for a, found in self.accesses.items():
             mine = runs.setdefault(a.buffer, {})
@@ -276,12 +276,12 @@ class Footprint:
         return rows, elements
 
     def _values(self, terms: tuple[Term, ...]) -> int:
-        """How many values a sum of variables takes at most."""
+        """The maximal number of values of a sum of variables."""
         ends = [atom_range(a, self.ranges) for a in {a: None for m, _ in terms for a in m}]
         return prod(ENDLESS if found is None else found[1] - found[0] + 1 for found in ends)
 
     def _split(self, i: Index) -> tuple[Index, tuple[Term, ...]]:
-        """The index as what no iteration changes, and the terms of the rest."""
+        """Split an index into its invariant part, and the other terms."""
         out = self._splits.get(i)
         if out is None:
             kept: tuple[list[Term], list[Term]] = [], []
@@ -329,12 +329,12 @@ Summary = tuple[tuple[tuple[Accessed, dict[Interval, None]], ...], Mapping[Atom,
 
 @weakly_cached
 def _summaries(_: Kernel) -> dict[Values, Summary]:
-    """What a kernel does to its parameters, for each of the values that its indices had so far."""
+    """A kernel's accesses to its parameters, by the values of its indices seen so far."""
     return {}
 
 
 def _summary(k: Kernel, known: Values) -> Summary:
-    """What a kernel does to its parameters, in runs of elements, where its indices have these values or ranges.
+    """A kernel's accesses to its parameters, as runs, for these index values or ranges.
 
     Runs that lie apart, as the rows of a block, keep the variables that tell how far; these come with their ranges.
     """
@@ -355,7 +355,7 @@ def _summary(k: Kernel, known: Values) -> Summary:
 
 
 def _merged(runs: list[Interval]) -> list[Interval]:
-    """The runs of elements in order, those that touch as one; all as one where there are many."""
+    """Merge touching runs of elements; many become one."""
     out: list[Interval] = []
     for low, high in sorted(runs):
         if out and low <= out[-1][1] + 1:
@@ -366,7 +366,7 @@ def _merged(runs: list[Interval]) -> list[Interval]:
 
 
 def located(a: View, places: Places, m: Substitution) -> View:
-    """Where a view is in the outermost buffers."""
+    """The location of a view in the outermost buffers."""
     offset = m.index(a.offset)
     home = places.get(a.buffer)
     return View(a.buffer, offset) if home is None else View(home.buffer, home.offset + offset)
@@ -390,7 +390,7 @@ def _written_parameters(k: Kernel) -> frozenset[Buffer]:
 
 
 def carries(loop: For, sums: Container[Temp] = ()) -> bool:
-    """Whether an iteration may leave the loop, or changes a temporary from outside it but for `sums`."""
+    """Whether an iteration may leave the loop, or changes an outer temporary other than `sums`."""
     declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
     return any(
         isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums)
@@ -401,7 +401,7 @@ def carries(loop: For, sums: Container[Temp] = ()) -> bool:
 def independent(
     loop: For, places: Places, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
 ) -> frozenset[Buffer] | None:
-    """The buffers of which iterations touch common elements; None where the loop `carries` something else."""
+    """The buffers with elements shared by iterations; None if the loop `carries` anything else."""
     if carries(loop, sums):
         return None
     one = Footprint(loop.body, places, {**ranges, loop.var: trip_range(loop, ranges)}, every=True)
@@ -411,7 +411,7 @@ def independent(
 
 @dataclass(frozen=True)
 class Touched:
-    """What statements touch: addresses in each buffer, as `Footprint.spans` has them, and the buffers they write.
+    """The addresses that statements touch in each buffer, as `Footprint.spans`, and the written buffers.
 
     Attributes:
         inside: finds `rows` and `elements` when one is first asked for: seldom where spans lie apart.
@@ -435,7 +435,7 @@ class Touched:
 
     @property
     def elements(self) -> Mapping[Buffer, int]:
-        """How many elements are touched at most."""
+        """The maximal number of touched elements."""
         return self._inside[1]
 
     def moved(self, places: Places) -> Touched:
@@ -463,19 +463,19 @@ class Touched:
 
 
 def touched(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval]) -> Touched:
-    """What the statements touch."""
+    """The elements that the statements touch."""
     f = Footprint(body, places, ranges, every=True)
     spans = f.spans()
     return Touched(spans, frozenset(x.buffer for x in f.accesses if x.write), lambda: f.rows(spans))
 
 
 def _together(a: Rows, b: Rows) -> Rows:
-    """What two sets of statements touch, in rows of a distance that suits both."""
+    """The union of two sets of touched rows, at a common row distance."""
     return gcd(a[0], b[0]), (*a[1], *b[1])
 
 
 def collide(a: Touched, b: Touched, apart: frozenset[Buffer] = frozenset()) -> bool:
-    """Whether what one writes may be what the other touches, buffers that are `apart` aside."""
+    """Whether the writes of one may overlap the accesses of the other, except in `apart` buffers."""
     for buffer in ((a.changed | b.changed) & a.spans.keys() & b.spans.keys()) - apart:
         p, q = a.spans[buffer], b.spans[buffer]
         if p is None or q is None or p[0] is not q[0]:
@@ -486,7 +486,7 @@ def collide(a: Touched, b: Touched, apart: frozenset[Buffer] = frozenset()) -> b
 
 
 def _aside(a: Rows, b: Rows) -> bool:
-    """Whether runs of elements lie side by side in rows."""
+    """Whether runs of elements are disjoint within rows."""
     distance = gcd(a[0], b[0])
     if not distance or len(a[1]) * len(b[1]) > MANY * MANY:
         return False

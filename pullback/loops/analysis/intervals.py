@@ -1,4 +1,4 @@
-"""The values that indices and bounds of loops take, where those of their variables are known."""
+"""Value ranges of indices and loop bounds, from those of their variables."""
 
 from __future__ import annotations
 

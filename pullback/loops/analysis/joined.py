@@ -1,4 +1,4 @@
-"""Arrays joined along their first axis: each part is made in its place, so that joining them is no work.
+"""Concatenated arrays: each part is computed in place, so that concatenation costs nothing.
 
 Before    a = build i < N { .. }    b = build i < M { .. }
           c = build i < N + M { [N - 1 >= i] a[i] + [i >= N] b[i - N] }
@@ -32,7 +32,7 @@ MOST: Final = 6  # stretches that are kernels of their own
 
 @dataclass(frozen=True)
 class Stretch:
-    """Elements of a joined array from `start` on, in memory order: the build that makes them, and what it repeats."""
+    """A run of a joined array from `start` on, in memory order: its build, and the array it repeats."""
 
     build: Build
     start: Index
@@ -40,7 +40,7 @@ class Stretch:
 
     @property
     def out(self) -> Ref:
-        """The array that stands for the stretch."""
+        """The array of the stretch."""
         return self.build.outs[0]
 
 
@@ -53,7 +53,7 @@ def elements(shape: Iterable[Index]) -> Index:
 
 
 def is_renaming(s: Build, old: Ref) -> bool:
-    """Whether a build gives the elements of `old` in their order in memory: the array itself, or a reshape of it."""
+    """Whether a build gives the elements of `old` in memory order: the array itself, or a reshape."""
     value = s.values[0]
     if len(s.outs) != 1 or not isinstance(value, Get) or value.ref is not old:
         return False
@@ -70,7 +70,7 @@ def is_renaming(s: Build, old: Ref) -> bool:
 
 
 def stretches(s: Build) -> list[Stretch]:
-    """The stretches of a build along its first axis; none where no array is one, or where too many are not."""
+    """The stretches of a build along its first axis; none if no stretch is an array, or too few are."""
     if len(s.outs) != 1 or not any(isinstance(n, Bracket) for n in walk(s.values[0])):
         return []
     found = cuts(s)

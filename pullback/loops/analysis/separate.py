@@ -1,8 +1,8 @@
-"""Loops whose iterations may run in any order, seen from what their statements are, whatever the sizes.
+"""Loops with independent iterations, proven from their statements for all sizes.
 
-A kernel computes each element of what it writes once, or adds terms to it. So an iteration that only stores, and reads
-nothing that the loop writes, depends on no other, and where two store the same element, as steps do that overlap at an
-end, they store the same. Other loops say themselves that they are `independent`, or are proven so for sizes that are
+A kernel computes each element of what it writes once, or adds terms to it. So an iteration that only stores, and
+reads nothing that the loop writes, depends on no other. Overlapping steps may store the same element, but then they
+store the same value. Other loops say themselves that they are `independent`, or are proven so for sizes that are
 numbers (`footprint`).
 """
 
@@ -20,7 +20,7 @@ from pullback.state import weakly_cached
 
 
 class _Effects(NamedTuple):
-    """What statements do to buffers; `loose` are writes at places that come from data."""
+    """The effects of statements on buffers; `loose` are writes at data-dependent places."""
 
     stored: frozenset[Buffer]
     read: frozenset[Buffer]
@@ -46,7 +46,7 @@ def _effects_of(k: nodes.Kernel) -> _Effects:
 
 
 def _effects(body: Sequence[Stmt]) -> _Effects:
-    """What statements do, through the kernels that they call."""
+    """The effects of statements, including the kernels that they call."""
     stored: set[Buffer] = set()
     read: set[Buffer] = set()
     loose: set[Buffer] = set()

@@ -1,4 +1,4 @@
-"""Arrays that are zero wherever a row is shorter than a column: products leave out what is zero there.
+"""Triangular arrays, zero where the row is shorter than the column, to shorten products.
 
     q = build k < K, i < D, j < D { [i == j] exp(d[k, i]) + [i > j] l[k, place(i, j)] }    is zero for j > i
 

@@ -1,4 +1,4 @@
-"""Cycles that statements take, estimated: enough to tell what is worth sharing out among threads.
+"""Cycle estimates of statements, accurate enough to decide on multithreading.
 
 Operations are counted as if all operands were near; what is moved to and from far caches counts where that is more.
 Cycles of loops whose ends are known when the program runs are a `Cost`: a number for choices that are made before, and
@@ -42,7 +42,7 @@ NEAR = 20.0  # how many times slower than computing moving may be
 
 @dataclass(frozen=True)
 class Measure:
-    """How many steps a loop has: an index of dims over the step, at most so many where that is known.
+    """The number of a loop's steps: an index of dims over the step, with a bound if known.
 
     In choices that are made before these are known it counts as the `usual` number.
     """
@@ -64,7 +64,7 @@ Terms = dict[tuple[Measure, ...], float]  # a polynomial: products of measures w
 
 @dataclass(frozen=True)
 class Cost:
-    """Cycles that depend on dims; as a number, what they usually are."""
+    """Cycles in terms of dims; as a number, the usual value."""
 
     terms: Terms
 
@@ -72,7 +72,7 @@ class Cost:
         return sum(map(self.usual, self.terms), 0.0)
 
     def usual(self, measures: tuple[Measure, ...]) -> float:
-        """What one of its terms usually is."""
+        """The usual value of one of its terms."""
         return self.terms[measures] * prod(m.usual for m in measures)
 
     def __add__(self, other: Cycles) -> Cost:
@@ -107,7 +107,7 @@ def is_little(body: Iterable[nodes.Stmt]) -> bool:
 
 
 def _operations(body: Iterable[nodes.Stmt]) -> float:
-    """How many scalar operations statements are; infinite where that is not a number, with vectors and with calls."""
+    """The scalar operations of statements; infinite if unknown, with vectors, or with calls."""
     total = 0.0
     for s in body:
         values = list(nodes.values_in(s))
@@ -133,7 +133,7 @@ def _operations(body: Iterable[nodes.Stmt]) -> float:
 
 
 def moving(touched: Touched, machine: Machine) -> float:
-    """The cycles it takes to move what statements touch to or from memory that is not near."""
+    """The cycles to move the touched data to or from distant memory."""
     return sum(n * b.dtype.size for b, n in touched.elements.items()) / machine.fetched
 
 
@@ -155,7 +155,7 @@ def cycles(
 
 
 def steps(s: nodes.For, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index] | None = None) -> Cycles:
-    """How many steps a loop has."""
+    """The number of steps of a loop."""
     low, high = trip_range(s, ranges)
     most = None if is_endless(high) else (high - low) // s.step + 1
     if most is not None and s.var.extent.constant is not None and not values:
@@ -192,7 +192,7 @@ def is_endless(last: int) -> bool:
 
 
 def _end(b: Bound, values: Mapping[Var, Index]) -> Index:
-    """The index that stands for a bound: a block is as large as it may be, and what is left in it in terms of dims."""
+    """An index for a bound: a block counts as its maximum, its remainder in terms of dims."""
     if isinstance(b, Index):
         known = tuple((v, values[v]) for v in b.free if v in values)
         return _replaced(b, known) if known else b
@@ -209,7 +209,7 @@ def _replaced(i: Index, values: _Values) -> Index:
 
 @cached(1 << 14)
 def _reached(i: Index) -> Index:
-    """An index where the variables that add to it are at their ends and others at 0, so that only dims are left."""
+    """The index with adding variables at their ends and others at 0, so that only dims remain."""
     while i.free:
         adds = {v: (c := i.coefficient(v)) is not None and (c.constant or 0) > 0 for v in i.free}
         i = Substitution(variables={v: v.extent - 1 if more else ZERO_INDEX for v, more in adds.items()}).index(i)
@@ -269,7 +269,7 @@ def _call(s: nodes.Call, ranges: Mapping[Atom, Interval], values: Mapping[Var, I
 
 @weakly_cached
 def _costs(_: nodes.Kernel) -> dict[tuple[_Ranges, _Values, Machine], Cycles]:
-    """The cycles of a kernel for each of the ranges that its indices had so far, or the indices that they were."""
+    """The cycles of a kernel by the index ranges or values seen so far."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Orders of statements that need less memory, for `memory="less"` and `"least"`.
+"""Statement orders that need less memory, for `memory="less"` and `"least"`.
 
 Before    a = .. x ..   b = .. x ..   c = .. a ..   d = .. b ..        a and b are alive together
 After     a = .. x ..   c = .. a ..   b = .. x ..   d = .. b ..
@@ -48,7 +48,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class OrderingStep:
-    """A statement in its place: the arrays it makes, its height, and what is alive after it."""
+    """A statement in its place: its arrays, its height, and the live arrays after it."""
 
     outs: tuple[Ref, ...]
     height: int
@@ -56,12 +56,12 @@ class OrderingStep:
 
 
 def schedule(program: Program, head: Head = alone) -> Program:
-    """The program with the statements of each block in the order that needs least of those tried."""
+    """Order the statements of each block by the tried order that needs least memory."""
     return program.with_body(_schedule(program.body, head, replaced_arguments(program))[0])
 
 
 def steps(block: Block) -> list[OrderingStep]:
-    """The statements of a block ordered by height alone, with what is alive after each; results are not listed."""
+    """The statements of a block ordered by height, with the live arrays after each; results are excluded."""
     work = _Units(block)
     heights = work.heights()
     order = work.by_height()
@@ -84,7 +84,7 @@ def _schedule(block: Block, head: Head, states: Mapping[Ref, Ref] | None = None)
 
 
 def _scheduled(s: Statement, head: Head) -> Statement:
-    """The statement with its blocks in order; new states of a loop come after what reads the old ones."""
+    """Order a statement's blocks; new loop states follow the readers of the old ones."""
     if not isinstance(s, Fold):
         return map_blocks(s, lambda b: _schedule(b, head)[0])
     body = replace(s.body, statements=updates_last(s))
@@ -99,7 +99,7 @@ def block_bytes(block: Block) -> int:
 
 
 class _Units:
-    """The units of a block and what they depend on."""
+    """The units of a block and their dependencies."""
 
     def __init__(self, block: Block, head: Head = alone, states: Mapping[Ref, Ref] | None = None) -> None:
         self.results = block.results
@@ -126,7 +126,7 @@ class _Units:
     # Orders -------------------------------------------------------------------------------------------------------
 
     def heights(self) -> list[int]:
-        """The height of each unit: 0 where it reads nothing of the block."""
+        """The height of each unit: 0 if it reads nothing of the block."""
         out: list[int] = []
         for before in self.before:
             out.append(max((out[k] + 1 for k in before), default=0))
@@ -223,7 +223,7 @@ def _parts(statements: Sequence[Statement], head: Head) -> Iterable[tuple[Statem
 
 
 def _reads(statements: Sequence[Statement]) -> dict[Ref, None]:
-    """What statements that run together read, but for what they make."""
+    """The arrays that a group of statements reads and does not make."""
     made = {o for s in statements for o in s.outs}
     return {r: None for s in statements for r in statement_reads(s) if r not in made}
 

@@ -1,9 +1,9 @@
-"""The memory plan: lifetimes of arena buffers over a loop program, and one arena with static offsets.
+"""The memory plan: lifetimes of arena buffers in a loop program, and static offsets in one arena.
 
-A buffer lives from its first to its last mention, in the order in which statements run once; a buffer mentioned
-in a loop and outside it lives through the whole loop, and so does one that a trip reads before it writes it.
-Offsets are found largest first: each buffer goes to the lowest gap, aligned to 64 bytes, that is free throughout
-its life. `memory_table` shows the plan.
+A buffer lives from its first to its last mention, in the order in which statements run once. A buffer mentioned in a
+loop and outside it lives through the whole loop. So does a buffer that a trip reads before it writes it. Offsets are
+found largest first: each buffer goes to the lowest gap, aligned to 64 bytes, that is free throughout its life.
+`memory_table` shows the plan.
 
 Buffers of a few elements that loops of the function use, like the state of a small system, have no place in the arena:
 they are arrays of the function itself, which the C compiler keeps in registers.
@@ -35,7 +35,7 @@ class MemoryPlan:
 
     The last `worker_bytes` of the `bytes` are one worker's own; each further one needs as much again behind them.
     Buffers whose sizes are known when the program runs are in `slots`, between the bytes of all others and those of
-    workers; those in `local` are arrays of the function and take nothing of the arena.
+    workers. Buffers in `local` are arrays of the function and take nothing of the arena.
     """
 
     offsets: dict[Buffer, int]
@@ -57,14 +57,14 @@ class MemoryPlan:
 
     @property
     def formula(self) -> str:
-        """The size of the arena in terms of the dims, but for what aligns each slot to 64 bytes."""
+        """The size of the arena in the dims, before slots are aligned to 64 bytes."""
         parts = [f"max({', '.join(map(str, s.sizes))})" for s in self.slots if len(s.sizes) > 1]
         rest = sum((s.sizes[0] for s in self.slots if len(s.sizes) == 1), as_index(self.bytes))
         return " + ".join([*parts, *([str(rest)] if rest.terms or not parts else [])])
 
     @property
     def peak(self) -> int:
-        """Bytes up to the end of the buffer that ends last: the arena without what only rounds its size up."""
+        """The bytes up to the last buffer's end: the arena before rounding."""
         return max((o + b.bytes for b, o in self.offsets.items()), default=0)
 
 
@@ -127,7 +127,7 @@ def mentioned(s: Stmt) -> list[Buffer]:
 
 
 def uses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
-    """Buffers a statement itself reads, and those it writes; working memory of a kernel counts as written."""
+    """The buffers a statement itself reads, and those it writes; kernel scratch counts as written."""
     reads, writes = ([a.buffer for a in nodes.accesses(s) if a.write is write] for write in (False, True))
     match s:
         case Call():
@@ -154,7 +154,7 @@ def read_parameters(kernel: nodes.Kernel) -> frozenset[Buffer]:
 
 
 def plan(function: Function) -> MemoryPlan:
-    """Offsets for the arena buffers of a function: of several orders in which to place them, what needs least."""
+    """Place a function's arena buffers: of several placement orders, the one that needs least memory."""
     walk = Lifetimes()
     walk.body(function.body)
     local = _local(function)
@@ -216,7 +216,7 @@ def _room(b: Buffer) -> int:
 
 
 def _alive_together(lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[list[Buffer]]:
-    """What is alive at each moment at which a buffer begins to live."""
+    """The buffers alive at each moment when a buffer's life begins."""
     alive: list[Buffer] = []
     for b in sorted(lives, key=lambda b: lives[b][0]):
         alive = [o for o in alive if lives[o][1] >= lives[b][0]]
@@ -250,5 +250,5 @@ def _placed(buffers: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]], 
 
 
 def _kind(b: Buffer) -> str:
-    """Buffers of one kind may share memory, those of the kind "" with all: accesses to characters are not moved."""
+    """The aliasing kind: buffers of one kind may share memory; kind "" (characters) with all."""
     return "" if b.dtype in (u8, i8) else b.dtype.name

@@ -23,23 +23,23 @@ Life = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """Memory for buffers of one element type that live at different times; `sizes` are all that may be the largest."""
+    """Memory for buffers of one type with disjoint lifetimes; `sizes` are the candidates for the largest."""
 
     buffers: tuple[Buffer, ...]
     sizes: tuple[Index, ...]
 
     @property
     def bytes(self) -> Bound:
-        """What it must have."""
+        """The size of the slot in bytes."""
         return largest(*self.sizes)
 
     def aligned_bytes(self, dims: Mapping[str, int]) -> int:
-        """What it takes in the arena for these dims."""
+        """The size of the slot in the arena for these dims."""
         return -(-max(evaluate(n, dims) for n in self.sizes) // ALIGNMENT) * ALIGNMENT
 
 
 def share_slots(lives: Mapping[Buffer, Life], known: tuple[Cond, ...] = ()) -> tuple[Slot, ...]:
-    """Slots for buffers with symbolic sizes, each given with its first and last moment; `known` holds for the dims."""
+    """Assign slots to buffers of symbolic size with first and last moments; `known` holds for the dims."""
     slots: list[Slot] = []
     order = sorted(lives, key=lambda b: (-_degree(b.elements), lives[b]))
     for b in order:
@@ -65,7 +65,7 @@ def _fits(slot: Slot, b: Buffer, lives: Mapping[Buffer, Life]) -> bool:
 
 
 def _largest(sizes: tuple[Index, ...], known: tuple[Cond, ...]) -> tuple[Index, ...]:
-    """The sizes without those that another one bounds."""
+    """The sizes that no other size bounds."""
     kept: list[Index] = []
     for n in dict.fromkeys(sizes):
         if not any(prove_nonnegative(k - n, known) for k in kept):

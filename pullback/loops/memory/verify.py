@@ -1,4 +1,4 @@
-"""Rules a loop program and its memory plan must keep; checked after lowering where PULLBACK_VERIFY is 1.
+"""Rules for a loop program and its memory plan, checked after lowering if PULLBACK_VERIFY is 1.
 
 Scope: index variables and temporaries are bound where they are used, only mutable ones are assigned, kernels see
 nothing but their parameters. States: temporaries that a loop carries take their new values together, so that none is
@@ -76,7 +76,7 @@ class _Scopes:
 
     def body(self, statements: tuple[Stmt, ...], variables: frozenset[Named], temps: frozenset[Temp],
              carried: frozenset[Temp] = frozenset()) -> None:
-        """Check statements in which these variables and temporaries are bound.
+        """Check statements with these bound variables and temporaries.
 
         Args:
             carried: temporaries from outside the innermost loop: states, which one trip hands to the next.
@@ -110,7 +110,7 @@ class _Scopes:
 
     @staticmethod
     def _states(s: Stmt, assigned: set[Temp]) -> None:
-        """States take new values together: what a trip assigned to one, only a further step of its own may read."""
+        """Check that states change together: a value that a trip assigns to one is read only by its next step."""
         own = s.temp if isinstance(s, Assign) else None
         for inner in nodes.walk((s,)):
             for t in nodes.temps_read(inner) & assigned:
@@ -147,7 +147,7 @@ def _offsets(plan: MemoryPlan) -> None:
 
 
 class _Memory:
-    """Runs a program in the abstract: which buffers hold what was last written to them."""
+    """An abstract run of a program that tracks which buffers hold current values."""
 
     def __init__(self, plan: MemoryPlan) -> None:
         spans = [(b, o, o + b.bytes) for b, o in plan.offsets.items()]

@@ -19,17 +19,17 @@ from pullback.loops.program.values import Bound, Holds, largest, smallest
 
 
 class IndexLowering(Protocol):
-    """What loops ask of the lowering of what is inside them."""
+    """The interface of the lowering inside loops."""
 
     def index(self, i: Index, scope: Scope) -> Index:
-        """An index in terms of what is known in a scope, data loaded."""
+        """An index in terms of a scope, with its data loaded."""
 
     def conditions(self, conds: Iterable[Cond], scope: Scope) -> tuple[Cond, ...]:
         """The same for conditions."""
 
 
 def by_level(variables: Sequence[Var], conds: Iterable[Cond]) -> list[list[Cond]]:
-    """The conditions about none of the variables, then those of each, the innermost that they are about."""
+    """The conditions without the variables, then those of each by the innermost they involve."""
     position = {v: k for k, v in enumerate(variables)}
     levels: list[list[Cond]] = [[] for _ in range(len(variables) + 1)]
     for c in conds:
@@ -38,7 +38,7 @@ def by_level(variables: Sequence[Var], conds: Iterable[Cond]) -> list[list[Cond]
 
 
 class LoopNest:
-    """Loops over variables with conditions made into bounds; `close` writes them into the scope they began in.
+    """Loops over variables, with conditions as bounds; `close` writes them into the enclosing scope.
 
     A condition belongs to the innermost of the variables that occur in it. `levels[k]` is the body of the loop
     over `vars[k]`; `bounds[k]` are its bounds.
@@ -91,7 +91,7 @@ class LoopNest:
 
 def narrowed(lowering: IndexLowering, scope: Scope, v: Var,
              conds: Sequence[Cond]) -> tuple[Bound, Bound, list[Cond]]:
-    """Bounds of the loop over v within 0 .. extent, and the conditions that could not become bounds."""
+    """The bounds of the loop over v within 0 .. extent, and the remaining conditions."""
     lowers: list[Index] = [ZERO_INDEX]
     uppers: list[Index] = [lowering.index(v.extent, scope)]
     rest: list[Cond] = []

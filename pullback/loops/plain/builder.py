@@ -1,4 +1,4 @@
-"""What kernels are planned and written with: the work, and a builder of parameters, working memory and sites."""
+"""Planning and building kernels: the work, and a builder of parameters, working memory and sites."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pullback.loops.program.values import Buffer, View
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Statements to be one kernel, with the facts that a plan may need.
+    """The statements of one kernel, with the facts that a plan may need.
 
-    A place in memory has one name here, the parameter that stands for it, whichever candidate asks for it and whatever
-    array in that place: addresses that a plan has found hold for the kernel that is built by it.
+    Each place in memory has one name here, its parameter, for all candidates and all arrays in that place. So the
+    addresses that a plan has found hold for the kernel that is built by it.
 
     Attributes:
         statements: one, or neighbours.
@@ -58,7 +58,7 @@ class Work:
         return self.statements[-1]
 
     def _old(self, out: Ref) -> Ref:
-        """The array that `out` overwrites element by element, where there is one: its name says more."""
+        """The array that `out` overwrites elementwise, if any: its name says more."""
         view = self.views[out]
         return next((r for r in statement_reads(self.statement) if self.views[r].same_place(view)), out)
 
@@ -67,7 +67,7 @@ class Work:
         return ref in self.views and self.views[ref].same_place(self.views[out])
 
     def parameter(self, ref: Ref, written: bool = False) -> Buffer:
-        """The parameter that stands for an array; arrays in the same place share one."""
+        """The parameter of an array; arrays in the same place share one."""
         view = self.views[ref]
         key = (view.buffer, view.offset)
         if key not in self._parameters:
@@ -77,11 +77,11 @@ class Work:
         return self._parameters[key]
 
     def place(self, parameter: Buffer) -> View:
-        """The place that a parameter stands for."""
+        """The place of a parameter."""
         return self._places[parameter]
 
     def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
-        """Where an element lies: the parameter and the flat index."""
+        """The address of an element: the parameter and the flat index."""
         return self.parameter(ref), flat_index(ref, indices)
 
 
@@ -90,17 +90,17 @@ Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
 
 
 class Places(Protocol):
-    """What knows where arrays lie: the work when a plan is made, a builder when a kernel is written."""
+    """The source of array locations: the work while planning, a builder while writing a kernel."""
 
     def parameter(self, ref: Ref, /) -> Buffer:
-        """The parameter that stands for an array."""
+        """The parameter of an array."""
 
     def address(self, ref: Ref, indices: tuple[Index, ...], /) -> tuple[Buffer, Index]:
-        """Where an element lies."""
+        """The address of an element."""
 
 
 def flat_index(ref: Ref, indices: tuple[Index, ...]) -> Index:
-    """The place of an element among those of its array."""
+    """The flat index of an element in its array."""
     flat = ZERO_INDEX
     for i, extent in zip(indices, ref.shape, strict=True):
         flat = flat * extent + i
@@ -116,7 +116,7 @@ def flat_position(variables: tuple[Var, ...]) -> Index:
 
 
 class KernelBuilder:
-    """What is needed to write one kernel: parameters for views, those it writes marked and last."""
+    """The state for writing one kernel: parameters for views, with written ones marked and last."""
 
     def __init__(self, work: Work, comment: tuple[str, ...] = ()) -> None:
         self.work = work
@@ -132,11 +132,11 @@ class KernelBuilder:
             self.parameter(out)
 
     def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
-        """Where an element lies: the parameter and the flat index."""
+        """The address of an element: the parameter and the flat index."""
         return self.parameter(ref), flat_index(ref, indices)
 
     def parameter(self, ref: Ref) -> Buffer:
-        """The parameter that stands for an array, from now on one of the kernel's."""
+        """The parameter of an array, which becomes one of the kernel's."""
         if ref in self.own:
             return self.own[ref]
         view = self.views[ref]
@@ -147,7 +147,7 @@ class KernelBuilder:
         return self.params[key]
 
     def take(self, planned: Iterable[Buffer]) -> None:
-        """Make parameters of the kernel's those that a plan has found to stand for what it reads, in its order."""
+        """Add the parameters that a plan found for its reads, in the plan's order."""
         for b in planned:
             view = self.work.place(b)
             key = (view.buffer, view.offset)
@@ -165,7 +165,7 @@ class KernelBuilder:
         return param
 
     def rows(self) -> Callable[[int, str, Index], Buffer]:
-        """What gives working memory for rows like the first output's by number: all forms of a kernel use the same."""
+        """A supplier of working memory by row number, like the first output's rows, for all kernel forms."""
         made: dict[int, Buffer] = {}
 
         def row(which: int, name: str, count: Index) -> Buffer:
@@ -183,7 +183,7 @@ class KernelBuilder:
         param.enlarge(count)
 
     def site(self, array: str, axis: int | None) -> Site:
-        """Where a range check of this statement comes from."""
+        """The site of a range check of this statement."""
         positions = self.statement.positions
         names = ", ".join(r.name for r in self.statement.outs)
         return Site(array, axis, names, positions[0] if positions else None)
@@ -199,7 +199,7 @@ class KernelBuilder:
                       tuple(self.scratches), self._fresh(), self.statement.positions)
 
     def _fresh(self) -> frozenset[Buffer]:
-        """What the statement writes and does not read; of one of a group that is not known."""
+        """The buffers that the statement writes and does not read; unknown for a member of a group."""
         if self.outs != self.statement.outs:
             return frozenset()
         read = {(self.views[r].buffer, self.views[r].offset) for r in statement_reads(self.statement)}
@@ -208,7 +208,7 @@ class KernelBuilder:
 
 
 def free_variables(body: tuple[Stmt, ...]) -> tuple[DimSymbol | Var, ...]:
-    """Dims without a number by name, and index variables used but not bound in the statements by first use."""
+    """Open dims by name, and index variables used but not bound in the statements, by first use."""
     bound: set[Var] = set()
     used: dict[Var, None] = {}
     dims: set[DimSymbol] = set()

@@ -1,4 +1,4 @@
-"""Candidates: the ways to do the work of statements, each with an estimate, of which the cheapest is built.
+"""Candidates for doing the work of statements, each with an estimate; the cheapest is built.
 
 A strategy looks at the work and the machine and gives candidates; it decides everything that its estimate rests on and
 touches no builder. `Chooser.kernel` takes the cheapest and lets it write its kernel. Some strategies find out only
@@ -32,7 +32,7 @@ class Declined(Exception):
 
 
 class Apart(Declined):
-    """Several statements are best done one by one."""
+    """Raised when several statements are best done one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ Head = Callable[[Sequence[Statement]], int]
 
 
 def alone(statements: Sequence[Statement]) -> int:
-    """That the first of some statements is a kernel by itself."""
+    """The head size for a chooser without fusion: one statement per kernel."""
     return 1
 
 
@@ -83,7 +83,7 @@ class Strategies:
     loops: tuple[Strategy, ...] = ()
 
     def of(self, work: Work) -> tuple[Strategy, ...]:
-        """Those for some work."""
+        """The strategies for some work."""
         if len(work.statements) > 1:
             return self.several
         return self.loops if isinstance(work.statement, Fold) else self.single
@@ -91,7 +91,7 @@ class Strategies:
 
 @dataclass(frozen=True)
 class Chooser:
-    """What decides between candidates.
+    """A chooser between candidates.
 
     Attributes:
         machine: what the kernels are for.
@@ -105,11 +105,11 @@ class Chooser:
 
     @property
     def head(self) -> Head:
-        """How many of the first statements may be one kernel."""
+        """The function that counts the first statements that may be one kernel."""
         return self.strategies.head
 
     def candidates(self, work: Work) -> list[Candidate]:
-        """All there are: what is wished for, then the cheapest; of equal ones that whose strategy stands first."""
+        """All candidates: the wished one, then by cost; ties keep the order of the strategies."""
         found = self._offered(work)
         if found and (len(work.statements) > 1 or isinstance(work.statement, Fold)):
             found.append(self._apart(work))
@@ -122,12 +122,12 @@ class Chooser:
         return [*wished, *(c for c in found if not wished or c.name != name)]
 
     def _offered(self, work: Work) -> list[Candidate]:
-        """What the strategies give that may be taken, in their order."""
+        """The permitted candidates of the strategies, in their order."""
         found = (c for strategy in self.strategies.of(work) for c in strategy(work, self.machine))
         return [c for c in found if c.exact or not work.exact]
 
     def _apart(self, work: Work) -> Candidate:
-        """Each of several statements, or of those of a loop, by itself: what one makes and another reads is stored."""
+        """A kernel for each of several statements, or of a loop's, with values between them stored."""
         last, machine = work.statement, self.machine
         parts = last.body.statements if isinstance(last, Fold) else work.statements
         each = [self.candidates(Work.of(s, work.views, work.exact)) for s in parts]
@@ -165,6 +165,6 @@ def _one_by_one(builder: KernelBuilder) -> Kernel:
 
 
 def chosen(c: Candidate, among: Sequence[Candidate]) -> Chosen:
-    """What is remembered of the choice of a candidate among others."""
+    """The record of a candidate's choice among others."""
     others = sorted(((o.name, o.cycles) for o in among), key=lambda o: o[1])
     return Chosen(c.name, c.cycles, c.schedule, tuple(others))

@@ -1,4 +1,4 @@
-"""Programs to the loop IR: every statement becomes a kernel of plain loops, in the order of the program.
+"""Lowering of programs to the loop IR: each statement becomes a kernel of plain loops, in order.
 
 `lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims that are no numbers
 become arguments. Which kernel a statement becomes, a `Chooser` decides: plain loops, as here, are one candidate.
@@ -121,14 +121,14 @@ def lower(
 
 @dataclass(frozen=True)
 class Template:
-    """A call of a kernel for other arrays: which of them each argument is, and working memory where it is none."""
+    """A kernel call on other arrays: the array of each argument, or working memory."""
 
     kernel: Kernel
     arguments: tuple[int | Buffer, ...]
 
     @staticmethod
     def of(s: Stmt, places: Sequence[tuple[Buffer, Index]]) -> Template | None:
-        """The template of a call over arrays in these places; None where the kernel is for this statement alone.
+        """The template of a call over arrays in these places; None if the kernel is specific to the statement.
 
         That is where it reports range checks, and where it is written into its caller.
         """
@@ -198,7 +198,7 @@ class Lowering:
         return call, count if call is not None else 1
 
     def _chosen(self, work: Work, comment: tuple[str, ...]) -> Call | None:
-        """A call of the kernel that is chosen for the work; None where there is none."""
+        """A call of the kernel chosen for the work; None if there is none."""
         try:
             return Call(*self.chooser.kernel(work, comment))
         except Declined:
@@ -259,7 +259,7 @@ class Lowering:
         return [call]
 
     def _builder(self, s: Statement) -> KernelBuilder:
-        """What writes a kernel for a statement that has only one form."""
+        """The kernel builder of a statement that has one form only."""
         return KernelBuilder(Work.of(s, self.views, self.exact), self.comment(s))
 
     def _changed(self, s: Build, rest: Scalar, changes: list[Bracket]) -> list[Stmt]:
@@ -275,7 +275,7 @@ class Lowering:
         return [*before, Call(kernel, tuple(builder.arguments))]
 
     def _as_copy(self, s: Build) -> list[Stmt] | None:
-        """A build that repeats an array or reshapes it: a copy, or nothing where it is in place already."""
+        """A copy for a build that repeats or reshapes an array; empty if it is in place already."""
         value = s.values[0]
         if not isinstance(value, Get) or not is_renaming(s, value.ref):
             return None
@@ -302,7 +302,7 @@ class Lowering:
         return [*_headline(self.comment(s)), *copies.before, loop]
 
     def _note(self, arrays: Sequence[Ref]) -> list[Stmt]:
-        """What traps want to know of arrays that a trip begins with."""
+        """The statements that tell traps about arrays present when a trip begins."""
         return [] if self.traps is None else self.traps.note(arrays)
 
     def _choose(self, s: Choose) -> list[Stmt]:
@@ -336,7 +336,7 @@ def _headline(lines: tuple[str, ...]) -> list[Stmt]:
 
 
 def plain_loops(work: Work, machine: Machine) -> Iterator[Candidate]:
-    """The strategy that can do any single statement: loops as it is written."""
+    """The fallback strategy for any single statement: loops as written."""
     s = work.statement
 
     def build(builder: KernelBuilder) -> Kernel:
@@ -348,7 +348,7 @@ def plain_loops(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def bring_plain(s: Build, body: Sequence[Stmt], builder: KernelBuilder, machine: Machine) -> Kernel:
-    """The kernel with these statements, and with plain loops beside them where the machine wants them."""
+    """The kernel of these statements, with a plain-loop form if the machine wants one."""
     return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
 
 
@@ -356,7 +356,7 @@ def bring_plain(s: Build, body: Sequence[Stmt], builder: KernelBuilder, machine:
 
 
 def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
-    """Loops over the variables of a Build, in order; those of extent 1 are just 0."""
+    """Loops over the variables of a build in order; those of size 1 are 0."""
     if len(s.outs) == 1:
         whole = without_units(s)
         value = whole.values[0]
@@ -372,7 +372,7 @@ def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
 
 
 def element_loops(s: Build, address: Address, builder: KernelBuilder, beside: bool = True) -> list[Stmt]:
-    """Loops over the variables of a build that store its values where `address` says, one by one.
+    """Loops that store a build's elements one by one at their `address`.
 
     Args:
         beside: whether vectors compute other elements of the statement.
@@ -388,7 +388,7 @@ def element_loops(s: Build, address: Address, builder: KernelBuilder, beside: bo
 
 
 def without_units(s: Build) -> Build:
-    """The build without the variables of extent 1, its outs as they were: only flat positions are used from here."""
+    """Remove variables of size 1 from a build; the outs stay, as only flat positions are used from here."""
     single: dict[Var, Index] = {v: ZERO_INDEX for v in s.vars if v.extent.constant == 1}
     if not single:
         return s
@@ -403,7 +403,7 @@ def _is_negative_zero(c: Const) -> bool:
 def _store_all(
     s: Build, places: Sequence[tuple[Buffer, Index]], lowering: ScalarLowering, scope: Scope
 ) -> None:
-    """All values first, then the stores, so that no store changes what another value reads."""
+    """Compute all values before the stores, so that no store changes another value's input."""
     values = [lowering.value(v, scope) for v in s.values]
     if len(values) > 1:
         for k, v in enumerate(values):
@@ -473,7 +473,7 @@ class _Bracketed:
         return elements(v.extent for v in self.vars[depth:])
 
     def _zeros(self, depth: int, start: Index, count: Index) -> tuple[Stmt, ...]:
-        """Zeros in `count` elements from `start` of the part of the output given by the variables above `depth`."""
+        """Write `count` zeros from `start` into the output part given by the variables above `depth`."""
         if count is ZERO_INDEX:
             return ()
         base = flat_position(self.vars[:depth]) * self._rest(depth)

@@ -1,9 +1,9 @@
-"""Scalar expressions to values and statements: common subexpressions, hoisting, guards, reductions.
+"""Lowering of scalar expressions: common subexpressions, hoisting, guards, reductions.
 
-An expression is lowered into a `Scope`, a list of statements inside some loops and guards. A subexpression moves
-to the outermost scope in which its variables are bound, where it becomes a temporary, provided that it may be
-evaluated there: leaving a loop that runs at least once is allowed, leaving a guard or a loop that may be
-empty only where every array access in it is proven in range without the guard.
+An expression is lowered into a `Scope`, a list of statements inside some loops and guards. A subexpression moves to
+the outermost scope in which its variables are bound and in which it may be evaluated. There it becomes a temporary.
+It may leave a loop that runs at least once. It may leave a guard, or a loop that may be empty, only if every array
+access in it is proven in range without the guard.
 
     sum k < K { [n + k >= 2] x[n + k - 2] * w[k] }
     -->  float sum = 0;  for (k = max(0, 2 - n); k < K; ++k) sum += x[n + k - 2] * w[k];
@@ -77,7 +77,7 @@ TALL = 12  # what nests deeper than this gets a name
 
 
 def added(total: Temp, op: ReduceOp, value: Value, beside: bool = True) -> Assign:
-    """A term goes into a reduction; one number beside vectors is held, so that its products are rounded as theirs."""
+    """Add a term to a reduction; a scalar beside vectors is held, so that its products round like theirs."""
     held = beside and total.type.lanes == 1 and op == "sum" and total.type.dtype.is_floating
     return Assign(total, Binary(OPERATORS[op], Read(total), value, total.type), held)
 
@@ -106,7 +106,7 @@ class ScalarLowering:
     # Values -----------------------------------------------------------------------------------------------------
 
     def value(self, e: Scalar, scope: Scope) -> Value:
-        """The value of `e` for use in `scope`; what it needs is written there or further out."""
+        """The value of `e` in `scope`; its parts are written there or further out."""
         if isinstance(e, Const):
             return Literal(e.value, scalar(e.dtype))
         if isinstance(e, Zero):
@@ -241,7 +241,7 @@ class ScalarLowering:
         return Read(total)
 
     def _search(self, e: Reduce, scope: Scope) -> Value:
-        """How often the test holds before it fails, by bisection."""
+        """Count by bisection how often the test holds before it fails."""
         (v,) = e.vars
         type_ = scalar(i64)
         low, high = Temp("low", type_), Temp("high", type_)
@@ -305,7 +305,7 @@ class ScalarLowering:
         return replace_atoms(i, {a: as_index(self._data(a, scope, what)) for a in data})
 
     def _data(self, atom: Data, scope: Scope, what: tuple[str, int] | None) -> Data:
-        """The atom that stands for a data-dependent index once it is loaded."""
+        """The atom of a data-dependent index once it is loaded."""
         s: Scope | None = scope
         while s is not None:
             if atom in s.data:
@@ -381,7 +381,7 @@ def _never() -> Cond:
 
 
 def negated(e: Scalar) -> Scalar | None:
-    """X where e is -1 * x."""
+    """Return x if `e` is -1 * x."""
     if isinstance(e, Mul) and isinstance(e.args[0], Const) and e.args[0].value == -1 and not e.dtype.is_bool:
         return expr.mul(*e.args[1:]) if len(e.args) > 2 else e.args[1]
     return None

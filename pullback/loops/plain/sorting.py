@@ -19,7 +19,7 @@ MOST: Final = 1 << 32  # elements of a row: counts and packed positions are 32-b
 
 
 def sort_kernel(s: Sort, builder: KernelBuilder) -> Kernel:
-    """The kernel of a sort whose value is an array as it lies: see `passes.order`."""
+    """The kernel of a sort of a stored array: see `passes.order`."""
     value = s.value
     assert isinstance(value, Get) and value.indices == tuple(map(as_index, s.vars)), "a pass stores what is sorted"
     source, out = builder.parameter(value.ref), builder.parameter(s.out)

@@ -1,9 +1,9 @@
-"""Where arrays live: destination passing, state in place, last-use reuse.
+"""Storage of arrays: destination passing, in-place state, reuse after the last read.
 
 Every array of a program gets a view of a buffer before anything is lowered. A result is written where it is
 wanted: an output in the output's buffer, a row of a stacked array in its row, a new fold state over the old one.
 Writing over an array is allowed when nothing reads it afterwards and the writing statement itself reads it only
-element by element; otherwise the result gets a buffer of its own and is copied at the end of the block.
+element by element. Otherwise the result gets a buffer of its own and is copied at the end of the block.
 
     fold t < T (p = p0) { g = ...p...; q = build i { p[i] - g[i] }; yield q }
     -->  p0, p, q and the fold's result share one buffer; the update is p[i] -= g[i]
@@ -123,7 +123,7 @@ def assign_storage(program: Program) -> Storage:
 
 
 def replaced_arguments(program: Program) -> dict[Ref, Ref]:
-    """Results that may be written over an argument that is given away, which they are the last to read, with it."""
+    """Results that may overwrite a donated argument, which they are the last to read, with the argument."""
     donated = [program.inputs[j] for j in program.settings.donate]
     reads = [statement_reads(s) for s in program.body.statements]
     last = {r: k for k, rs in enumerate(reads) for r in rs}
@@ -141,7 +141,7 @@ def replaced_arguments(program: Program) -> dict[Ref, Ref]:
 
 
 def _in_place(program: Program, storage: Storage) -> tuple[tuple[int, int], ...]:
-    """Outputs that are a fold's state whose first value is an input read by nothing else from there on."""
+    """Outputs that are a fold's state starting from an input that nothing else reads afterwards."""
     out = []
     taken: set[int] = set()
     position = {r: j for j, r in enumerate(program.inputs)}
@@ -176,7 +176,7 @@ class _Placer:
 
     def block(self, block: Block, wanted: dict[Ref, View], occupants: dict[Place, Ref],
               needed: frozenset[Ref], results: tuple[Ref, ...] | None = None) -> None:
-        """Place what a block defines.
+        """Place the arrays that a block defines.
 
         Args:
             results: what is read at the end of the block; its results unless given.
@@ -264,7 +264,7 @@ class _Placer:
 
     def _states(self, s: Fold | While, c: _Context, inside: Mapping[Ref, None],
                 rows: Mapping[Ref, Ref]) -> tuple[Copies, dict[Place, Ref]]:
-        """Places of the states, and what is there when a trip begins; those with `rows` are in them."""
+        """The places of states, and their contents when a trip begins; `rows` are placed in their rows."""
         copies = Copies()
         occupants: dict[Place, Ref] = {}
         taken: set[Buffer] = set()
@@ -326,7 +326,7 @@ class _Placer:
         copies.last[0] = last + self._new_states(s, self._next(s, moving))
 
     def _next(self, s: Fold, moving: Mapping[Ref, Ref]) -> list[View]:
-        """Where each state is in the next trip."""
+        """The location of each state in the next trip."""
         views = [self.views[st] for st in s.states]
         return [View(v.buffer, v.offset + elements(st.shape)) if st in moving else v
                 for st, v in zip(s.states, views, strict=True)]
@@ -427,7 +427,7 @@ def _is_whole(view: View, ref: Ref) -> bool:
 
 def _want_places(statements: tuple[Statement, ...], wanted: dict[Ref, View], occupants: Mapping[Place, Ref],
                  last: dict[Ref, int]) -> dict[Statement, list[Stretch]]:
-    """What a result overwrites is wanted in its place, and what it joins in its part of it.
+    """Place results over arrays that they overwrite, and concatenated arrays in their part of the result.
 
     That is the first value of a state, and an array read element by element. The result are the statements that join
     arrays, with their stretches.
@@ -457,7 +457,7 @@ def _want_places(statements: tuple[Statement, ...], wanted: dict[Ref, View], occ
 
 
 def _want_parts(s: Build, wanted: dict[Ref, View], occupied: set[Buffer], dying: set[Ref]) -> list[Stretch]:
-    """The stretches of `s`, the arrays it joins now wanted in their places; none where there are no such arrays.
+    """The stretches of `s`, after placing the arrays that it joins; none if there are no such arrays.
 
     A place that holds something when the block begins is left alone: it would have to be dead when the first part is
     written.

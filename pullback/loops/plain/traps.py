@@ -1,4 +1,4 @@
-"""Traps of debug builds: a statement whose result is not finite, though all that it reads is, ends the call.
+"""Traps of debug builds: a call ends at a statement that makes a non-finite result from finite values.
 
     y = build n < N { log(x[n]) }
     -->  y(x);  if (finite[y] = all of y is finite, else finite[x]): leave with the place and the element of y
@@ -27,7 +27,7 @@ NAN, INFINITE = 0, 1  # what a trap reports in place of an extent
 
 
 class Traps:
-    """The tests of one program, whose arrays lie in `views`."""
+    """The tests of one program with arrays in `views`."""
 
     def __init__(self, program: Program, views: Mapping[Ref, View]) -> None:
         self.views = views
@@ -37,7 +37,7 @@ class Traps:
         self.flags = Buffer("finite", bool_, (count,), "arena", count)
 
     def entry(self) -> list[Stmt]:
-        """What is known of the inputs when the call begins."""
+        """The statements that note whether the inputs are finite when the call begins."""
         return self.note(self.inputs)
 
     def note(self, arrays: Iterable[Ref]) -> list[Stmt]:
@@ -45,7 +45,7 @@ class Traps:
         return [self._call(r, None) for r in arrays if r in self._places]
 
     def after(self, s: Statement) -> list[Stmt]:
-        """The tests of what a statement gave."""
+        """The tests of a statement's results."""
         if isinstance(s, Build | Scatter) and not _writes_infinity(s):
             return [self._call(r, s) for r in s.outs if r in self._places]
         return self.note(s.outs)

@@ -1,4 +1,4 @@
-"""Loops that would copy a state in every trip do two steps in a trip, so that it moves from place to place and back.
+"""Unrolling by two: loops that would copy a state each trip alternate between two places.
 
 Before    fold t < T (u = u0) { v = build n { .. u[n - 1] .. u[n + 1] .. }  yield v }          v, then copied over u
 After     fold s < T / 2 (u = u0) { v = build n { .. u .. }  w = build n { .. v .. }  yield w }      w written over u

@@ -1,4 +1,4 @@
-"""Arrays of which a part changes: loops over that part alone.
+"""Partial updates: loops over the changed part of an array alone.
 
 a[i, j] + [i == t] g[j]                 -->  for j: a[t, j] += g[j]           where a keeps its place
 [i == j] g[i]                           -->  zeros, then for i: y[i, i] = g[i]
@@ -44,7 +44,7 @@ def updates(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def part_cycles(s: Build, changes: Sequence[Bracket], machine: Machine) -> float:
-    """Of loops over the elements where conditions hold; an equation leaves one element of an axis."""
+    """The cycles of loops over the elements where conditions hold; an equation fixes its axis."""
     total = 0.0
     for c in changes:
         fixed = {v for e in c.conds if e.op == "==" for v in e.free}
@@ -53,7 +53,7 @@ def part_cycles(s: Build, changes: Sequence[Bracket], machine: Machine) -> float
 
 
 def update_of(s: Build, work: Work) -> tuple[list[Bracket], bool] | None:
-    """What changes in an array that keeps its place, and whether that is added; None where all of it changes."""
+    """The changes to an array that keeps its place, and whether they are added; None if all of it changes."""
     if len(s.outs) != 1 or not isinstance(s.values[0], Add):
         return None
     here = tuple(as_index(v) for v in s.vars)
@@ -92,7 +92,7 @@ FEW = 8  # a condition that leaves one in so many elements is worth a loop of it
 
 
 def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
-    """What a build gives almost everywhere, and terms that hold on a lower-dimensional part; None without such terms.
+    """Split a build into its dense value and terms on a lower-dimensional part; None without such terms.
 
     [i == j] g[i]           -->  zeros, then for i: y[i, i] = g[i]
     a[i] * s + [i == t] g   -->  for i: y[i] = a[i] * s, then y[t] += g
@@ -113,7 +113,7 @@ def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
 
 
 def _added_last(terms: Sequence[Scalar], changes: Sequence[Scalar]) -> bool:
-    """Whether a sum adds the changes after all else, or one of them to the only other term: x + y is y + x."""
+    """Whether a sum adds the changes last, or one of them to the only other term: x + y is y + x."""
     last = max((k for k, t in enumerate(terms) if t not in changes), default=0)
     return last < 2 or not any(t in changes for t in terms[:last])
 

@@ -1,11 +1,11 @@
-"""Plans of packed products: how M, N and K are cut into blocks, the register tile, and what that costs.
+"""Plans of packed products: blocks of M, N and K, the register tile, and the cost.
 
 Adjacent variables of M, N or K are one flat axis (`FlatAxis`), which is cut along one of them: those before it are
 loops, those after it are whole in every block. Which one that is, the program finds where sizes are open.
 
 Vectors run along N. A register tile has `rows` of M times `vectors` of N. Blocks follow Goto and van de Geijn
-(Anatomy of high-performance matrix multiplication, 2008): a block of A, M block × K block, stays in the second cache, a
-block of B in the third; where one block of A is all of A, the block of B shares the second cache with it.
+(Anatomy of high-performance matrix multiplication, 2008). A block of A, M block × K block, stays in the second cache,
+a block of B in the third. If one block of A is all of A, the block of B shares the second cache with it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pullback.state import cached
 
 @dataclass(frozen=True)
 class Blocks:
-    """How large blocks are.
+    """Block sizes.
 
     Attributes:
         depth: steps of the sum: a line of each is all of the first cache, the output is added to seldom.
@@ -48,7 +48,7 @@ class Blocks:
 
     @staticmethod
     def of(machine: Machine) -> Blocks:
-        """Those for its caches, in which other things are as well."""
+        """Block sizes for this machine's caches, leaving room for other data."""
         first, second, third = machine.caches
         return Blocks(first // machine.line, second // 4, second // 2, first // 2, third // 8)
 
@@ -65,10 +65,10 @@ OPEN_ROWS, OPEN_COLUMNS = 8, 256  # at most, of a tile and of a block of B, wher
 
 @dataclass(frozen=True)
 class FlatAxis:
-    """Adjacent variables as one flat axis: loops over `outer`, blocks of `chunk` steps of `cut`, `inner` whole.
+    """Adjacent variables as one flat axis: loops over `outer`, blocks of `chunk` of `cut`, `inner` whole.
 
-    An axis of open size is cut when the program runs, into blocks of `most` elements at most: which of its variables
-    is the one that is cut is known only then, so that all of them are in `inner` or are `cut`.
+    An axis of open size is cut at run time, into blocks of at most `most` elements. Which of its variables is cut is
+    known only then, so all of them are in `inner` or are `cut`.
     """
 
     outer: tuple[Var, ...]
@@ -94,13 +94,13 @@ class FlatAxis:
 
     @property
     def levels(self) -> list[tuple[Var, Index]]:
-        """The variables that vary in a block, with their trips; of an open axis those where all of it is one block."""
+        """The variables inside a block with their trips; for an open axis, when all of it is one block."""
         return [(self.cut, self.cut.extent if self.most else as_index(self.chunk)), *whole_levels(self.inner)]
 
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """A register tile: rows, and vectors of so many lanes."""
+    """A register tile: rows, and vectors of lanes."""
 
     rows: int
     vectors: int
@@ -118,7 +118,7 @@ Storing = Literal["along", "across", "aside"]
 
 @dataclass(frozen=True)
 class PackedPlan:
-    """How a contraction is computed: tile, blocks, which operand is packed in the outer loops, and the estimate.
+    """A plan for a contraction: tile, blocks, which operand is packed outermost, and the estimate.
 
     Attributes:
         a_first: whether blocks of A are outside of those of B.
@@ -140,7 +140,7 @@ class PackedPlan:
 
     @property
     def schedule(self) -> schedule.Schedule:
-        """What it does with the loops."""
+        """The loop schedule of the plan."""
         t, groups = self.tile, (self.depth, self.columns, self.rows)
         cuts = [schedule.Block(g.variables[-1].name if g.most else g.cut.name, g.most or g.chunk)
                 for g in groups if g.block < size(g.variables)]  # fmt: skip
@@ -163,7 +163,7 @@ class MemoryLoop:
 
     @property
     def distance(self) -> int:
-        """The step for estimates: what is typical where it is no number."""
+        """The step for estimates: a typical one if it is no number."""
         return TYPICAL if self.step.constant is None else self.step.constant
 
     @property
@@ -173,7 +173,7 @@ class MemoryLoop:
 
 
 def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[MemoryLoop]:
-    """The loops over a block at an affine address, outermost first; levels that memory sees as one are one.
+    """The loops over a block at an affine address, outermost first, with contiguous levels merged.
 
     Where a block has several steps of a variable, it has all those of the variables after it.
     """
@@ -182,7 +182,7 @@ def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[MemoryLoop
 
 @cached(1024)
 def _runs(levels: tuple[tuple[Var, Index], ...], address: Index) -> tuple[MemoryLoop, ...]:
-    """Them, found once: plans for other tiles ask the same."""
+    """The merged loops, cached because plans for other tiles need the same."""
     out: list[MemoryLoop] = []
     weight, reached = ONE_INDEX, None
     for v, trips in reversed(levels):
@@ -207,7 +207,7 @@ def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
 
 
 def tiles_of(c: Contraction, machine: Machine) -> list[RegisterTile]:
-    """The register tiles to try for a contraction: of usual height or width where what is beside them is not known."""
+    """The register tiles to try; of usual height or width if the neighboring sizes are unknown."""
     found = tiles(machine, c.total.dtype.size, size(c.columns))
     if any(map(is_open, c.rows)):
         found = [t for t in found if t.rows <= OPEN_ROWS]
@@ -232,7 +232,7 @@ def packed_plans(
     s: Build, c: Contraction, position: Index, machine: Machine, holds: Callable[[Contraction], bool],
     most: float = inf, wish: schedule.Schedule = schedule.PLAIN,
 ) -> Iterator[PackedPlan]:
-    """Plans for a contraction, for each register tile, with A packed and where it lies, each cheaper than those before.
+    """Plans by register tile, with A packed or in place, each cheaper than those before.
 
     Args:
         position: where the elements of the output lie.
@@ -261,7 +261,7 @@ def packed_plans(
 
 
 def _storing(c: Contraction, position: Index) -> Storing:
-    """How the output can take the tiles."""
+    """The way in which the output can take the tiles."""
     across, down = (runs(whole_levels(g), position) for g in (c.columns, c.rows))
     if len(across) > 1 or any(r.step.constant is None for r in across):
         return "aside"
@@ -269,7 +269,7 @@ def _storing(c: Contraction, position: Index) -> Storing:
 
 
 class _TiledWay:
-    """A contraction with A packed, or read in place: what is the same for all its tiles."""
+    """A contraction with A packed or read in place: the state shared by its tiles."""
 
     def __init__(
         self, s: Build, c: Contraction, machine: Machine, position: Index, storing: Storing, in_place: bool
@@ -349,7 +349,7 @@ class _TiledWay:
         return PackedPlan(c, t, rows, columns, depth, a_first, self.in_place, storing, lone, cycles)
 
     def _depth(self, t: RegisterTile) -> FlatAxis:
-        """How the sum is cut, where a panel of B is as wide as a tile."""
+        """The cut of the sum for panels of B as wide as a tile."""
         deep = self.blocks.depth
         if self.walked:
             panel = max(t.columns, 2 * t.lanes) * self.element
@@ -366,7 +366,7 @@ class _TiledWay:
 
 
 def _even(variables: tuple[Var, ...], addresses: Sequence[Index]) -> tuple[tuple[Var, ...], tuple[Var, ...]]:
-    """The variables cut in two, such that the elements of the second part lie at one distance from each other."""
+    """Split the variables so that elements of the second part are equally spaced."""
     position = 0
     while any(len(runs(whole_levels(variables[position:]), a)) > 1 for a in addresses):
         position += 1
@@ -374,12 +374,12 @@ def _even(variables: tuple[Var, ...], addresses: Sequence[Index]) -> tuple[tuple
 
 
 def waiting(o: Operand, variables: Iterable[Var], machine: Machine) -> float:
-    """Cycles to wait for an element where what is read of the operand lies beyond the first cache."""
+    """The wait per element if the touched part of the operand exceeds the first cache."""
     return 0.0 if o.plain is None else wait(*o.plain, variables, machine) * o.term.dtype.size / machine.line
 
 
 def cut(variables: tuple[Var, ...], target: int, multiple: int) -> FlatAxis:
-    """The group cut into equal blocks of at most about `target` elements, each a multiple where that can be."""
+    """Cut the group into equal blocks of about `target` elements at most, multiples where possible."""
     if any(map(is_open, variables)):
         return FlatAxis((), variables[0], 1, variables[1:], ceil(target / multiple) * multiple)
     position = 0
@@ -398,7 +398,7 @@ def cut(variables: tuple[Var, ...], target: int, multiple: int) -> FlatAxis:
 def _tile_cycles(
     extents: tuple[int, int, int], blocks: int, t: RegisterTile, element: int, lone: bool, machine: Machine
 ) -> float:
-    """Cycles of the register tiles of an m × n × k product whose sum is cut into so many blocks."""
+    """The cycles of an m × n × k product's register tiles, with the sum cut into blocks."""
     m, n, k = extents
     total, weight = 0.0, machine.operation(t.lanes * element)
     last = 0 if lone else ceil(n % t.columns / t.lanes)
@@ -415,7 +415,7 @@ def _tile_cycles(
 
 
 def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machine: Machine) -> float:
-    """What reading A where it lies adds to the cycles of tiles of so many rows, as a share; infinite if not regular."""
+    """The relative extra cycles of reading A in place for tiles of this height; infinite if irregular."""
     found = in_place_runs(o, rows, depth)
     if found is None:
         return float("inf")
@@ -443,7 +443,7 @@ def is_run(along: Sequence[MemoryLoop]) -> bool:
 
 
 def in_place_runs(o: Operand, rows: FlatAxis, depth: FlatAxis) -> tuple[MemoryLoop | None, list[MemoryLoop]] | None:
-    """The rows of a block of A and the loops over its steps where it lies; None where its rows are not regular."""
+    """The rows of a block of A in place, and loops over its steps; None if rows are irregular."""
     if o.plain is None:
         return None
     down, along = (runs(g.levels, o.plain[1]) for g in (rows, depth))
@@ -451,7 +451,7 @@ def in_place_runs(o: Operand, rows: FlatAxis, depth: FlatAxis) -> tuple[MemoryLo
 
 
 def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], width: int, most: int, page: int) -> float:
-    """Cycles to pack one element into panels of this width: vectors, turned vectors, single elements, or any value."""
+    """The cycles to pack one element into panels: by vectors, transposed vectors, elements or values."""
     if o.plain is None:
         return 5.0
     across, along = (runs(whole_levels(g), o.plain[1]) for g in (lanes, depth))
@@ -468,7 +468,7 @@ def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], wid
 
 
 def form(across: Sequence[MemoryLoop], along: Sequence[MemoryLoop]) -> str:
-    """How elements are copied whose lanes and steps of the sum lie like this in memory."""
+    """The way to copy elements whose lanes and sum steps lie like this in memory."""
     if len(across) == 1 and across[0].step is ONE_INDEX:
         return "rows"
     if along and along[-1].step is ONE_INDEX and along[-1].length >= 2 * SHORT:
@@ -482,7 +482,7 @@ def best_packed_plan(
     s: Build, position: Index, address: Address, machine: Machine, holds: Callable[[Contraction], bool],
     wish: schedule.Schedule = schedule.PLAIN,
 ) -> PackedPlan | None:
-    """The cheapest plan with packing; None where the build is no contraction or too small. Arguments as above."""
+    """The cheapest packed plan; None for no contraction, or a too small one. Arguments as above."""
     best: PackedPlan | None = None
     for c in contractions(s, address):
         for p in packed_plans(s, c, position, machine, holds, inf if best is None else best.cycles, wish):

@@ -27,14 +27,14 @@ MOST_FACTORS = 4
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of a product: its term, and where that is a plain element at an affine address, the address."""
+    """One side of a product: its term, and its address if the term is a plain element at an affine one."""
 
     term: Scalar
     plain: tuple[Buffer, Index] | None
 
     @property
     def elements(self) -> int:
-        """Of the array that a plain element is in; what is typical where that is no number."""
+        """The elements of the array that holds a plain element; the typical number if unknown."""
         return TYPICAL if self.plain is None else self.plain[0].elements.constant or TYPICAL
 
 
@@ -63,7 +63,7 @@ class Contraction:
 
 
 def size(variables: Sequence[Var]) -> int:
-    """Number of combinations of the variables; what is typical where extents are no numbers."""
+    """The number of combinations of the variables; typical if sizes are open."""
     return prod(TYPICAL if v.extent.constant is None else v.extent.constant for v in variables)
 
 
@@ -126,7 +126,7 @@ def _contraction(
 
 
 def _longest_run(variables: tuple[Var, ...], wanted: frozenset[Var]) -> tuple[Var, ...]:
-    """The adjacent variables among those wanted that have the most elements; of equal ones the last."""
+    """The longest run of adjacent wanted variables by elements; the last of equal ones."""
     runs: list[list[Var]] = [[]]
     for v in variables:
         if v in wanted:

@@ -25,14 +25,14 @@ FEW = 16  # remainders that can be told apart, where the quotient is not an axis
 
 
 def in_digits(s: Build) -> Build:
-    """The build with variables of products split into digits, where no quotient or remainder of them is left."""
+    """Split product variables into digits if that removes all their quotients and remainders."""
     for v in s.vars:
         s = _split(s, v, _divisors(s, v)) or s
     return s
 
 
 def _divisors(s: Build, v: Var) -> list[int]:
-    """What v is divided by in addresses, from the largest, where each divides v's extent and those before it."""
+    """The divisors of v in addresses, largest first, if each divides v's size and the previous one."""
     found = {a.denominator.constant for a in _quotients(s, v) if a.numerator is as_index(v)}
     out = sorted((d for d in found if d and d > 1), reverse=True)
     return out if all(above % d == 0 for above, d in pairwise((v.extent.constant or 1, *out))) else []
@@ -47,7 +47,7 @@ def _quotients(s: Build, v: Var) -> Iterator[Floor | Mod]:
 
 
 def _split(s: Build, v: Var, divisors: list[int]) -> Build | None:
-    """The build with v as the sum of digits times these numbers; None where something else is about v, too."""
+    """The build with v as a sum of digits times these numbers; None if v occurs otherwise."""
     if not divisors or v.extent.constant == divisors[0]:
         return None
     sizes = (v.extent.constant or 0, *divisors, 1)

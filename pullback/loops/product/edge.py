@@ -14,7 +14,7 @@ from pullback.state import cached
 
 @cached(64)
 def edge(dtype: DType, lanes: int, tile: tuple[int, int], in_place: bool | Walk, by: tuple[float, bool]) -> Kernel:
-    """The part that exists of a tile of so many rows and vectors, half of which are taken where these are enough.
+    """Compute the existing part of a partial tile; half the vectors are used where they suffice.
 
     Index parameters: those of `multiply`, the rows that are `present` and the columns `used`.
     """
@@ -46,7 +46,7 @@ def edge(dtype: DType, lanes: int, tile: tuple[int, int], in_place: bool | Walk,
 def store_part(
     line: Buffer, width: int, to: View, sizes: tuple[Index, Index], stride: Index, begun: Index, lanes: int
 ) -> list[Stmt]:
-    """The rows and columns of a tile in working memory that exist, added to what is there once the sum has begun."""
+    """Store the existing part of a tile from working memory, added once the sum has begun."""
     rows, used = sizes
 
     def stores(accumulate: bool) -> list[Stmt]:

@@ -1,4 +1,4 @@
-"""The register tiles of packed products: one kernel for each element type, number of rows and number of vectors."""
+"""The register tiles of packed products: a kernel per element type, row count and vector count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pullback.state import cached
 
 @dataclass(frozen=True)
 class Walk:
-    """How a tile reads A where it lies: `places` of its rows from the first on, and how many loops the sum is."""
+    """The way a tile reads A in place: relative `places` of its rows, and the loops of the sum."""
 
     places: tuple[int, ...]
     loops: int
@@ -24,7 +24,7 @@ class Walk:
 @cached(64)
 def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool | Walk, by: tuple[float, bool],
              panels: tuple[int, int] | None = None) -> Kernel:
-    """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
+    """The register tile c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and `vectors`.
 
     The sum is multiplied `by` a number, and where that is true by the one number of a third operand.
 
@@ -77,7 +77,7 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
 
 @cached(64)
 def dots(dtype: DType, lanes: int, rows: int, by: tuple[float, bool]) -> Kernel:
-    """One column: c[i] (+)= sum over k of a[i, k] * b[k], with lanes along the sum. Parameters as for `multiply`."""
+    """The column kernel c[i] (+)= sum over k of a[i, k] * b[k], lanes along k; parameters as `multiply`."""
     steps, stride, begun, row = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
     a, b, c = (
         Buffer(name, dtype, (n,), "parameter", n, name == "c")
@@ -134,7 +134,7 @@ def _finish(
 
 
 def _walked(loops: int) -> tuple[Index, Index, list[tuple[Var, Var]]]:
-    """The place in the sum, where A lies there, and the loops' variables and trips, innermost first."""
+    """The position in the sum, A's offset there, and loop variables with trips, innermost first."""
     pairs = [(Var(f"k{n}", 1 << 40), Var(f"steps{n}", 1 << 40)) for n in range(loops)]
     place = address = ZERO_INDEX
     for n, (v, trips) in reversed(list(enumerate(pairs))):

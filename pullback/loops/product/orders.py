@@ -1,4 +1,4 @@
-"""Orders: a product's variables in the order in which memory runs, where that is not the order they are written in.
+"""Loop orders: a product's variables in memory order rather than in written order.
 
     x = build n < N, i < I, j < J, c < C { sum o < O, u < 3, v < 3 { g[n, i - u, j - v, o] * w[o, c, u, v] } }
     -->  sum u < 3, v < 3, o < O { .. }        steps of the sum are neighbours in g
@@ -22,7 +22,7 @@ from pullback.loops.vectors.nest import stride
 
 
 def orders(part: Part, address: Address) -> Iterator[Part]:
-    """The part as it is, and with its own or its sum's variables in other orders; elements lie where they lay."""
+    """The part itself, then with its own or its sum's variables reordered; addresses stay."""
     yield part
     s = part.build
     sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))

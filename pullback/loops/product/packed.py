@@ -1,4 +1,4 @@
-"""Packed, cache-blocked products: a contraction lowered to copies into panels and one register-blocked kernel.
+"""Packed, cache-blocked products: a contraction becomes copies to panels and a register kernel.
 
     for blocks of K:
         for blocks of N:    panels of B := its block
@@ -90,7 +90,7 @@ def products(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 @dataclass(frozen=True)
 class _OrderedWay:
-    """How one part is computed: its kind, estimate and schedule, what writes it, and when open sizes are enough."""
+    """A way to compute a part: kind, estimate, schedule, writer, and when open sizes suffice."""
 
     name: str
     cycles: float
@@ -100,7 +100,7 @@ class _OrderedWay:
 
 
 def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay | None:
-    """How to compute a part; None where that is left to other strategies.
+    """The way to compute a part; None if other strategies should.
 
     Args:
         alone: whether it is to be done here even where packing does not pay.
@@ -131,7 +131,7 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
 
 
 def _where_it_pays(ways: list[_OrderedWay], part: Part, machine: Machine) -> _OrderedWay:
-    """The last of some ways, with those before it, and tiles, where sizes turn out to be such that these are better."""
+    """The last way, with earlier ways and tiles chosen at run time for sizes that favor them."""
 
     def statements(builder: KernelBuilder) -> list[Stmt]:
         made = [(w.room, tuple(w.statements(builder))) for w in ways]
@@ -145,7 +145,7 @@ def _where_it_pays(ways: list[_OrderedWay], part: Part, machine: Machine) -> _Or
 
 
 def _unpacked(part: Part, work: Work, machine: Machine) -> _OrderedWay:
-    """How to compute a part without packing: in tiles, else in plain loops."""
+    """The way to compute a part without packing: tiles if possible, else plain loops."""
     s = part.build
     tiling = plan_tile(s, part.address(work), machine)
     if tiling is not None:
@@ -159,7 +159,7 @@ def _unpacked(part: Part, work: Work, machine: Machine) -> _OrderedWay:
 
 
 def _room(plan: PackedPlan) -> Iterator[Cond]:
-    """When open sizes are such that packing pays; few rows are swept or summed along memory else, few columns tiled."""
+    """The conditions on open sizes under which packing pays; else few rows are swept, few columns tiled."""
     c, t = plan.contraction, plan.tile
     m, n, k = (elements(v.extent for v in vs) for vs in (plan.rows.variables, c.columns, c.depth))
     least = [(n, t.lanes // 2), (k, SHALLOW)]
@@ -176,7 +176,7 @@ def _room(plan: PackedPlan) -> Iterator[Cond]:
 
 
 def _few(plan: PackedPlan) -> Iterator[tuple[Cond, ...]]:
-    """When open columns or rows are so few, and sums along memory so long, that tiles are better than panels."""
+    """The open sizes, few columns or rows and long sums along memory, for which tiles beat panels."""
     c = plan.contraction
     m, n, k = (elements(v.extent for v in vs) for vs in (plan.rows.variables, c.columns, c.depth))
     if all(o.plain is not None and is_run(runs(whole_levels(c.depth), o.plain[1])) for o in (c.a, c.b)):
@@ -187,7 +187,7 @@ def _few(plan: PackedPlan) -> Iterator[tuple[Cond, ...]]:
 
 
 def _small(s: Build, builder: KernelBuilder, machine: Machine) -> Call:
-    """The statement for small sizes, as a kernel of its own: beside others in one function it would share registers."""
+    """The statement for small sizes in a separate kernel, so that it does not share registers."""
     body = tuple(_unpacked(Part(s, flat_position(s.vars)), builder.work, machine).statements(builder))
     used = {b for x in nodes.walk(body) for b in mentioned(x)}
     params = tuple(b for b in builder.params.values() if b in used)
@@ -202,7 +202,7 @@ def _work(s: Build) -> int:
 
 
 def _apart(s: Build, work: Work) -> list[Ref]:
-    """What the statement's sums read; nothing where it has none, or they read what it writes."""
+    """The arrays that the statement's sums read; empty without sums, or if they read what it writes."""
     outs = {work.parameter(o) for o in s.outs}
     sums = [n for v in s.values for n in walk(v) if isinstance(n, Reduce)]
     reads = [r for r in statement_reads(s) if any(r in n.refs for n in sums)]  # in an order: this names parameters
@@ -210,7 +210,7 @@ def _apart(s: Build, work: Work) -> list[Ref]:
 
 
 def _holds_sums(part: Part, c: Contraction, work: Work) -> bool:
-    """Whether partial sums can stand in the output: its elements are of their type, and nothing else is read there."""
+    """Whether the output can hold partial sums: of their type, and not read otherwise."""
     s = part.build
     if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype:
         return False
@@ -221,14 +221,14 @@ def _holds_sums(part: Part, c: Contraction, work: Work) -> bool:
 
 @dataclass(frozen=True)
 class _Update:
-    """A statement that adds a multiple of its sum to what its output holds: the factor, and an array of one number."""
+    """A statement that adds a multiple of its sum to its output: the factor, and a scalar array."""
 
     factor: float
     scale: Ref | None
 
 
 def _update(part: Part, work: Work) -> _Update | None:
-    """Whether a statement is y[i] + factor * scale * sum, y being where its output is; None where it is not."""
+    """The update y[i] + factor * scale * sum in place of y; None if the statement is none."""
     s = part.build
     value = s.values[0]
     if len(s.outs) != 1 or not isinstance(value, Add) or part.position is not flat_position(s.vars):
@@ -248,7 +248,7 @@ def _update(part: Part, work: Work) -> _Update | None:
 
 @dataclass(frozen=True)
 class _Lying:
-    """How tiles read a block of A.
+    """The way tiles read a block of A.
 
     Attributes:
         first: where it begins.
@@ -293,7 +293,7 @@ class _PackedWriter:
         self.partial_ref = Ref("partial", c.total.dtype, (elements(v.extent for v in self.inside),))
 
     def _panel_memory(self, side: str, g: FlatAxis) -> Buffer:
-        """Working memory for the panels of a block; smaller blocks have no more lanes."""
+        """The working memory for a block's panels; smaller blocks need no more."""
         lanes = self._panels(side, as_index(g.block)).packed.constant or 0
         return self._memory(f"panels_{side}", lanes * self.plan.depth.block)
 
@@ -306,7 +306,7 @@ class _PackedWriter:
         return self._working[name]
 
     def body(self) -> list[Stmt]:
-        """The loops, outermost those over what both operands share and over blocks of the sum."""
+        """The loops: outermost those over shared variables and blocks of the sum."""
         c = self.contraction
         shared = {v: as_index(Var(v.name, v.extent)) for v in c.shared}
 
@@ -319,7 +319,7 @@ class _PackedWriter:
     def _sides(
         self, sides: tuple[str, ...], depth: PanelBlock, at: dict[Var, Index], done: dict[str, PanelBlock]
     ) -> list[Stmt]:
-        """Loops over the blocks of the operands named, each packed, around what is inside."""
+        """Loops over the blocks of the named operands, each packed, around the inner loops."""
         side, *rest = sides
         c, plan = self.contraction, self.plan
         operand, group, others = (c.a, plan.rows, c.only_a) if side == "a" else (c.b, plan.columns, c.only_b)
@@ -345,7 +345,7 @@ class _PackedWriter:
     def _product(
         self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index], packed: list[Stmt]
     ) -> list[Stmt]:
-        """All register tiles of two blocks, one just packed, and the rest of the statement after the sum's last block.
+        """All register tiles of two blocks, one just packed, and the epilogue after the sum's last block.
 
         A block of A that turns out to be one run for each row, as of all images of a batch one, is not packed.
         """
@@ -377,7 +377,7 @@ class _PackedWriter:
     def _tile(
         self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, lying: _Lying, at: dict[Var, Index]
     ) -> _MakeTile:
-        """What makes the tile at a row and a column of two blocks."""
+        """A function that makes the tile at a row and a column of two blocks."""
         t, dtype = self.plan.tile, self.contraction.total.dtype
         base, row_step, column_step = self._place({**at, **rows.at, **columns.at})
         scale = () if self.update.scale is None else (View(self.builder.parameter(self.update.scale)),)
@@ -414,7 +414,7 @@ class _PackedWriter:
         return one
 
     def _steps(self, depth: PanelBlock, row: Index, column: Index) -> Index:
-        """Steps of the sum that a tile needs, which ends before this row and column: a triangle ends with these."""
+        """The steps of the sum that a tile needs before this row and column, where a triangle ends."""
         c = self.contraction
         if depth.start is not ZERO_INDEX or len(c.depth) != 1:
             return depth.size
@@ -429,7 +429,7 @@ class _PackedWriter:
         return depth.size
 
     def _lying(self, rows: PanelBlock, depth: PanelBlock, at: dict[Var, Index], in_place: bool) -> _Lying:
-        """Where a block of A lies: in its panels, or in place, if not in a plan so in one run of each row."""
+        """The location of a block of A: its panels, or in place, as one run per row unless planned otherwise."""
         if not in_place:
             assert self.a is not None
             return _Lying(self.a, ZERO_INDEX, depth.size, lambda _: False, {"row": ZERO_INDEX})
@@ -451,7 +451,7 @@ class _PackedWriter:
     def _across(
         self, line: Buffer, tile: tuple[int, int, int], at: Index, apart: Index, stride: Index, begun: Index
     ) -> list[Stmt]:
-        """The columns of a tile that exist, of its height and width, written across or added to what is there."""
+        """Store a tile's existing columns transposed, written or added."""
         height, width, used = tile
         out: list[Stmt] = []
         done = 0
@@ -466,7 +466,7 @@ class _PackedWriter:
         return out
 
     def _place(self, at: dict[Var, Index]) -> tuple[Index, Index, Index]:
-        """Where the partial sum at these variables lies, and the distances of two rows of a tile and of two columns."""
+        """The location of the partial sum at these variables, and the row and column distances of a tile."""
         flat = self.position if self.direct else flat_position(self.inside)
         rows = self.plan.rows
         steps = [runs(whole_levels(g), flat) for g in ((rows.cut, *rows.inner), self.contraction.columns)]
@@ -476,7 +476,7 @@ class _PackedWriter:
     # The rest of the statement ------------------------------------------------------------------------------------
 
     def _finish(self, rows: PanelBlock, columns: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
-        """The statement's values for a block of the output, with the sum read from where its parts were added up."""
+        """The statement's values for an output block, with the sum read from its accumulated parts."""
         if self.adds or (self.direct and isinstance(self.s.values[0], Reduce)):
             return []
         where = {**at, **rows.at, **columns.at}

@@ -1,12 +1,11 @@
-"""Packing: a block of an operand copied to panels that a register tile reads from front to back.
+"""Packing: copy a block of an operand to panels that a register tile reads sequentially.
 
     panel[p][k][w] = A(m = p * width + w, k)        zero where A's conditions fail and where there is no such m
 
-The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. There are four forms
-for elements at affine addresses: rows of vectors where memory runs along the lanes; the same by way of a line where
-several short runs make up the lanes; squares turned in registers where memory runs along the sum; single elements.
-What else there is is evaluated: terms of several elements by a vector kernel to where they are copied from, those with
-conditions and gathers element by element.
+The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. Elements at affine
+addresses are copied as rows of vectors where memory runs along the lanes. Where several short runs make up the lanes,
+the rows go through a line. Where memory runs along the sum, squares are transposed in registers, else elements are
+copied one by one. Terms of several elements are evaluated by a vector kernel first, conditions and gathers per element.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ PANEL = 32  # lanes that are panels of whichever width
 
 @dataclass(frozen=True)
 class PanelBlock:
-    """A block of a group: where its loops stand, and the variables that vary in it with their trips, outermost first.
+    """A block of a group: its loop positions, and its inner variables with trips, outermost first.
 
     Attributes:
         at: the group's variables at the block's first element.
@@ -59,7 +58,7 @@ class PanelBlock:
 
 @dataclass(frozen=True)
 class Panels:
-    """How a block lies in its packing buffer: full panels of `width`, one of `last` lanes, `used` of them in use.
+    """The layout of a block in its packing buffer: full panels of `width`, and one of `last` lanes.
 
     Where the size of the block is open, the last panel is as wide as the others, and perhaps none of it is in use.
     """
@@ -90,7 +89,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class _Copy:
-    """A plain block of an operand, at `base` in a buffer with loops across its lanes and along its steps, to panels."""
+    """A plain block of an operand to copy to panels: `base`, loops across lanes, loops along steps."""
 
     buffer: Buffer
     base: Index
@@ -103,7 +102,7 @@ class _Copy:
 
 @dataclass(frozen=True)
 class _Panel:
-    """A panel being filled, from `start` on in a buffer: its first lane, its width, and how many lanes are in use."""
+    """A panel being filled, from `start` in a buffer: first lane, width, and lanes in use."""
 
     into: Buffer
     start: Index
@@ -113,7 +112,7 @@ class _Panel:
 
 
 def blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independent: bool = True) -> list[Stmt]:
-    """Loops over the blocks of a group; a last block that is smaller is written out where sizes are numbers."""
+    """Loops over the blocks of a group; a smaller last block is written out if sizes are known."""
     if g.most:
         return _open_blocks(g, make, independent)
     outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
@@ -141,7 +140,7 @@ def blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independent: b
 
 
 def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independent: bool) -> list[Stmt]:
-    """Loops over the blocks of a group of open size: of each variable as many steps as those after it leave room for.
+    """Loops over the blocks of a group of open size: each variable takes the steps that fit.
 
         most_j = min(J, most)              first_i = most_i * i        count_i = min(most_i, I - first_i)
         most_i = min(I, most / most_j)     ..
@@ -198,7 +197,7 @@ def around(loops: dict[Var, Index], body: list[Stmt], independent: bool = True) 
 
 @dataclass(frozen=True)
 class Packer:
-    """Writes the copies of one kernel. `memory` gives working memory by its name, for so many elements at least."""
+    """The writer of one kernel's copies. `memory` gives working memory by name and minimal size."""
 
     builder: KernelBuilder
     lanes: int
@@ -236,7 +235,7 @@ class Packer:
         return over_panels(c.panels, "panel", panel)
 
     def _lines(self, c: _Copy) -> list[Stmt]:
-        """Several runs of neighbours make up the lanes: they are joined in a line, which is then cut into panels."""
+        """Join lanes from several contiguous runs in a line, then cut the line into panels."""
         *outer, last = c.across
         used, packed = ((c.panels.full * c.panels.width + n).constant for n in (c.panels.used, c.panels.last))
         assert used is not None and packed is not None
@@ -281,7 +280,7 @@ class Packer:
     def _groups(
         self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], panel: _Panel
     ) -> list[Stmt]:
-        """The lanes of a panel in groups as wide as a square, those in one run or two as vectors."""
+        """The lanes of a panel in groups of a square's width; those in one or two runs as vectors."""
         buffer, base = source
         size = panel.into.dtype.size
         widest = min(self.lanes, WIDEST_TURN // size)
@@ -306,7 +305,7 @@ class Packer:
         self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], lanes: _Panel,
         otherwise: list[Stmt],
     ) -> list[Stmt]:
-        """Vectors of lanes that turn out to lie in at most two runs, which sizes say that are open; else the others.
+        """Copy lanes that turn out to lie in at most two runs, for open sizes; else use `otherwise`.
 
         Each is joined of the vector from where the first run begins and of that to where the second ends.
         """
@@ -445,7 +444,7 @@ class Packer:
         return [Fill(into, depth.size * (panels.full * panels.width), depth.size * panels.last)]
 
     def _copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: Index) -> list[Stmt]:
-        """Vectors, then narrower ones, from one place to another; a loop of them where there are many."""
+        """Copy a run in vectors, then narrower ones; a loop if there are many."""
         return pieces(count, self.lanes, lambda done, n: [
             Store(into, to + done, Load(source, start + done, Type(into.dtype, n)))])
 
@@ -467,7 +466,7 @@ def _local(
 
 
 def pieces(count: Index, lanes: int, make: Callable[[Index, int], list[Stmt]]) -> list[Stmt]:
-    """Neighbours in vectors, then in narrower ones; an open number of them in vectors, then one by one."""
+    """Cover neighbors by vectors, then narrower ones; an open rest one by one."""
     if count.constant is None or count.constant > lanes * TOGETHER:
         return cover(Var("w", count), (lanes, 1) if count.constant is None else halves(lanes), make)
     out: list[Stmt] = []
@@ -479,7 +478,7 @@ def pieces(count: Index, lanes: int, make: Callable[[Index, int], list[Stmt]]) -
 
 
 def over_panels(panels: Panels, name: str, make: Callable[[Index, int, Index], list[Stmt]]) -> list[Stmt]:
-    """A loop over the full panels, and the last; `make` gets the first lane, the width and how many lanes count."""
+    """A loop over the full panels, then the last; `make` gets first lane, width and lanes in use."""
     out: list[Stmt] = []
     end, whole = panels.full * panels.width, as_index(panels.width)
     if panels.full is ONE_INDEX:
@@ -498,7 +497,7 @@ def over_panels(panels: Panels, name: str, make: Callable[[Index, int, Index], l
 
 
 def _by_panel(panels: Panels, place: Index, make: Callable[[Index, Index, int], list[Stmt]]) -> list[Stmt]:
-    """Statements for the lane at `place`: `make` gets the first lane of its panel, the place within, and the width."""
+    """Statements for the lane at `place`; `make` gets its panel's first lane, the offset and the width."""
     full = panels.full * panels.width
     last = make(full, place - full, panels.last) if panels.last and not panels.is_open else []
     if full is ZERO_INDEX:
@@ -523,7 +522,7 @@ def _loops(levels: Sequence[MemoryLoop], name: str, make: Callable[[Index, Index
 
 
 def _offset(across: Sequence[MemoryLoop], lane: Index) -> Index:
-    """Where a lane begins in memory."""
+    """The memory offset of a lane."""
     out = ZERO_INDEX
     for position, r in enumerate(across):
         i = floor_divide(lane, as_index(r.weight))
@@ -532,5 +531,5 @@ def _offset(across: Sequence[MemoryLoop], lane: Index) -> Index:
 
 
 def _in_runs(across: Sequence[MemoryLoop]) -> bool:
-    """Whether lanes lie in runs of lengths that sizes say which are open."""
+    """Whether lanes are in contiguous runs of open lengths."""
     return across[-1].step is ONE_INDEX and any(r.trips.constant is None for r in across)

@@ -1,4 +1,4 @@
-"""Residues: a build that reads i // s and i mod s as one build for each remainder of i, without either.
+"""Residues: a build reading i // s and i mod s becomes one build per remainder of i.
 
     x = build i < 56 { sum t < 2 { [i + 1 >= 2 (i // 2 + t)] g[i // 2 + t] * k[i - 2 (i // 2 + t) + 1] } }
     -->  x[2 i]     = sum t < 1 { g[i + t] * k[1 - 2 t] }        i < 28
@@ -7,8 +7,8 @@
 What is left is affine, and conditions about a variable of the sum alone become its range: each part is a contraction
 without tests, whose results lie s apart. This is how gradients of strided convolutions become products.
 
-A variable that is one of a few numbers, of which each chooses its own terms, is told apart in the same way: so are
-derivatives by a few numbers, one column for each, where each column is another product.
+A variable that takes a few values, each with its own terms, is split in the same way. Derivatives by a few numbers
+are an example: each column is another product.
 
     x = build i < N, k < 2 { sum j < M { [k == 0] a[j] * b[i, j] + [k == 1] a[j] * c[i, j] } }
     -->  x[i, 0] = sum j < M { a[j] * b[i, j] },    x[i, 1] = sum j < M { a[j] * c[i, j] }
@@ -38,13 +38,13 @@ FEW = 4  # numbers that a variable may be for each to be a part
 
 @dataclass(frozen=True)
 class Part:
-    """A build whose element at its variables lies at the flat index `position` of each output."""
+    """A build whose element is at the flat index `position` of each output."""
 
     build: Build
     position: Index
 
     def address(self, places: Places) -> Address:
-        """Where elements lie, those of the outputs by the part's own variables."""
+        """The address function, with outputs by the part's own variables."""
 
         def at(ref: expr.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
             if ref in self.build.outs:
@@ -56,7 +56,7 @@ class Part:
 
 
 def parts(s: Build) -> list[Part]:
-    """The parts of a build whose extents are known: one where nothing is to be told apart, or too much is."""
+    """The parts of a build with known sizes: a single one if splitting is useless or too much."""
     s = in_digits(s)
     periods = {v: p for v in s.vars if (p := period(s, v)) > 1}
     if not periods or prod(periods.values()) > MOST:
@@ -70,7 +70,7 @@ def parts(s: Build) -> list[Part]:
 
 
 def _part(s: Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
-    """The elements whose variables have these remainders; None where there are none."""
+    """The elements whose variables have these remainders; None if there are none."""
     variables: list[Var] = []
     where: dict[Var, Index] = {}
     for v in s.vars:
@@ -91,7 +91,7 @@ def _part(s: Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
 
 
 def period(s: Build, v: Var) -> int:
-    """After how many steps of v all quotients and remainders by numbers move on alike; 1 where that is unknown.
+    """The number of steps of v after which all quotients and remainders repeat; 1 if unknown.
 
     Where each v has its own terms, nothing repeats before its end.
     """

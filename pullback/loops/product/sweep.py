@@ -1,10 +1,10 @@
-"""Products with a matrix too large for the caches and few rows on the other side: the matrix is read once, in order.
+"""Swept products: a matrix too large for the caches times few rows, reading the matrix once.
 
     z[m, n] = f(sum k { x[m, k] * y[k, n] })   with few m
     -->  for k in steps of 8: for n: z[:, n] (+)= x[:, k] * y[k, n] + .. + x[:, k + 7] * y[k + 7, n]
 
 Memory runs along n. A tile that keeps a sum in registers would step over a row of y for each term, a page of memory
-each time; here eight rows are read side by side, and what is summed stays in the first cache. `f` comes last.
+each time. Here eight rows are read side by side, and the accumulated rows stay in the first cache. `f` comes last.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FEW = 4  # rows of the other factor
 
 @dataclass(frozen=True)
 class Sweep:
-    """A product to be swept: the sum, both factors with their addresses, the loops, and the distance of rows."""
+    """A product to sweep: the sum, both factors with addresses, the loops, and the row distances."""
 
     total: Reduce
     left: tuple[Buffer, Index]
@@ -135,7 +135,7 @@ def sweep(found: Sweep, part: Part, builder: KernelBuilder, machine: Machine) ->
 
 @cached(64)
 def add_rows(dtype: DType, lanes: int, rows: int, together: int, rest: int | None) -> Kernel:
-    """z[m, n] (+)= sum over j of x[m, j] * y[j, n], for m < rows, j < together, n < width + rest.
+    """The kernel z[m, n] (+)= sum over j of x[m, j] * y[j, n]; m < rows, j < together, n < width + rest.
 
     Index parameters: width, a multiple of the lanes; rest, where it is no number here; the distances of columns and
     rows of x, of rows of y and of z; and `begun`, 0 where z is to be overwritten.

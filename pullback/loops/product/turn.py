@@ -1,4 +1,4 @@
-"""Squares of elements turned in registers: copies between an array and one that has its axes the other way round."""
+"""Transposes in registers: copies between an array and one with its axes swapped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _turned(rows: list[Value], name: str, body: list[Stmt]) -> list[Value]:
 
 @cached(16)
 def turn(dtype: DType, n: int) -> Kernel:
-    """Writes runs of memory across: to[k * width + j] = source[at_j + k] for k < steps, a multiple of n, and j < n.
+    """The kernel to[k * width + j] = source[at_j + k], for k < steps (a multiple of n) and j < n.
 
     Index parameters: at_0 .. at_{n-1}, steps, width.
     """

@@ -1,1 +1,1 @@
-"""The loop IR: imperative programs over flat buffers, and what writes statements of it."""
+"""The loop IR: imperative programs over flat buffers, and their builders."""

@@ -1,4 +1,4 @@
-"""Loops over an extent in steps of several elements: whole vectors, then the rest.
+"""Loops over a size in steps of several elements: whole vectors, then the rest.
 
 By `cover` each element is met once: in steps of 8 as far as they go, then of 4, of 2, of 1. By `overlap` what is left
 behind steps of 8 takes steps of 4, of which the last begins at N - 4, so that it lies over the one before it.
@@ -16,18 +16,18 @@ from pullback.passes.cost import TYPICAL, typical_size
 
 
 def typical(v: Var) -> int:
-    """The extent of a variable, or what stands for it in estimates."""
+    """The size of a variable, or a typical one for estimates."""
     return typical_count(v.extent)
 
 
 def typical_count(count: Index) -> int:
-    """A number of elements, or what stands for it in estimates; what one dim is larger than another nobody knows."""
+    """The number of elements, or a typical one where it is open, or a difference of dims."""
     differ = len(count.symbols) > 1 and any(m and c < 0 for m, c in count.terms)
     return TYPICAL if differ or not count.is_dim else typical_size((count,))
 
 
 def is_open(v: Var) -> bool:
-    """Whether the extent of a variable is known only when the program runs."""
+    """Whether the size of a variable is known only at run time."""
     return v.extent.constant is None
 
 
@@ -39,7 +39,7 @@ def cover(
     counted: bool = False,
     begin: int = 0,
 ) -> list[Stmt]:
-    """The elements of v, each once: by the first step as far as it goes, then by the next; one step alone is no loop.
+    """Cover the elements of v once: by the first step as far as it fits, then the next; one step, no loop.
 
     Args:
         steps: none where they are 0; of an extent without a number each a multiple of the next, the last 1.
@@ -70,7 +70,7 @@ def cover(
 def _cover_open(
     v: Var, steps: Sequence[int], make: Callable[[Index, int], Sequence[Stmt]], kind: nodes.Kind, counted: bool
 ) -> list[Stmt]:
-    """The same where the extent is no number: behind steps of twice as many elements there is room for one or none."""
+    """Cover an open size: after steps twice as large, a smaller step runs once or not at all."""
     out: list[Stmt] = []
     done, before = ZERO_INDEX, 0
     for step in dict.fromkeys(steps):
@@ -93,7 +93,7 @@ def _cover_open(
 def overlap(
     v: Var, steps: tuple[int, int], make: Callable[[Index, int], Sequence[Stmt]], kind: nodes.Kind = "serial"
 ) -> list[Stmt]:
-    """Loops over v, by the first step as far as it goes, then by the last, of which v has one at least."""
+    """Loop over v by the first step, then by an overlapping last one; v is at least that long."""
     most, last = steps
     whole, loop, first = (Var(name, v.extent) for name in (v.name, v.name, f"{v.name}_first"))
     begin = LetIndex(first, smallest(as_index(loop), v.extent - last))
@@ -114,5 +114,5 @@ def narrower(rest: int, lanes: int) -> Iterator[int]:
 
 
 def halves(lanes: int) -> tuple[int, ...]:
-    """Steps for vectors of so many lanes, halves of them, down to single elements."""
+    """The lane counts of a vector, its halves, and so on to single elements."""
     return tuple(lanes >> k for k in range(lanes.bit_length()))

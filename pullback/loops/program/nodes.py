@@ -51,7 +51,7 @@ WORKERS = Var("workers", 1 << 16)  # how many there are when a function runs, wh
 
 @dataclass(frozen=True, eq=False, slots=True)
 class For:
-    """for (var = lower; var < upper; var += step) body.
+    """A counted loop, `for (var = lower; var < upper; var += step) body`.
 
     Of an `independent` loop no iteration reads what another writes or adds to what another adds to, but for working
     memory, of which each fills what it reads. Whoever writes a loop says so; of others it is found out (`separate`).
@@ -89,7 +89,7 @@ class LetIndex:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assign:
-    """temp = value.
+    """An assignment `temp = value`.
 
     A `held` number is in a register by itself after it: compilers may otherwise take numbers that are summed side by
     side together as vectors, with products that are rounded before they are added.
@@ -150,7 +150,7 @@ class Break:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Site:
-    """What a run-time check is about, for the message: the array, its axis, the statement and the place.
+    """The subject of a run-time check for its message: array, axis, statement and position.
 
     With a `shape` it is about the values of the array: they must be finite. With `ends` it is about a loop: it must
     have come to its end within its limit of trips. `of_call` is about what a call was given.
@@ -167,7 +167,7 @@ class Site:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Check:
-    """Leaves the function with the site's code unless 0 <= index < extent (or lower <= index < extent)."""
+    """Leave the function with the site's code unless 0 <= index < extent (or lower <= index < extent)."""
 
     index: Index
     extent: Index
@@ -177,7 +177,7 @@ class Check:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Copy:
-    """target[..] = source[..], `count` elements; not overlapping, but they may be the same place with `maybe_same`."""
+    """Copy `count` elements to target[..] from source[..], disjoint; or equal with `maybe_same`."""
 
     target: View
     source: View
@@ -205,7 +205,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sorting:
-    """Puts a row in order: it reads it, and writes its values or the positions they came from, keys and counts.
+    """Sort a row: read it, and write its values or their original positions, keys and counts.
 
     Keys are twice the row in unsigned integers of 32 bits, of 64 where elements or positions do not fit into these, of
     128 where both are asked for; counts are 256 for each byte of a key.
@@ -217,7 +217,7 @@ class Sorting:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Procedure:
-    """Work that loops do not express: of the user's own function, or a sort. It takes places, then numbers."""
+    """Work beyond loops: a user's function, or a sort. It takes places, then numbers."""
 
     work: Sorting | Foreign
     reads: tuple[Run, ...]
@@ -265,7 +265,7 @@ class Kernel:
 
     @property
     def position(self) -> Position | None:
-        """Where its statement was written."""
+        """The source location of the kernel's statement."""
         return self.positions[0] if self.positions else None
 
     @cached_property
@@ -275,12 +275,12 @@ class Kernel:
 
     @cached_property
     def is_function(self) -> bool:
-        """Whether it is printed as a function of its own: it has loops, or two forms."""
+        """Whether it is printed as a separate function: it has loops, or two forms."""
         return self.portable is not None or any(isinstance(s, For | Fill | Procedure) for s in walk(self.body))
 
     @cached_property
     def gathers(self) -> bool:
-        """Whether lanes of a vector come from places of their own."""
+        """Whether lanes of a vector come from separate places."""
         return any(isinstance(v, Gather) for s in walk(self.body) for v in values_in(s))
 
     @cached_property
@@ -294,7 +294,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
-    """A kernel applied to views, in the order of its parameters, and to `indices`, the values of its index variables.
+    """A kernel applied to views, in parameter order, and to `indices`, its index arguments.
 
     Without `indices` the variables of the caller are passed by name. Kernels may call kernels.
     """
@@ -305,7 +305,7 @@ class Call:
 
     @staticmethod
     def by_name(kernel: Kernel, arguments: tuple[View, ...], indices: Mapping[str, Index | int]) -> Call:
-        """A call that gives the kernel those of the numbers that it takes."""
+        """A call with the numbers that the kernel takes, by name."""
         return Call(kernel, arguments, tuple(as_index(indices[v.name]) for v in kernel.indices))
 
     @property
@@ -316,24 +316,24 @@ class Call:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Task:
-    """A call for each value of `chunk`, an index variable of the kernel: its extent is a number, or a variable."""
+    """A call for each value of `chunk`, an index variable of the kernel of constant or variable size."""
 
     call: Call
     chunk: Var
 
     @property
     def chunks(self) -> Index:
-        """How many calls it is."""
+        """The number of calls."""
         return self.chunk.extent
 
     @property
     def most(self) -> int:
-        """How many they are at most."""
+        """The maximal number of calls."""
         return most_chunks(self.chunk)
 
 
 def most_chunks(chunk: Var) -> int:
-    """How many chunks there are at most, where this is the number of one."""
+    """The maximal number of chunks of a chunk variable."""
     counted = chunk.extent.single
     n = counted.extent.constant if isinstance(counted, Var) else None
     return (chunk.extent.constant or 0) if n is None else n - 1
@@ -341,7 +341,7 @@ def most_chunks(chunk: Var) -> int:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Parallel:
-    """All chunks of all tasks, in any order and at the same time: none reads or writes what another writes.
+    """All chunks of all tasks, in any order or at once: they do not conflict.
 
     Views of "worker" buffers are of the worker's own.
     """
@@ -400,7 +400,7 @@ def kernels_of(body: tuple[Stmt, ...]) -> list[Kernel]:
 
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """Every statement, those inside after the one that holds them; kernels are not entered."""
+    """Every statement, inner ones after the enclosing one; kernels are not entered."""
     for s in body:
         yield s
         match s:
@@ -416,12 +416,12 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def without_unread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements but for temporaries that none reads: masks, say, of what turned out to be there in all lanes."""
+    """Remove temporaries that no statement reads, such as masks that proved full."""
     return _read_later(body, set())
 
 
 def _read_later(body: tuple[Stmt, ...], read: set[Temp]) -> tuple[Stmt, ...]:
-    """Without temporaries that are neither in `read` nor read later in the body; what it reads is added to `read`."""
+    """Remove temporaries not in `read` and not read later in the body, whose reads are added to `read`."""
     out: list[Stmt] = []
     for s in reversed(body):
         match s:
@@ -443,7 +443,7 @@ def _read_later(body: tuple[Stmt, ...], read: set[Temp]) -> tuple[Stmt, ...]:
 
 
 def values_in(s: Stmt) -> Iterator[Value]:
-    """The values in a statement, and those that they are made of."""
+    """The values in a statement, and their operands."""
     for v in _values_of(s):
         yield from walk_value(v)
 
@@ -454,7 +454,7 @@ def temps_read(s: Stmt) -> set[Temp]:
 
 
 class Access(NamedTuple):
-    """Elements of a buffer that a statement reads or writes: from `offset` on, and so many `more`; `adds` is `+=`."""
+    """The elements of a buffer that a statement accesses: `offset` and `more` after it; `adds` is `+=`."""
 
     buffer: Buffer
     offset: Index
@@ -465,7 +465,7 @@ class Access(NamedTuple):
 
 @cached(1 << 14)
 def accesses(s: Stmt) -> tuple[Access, ...]:
-    """What a statement itself reads, then what it writes; what kernels do that it calls is not among it."""
+    """The reads of a statement, then its writes, without those of kernels that it calls."""
     out: list[Access] = []
     for v in values_in(s):
         if isinstance(v, Load):
@@ -506,7 +506,7 @@ def _values_of(s: Stmt) -> tuple[Value, ...]:
 
 
 def statement_indices(s: Stmt) -> tuple[Index, ...]:
-    """The indices written in a statement, those of its values included, those of statements inside not."""
+    """The indices in a statement and its values, without inner statements."""
     out: list[Index] = []
     match s:
         case For():

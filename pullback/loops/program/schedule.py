@@ -1,4 +1,4 @@
-"""Schedules: what a kernel does with the loops of its statement, as values that print in one line.
+"""Schedules: the loop transformations of a kernel, as values that print in one line.
 
     Schedule((Split("k", 256), Pack("B"), Tile((("n", 6),)), Vector("k", 16, 2)))
     -->  split k 256 | pack B | tile n 6 | vector k 2×16
@@ -34,7 +34,7 @@ class Split(Step):
 
 @dataclass(frozen=True)
 class Block(Step):
-    """Blocks of so many steps of an axis, for a cache."""
+    """Blocks of steps of an axis, for a cache."""
 
     axis: str
     by: int
@@ -45,7 +45,7 @@ class Block(Step):
 
 @dataclass(frozen=True)
 class Tile(Step):
-    """So many steps of each axis at a time, in registers."""
+    """A register tile: steps of each axis at a time."""
 
     axes: tuple[tuple[str, int], ...]
 
@@ -55,7 +55,7 @@ class Tile(Step):
 
 @dataclass(frozen=True)
 class Vector(Step):
-    """Vectors of so many lanes along an axis, some side by side, and the lanes of narrower ones for what is left.
+    """Vectors along an axis, some side by side, and narrower ones for the remainder.
 
     What is left follows from the extent: schedules with the same vectors are equal.
     """
@@ -94,7 +94,7 @@ class Exchange(Step):
 
 @dataclass(frozen=True)
 class Fuse(Step):
-    """So many statements in one loop nest."""
+    """A fusion of statements in one loop nest."""
 
     statements: int
 
@@ -114,7 +114,7 @@ class Mask(Step):
 
 @dataclass(frozen=True)
 class Numbered(Step):
-    """What follows is for one of so many parts of the result."""
+    """A marker: the following steps are for one of several parts of the result."""
 
     number: int
     of: int
@@ -130,7 +130,7 @@ class Schedule:
     steps: tuple[Step, ...] = ()
 
     def __str__(self) -> str:
-        """All on one line; loops as they are written where there are none."""
+        """The steps on one line; "loops as written" if there are none."""
         return " | ".join(map(str, self.steps)).replace(": |", ":") or "loops as written"
 
     def __add__(self, other: Schedule) -> Schedule:
@@ -146,7 +146,7 @@ PLAIN = Schedule()
 
 @dataclass(frozen=True)
 class Wish:
-    """What to take in place of the cheapest, where there is such a candidate: for trials.
+    """A candidate to take instead of the cheapest, if it exists; for trials.
 
     Attributes:
         name: of the candidate.   schedule: steps that it is to have; all else is left to estimates.
@@ -158,7 +158,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which candidate a kernel is.
+    """The choice of a kernel's candidate.
 
     Attributes:
         name: of the candidate.   cycles: its estimate.   schedule: what it does.

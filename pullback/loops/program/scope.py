@@ -62,14 +62,14 @@ class Scope:
         return Scope(self, start.free, self.known, certain, bool(start.free))
 
     def vectors(self, lane: Var) -> Scope:
-        """Vectors in this scope: what has the lane's variable is one, the rest is as outside."""
+        """A vector scope: values with the lane's variable are vectors, others are as outside."""
         if lane not in self.wide:
             inside = Scope(self, frozenset((lane,)), self.known, True, True, lane, statements=self.statements)
             self.wide[lane] = inside
         return self.wide[lane]
 
     def after(self, total: Scalar, value: Value) -> Scope:
-        """What follows in this scope once a value is there, for an expression with a variable of its own."""
+        """The scope after a value exists, for an expression with a variable of its own."""
         return Scope(self, total.free, self.known, statements=self.statements, temps={total: value})
 
     def masked(self, mask: Value) -> Scope:
@@ -78,7 +78,7 @@ class Scope:
 
 
 def replace_atoms(i: Index, mapping: dict[Data, Index]) -> Index:
-    """The index with atoms replaced, those under floor and mod included."""
+    """Replace atoms of an index, also under floor and mod."""
     out = ZERO_INDEX
     for monomial, coefficient in i.terms:
         term = as_index(coefficient)

@@ -1,4 +1,4 @@
-"""What loops compute: buffers, values read from them and made of others, and the bounds of loops.
+"""Values of the loop IR: buffers, reads, computations, and loop bounds.
 
     Value         Literal Load Gather Read IndexValue Holds Broadcast Binary Unary Apply Choice Convert Across
                   Shuffle Steps
@@ -118,7 +118,7 @@ class Literal:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Load:
-    """buffer[offset], or with several lanes buffer[offset .. offset + lanes - 1] (no alignment is assumed).
+    """A load of `buffer[offset]`, or of several lanes from there on; no alignment is assumed.
 
     With a mask only its lanes are read; the others are 0. From a buffer of f16 or bf16 a load of f32 converts.
     """
@@ -188,7 +188,7 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Binary:
-    """a op b, lane by lane. Integers wrap. max and min give NaN where either is.
+    """An operation `a op b`, lane by lane. Integers wrap; max and min propagate NaN.
 
     A comparison of vectors gives a mask: integers of the same size, all bits set where it holds.
     """
@@ -210,7 +210,7 @@ class Unary:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Apply:
-    """A primitive of the table. Of several lanes there are those that a target has vector mathematics for."""
+    """A primitive of the table; with several lanes, one that the target has for vectors."""
 
     primitive: Primitive
     args: tuple[Value, ...]
@@ -219,7 +219,7 @@ class Apply:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Choice:
-    """a where the test holds, else b: of scalars by a bool, only the one taken is evaluated; of vectors by a mask."""
+    """A choice `test ? a : b`: for scalars only the taken side is evaluated; for vectors a mask."""
 
     test: Value
     a: Value
@@ -250,7 +250,7 @@ class Across:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Shuffle:
-    """Lanes of two vectors of one type in a new order: each place counts the lanes of a, then those of b."""
+    """Reorder the lanes of two vectors: places count the lanes of a, then of b."""
 
     a: Value
     b: Value
@@ -296,7 +296,7 @@ def _extreme(op: Lit["max", "min"], args: tuple[Bound, ...]) -> Bound:
 
 
 def operands(v: Value) -> tuple[Value, ...]:
-    """The values a value is made of."""
+    """The operands of a value."""
     match v:
         case Broadcast() | Convert() | Across():
             return (v.value,)
@@ -331,11 +331,11 @@ def walk_value(v: Value) -> Iterator[Value]:
 
 
 def loaded_index(name: str, extent: Index | None) -> Data:
-    """A new atom for an index loaded from data: 0 <= it < extent where that is given, any integer otherwise."""
+    """A new atom for a loaded index: 0 <= it < extent if `extent` is given, else any integer."""
     return Data(get(Ref(name, i64, ())), extent)
 
 
 def loaded_name(atom: Data) -> str:
-    """What a loaded index is called."""
+    """The name of a loaded index."""
     assert isinstance(atom.scalar, Get)
     return atom.scalar.ref.name

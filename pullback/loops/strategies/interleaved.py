@@ -1,4 +1,4 @@
-"""Interleaved results: a build that reads by quotients and remainders, its elements of one period at a time.
+"""Interleaved results: a build that reads by quotients and remainders, one period at a time.
 
     y = build i < 3 n { [i % 3 == 0] g[i // 3] + [(i + 2) % 3 == 0] x[i + 1] * g[i // 3] + .. }
     -->  for q < n: y[3 q] = g[q];  y[3 q + 1] = x[3 q + 2] * g[q];  y[3 q + 2] = ..
@@ -55,7 +55,7 @@ def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def _periods(s: Build) -> tuple[Part, list[Part]] | None:
-    """The build with an axis as periods of it and places in one, and what is left behind the last."""
+    """The build with an axis split into periods and places, and the remainder."""
     if any(v.extent.constant is None for v in s.vars):
         return None
     v, steps = next(((v, p) for v in reversed(s.vars) if 1 < (p := period(s, v)) <= SMALL), (None, 0))

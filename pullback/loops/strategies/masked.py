@@ -1,15 +1,15 @@
-"""Builds with conditions on the vector axis, comparisons, choices, integers and casts: vectors with masks.
+"""Masked vectors: builds with conditions on the vector axis, comparisons, integers and casts.
 
 Before    y = build i < N, j < N { [i >= j] x[i, j] + f32(m[j] == j // 2) }
 After     for i, for j in vectors: a mask of the lanes with i >= j; x[i, j ..] or 0; the lanes of m[j ..] against j // 2
 
 The last axis of the result lies along the lanes. What does not vary there is written by the scalar lowering, in the
 outermost loop that it fits; what does is a vector of its own element type, all of the same number of lanes. A bool is a
-mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. Under a condition, a
-load that may leave its array takes the lanes that are in it. Reductions are loops over vectors of results; those over
-a window whose conditions are about places on the axis alone, as where shifted rows are added up, are written term by
-term for each vector of the row, so that only vectors across an end of the window have a mask. What is left of the axis
-takes plain loops.
+mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. Under a condition,
+a load that may leave its array takes the lanes that are in it. Reductions are loops over vectors of results. A
+reduction over a window, with conditions about places on the axis alone, is written term by term for each vector of
+the row. This is how shifted rows are added up. So only vectors across an end of the window have a mask. What is left
+of the axis takes plain loops.
 
 It comes after `tile` and `parts`, which know more about what they take, and passes on reads at data-dependent places
 along the lanes, columns, checked indices and conversions of floating-point numbers to integers.
@@ -57,7 +57,7 @@ class Masking:
 
     @staticmethod
     def of(s: Build, machine: Machine) -> Masking | None:
-        """What it is estimated to take; None where there is no axis for vectors."""
+        """The masked form with its estimate; None if there is no axis for vectors."""
         whole = without_units(s)
         lanes = _lanes_of(whole, machine)
         if lanes < 2:
@@ -70,7 +70,7 @@ class Masking:
         return Masking(s, machine, inside * MASKED + left, schedule)
 
     def statements(self, places: Address, builder: KernelBuilder) -> list[Stmt]:
-        """Vectors as far as they go along the last axis, then what is left.
+        """Vectors along the last axis, then the remainder.
 
         Args:
             places: gives the buffer and flat index of an element.
@@ -113,7 +113,7 @@ class Masking:
 
 
 def masks(work: Work, machine: Machine) -> Iterator[Candidate]:
-    """The strategy for single builds as vectors with masks. What has no vector form shows while it is written."""
+    """The strategy of masked vectors for single builds. Missing vector forms show while writing."""
     s = work.statement
     found = Masking.of(s, machine) if isinstance(s, Build) and len(s.outs) == 1 else None
     if found is None:
@@ -127,7 +127,7 @@ def masks(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def _lanes_of(s: Build, machine: Machine) -> int:
-    """Lanes along the last axis for its widest type, also of places, or where less is left; 1 where there is little."""
+    """The lanes along the last axis for the widest type, places included; 1 if the axis is short."""
     trips = max((prod(map(typical, r.vars)) for r in walk(s.values[0]) if isinstance(r, Reduce)), default=1)
     if not s.vars or prod(map(typical, s.vars)) * trips < SMALL:
         return 1
@@ -161,7 +161,7 @@ def _row(s: Build, machine: Machine) -> list[int]:
 def part_of(
     s: Build, stretches: Sequence[tuple[Var, Index | int, Index | int]], rows: tuple[Var, ...] = ()
 ) -> tuple[Build, StretchPlace]:
-    """A part of the build, from start to end along some axes and inside loops over `rows`, and where it lies."""
+    """A part of the build, from start to end along axes, inside loops over `rows`; and its location."""
     part = s
     for axis, start, end in stretches:
         part = stretch_of(part, axis, start, end)
@@ -170,14 +170,14 @@ def part_of(
 
 
 class StretchPlace:
-    """Where a part's elements lie: those of the result are shifted along some axes, in the row of loops around."""
+    """The location of a part's elements: shifted along some axes, in the row of enclosing loops."""
 
     def __init__(self, s: Build, starts: Mapping[Var, Index | int], rows: tuple[Var, ...]) -> None:
         self.out, self.starts = s.outs[0], starts
         self.variables, self.rows = s.vars, rows
 
     def among(self, places: Address) -> Address:
-        """What gives the buffer and flat index of an element, by what gives those of the whole."""
+        """The address function of the part's elements, from that of the whole."""
 
         def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
             if ref is self.out:

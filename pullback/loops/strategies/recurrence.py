@@ -1,4 +1,4 @@
-"""Folds whose body is elementwise, with the loops exchanged: the state of a block of points stays in registers.
+"""Recurrences: folds with an elementwise body and exchanged loops; states stay in registers.
 
 Before    for j < M: { for n < N: v[n] = v[n] * t[n] + x[j];  y[j] = sum n { v[n] } }
 After     for n in blocks of some vectors:
@@ -7,10 +7,10 @@ After     for n in blocks of some vectors:
             v[n ..] = v
           for j < M: y[j] = the lanes of sums[j] added
 
-The body must be one group (`vectors.group`) whose members read states at their own point alone, and whose sums are over
-all points and are read by nothing but rows: then points do not know of one another. A state passes through memory once
-instead of once for each step. What a step reads or writes of a row of its own, point by point, is as far apart as rows
-are; such rows must stay in the second cache together.
+The body must be one group (`vectors.group`). Its members must read states at their own point alone. Its sums must be
+over all points, and read by nothing but rows. Then points are independent of each other. A state passes through
+memory once instead of once for each step. What a step reads or writes of a row of its own, point by point, is as far
+apart as rows are; such rows must stay in the second cache together.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def recurrences(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def _elementwise(s: Fold, near: int) -> Group | None:
-    """The body as one group over the points of the states, in which no point reads another; None where it is not.
+    """The body as one group over independent points of the states; None if it is no such group.
 
     Args:
         near: bytes of rows that the second cache holds.
@@ -101,7 +101,7 @@ def _pointwise(s: Fold, group: Group) -> bool:
 
 
 def _row_bytes(s: Fold, group: Group) -> int:
-    """Bytes of what the steps read and write point by point, each its own."""
+    """The bytes that the steps read and write point by point in separate rows."""
     size = prod(v.extent.constant or 1 for v in group.space) * (s.var.extent.constant or 1) * group.dtype.size
     points = set(group.space)
     gets = {g for g in group.reads if isinstance(g, Get) and s.var in g.free and points & g.free}
@@ -111,7 +111,7 @@ def _row_bytes(s: Fold, group: Group) -> int:
 
 @dataclass
 class _State:
-    """An element of a state at a point: how the body reads it, its new value, where it lies, first and at last."""
+    """A state's element at a point: how the body reads it, its new value, and its locations."""
 
     old: Scalar
     new: Scalar
@@ -182,7 +182,7 @@ class _Nest:
 
 
 def _renamed(nest: Nest, seen: Mapping[Scalar, Scalar], step: Var) -> Nest:
-    """The nest in which states, and definitions that depend on the step, say that they do."""
+    """The nest with explicit step dependence of states and definitions."""
     renamed: dict[Scalar, Scalar] = dict(seen)
     definitions: dict[Ref, Scalar] = {}
     used = {g.ref: g for v in nest.values for g in walk(v) if isinstance(g, Get) and g.ref in nest.definitions}
@@ -198,7 +198,7 @@ def _renamed(nest: Nest, seen: Mapping[Scalar, Scalar], step: Var) -> Nest:
 
 
 class _RecurrenceWriter:
-    """Writes the loops; `scratch` gives working memory for sums over points, the lanes of each sum of each step."""
+    """The writer of the loops; `scratch` gives memory for sums over points, one per lane, sum and step."""
 
     def __init__(self, nest: _Nest, scratch: Scratch, machine: Machine) -> None:
         self.nest = nest
@@ -212,7 +212,7 @@ class _RecurrenceWriter:
         self.ways = self._ways(machine)
 
     def _ways(self, machine: Machine) -> int:
-        """Vectors of points that are taken together: as many as registers hold, one where a step is long already."""
+        """The vectors of points handled together: as many as registers hold; one if a step is long."""
         work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self._nodes())
         if work > MANY:
             return 1
@@ -309,7 +309,7 @@ class _RecurrenceWriter:
         scope.statements += after
 
     def _apart(self, value: Value, states: list[Temp], scope: Scope) -> Value:
-        """The value as it is now, whatever is assigned to the states: an old state is no name for a new one."""
+        """The current value, protected from later assignments to the states."""
         if isinstance(value, Read) and value.temp in states:
             kept = Temp("new", value.type)
             scope.statements.append(Let(kept, value))
@@ -329,7 +329,7 @@ class _RecurrenceWriter:
         return temps
 
     def _store(self, buffer: Buffer, offset: Index, m: Substitution, value: Value) -> Stmt:
-        """A vector of points to where they lie."""
+        """Store a vector of points."""
         here, step = self.writer.first(m.index(offset), value.type.lanes), stride(offset, self.axis)
         if value.type.lanes == 1 or step == 1:
             return Store(buffer, here, value)

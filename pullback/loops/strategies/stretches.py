@@ -1,4 +1,4 @@
-"""Builds whose conditions split axes: a stretch at a time, each without conditions.
+"""Stretches: builds whose conditions split axes run a stretch at a time without conditions.
 
 Before    y = build i < N { x[i] * ([i >= 1] y0[i - 1] + [0 >= i] 1.0) }
 After     y[0] = x[0] * 1.0, then vectors over 1 .. N - 1 of x[i] * y0[i - 1]
@@ -9,11 +9,11 @@ After     for n: y[n, 0 ..] = a[n, ..], then vectors of y[n, 2 ..] = b[n, ..]
 Before    y = build i < H + 2, j < W + 2 { [i >= 1, H >= i, j >= 1, W >= j] x[i - 1, j - 1] }
 After     zeros of the first row, a zero, W elements of x in vectors and a zero of the others, zeros of the last
 
-An element past a border, the first or last of a stencil, a concatenation, rows put together of derivatives by each: on
-each stretch between the places where a condition changes, all conditions are known, and the vector lowering takes what
-is left. Where sizes are open the places are in terms of them, in an order that holds for all; conditions about two axes
-at once, or about data, then stay in the stretches, which masks take. Builds with reductions are not for it: their
-conditions are bounds of their loops already.
+Examples are an element past a border, the ends of a stencil, a concatenation, or rows of derivatives by each
+variable. On each stretch between the places where a condition changes, all conditions are known. The vector lowering
+takes the rest. Where sizes are open the places are in terms of them, in an order that holds for all; conditions about
+two axes at once, or about data, then stay in the stretches, which masks take. Builds with reductions are not for it:
+their conditions are bounds of their loops already.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def _rows(s: Build, split: tuple[Var, ...]) -> tuple[Var, ...]:
-    """The variables of loops around all stretches: rows are written from front to back where the axis lies in them.
+    """The variables of the loops around all stretches; rows are written in memory order.
 
     Few elements of a stretch beside one another would otherwise be a pass of their own over the memory of all rows.
     Those of any size may be few, and so are the edges of several axes.

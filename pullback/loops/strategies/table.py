@@ -1,4 +1,4 @@
-"""All strategies, by what they are for: to add a kernel, write a strategy and add it here."""
+"""The table of all strategies. To add a kernel, write a strategy and add it here."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ STRATEGIES: Final = Strategies(
 
 
 def chooser(machine: Machine) -> Chooser:
-    """What chooses among all strategies; plain loops do everything where there are no vectors."""
+    """The chooser among all strategies; without vectors, plain loops do everything."""
     return Chooser(machine, STRATEGIES) if machine.vector_bytes else PLAIN

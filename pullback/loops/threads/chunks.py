@@ -1,4 +1,4 @@
-"""Chunks of loops whose ends are known when the program runs: how many, and what is in each.
+"""Chunks of loops with open bounds: their number and content.
 
     for i < n: ..    -->    chunks = cycles of the loop / those of a chunk, or 1 where that is too little
                             parallel for chunk < chunks: { for i = chunk size .. min((chunk + 1) size, n): .. }
@@ -46,7 +46,7 @@ class Cut:
 
 
 def open_cut(nest: Sequence[For], most: int) -> Cut:
-    """Loops, each the last statement of the one before, in at most so many chunks, counted when the program runs.
+    """Cut perfectly nested loops into at most `most` chunks, counted at run time.
 
     A chunk is a run of all their steps, of which each loop takes its part; n are the steps of j:
 
@@ -82,12 +82,12 @@ def _run(nest: Sequence[For], within: Sequence[Index], begin: Index, end: Index)
 
 
 def total_work(cycles: Cycles) -> Let:
-    """The statement that finds what a function shares out."""
+    """The statement that computes the work to share."""
     return Let(GAIN, _number(cycles))
 
 
 def counted(chunk: Var, cycles: Cycles, steps: Cycles, nested: bool, machine: Machine) -> tuple[Stmt, ...]:
-    """The statements that find how many chunks there are: one where there is little to share, no more than steps."""
+    """The statements that compute the chunk count: one for little work, and no more than steps."""
     chunks, work = chunk.extent.single, Temp("work", scalar(f64))
     assert isinstance(chunks, Var)
     pays = Binary("&&", _at_least(Read(work), machine.meeting), _at_least(Read(GAIN), machine.waking), scalar(bool_))

@@ -1,4 +1,4 @@
-"""Loops shared out among threads: kernels with enough work become kernels for a chunk of it, called in parallel.
+"""Multithreading: kernels with enough work become chunk kernels, called in parallel.
 
     call y(x, w)    with y = for n < N: ..           and iterations that `footprint` proves independent
     -->  parallel for chunk < C: y(x, w, chunk)      with y = for n in the chunk: ..
@@ -31,7 +31,7 @@ Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were taken apart
 
 
 def parallelise(function: Function, sums: bool = True, known: Known | None = None) -> Function:
-    """The function with what is worth it shared out; itself where nothing is.
+    """Parallelize the parts of the function that are worth it; itself if none is.
 
     Args:
         sums: whether these may be taken apart, which changes their order.
@@ -106,7 +106,7 @@ class _Sharing:
         return found
 
     def _split(self, s: Call) -> list[Stmt]:
-        """The call shared out; calls of one kernel are taken apart once, where their arrays share places alike."""
+        """Split the call into parallel parts, once per kernel and arrangement of its arrays."""
         call = Splitting(s, self.root, self.sums, self.machine)
         form = call.form
         known = self._known.get(form)
@@ -133,7 +133,7 @@ class _Sharing:
         return not any(collide(self._touched(x), self._touched(y)) for x in a.tasks for y in b.tasks)
 
     def _touched(self, t: Task) -> Touched:
-        """What all chunks of a task touch; what its kernel does to its parameters is found once."""
+        """The footprint of all chunks of a task; that of its kernel is found once."""
         k = t.call.kernel
         key = k, t.chunk, t.call.indices
         if key not in self._within:

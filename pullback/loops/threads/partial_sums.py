@@ -1,11 +1,11 @@
-"""Sums of a loop that is shared out: every chunk adds up its own, and these are added in the order of the chunks.
+"""Partial sums of a parallel loop: chunks sum separately, and are added in chunk order.
 
     sum = 0; for n < N: sum += f(n)
     -->  parallel for chunk < C: { sum = 0; for n in the chunk: sum += f(n); partial[chunk] = sum }
          sum = 0; for chunk < C: sum += partial[chunk]
 
-The same for buffers that the loop only adds to. How many chunks there are follows from the work, so the order of terms
-does not depend on the number of threads; but it is not that of the program, so `exact` functions keep their loops.
+The same for buffers that the loop only adds to. The number of chunks follows from the work, so the order of additions
+and the bits of a sum do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CHEAP = 8  # the work of a loop over that of adding up its partial sums
 
 
 def accumulators(loop: For, declared: Sequence[Let]) -> dict[Temp, BinaryOp] | None:
-    """What a loop adds to the temporaries declared before it, with the operation; None where it does something else."""
+    """The temporaries that a loop accumulates, with the operation; None if it does anything else."""
     outside = {s.temp: s for s in declared if s.mutable}
     found: dict[Temp, BinaryOp] = {}
     for s in nodes.walk(loop.body):
@@ -65,7 +65,7 @@ def _is_neutral(v: Value, op: str) -> bool:
 def temporary_sums(
     ops: Mapping[Temp, BinaryOp], chunk: Var, buffers: Mapping[str, Buffer]
 ) -> tuple[list[Stmt], list[Stmt], For]:
-    """What comes before a chunk's loop, what keeps its sums, and what adds these up; a buffer for each element type."""
+    """Statements before a chunk's loop, those that save its sums, and the loop that adds them up."""
     start: list[Stmt] = []
     keep: list[Stmt] = []
     add: list[Stmt] = []
@@ -93,7 +93,7 @@ def temporaries(ops: Mapping[Temp, BinaryOp]) -> dict[str, int]:
 def added_buffers(
     loop: For, buffers: frozenset[Buffer], places: Places, ranges: Mapping[Atom, Interval], values: Interval
 ) -> dict[Buffer, bool] | None:
-    """Whether iterations only add to these buffers, and for each whether the first iteration begins it anew."""
+    """Whether iterations only add to these buffers; for each, whether the first one overwrites it."""
     later = {**ranges, loop.var: (values[0] + loop.step, values[1])}
     f = Footprint(loop.body, places, later)
     out: dict[Buffer, bool] = {}
@@ -106,7 +106,7 @@ def added_buffers(
 
 
 def moved(body: Iterable[Stmt], to: Callable[[View], View]) -> tuple[Stmt, ...]:
-    """The statements with what they store, and what kernels are given, elsewhere."""
+    """The statements with redirected stores and kernel arguments."""
     out: list[Stmt] = []
     for s in body:
         match s:

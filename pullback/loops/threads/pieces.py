@@ -1,4 +1,4 @@
-"""Parts of a kernel that is shared out, and what the statements of a part need of those before them."""
+"""Parts of a parallel kernel, and the earlier definitions that they need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pullback.loops.program.values import Buffer, Temp
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a kernel: statements that run once for each value of `chunk`, or just once; `whole` is all of it."""
+    """A part of a kernel: statements that run per value of `chunk`, or once; `whole` is all of it."""
 
     body: tuple[Stmt, ...]
     whole: tuple[Stmt, ...]
@@ -31,7 +31,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Around:
-    """A loop or a test around parts; `lets` define what its bounds need."""
+    """A loop or test around parts; `lets` define its bounds' inputs."""
 
     outside: For | If
     inside: tuple[Part, ...]
@@ -48,7 +48,7 @@ def pieces_of(p: Region | Piece) -> tuple[Piece, ...]:
 
 
 def all_pieces(parts: Iterable[Part]) -> list[Piece]:
-    """The pieces of all parts, those inside of loops and tests too."""
+    """The pieces of all parts, including those inside loops and tests."""
     out: list[Piece] = []
     for p in parts:
         match p:
@@ -62,7 +62,7 @@ def all_pieces(parts: Iterable[Part]) -> list[Piece]:
 
 
 def needed(body: tuple[Stmt, ...], before: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """The statements after those of the definitions that they use, directly or not."""
+    """The statements after the definitions that they use, directly or not."""
     if not before:
         return body
     uses = names_in(body)

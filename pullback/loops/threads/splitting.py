@@ -1,7 +1,7 @@
-"""One call shared out: which loops of its kernel are cut into chunks, and the kernels for these.
+"""Splitting of one call: the loops of its kernel to cut into chunks, and the chunk kernels.
 
-Parts are found from the outside in: the outermost loop whose iterations do not depend on each other is cut, or stays
-around what is inside it where it has few trips; a loop that adds up has partial sums where its inside would wait often.
+Parts are found from the outside in. The outermost loop with independent iterations is cut, or stays around its inside
+if it has few trips. A loop that adds up gets partial sums if its inside would need many barriers.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ class Splitting:
 
     @property
     def form(self) -> Form:
-        """What the result depends on."""
+        """The key that the result depends on."""
         homes = [v.buffer for v in self.places.values()]
         return self.kernel, tuple((homes.index(v.buffer), v.offset) for v in self.places.values())
 
     def again(self, made: Sequence[Stmt], call: Call) -> list[Stmt]:
-        """The statements made of this call, for another of the same form; working memory is its own."""
+        """The statements of an equal call, applied to this one with its own working memory."""
         views = dict(zip(self.call.arguments, call.arguments, strict=True))
         copies = {b: View(replace(b)) for b in (*self.copies.values(), *(v.buffer for v in self.added.values()))}
 
@@ -119,7 +119,7 @@ class Splitting:
         return list(moved(made, view))
 
     def statements(self) -> list[Stmt]:
-        """The statements that do what the call does."""
+        """The statements that replace the call."""
         while True:
             self.added.clear()
             self.cut.clear()
@@ -172,7 +172,7 @@ class Splitting:
         return self._joined(out, ranges)
 
     def _clusters(self, body: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
-        """The statements, those together that share a temporary which is no mere definition."""
+        """Group the statements that share a temporary other than a mere definition."""
         bad: dict[Temp | Atom, int] = {}  # and where it was made
         until: dict[int, int] = {}
         for k, s in enumerate(body):
@@ -199,7 +199,7 @@ class Splitting:
     def _cluster(
         self, cluster: tuple[Stmt, ...], ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]
     ) -> list[Part]:
-        """Statements that share temporaries: a loop that only adds to them is shared out, the rest is one piece."""
+        """Statements that share temporaries: split a loop that only accumulates; the rest is one piece."""
         plain: list[Part] = [Piece(needed(cluster, before), cluster)]
         k = next((k for k, s in enumerate(cluster) if not isinstance(s, Let)), 0)
         loop, lets = cluster[k], [s for s in cluster[:k] if isinstance(s, Let)]
@@ -233,7 +233,7 @@ class Splitting:
         return param
 
     def _added(self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[Part]:
-        """The loop with partial sums of the buffers that it only adds to; nothing where that is no gain."""
+        """The loop with partial sums of its accumulated buffers; empty if it does not pay."""
         common = self._common(s, ranges)
         cut = None if common is None else self._cut(s, ranges, MOST_SUMS)
         if common is None or cut is None or cut.chunk in self.works:
@@ -265,7 +265,7 @@ class Splitting:
         return [Region((first,)), *(p for loop in after for p in self._part(loop, ranges, ()))]
 
     def _alone(self, s: For, found: Mapping[Buffer, bool]) -> bool:
-        """Whether what a loop begins anew is all its own: then it writes all of it."""
+        """Whether a loop owns the buffers that it begins anew, so that it writes all of them."""
         begun = {b for b, begins in found.items() if begins}
         views = [v for v in self.places.values() if v.buffer in begun]
         mine = {p for p, v in self.places.items() if v.buffer in begun}
@@ -293,7 +293,7 @@ class Splitting:
     def _nest(
         self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
     ) -> tuple[list[For], tuple[Stmt, ...], frozenset[Buffer]]:
-        """A loop and those in it that are all it does, what their bounds need, and what is a worker's own.
+        """A perfect nest of loops, the definitions of its bounds, and worker-private buffers.
 
         What comes before an inner loop, as the packing of a block, each chunk does for itself.
         """
@@ -313,7 +313,7 @@ class Splitting:
         return nest, tuple(d for d in lets if d not in known), private
 
     def _fills(self, head: tuple[Stmt, ...], loop: For, private: frozenset[Buffer]) -> bool:
-        """Whether what comes before a loop that says it is independent only fills what is a worker's own."""
+        """Whether the code before an independent loop only fills worker-private memory."""
         if all(isinstance(x, LetIndex | Comment) for x in head):
             return True
         sets = (buffers_in(head), written(loop.body, {}), private)
@@ -321,7 +321,7 @@ class Splitting:
         return loop.independent and written(head, {}) <= private and reads & changed <= own
 
     def _trips(self, s: For, ranges: Mapping[Atom, Interval]) -> Cycles | None:
-        """How many steps a loop has; None where these are too few, or come from data."""
+        """The steps of a loop; None if they are too few, or data-dependent."""
         trips = steps(s, ranges, self.values)
         return trips if isinstance(trips, Cost) or trips >= 2 else None
 
@@ -360,7 +360,7 @@ class Splitting:
         return private if all(self._anew(s, b, ranges) for b in private) else None
 
     def _touched(self, s: Stmt, ranges: Mapping[Atom, Interval]) -> Touched:
-        """What a statement touches, which is found once."""
+        """The footprint of a statement, cached."""
         if s not in self._footprints:
             self._footprints[s] = touched((s,), self.places, ranges)
         return self._footprints[s]
@@ -370,7 +370,7 @@ class Splitting:
         return float(self._work(s, ranges, self.machine.meeting)) >= self.machine.meeting
 
     def _work(self, s: Stmt, ranges: Mapping[Atom, Interval], least: float) -> Cycles:
-        """The cycles of a statement, what it moves considered where that may bring it to `least`."""
+        """The cycles of a statement, with memory traffic if that may bring it to `least`."""
         computed = self._cycles.get(s)
         if computed is None:
             computed = self._cycles[s] = cycles((s,), ranges, self.machine, self.values)
@@ -387,7 +387,7 @@ class Splitting:
     def _common(
         self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
     ) -> frozenset[Buffer] | None:
-        """What iterations touch in common, as `independent` has it."""
+        """Buffers shared between iterations, as returned by `independent`."""
         if s not in self._independent:
             found = separate(s, self.places, sums)
             if found is not None and s.independent:
@@ -398,7 +398,7 @@ class Splitting:
         return self._independent[s]
 
     def _anew(self, s: For, b: Buffer, ranges: Mapping[Atom, Interval]) -> bool:
-        """Whether every iteration writes what it reads of a buffer."""
+        """Whether every iteration writes the parts of a buffer that it reads."""
         if s.independent or b in first_reads(s.body, {}):
             return b not in first_reads(s.body, {})
         home = self.places[b].buffer
@@ -409,7 +409,7 @@ class Splitting:
         return writes[1][0] <= reads[1][0] and reads[1][1] <= writes[1][1]
 
     def _seen(self, s: For | If, before: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
-        """What the caller must define to know a loop's bounds or a test; None where it cannot."""
+        """The definitions that a caller needs for a loop's bounds or a test; None if impossible."""
         shell: Stmt = replace(s, body=()) if isinstance(s, For) else replace(s, then=(), otherwise=())
         lets = needed((shell,), before)[:-1] if self.open else ()
         pure = all(isinstance(x, LetIndex) and isinstance(x.value, Index | Extreme) for x in lets)
@@ -528,7 +528,7 @@ class Splitting:
 
 
 def _scoped(lets: tuple[Stmt, ...], s: Stmt) -> list[Stmt]:
-    """A statement in a block of its own with what it needs: beside it the same may be defined again."""
+    """A statement in a block with its definitions, which may be repeated elsewhere."""
     return [For(Var("block", 1), ZERO_INDEX, as_index(1), (*lets, s))] if lets else [s]
 
 

@@ -1,4 +1,4 @@
-"""Accumulators of a reduction: one for each width of vectors, and several where a chain would wait for itself."""
+"""Accumulators of a reduction: one per vector width, and several to hide latency."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Accumulators:
 
 
 def _across(op: BinaryOp, value: Value) -> Value:
-    """The lanes of a vector combined; integers wrap, as those without a sign do."""
+    """Combine the lanes of a vector; integers wrap like unsigned ones."""
     dtype = value.type.dtype
     if not dtype.is_integer or op in ("max", "min"):
         return Across(op, value)  # type: ignore[arg-type]

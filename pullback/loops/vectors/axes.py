@@ -1,4 +1,4 @@
-"""Axes that every address sees as one: a step of the outer is a full run of the inner, so they are one loop."""
+"""Merged axes: an outer axis whose step is a full run of the inner at every address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Merge(NamedTuple):
 
     @property
     def substitution(self) -> Substitution:
-        """What makes expressions of both expressions of the one."""
+        """The substitution of the merged variable for both."""
         return Substitution(variables={self.outer: ZERO_INDEX, self.inner: as_index(self.joint)})
 
     def variables(self, before: Iterable[Var]) -> tuple[Var, ...]:
@@ -34,7 +34,7 @@ class Merge(NamedTuple):
 def mergeable(
     groups: Iterable[Sequence[Var]], addresses: Collection[Index], fixed: Collection[Var] = ()
 ) -> Merge | None:
-    """Two axes of one group that are one in all addresses, none of them fixed; None where there are none."""
+    """Two axes of a group that can be one in all addresses, none fixed; else None."""
     for group in groups:
         for pair in combinations([v for v in group if v not in fixed], 2):
             for outer, inner in permutations(pair):
@@ -49,7 +49,7 @@ def _spans(i: Index, outer: Var, inner: Var) -> bool:
 
 
 class Flat:
-    """Arrays as runs of elements: what is read of them, by flat index.
+    """Arrays as flat runs of elements: their reads by flat index.
 
     Attributes:
         buffers: where each flat array lies.

@@ -1,4 +1,4 @@
-"""A group as loops: vectors along one variable of its space, temporaries for what is shared, sums on the way.
+"""A group as loops: vectors along one variable, shared temporaries, and sums.
 
     for m < M:                                    -- outer variables of the space, in order
         what depends on m alone
@@ -51,13 +51,13 @@ def nest_loops(nest: Nest, machine: Machine, scratch: Scratch) -> tuple[Stmt, ..
 
 
 def nest_cycles(nest: Nest, machine: Machine) -> float:
-    """What the loops are estimated to take."""
+    """The estimated cycles of the loops."""
     values, stored = with_reciprocals(nest, nest.order).values, sum(not o.over for o in nest.outs)
     return points_cycles(values, nest.order, machine, machine.lanes(nest.dtype.size), nest.axis, stored)
 
 
 def nest_schedule(nest: Nest, machine: Machine) -> Schedule:
-    """What the loops do."""
+    """The schedule of the loops."""
     lanes, axis = machine.lanes(nest.dtype.size), nest.axis
     moved = axis is not nest.variables[-1]
     exchanged = (Exchange(nest.variables[-1].name, axis.name),) if moved else ()
@@ -103,7 +103,7 @@ class _GroupWriter:
         return root.statements
 
     def _tables(self, scratch: Scratch) -> list[Stmt]:
-        """Loops that fill a row with each costly value that depends on the vector variable alone, before all others."""
+        """Loops that precompute rows of costly values that depend on the vector variable alone."""
         if len(self.order) < 2:
             return []
         tables: dict[Scalar, Scalar] = {}
@@ -125,7 +125,7 @@ class _GroupWriter:
         return out
 
     def _reads_written(self, e: Scalar) -> bool:
-        """Whether a value reads what the group writes, or what it defines."""
+        """Whether a value reads arrays that the group writes or defines."""
         written = {o.buffer for o in self.nest.outs}
         gets = [n.ref for n in walk(e) if isinstance(n, Get)]
         return any(r in self.nest.definitions or self.nest.buffers[r] in written for r in gets)
@@ -146,7 +146,7 @@ class _GroupWriter:
             self._finish(o, row, scope)
 
     def _outer(self, depth: int, row: PointRow, scope: Scope) -> None:
-        """The loop over an outer variable; several of its rows together where the innermost loop adds to an output."""
+        """Loop over an outer variable, several rows at once if the innermost loop adds to an output."""
         v = self.order[depth]
         together = self._together if depth == len(self.order) - 2 else 1
 
@@ -167,7 +167,7 @@ class _GroupWriter:
         return ROWS if any(map(self.nest.gathered, self.nest.outs)) else 1
 
     def _finish(self, o: Out, row: PointRow, scope: Scope) -> None:
-        """The result of a reduction, what is done with it, and its store."""
+        """The result of a reduction, its epilogue, and its store."""
         assert o.whole is not None
         assert o.total is not None
         m = Substitution(variables=row.at)
@@ -194,7 +194,7 @@ class _GroupWriter:
         return ways if summed and work <= LIGHT and extent >= 2 * ways * self.widest else 1
 
     def _points(self, rows: list[PointRow], start: Index, vectors: tuple[int, int], scope: Scope) -> None:
-        """One step: the values of some vectors of so many lanes for each row, then their stores."""
+        """A step: vectors of values for each row, then their stores."""
         together, lanes = vectors
         stores = [] if self._overwrites() else scope.statements  # what is overwritten is read first
         for way in range(together):
@@ -226,7 +226,7 @@ class _GroupWriter:
         return not {o.buffer for o in self.nest.outs}.isdisjoint(self.nest.buffers[g.ref] for g in self.nest.gets)
 
     def _rows(self, rows: list[tuple[Out, Index, Value]], lanes: int) -> list[Stmt]:
-        """Stores with a stride: neighbouring elements of a point together where there are enough of them."""
+        """Strided stores: neighboring elements of a point together if there are enough."""
         out: list[Stmt] = []
         left = list(rows)
         while left:

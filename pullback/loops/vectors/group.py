@@ -130,7 +130,7 @@ def _grow(statements: Sequence[Statement], small: int) -> Group | None:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The variables of a statement: large ones (of the build, then of its reduction), small ones of the build."""
+    """A statement's variables: large ones (of the build, then its reduction), and small ones."""
 
     large: tuple[Var, ...]
     unrolled: tuple[Var, ...]
@@ -202,7 +202,7 @@ def _join(group: Group, s: Build, small: int) -> bool:
 
 
 def _name(value: Scalar, name: str, group: Group) -> Scalar:
-    """What readers of an element see: its value where that is hardly more than a name, else an element of its own."""
+    """The value of an element for its readers if it is trivial, else a named element."""
     match value:
         case Const() | Zero() | Get():
             return value
@@ -216,7 +216,7 @@ def _name(value: Scalar, name: str, group: Group) -> Scalar:
 
 
 def _mapping(group: Group, s: Build, shape: _Shape) -> dict[Var, Var] | None:
-    """The space's variable for each large one of the statement: by what it reads of the group, else in order."""
+    """The space variable for each large variable of the statement, by its reads or else by order."""
     onto: dict[Var, Var] = {}
     for value in s.values:
         for g in walk(value):
@@ -302,7 +302,7 @@ def _written_out(r: Reduce, arg: Scalar) -> Scalar:
 
 
 def _epilogue(i: Item, group: Group) -> bool:
-    """Whether what is done with the result of a reduction is arithmetic of scalars that are there before the loop."""
+    """Whether a reduction's result undergoes scalar arithmetic that is available before the loop."""
     if i.whole is None:
         return True
     plain = all(isinstance(n, Const | Get | Add | Mul | Apply) and n.dtype is i.out.dtype for n in walk(i.whole))

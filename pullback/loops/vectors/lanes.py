@@ -1,4 +1,4 @@
-"""Vector forms of operations: operands of different widths joined, masks of lanes, tests and functions.
+"""Vector forms of operations: joined widths, lane masks, tests and functions.
 
 A comparison of vectors gives a mask, integers of the same size with all bits set where it holds; a bool that is the
 same for all lanes becomes one by its negative.
@@ -30,7 +30,7 @@ FLOATING: Final = (*VECTOR_FUNCTIONS, "divide", "maximum", "minimum")
 
 
 def mask_of(dtype: DType, lanes: int) -> Type:
-    """What a comparison of vectors gives: integers as large as the elements are in memory."""
+    """The mask type of a vector comparison: integers of the elements' size."""
     return Type(dtype_named(f"i{8 * dtype.size}"), lanes)
 
 
@@ -69,7 +69,7 @@ def _sum(args: Sequence[Value]) -> Value:
 
 
 def _positive(v: Value) -> Value | None:
-    """What is multiplied by -1; None where nothing is."""
+    """The operand that is multiplied by -1; None if there is none."""
     match v:
         case Broadcast():
             inner = _positive(v.value)
@@ -92,7 +92,7 @@ def widened(value: Value, lanes: int) -> Value:
 
 
 def function(e: Apply, args: list[Value], dtype: DType) -> Value:
-    """A primitive of floating-point numbers that gives one: an operator, or a function for this many lanes."""
+    """The value of a floating-point primitive: an operator, or a function for this many lanes."""
     name = e.primitive.name
     if name == "divide":
         return chain("/", args)
@@ -136,7 +136,7 @@ def logic(name: str, masks: Sequence[Value], mask: Type) -> Value:
 
 
 def is_small(i: Index, dtype: DType, lane: Var) -> bool:
-    """Whether an index is known to fit lanes of a type, with what is computed in lanes for it."""
+    """Whether an index, computed in lanes, is known to fit a type."""
     most = _largest(i, lane)
     return most is not None and most < 2 ** (dtype.bits - 2)
 
@@ -167,7 +167,7 @@ def _size(a: Atom, lane: Var) -> int | None:
 
 
 def has_vector_form(e: Scalar, dtype: DType) -> bool:
-    """Whether `Writer` has a form for all parts of an expression in vectors of as many lanes as `dtype` has.
+    """Whether `Writer` can write all parts of an expression in vectors of `dtype`'s lanes.
 
     Elements of other types are as large, or are converted as they are loaded. Reductions are taken to be written apart.
     """
@@ -196,5 +196,5 @@ def _has_form(n: Scalar, dtype: DType) -> bool:
 
 
 def converts(source: DType, target: DType) -> bool:
-    """Whether vectors of elements as they lie in memory become vectors of a type that is as large."""
+    """Whether vectors of stored elements can be converted to a type at least as large."""
     return source.size <= target.size and (source.is_integer or (source.is_floating and target.is_floating))

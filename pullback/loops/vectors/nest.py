@@ -31,7 +31,7 @@ REDUCTIONS: Final = ("sum", "max", "min")
 
 @dataclass(frozen=True, eq=False)
 class Out:
-    """One element of an output at a point of the space, or what is added up in it.
+    """An output's element at a point of the space, or a term that is added to it.
 
     Attributes:
         buffer, offset: where it lies.
@@ -82,7 +82,7 @@ class Nest:
 
     @staticmethod
     def of(s: Build, address: Address) -> Nest | None:
-        """The nest of a build, axes merged; None where it has what vectors cannot do."""
+        """The nest of a build with merged axes; None if it has no vector form."""
         if not all(is_plain(v, s.vars) for v in s.vars):
             return None
         flat = Flat(address)
@@ -169,7 +169,7 @@ class Nest:
         return replace(self, variables=merge.variables(self.variables), outs=outs, definitions=definitions).merged()
 
     def _alike(self) -> list[Sequence[Var]]:
-        """The variables by which outputs they are summed in, then those of each reduction."""
+        """Groups of variables: by the outputs that they are summed in, then each reduction's."""
         out: dict[tuple[bool, ...], list[Var]] = {}
         for v in self.variables:
             out.setdefault(tuple(v in o.over for o in self.outs), []).append(v)
@@ -218,7 +218,7 @@ class Nest:
         return (*(v for v in self.variables if v is not self.along), self.axis)
 
     def _on_the_way(self) -> bool:
-        """Whether each output can be written as soon as it is known, without harm to what is read."""
+        """Whether each output can be written as soon as it is known, without changing reads."""
         written: dict[Buffer, list[Out]] = {}
         for o in self.outs:
             written.setdefault(o.buffer, []).append(o)
@@ -236,11 +236,11 @@ class Nest:
         return all(i.coefficient(v) is not None for i in self.addresses() for v in i.free)
 
     def first(self, o: Out) -> int:
-        """How many loops are around the sum of a reduction."""
+        """The number of loops around the sum of a reduction."""
         return min(self.order.index(v) for v in o.over)
 
     def gathered(self, o: Out) -> bool:
-        """Whether a reduction adds up in its output: a loop over an element of the output is inside one over terms."""
+        """Whether a reduction accumulates in its output: an output loop is inside a term loop."""
         return bool(o.over) and any(v not in o.over for v in self.order[self.first(o) :])
 
 
@@ -259,7 +259,7 @@ def _shared(group: Group, stored: frozenset[Ref]) -> set[Ref]:
 
 
 def _merged(e: Scalar, merge: Merge) -> Scalar:
-    """The expression with one axis in the place of two: variables of its own, or of a reduction within."""
+    """The expression with one axis replacing two, its own or a reduction's."""
 
     def reduction(r: Reduce) -> Scalar:
         if merge.inner not in r.vars:
@@ -270,7 +270,7 @@ def _merged(e: Scalar, merge: Merge) -> Scalar:
 
 
 def map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
-    """E with each reduction replaced; reductions are not nested."""
+    """Replace each reduction of `e`; reductions are not nested."""
     return rewrite(e, lambda n: rule(n) if isinstance(n, Reduce) else None)
 
 
@@ -281,12 +281,12 @@ def stride(i: Index, v: Var) -> int | None:
 
 
 def is_plain(v: Var, mine: Collection[Var]) -> bool:
-    """Whether the extent of a variable is the same for all values of the others."""
+    """Whether the size of a variable is independent of the others."""
     return v.extent.constant is not None or (v.extent.free.isdisjoint(mine) and not v.extent.data)
 
 
 def _possible(nest: Nest) -> bool:
-    """Whether all values of a build have a vector form, conditions aside: those around the argument of a sum are tests.
+    """Whether all values of a build have a vector form; conditions on a sum's argument are tests.
 
     Reductions are not nested, and have as many terms at every point.
     """

@@ -1,7 +1,7 @@
-"""The choice of how the nest of a build is vectorised and tiled.
+"""The choice of vectorization and tiling for the nest of a build.
 
-A plan names the vector axis, how its extent is cut into vectors, and the tiled axes; `best_plan` takes the cheapest by
-an estimate of cycles: loads and multiply-adds on two ports each, the latency of a chain of sums, functions and stores.
+A plan names the vector axis, how its size is cut into vectors, and the tiled axes. `best_plan` takes the cheapest by
+estimated cycles: loads and multiply-adds on two ports each, the latency of a chain of sums, functions and stores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pullback.machine import Machine
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of the vector axis: so many steps, each of vectors with these lanes side by side."""
+    """A stretch of the vector axis: steps, each of vectors with these lane counts."""
 
     trips: int
     lanes: tuple[int, ...]
@@ -38,7 +38,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Plan:
-    """A choice: the vector axis and its widest lanes, whether it is one of the sum's, its phases, and tile sizes."""
+    """A choice of vector axis, widest lanes, whether it is summed, phases, and tile sizes."""
 
     axis: Var
     lanes: int
@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def schedule(self) -> Schedule:
-        """What it does with the loops."""
+        """The loop schedule of the plan."""
         together = max((sum(n == self.lanes for n in p.lanes) for p in self.phases), default=1)
         rest = tuple(n for p in self.phases if p.trips == 1 for n in p.lanes if n != self.lanes)
         tile = (Tile(tuple((v.name, n) for v, n in self.tiles)),) if self.tiles else ()
@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def open_tiles(self) -> list[tuple[Var, int]]:
-        """Tiles along axes whose extents are no numbers."""
+        """The tiles along axes of open size."""
         return [(v, t) for v, t in self.tiles if is_open(v)]
 
 
@@ -137,13 +137,13 @@ def _block_cycles(
 
 
 def _functions(values: Iterable[Scalar], lanes: int, machine: Machine) -> float:
-    """Cycles of what is neither loaded nor added or multiplied, each once; conditions are tests of loops."""
+    """The cycles of operations other than loads, additions and multiplications, each once."""
     found = dict.fromkeys(n for v in values for n in walk(v) if isinstance(n, Apply | Select | Cast))
     return sum(operation_cycles(n, lanes, machine) for n in found)
 
 
 def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
-    """Cycles that a plan waits for the second and third cache: tiles read their part of each operand again.
+    """The cycles that a plan waits for the second and third cache, where tiles reread operands.
 
     Not so the tiles of the innermost loops whose variables an operand does not have, where its part stays in the
     first cache.
@@ -176,7 +176,7 @@ def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
 
 
 def wait(b: Buffer, address: Index, variables: Iterable[Var], machine: Machine) -> float:
-    """Cycles to wait for a line of what is read of a buffer: none where it stays in the first cache.
+    """The cycles to wait for a line of a buffer's data: none within the first cache.
 
     Variables of loops around a statement are not among `variables`: it reads one image of a batch, say, at a time.
     """
@@ -184,7 +184,7 @@ def wait(b: Buffer, address: Index, variables: Iterable[Var], machine: Machine) 
 
 
 def _span(address: Index, variables: Iterable[Var]) -> float:
-    """Elements from the first to the last at the address, for all values of the variables; infinite if not known."""
+    """The elements from first to last at the address for all variable values; infinite if unknown."""
     total = 1.0
     for v in set(variables) & address.free:
         total += abs(stride(address, v) or inf) * (typical(v) - 1)
@@ -192,13 +192,13 @@ def _span(address: Index, variables: Iterable[Var]) -> float:
 
 
 def best_plan(nest: Nest, machine: Machine, fits: Callable[[Plan], bool]) -> Plan | None:
-    """The cheapest plan of those asked for, if any; that tiles need no room along open axes is worth a tenth."""
+    """The cheapest of the plans that fit; a plan without leftovers on open axes gains a tenth."""
     found = (p for axis in vector_axes(nest, machine.lanes(nest.dtype.size)) for p in plans(nest, axis, machine))
     return min(filter(fits, found), key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
 
 
 def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
-    """Ways to cover an extent: one, two, three or four full vectors at a time, or all of it in one block."""
+    """The ways to cover a size: one to four full vectors at a time, or all in one block."""
     whole = extent // lanes
     out = []
     for vectors in (1, 2, 3, 4) if several else (1,):
@@ -216,7 +216,7 @@ def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
 
 
 def widths(machine: Machine, size: int, extent: int) -> Iterator[int]:
-    """Lanes of vectors worth trying along an axis of this extent: the most that fit, and half of a whole line."""
+    """The lane counts worth trying along an axis: the most that fit, and half a cache line."""
     lanes = machine.lanes(size)
     while lanes > extent:
         lanes //= 2
@@ -227,7 +227,7 @@ def widths(machine: Machine, size: int, extent: int) -> Iterator[int]:
 
 
 def _tilings(others: list[Var], vectors: int, there: int, reduced: bool) -> list[tuple[tuple[Var, int], ...]]:
-    """Choices of at most two tiled axes and their sizes; of the registers there are three quarters are for sums."""
+    """Choices of at most two tiled axes with sizes; sums use up to three quarters of the registers."""
     room = 3 * there // 4 // vectors
     out: list[tuple[tuple[Var, int], ...]] = [()]
     sizes = {
@@ -250,7 +250,7 @@ def _reachable(i: Index, v: Var) -> bool:
 
 
 def _patterned(i: Index, v: Var) -> bool:
-    """Whether v occurs under div and mod by numbers only, so that lanes of a full vector have known offsets."""
+    """Whether v occurs only under div and mod by constants, so lane offsets in a vector are known."""
     return all(
         isinstance(a, Floor | Mod) and a.denominator.constant is not None and v in a.free
         for a in i.atoms

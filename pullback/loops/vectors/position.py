@@ -1,10 +1,10 @@
-"""Where the largest or smallest element is, in vectors: the best of each block, then the place in the best block.
+"""Argmax and argmin in vectors: the best of each block, then the place in the best block.
 
     for n in blocks: m = max of the block; if it is better than the best so far, remember both
     for n in the best block: the first element that equals the best
 
-What is at most SHORT elements and VECTORS vectors long is gone through once: every lane remembers its best and where
-that was, and of the lanes with the best of all the first position counts.
+A row of at most SHORT elements and VECTORS vectors is scanned once. Every lane remembers its best value and position,
+and of the lanes with the best value the first position counts.
 
 The first of equal elements wins, and the first NaN wins over all, as in the plain loop. Of a long axis the blocks'
 extremes are written down first, so that the blocks do not depend on each other and can be shared out, then compared.
@@ -60,7 +60,7 @@ FEW: Final = 8  # positions in all, below which an axis is worth sharing out its
 
 
 def find_position(s: Build, address: Address, machine: Machine) -> Position | None:
-    """How to find positions in vectors, or None where plain loops must do it; arguments as for `tile.plan_tile`."""
+    """A plan to find positions in vectors; None if plain loops must. Arguments as `tile.plan_tile`."""
     value = s.values[0].arg if isinstance(s.values[0], expr.Cast) else s.values[0]
     if len(s.values) != 1 or not isinstance(value, Reduce) or value.op not in ("argmax", "argmin"):
         return None
@@ -127,12 +127,12 @@ class Position:
 
     @property
     def blocks(self) -> int:
-        """How many blocks' extremes are worth writing down; 0 where none are."""
+        """The number of blocks whose extremes are worth storing; 0 if none."""
         count = (self.axis.extent.constant or 1) // BLOCK
         return count if count >= LONG else 0
 
     def element(self, out: Buffer, offset: Index, extremes: Buffer | None) -> list[Stmt]:
-        """One position: the blocks, what is left, the search, the store.
+        """Find one position: blocks, remainder, search, store.
 
         Args:
             out, offset: where the position goes.
@@ -162,7 +162,7 @@ class Position:
         return [*body, *self._search(extent, out, offset)]
 
     def _rest(self) -> int:
-        """Elements that vectors go through at once behind whole blocks: all that they can, where that is known."""
+        """The elements after whole blocks that vectors scan together: all that fit, if known."""
         step = self.lanes * self.ways
         extent = self.axis.extent.constant
         return step if extent is None else extent % BLOCK // step * step
@@ -175,14 +175,14 @@ class Position:
         return For(block, ZERO_INDEX, block.extent, (*steps, Store(extremes, as_index(block), found)))
 
     def _compared(self, extremes: Buffer) -> For:
-        """The best of what is written down, and where its block begins."""
+        """The best of the stored extremes, and where its block begins."""
         block = Var("block", self.blocks)
         found = Temp("found", Type(self.dtype))
         load = Let(found, Load(extremes, as_index(block), found.type))
         return For(block, ZERO_INDEX, block.extent, (load, self._better(Read(found), as_index(block) * BLOCK)))
 
     def short(self, out: Buffer, offset: Index) -> list[Stmt]:
-        """One position: the best of each lane, the last vector over the one before it; then the first best lane."""
+        """Find one position: the best of each lane, with an overlapping last vector, then the first best lane."""
         extent = self.axis.extent
         wide = Type(self.dtype, self.lanes)
         steps = Steps(1, wide)

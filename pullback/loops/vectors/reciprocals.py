@@ -1,4 +1,4 @@
-"""Divisions of a group by what changes less often than the dividend: products with a reciprocal."""
+"""Divisions by slowly changing divisors: products with a reciprocal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LIMITS: Final = {f32: (2.0**-125, 2.0**124, 2.0**32), f64: (2.0**-1021, 2.0**102
 
 
 def with_reciprocals(nest: Nest, order: tuple[Var, ...]) -> Nest:
-    """The nest with divisions as products; `order` is that of the loops around its points."""
+    """The nest with divisions as products; `order` is the loop order."""
     reciprocals = Reciprocals(order)
     made = nest.map(reciprocals.scalar)
     return replace(made, definitions={**made.definitions, **reciprocals.made})
 
 
 class Reciprocals:
-    """Divisions that become products with a reciprocal: by what depends on fewer variables than the quotient.
+    """Divisions replaced by products with a reciprocal that depends on fewer variables.
 
     a[m, n] / w[m]  -->  a[m, n] * r[m],  r = 1 / w;  where w is near an end of its type, (s a) * r,  r = 1 / (s w)
 

@@ -1,4 +1,4 @@
-"""Vector kernels: a build lowered to register tiles of explicit vectors.
+"""Tiled vector kernels: a build lowered to register tiles of explicit vectors.
 
 Before    y = build o < 12, i < 8, j < 8 { f(sum c < 6, u < 5, v < 5 { k[o, c, u, v] * x[c, i + u, j + v] }) }
 After     for o in steps of 3, i in steps of 4:
@@ -56,7 +56,7 @@ LONG = 4  # vectors of a sum along memory from which on that pays where tiles ca
 
 @dataclass(frozen=True)
 class Tiling:
-    """A build as tiles: the nest, and plans, each for extents that turn out to leave no room for the one before."""
+    """A tiled build: the nest, and plans, each for sizes too small for the previous one."""
 
     nest: Nest
     plans: tuple[Plan, ...]
@@ -64,12 +64,12 @@ class Tiling:
 
     @property
     def cycles(self) -> float:
-        """What it is estimated to take, waiting for the caches included."""
+        """The estimated cycles, cache waits included."""
         return self.plans[0].cycles + cache_cycles(self.nest, self.plans[0], self.machine)
 
     @property
     def schedule(self) -> Schedule:
-        """What it does with the loops."""
+        """The loop schedule of the first plan."""
         return self.plans[0].schedule
 
     def statements(self) -> tuple[Stmt, ...]:
@@ -80,7 +80,7 @@ class Tiling:
 
 
 def plan_tile(s: Build, address: Address, machine: Machine, wish: Schedule = PLAIN) -> Tiling | None:
-    """How to tile a build; None where the scalar lowering must do it.
+    """The tiling of a build; None if the scalar lowering must do it.
 
     Args:
         s: a build.
@@ -98,7 +98,7 @@ def plan_tile(s: Build, address: Address, machine: Machine, wish: Schedule = PLA
 
 
 def _every(nest: Nest, plan: Plan, machine: Machine) -> Iterator[Plan]:
-    """A plan, and those for open extents that are too small: tiles of one axis, not along the sum, narrower vectors."""
+    """The plan, then fallbacks for small open sizes: one tiled axis, not summed, narrower vectors."""
     across = single = None
     if plan.reduced and is_open(plan.axis):
         across = best_plan(nest, machine, lambda p: not p.reduced and bool(p.tiles))
@@ -125,14 +125,14 @@ Chunks = Sequence[tuple[Index, int]]  # where a vector starts on the axis, and i
 
 @dataclass(frozen=True, eq=False)
 class Element:
-    """One element of a tile: what its variables are, with the lane's along the axis, and its lanes."""
+    """A tile element: the values of its variables, with the lane's on the axis, and its lanes."""
 
     at: Substitution
     lanes: int
 
 
 def _write(nest: Nest, plans: Sequence[Plan], machine: Machine, scope: Scope) -> None:
-    """Loops over output axes, outermost first, by the first of some plans for which extents have room."""
+    """Loops over output axes, outermost first, by the first plan that the sizes have room for."""
     plan, lower = plans[0], plans[1:]
     axis, writer = plan.axis, _TileWriter(nest, plan, machine)
     order = [v for v in nest.variables if v is not axis or plan.reduced]
@@ -165,12 +165,12 @@ class _TileWriter:
 
     @property
     def disjoint(self) -> bool:
-        """Whether each element is computed once: without sums nothing is gained by more, over inputs it is wrong."""
+        """Whether each element must be computed once: overlaps waste work without sums, and break updates."""
         read = {self.nest.buffers[g.ref] for g in self.nest.gets}
         return not self.nest.reductions or any(o.buffer in read for o in self.nest.outs)
 
     def loops(self, order: list[Var], sizes: Sizes, scope: Scope) -> None:
-        """The loops over axes by tiles, a narrower one for what is left, then those over vectors."""
+        """The loops over axes by tiles, with a narrower remainder, then over vectors."""
         if not order:
             return self._block(sizes, (), scope) if self.plan.reduced else self._vectors(sizes, scope)
         v, *rest = order
@@ -188,7 +188,7 @@ class _TileWriter:
         return None
 
     def _vectors(self, sizes: Sizes, scope: Scope) -> None:
-        """The loop over the vector axis: the phases of the plan, of an open extent the first and halves of it."""
+        """The loop over the vector axis by phases; for open sizes the first phase and its halves."""
         axis, phases = self.plan.axis, {p.step: p for p in self.plan.phases}
         first = self.plan.phases[0]
 
@@ -212,7 +212,7 @@ class _TileWriter:
         return any(a is not axis for i in self.nest.gets_indices() for a in i.atoms if axis in a.free)
 
     def _elements(self, sizes: Sizes, chunks: Chunks) -> list[Element]:
-        """The elements of a tile, the longest of its axes outermost: what the short ones share stays in registers."""
+        """The elements of a tile, the longest axis outermost, to keep shared values in registers."""
         order = sorted(sizes.items(), key=lambda item: -item[1][1])
         out = []
         for offsets in product(*(range(size) for _, (_, size) in order)):
@@ -291,7 +291,7 @@ class _TileWriter:
     def _rest(
         self, r: Reduce, body: Scalar, elements: list[Element], sums: Sequence[Accumulators], scope: Scope
     ) -> None:
-        """What is left of an axis of any size behind whole vectors, as one vector of which some lanes count."""
+        """Add the remainder of an open axis after whole vectors, as one vector with some lanes in use."""
         axis, lanes = self.plan.axis, self.plan.lanes
         start = floor_divide(axis.extent, as_index(lanes)) * lanes
         wide = [self._along_axis(e.at.variables, start, lanes) for e in elements]
@@ -333,7 +333,7 @@ class _TileWriter:
 
 
 def _started(sums: Sequence[Accumulators]) -> list[Stmt]:
-    """All accumulators with what their reduction ignores, those of a kind together."""
+    """Initialize all accumulators with neutral elements, grouped by kind."""
     return [s for same in zip(*(t.start() for t in sums), strict=True) for s in same]
 
 
@@ -401,7 +401,7 @@ def positions(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 def group_size(statements: Sequence[Statement]) -> int:
-    """How many of the first statements may be one loop nest."""
+    """The number of first statements that may be one loop nest."""
     group = find_group(statements)
     return 1 if group is None else len(group.members)
 

@@ -1,4 +1,4 @@
-"""Values of expressions for one lane or many: scalars as in plain loops, and what has a lane's variable as a vector.
+"""Values of expressions for one lane or many: scalars as in plain loops, lane variables as vectors.
 
 A vector of n elements along an axis is the expression with the axis replaced by `start + lane`, where `lane` is a
 variable of extent n that the scope introduces (`Scope.vectors`). So what elements of a tile have in common is one
@@ -102,7 +102,7 @@ WINDOW: Final = 64  # the most terms of a reduction whose condition varies along
 
 @dataclass(frozen=True)
 class Definition:
-    """A value under a name: what stands in the places of an element's indices, and the value there."""
+    """A named value: its index pattern, and the value there."""
 
     indices: tuple[Index, ...]
     value: Scalar
@@ -156,12 +156,12 @@ class Writer(ScalarLowering):
         return out
 
     def inside(self, scope: Scope, start: Index, lanes: int) -> tuple[Scope, Index]:
-        """The scope of so many lanes, and where they are."""
+        """A scope of this many lanes, and its position."""
         lane = self.lane(lanes)
         return (scope, start) if lanes == 1 else (scope.vectors(lane), start + as_index(lane))
 
     def first(self, i: Index, lanes: int) -> Index:
-        """An index in the first of so many lanes."""
+        """The index in the first of several lanes."""
         return i.without(self.lane(lanes))
 
     def lane_in(self, i: Index) -> Var | None:
@@ -169,13 +169,13 @@ class Writer(ScalarLowering):
         return next((v for v in self._lane.values() if v in i.free), None)
 
     def lane(self, lanes: int) -> Var:
-        """The variable of vectors of so many lanes."""
+        """The variable of vectors of this many lanes."""
         if lanes not in self._lane:
             self._lane[lanes] = Var("lane", lanes)
         return self._lane[lanes]
 
     def count(self, values: Iterable[Scalar]) -> None:
-        """Note how often parts of values are used that are to be written: what is used again gets a name."""
+        """Count the uses of values' parts; repeated ones get a name."""
         for e, times in count_uses(tuple(values)).items():
             self.uses[e] = self.uses.get(e, 0) + times
             if (rest := negated(e)) is not None:  # which is subtracted wherever it is a term
@@ -190,7 +190,7 @@ class Writer(ScalarLowering):
         return self.everywhere or super().total(e, known)
 
     def stored(self, e: Scalar, scope: Scope) -> Value:
-        """The value as it lies in memory, in all lanes."""
+        """The value in its storage type, in all lanes."""
         value = self.value(e, scope)
         if e.dtype.is_bool and scope.lane is not None:
             kind = value.type if value.type.lanes > 1 else mask_of(e.dtype, _lanes(scope))
@@ -231,7 +231,7 @@ class Writer(ScalarLowering):
                 raise Declined
 
     def _operand(self, e: Scalar, scope: Scope) -> Value:
-        """The value of a term or factor; one with the factor -1 has no name, as it is subtracted."""
+        """The value of a term or factor; a negated one has no name, as it is subtracted."""
         rest = negated(e)
         if rest is None:
             return self.value(e, scope)
@@ -301,7 +301,7 @@ class Writer(ScalarLowering):
         return self._converted(test, kind.dtype)
 
     def holding(self, conds: Iterable[Cond], scope: Scope) -> Value:
-        """Where all index conditions hold."""
+        """The mask where all index conditions hold."""
         masks: list[Value] = []
         kind = self._kind(scope)
         for c in conds:
@@ -312,7 +312,7 @@ class Writer(ScalarLowering):
         return named(chain("&", masks), "holds", scope)
 
     def _condition(self, c: Cond, scope: Scope) -> Value:
-        """Where a condition about the lane holds; one of any size by the number of the lane from or up to which."""
+        """The mask of a condition on the lane; for open sizes, by comparing the lane number."""
         kind, lane = self._kind(scope), scope.lane
         step = None if lane is None or is_small(c.index, kind.dtype, lane) else stride(c.index, lane)
         if lane is None or step is None or (c.op != ">=" and abs(step) != 1):
@@ -404,7 +404,7 @@ class Writer(ScalarLowering):
         return Literal(i.constant, kind) if i.constant is not None else IndexValue(self.index(i, scope), kind)
 
     def _atom(self, a: Atom, scope: Scope) -> Value:
-        """What is not linear in the lane: the lane itself, quotients, remainders, data."""
+        """The value of a nonlinear atom in the lane: the lane itself, quotients, remainders, data."""
         kind = self._kind(scope)
         match a:
             case Var():
@@ -435,7 +435,7 @@ class Writer(ScalarLowering):
     # Memory ---------------------------------------------------------------------------------------------------------
 
     def _load(self, e: Get, scope: Scope) -> Value:
-        """Neighbouring elements, only those of the mask where others may not exist; or some apart, lane by lane."""
+        """Load neighboring elements, masked where others may not exist; or strided ones, lane by lane."""
         if any(scope.lane in d.free for i in e.indices for d in i.data):
             raise Declined
         everywhere = scope.mask is None or self.total(e, scope.known)
@@ -445,7 +445,7 @@ class Writer(ScalarLowering):
         return Binary("!=", value, Literal(0, type_), mask_of(e.dtype, type_.lanes)) if e.dtype.is_bool else value
 
     def elements(self, buffer: Buffer, flat: Index, type_: Type, mask: Value | None = None) -> Value:
-        """What lies at a place in each lane; with a mask in some."""
+        """The elements at a place in each lane; with a mask, in some."""
         lane = self.lane_in(flat)
         if type_.lanes == 1 or lane is None:
             return Load(buffer, flat, type_)
@@ -544,7 +544,7 @@ def _lanes(scope: Scope) -> int:
 
 
 def _in_some_lane(c: Cond, lane: Var | None) -> Cond | bool | None:
-    """What holds wherever a condition does in one of the lanes, without the lane; None where it is not found."""
+    """The condition implied in some lane by one that involves the lane, without it; None if not found."""
     step = c.index.coefficient(lane) if lane is not None and c.op == ">=" else None
     if lane is None or step is None or step.constant is None:
         return None
@@ -553,7 +553,7 @@ def _in_some_lane(c: Cond, lane: Var | None) -> Cond | bool | None:
 
 
 def is_window(r: Reduce, axis: Var) -> bool:
-    """Whether a sum leaves out terms before and after a place on an axis, and for nothing else."""
+    """Whether a sum is limited only by terms before and after a place on an axis."""
     if r.op != "sum" or not isinstance(r.arg, Bracket) or count_terms(r) > WINDOW:
         return False
     conds = r.arg.conds
@@ -562,7 +562,7 @@ def is_window(r: Reduce, axis: Var) -> bool:
 
 
 def count_terms(r: Reduce) -> int:
-    """How many terms a reduction has; where that is no number, more than a window."""
+    """The number of terms of a reduction; if unknown, more than a window's."""
     return prod(v.extent.constant or WINDOW + 1 for v in r.vars)
 
 

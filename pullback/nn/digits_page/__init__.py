@@ -1,4 +1,4 @@
-"""A page that trains Zhang's network in the browser, in C compiled to WebAssembly, on digits that are drawn there."""
+"""A page that trains Zhang's network in the browser, compiled to WebAssembly, on drawn digits."""
 
 from pullback.nn.digits_page.make import export_page
 

@@ -1,4 +1,4 @@
-"""Making the page: functions as one module, digits and the start of the parameters as text, and templates around them.
+"""Make the page: the functions as one module, digits and initial parameters as text, and templates.
 
     page.html    what is seen      page.css, page.js    how it looks, and what it does
 
@@ -110,7 +110,7 @@ def _enlarge() -> pb.Function:
 
 
 def _coarse() -> pb.Function:
-    """How much ink there is in each of 8 × 8 cells of a drawing, from 0 to 16: as the bundled digits were made."""
+    """The function that sums ink in each of 8 × 8 cells of a drawing, 0 to 16 as in the bundled digits."""
 
     @pb.function
     def coarse(ink: Float32[Array, "32 32"]) -> Any:

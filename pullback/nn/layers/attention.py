@@ -148,7 +148,7 @@ def transformer_block(
     drop: float = 0.0,
     activation: Any = gelu,
 ) -> Array:
-    """Attention, then two dense layers for each step alone, both added to what they read (Vaswani et al. 2017).
+    """Attention, then two dense layers per step, each added to its input (Vaswani et al. 2017).
 
     Each reads its input normalised (Xiong et al. 2020).
 
@@ -187,7 +187,7 @@ def _position_takes(kind: str = "sinusoidal", *, longest: int | None = None) -> 
 
 @layer(_position_takes)
 def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | None = None) -> Array:
-    """What tells the steps of a sequence apart, added to each.
+    """Add a position encoding to each step of a sequence.
 
         sinusoidal   sin(t / 10000^(2 i / M)) to feature 2 i of step t, the cosine of the same to 2 i + 1
                      (Vaswani et al. 2017)
@@ -258,7 +258,7 @@ def rotate(x: Array) -> Array:
 
 
 def _angles(steps: Any, count: Any, exponent: Any) -> Array:
-    """T / 10000^(i exponent), in f64: a large t times a rounded frequency would be far off."""
+    """Angles t / 10000^(i exponent), in f64 because a large t amplifies the rounding of a frequency."""
     t, i = pb.arange(steps, dtype=pb.float64), pb.arange(count, dtype=pb.float64)
     angles: Array = t[:, None] * pb.exp(-math.log(10000) * exponent * i)[None, :]
     return angles

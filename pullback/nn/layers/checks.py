@@ -1,4 +1,4 @@
-"""What settings of layers must be, with the error that says so."""
+"""Checks of layer settings, and their errors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["check_count", "check_one_of", "check_setting"]
 
 
 def check_setting(layer: str, holds: bool, what: str, remedy: str) -> None:
-    """Raise TraceError [E163] unless a setting is what it must be."""
+    """Raise TraceError [E163] unless a setting is valid."""
     if not holds:
         raise setting(layer, what, remedy)
 
 
 def check_count(layer: str, **settings: Any) -> None:
-    """Raise TraceError [E163] unless each setting is a whole number from 1 up, or an extent."""
+    """Raise TraceError [E163] unless each setting is a positive integer, or a symbolic size."""
     for name, value in settings.items():
         extent = isinstance(value, Array) and value.index is not None
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Convolutions, for any number of axes, and what turns them round."""
+"""Convolutions and transposed convolutions, for any number of axes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def conv(
     start: Start | None = None,
     layout: Layout = "NCHW",
 ) -> Array:
-    """Windows of weights slid over an image: y[n, o, i…] = b[o] + Σ c u… x[n, c, i s + u d - p, …] w[o, c, u…].
+    """Convolve an image: y[n, o, i…] = b[o] + Σ c u… x[n, c, i s + u d - p, …] w[o, c, u…].
 
     A setting is a number for all axes of space or a tuple with one for each; a tuple says how many axes there are:
     `conv(8, (5,))` is for N C L, `conv(8, (3, 3, 3))` for N C D H W.

@@ -1,4 +1,4 @@
-"""Normalisation: values less their mean, divided by how far they spread, then scaled and shifted by what is learnt."""
+"""Normalization: subtract the mean, divide by the spread, then apply a learned scale and shift."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _check(kind: str, epsilon: float, **shares: float) -> None:
 
 
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """What x is less its mean along the axes, the mean, and the variance.
+    """`x` minus its mean along the axes, the mean, and the variance.
 
     The variance is taken of the differences, so that it keeps its digits where the mean is large.
     """
@@ -33,7 +33,7 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
 
 
 def _affine(scope: Scope, y: Any, shape: Any, axes: tuple[int, ...], learn: bool) -> Array:
-    """`y` scaled and shifted, where that is learnt, by numbers that are the same along the axes."""
+    """Scale and shift `y` by parameters that are constant along the axes, if these are learned."""
     if learn:
         y = y * pb.expand_dims(scope.parameter("scale", shape, init.ones()), axes)
         y = y + pb.expand_dims(scope.parameter("shift", shape, init.zeros()), axes)
@@ -42,7 +42,7 @@ def _affine(scope: Scope, y: Any, shape: Any, axes: tuple[int, ...], learn: bool
 
 
 def _beside_channels(layout: str, x: Any) -> tuple[int, ...]:
-    """All axes of an image but that of its channels."""
+    """All axes of an image other than the channels."""
     channels = 1 if layout == "NCHW" else x.ndim - 1
     return tuple(k for k in range(x.ndim) if k != channels)
 
@@ -56,7 +56,7 @@ def _batch_takes(momentum: float = 0.1, epsilon: float = 1e-5, *, learn: bool = 
 def batch_norm(
     scope: Scope, x: Any, momentum: float = 0.1, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW"
 ) -> Array:
-    """Every channel less its mean, by the root of its variance, over batch and space (Ioffe and Szegedy 2015).
+    """Normalize each channel by its mean and variance over batch and space (Ioffe and Szegedy 2015).
 
         y = scale (x - mean) / √(variance + ε) + shift
 
@@ -268,7 +268,7 @@ def local_response_norm(
     *,
     layout: Layout = "NCHW",
 ) -> Array:
-    """Every element by a power of the squares of the channels beside it (Krizhevsky et al. 2012).
+    """Divide by a power of the squares of neighboring channels (Krizhevsky et al. 2012).
 
         y[n, c, i…] = x[n, c, i…] / (k + α Σ j x[n, j, i…]²)^β        j from c - ⌊size / 2⌋, `size` of them
 

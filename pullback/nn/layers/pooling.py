@@ -30,7 +30,7 @@ __all__ = ["average_pool", "global_average_pool", "global_max_pool", "max_pool"]
 def _pool(
     kind: str, size: Numbers, stride: Numbers | None, padding: Padding, *, ceil: bool = False, dilation: Numbers = 1
 ) -> Windows:
-    """The windows of a pool, none of which lies in the border alone."""
+    """The windows of a pool, each of which meets the image."""
     over = windows(kind, size, stride=stride, padding=padding, ceil=ceil, dilation=dilation)
     for k, d, before, after in zip(over.size, over.dilation, over.before, over.after):
         if max(before, after) > (d * (k - 1) + 1) // 2:
@@ -133,7 +133,7 @@ def _names(layout: str, over: Windows) -> tuple[str, ...]:
 
 
 def _bordered(x: Any, over: Windows, layout: str, counts: Any) -> Any:
-    """The image with a border, no element of which is the largest, as an array of its own: reads need no test."""
+    """The image as a new array with a border of -inf, so that reads need no test."""
     if over.inside:
         return x
     batch, channels, _ = split(layout, x.shape)

@@ -187,7 +187,7 @@ def _read(
 
 
 def _stacked(scope: Scope, given: Any, one: Callable[[bool], Layer], layers: int, both: bool, last: bool) -> Any:
-    """Several layers, or both directions: each layer reads what the one before it gives."""
+    """Stack layers, in one or both directions: each reads the result of the one before it."""
     x, starts = _pair(given)
     states = []
     for k in range(layers):
@@ -211,7 +211,7 @@ def _flipped(x: Array) -> Array:
 
 
 def _pair(given: Any) -> tuple[Any, Any]:
-    """(x, state) of what a layer is given or gives."""
+    """The pair (x, state) of a recurrent layer's input or result."""
     return given if isinstance(given, tuple) else (given, None)
 
 

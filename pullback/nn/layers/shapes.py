@@ -27,7 +27,7 @@ def flatten(scope: Scope, x: Any) -> Array:
 
 @layer()
 def reshape(scope: Scope, x: Any, *shape: int) -> Array:
-    """All axes but the first in another shape, of which one extent may be -1.
+    """Reshape all axes but the first; one size may be -1.
 
     >>> from pullback import nn
     >>> nn.reshape(4, -1).on("N 2 6").type.result

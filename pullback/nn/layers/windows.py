@@ -1,4 +1,4 @@
-"""How windows go over an image: which positions they read, and how many there are.
+"""Sliding windows over an image: the positions they read, and their number.
 
 Along an axis of extent h with window k, stride s, dilation d and borders before and after, window i reads the elements
 i s + u d - before for u = 0 … k - 1, and there are ⌊(h + before + after - d (k - 1) - 1) / s⌋ + 1 windows.
@@ -58,12 +58,12 @@ def split(layout: str, shape: Any) -> tuple[Any, Any, tuple[Any, ...]]:
 
 
 def join(layout: str, n: Any, c: Any, space: Any) -> tuple[Any, ...]:
-    """Batch, channel and space as a shape or a place of an image: what `split` takes apart."""
+    """Join batch, channel and spatial parts to an image's shape or index; the inverse of `split`."""
     return (n, c, *space) if layout == "NCHW" else (n, *space, c)
 
 
 def named(names: Iterable[str], f: Callable[..., Any]) -> Callable[..., Any]:
-    """F with names for the indices it is given as *place, which programs and C then show."""
+    """Name the indices that `f` receives as *place; programs and C show these names."""
     kind = inspect.Parameter.POSITIONAL_ONLY
     f.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
     return f
@@ -110,7 +110,7 @@ class Windows:
     ceil: bool = False
 
     def counts(self, space: tuple[Any, ...]) -> tuple[Any, ...]:
-        """How many windows there are along each axis.
+        """The number of windows along each axis.
 
         Raises:
             ShapeError: [E167] an image is smaller than a window.
@@ -130,11 +130,11 @@ class Windows:
         return tuple(out)
 
     def bordered(self, counts: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The extents of the image with its borders, for so many windows: as far as they reach."""
+        """The sizes of the bordered image that this many windows cover."""
         return tuple((n - 1) * s + self._reach(axis) for axis, (n, s) in enumerate(zip(counts, self.stride)))
 
     def spread(self, space: tuple[Any, ...], extra: tuple[int, ...]) -> tuple[Any, ...]:
-        """The extents of the image over which this many windows lie, with `extra` elements that none reaches.
+        """The sizes of an image with this many windows, and `extra` elements after the last window.
 
         Raises:
             ShapeError: [E167] the borders are all there is.
@@ -148,7 +148,7 @@ class Windows:
         return out
 
     def places(self, window: Any, element: Any, *, bordered: bool = False) -> tuple[Any, ...]:
-        """Where in the image an element of a window lies, or where in the image with its borders."""
+        """The position of a window's element in the image, or in the bordered image."""
         before = (0,) * len(self.size) if bordered else self.before
         return tuple(
             i * s + u * d - p for i, u, s, d, p in zip(window, element, self.stride, self.dilation, before, strict=True)
@@ -168,7 +168,7 @@ class Windows:
         return Windows(self.kind, only(self.size, 1), only(self.stride, 1), none, none, only(self.dilation, 1))
 
     def phases(self, x: Any, batch: Any, channels: Any, counts: tuple[Any, ...]) -> Any:
-        """An image N C *space with its border, the columns that lie a stride apart side by side: (N, C, s, …, columns).
+        """An image N C *space with its border, split by stride phase: (N, C, s, …, columns).
 
         Windows beside each other then read elements beside each other, which a sum of few terms is not packed for.
         """
@@ -183,14 +183,14 @@ class Windows:
         return pb.build((batch, channels, step, *rows, columns), at)
 
     def phase(self, window: Any, element: Any) -> tuple[Any, ...]:
-        """Where in the image of `phases` an element of a window lies."""
+        """The position of a window's element in the image of `phases`."""
         *rows, _ = self.places(window, element, bordered=True)
         offset = element[-1] * self.dilation[-1]
         return (offset % self.stride[-1], *rows, window[-1] + offset // self.stride[-1])
 
     @property
     def inside(self) -> bool:
-        """Whether every window lies in the image."""
+        """Whether every window is inside the image."""
         return not (self.ceil or any(self.before) or any(self.after))
 
     def _reach(self, axis: int) -> int:
@@ -217,7 +217,7 @@ def windows(
     dilation: Numbers = 1,
     ceil: bool = False,
 ) -> Windows:
-    """Windows of settings as layers take them: a number stands for all axes, and for two where nothing says how many.
+    """Windows from layer settings: a number stands for all axes, and for two if their number is open.
 
     Raises:
         TraceError: [E163] settings are out of range or say different numbers of axes.
@@ -282,7 +282,7 @@ def share_of_group(inputs: Any, groups: int, kind: str) -> Any:
 
 
 def number(extent: Any) -> int | None:
-    """An extent where it is a number."""
+    """A size if it is a number, else None."""
     return extent_of(extent, "extent").constant
 
 

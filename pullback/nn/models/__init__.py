@@ -69,7 +69,7 @@ NAMES = (*BY_HAND, *LAYERED)
 
 
 def recipe(name: str) -> Recipe:
-    """What it takes to train the network of a name.
+    """The training recipe of the network of this name.
 
     Args:
         name: one of NAMES.

@@ -11,7 +11,7 @@ __all__ = ["alexnet", "lenet", "lenet_tanh", "overfeat", "vgg11", "vgg16"]
 
 
 def lenet(classes: int = 10, *, width: float = 1.0) -> Layer:
-    """LeNet as the deep-learning frameworks know it (LeCun et al. 1998): 431,080 parameters for 28 × 28 digits.
+    """LeNet as deep-learning frameworks have it (LeCun et al. 1998): 431,080 parameters, 28 × 28 digits.
 
     >>> from pullback import nn
     >>> nn.models.lenet().on("N 1 28 28").type.result
@@ -26,7 +26,7 @@ def lenet(classes: int = 10, *, width: float = 1.0) -> Layer:
 
 
 def lenet_tanh(classes: int = 10, *, width: float = 1.0) -> Layer:
-    """LeNet with tanh behind every layer but the last, as Theano's tutorial has it; as large as `lenet`."""
+    """LeNet with tanh after every layer but the last, as in Theano's tutorial; as large as `lenet`."""
     c = scaled(width)
     return chain(
         *(conv(c(20), 5), max_pool(2), tanh),

@@ -1,4 +1,4 @@
-"""GoogLeNet: windows of several sizes side by side, and two further classifiers on the way that training listens to."""
+"""GoogLeNet: convolutions of several sizes in parallel, and two auxiliary classifiers for training."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def googlenet(
     width: float = 1.0,
     drop: tuple[float, float] = (0.4, 0.7),
 ) -> Any:
-    """GoogLeNet (Szegedy et al. 2014), for 224 × 224: 6,998,552 parameters; with two further classifiers 13,378,280.
+    """GoogLeNet for 224 × 224 (Szegedy et al. 2014): 6,998,552 parameters, 13,378,280 with auxiliaries.
 
     Args:
         scope: gives the parameters.

@@ -44,7 +44,7 @@ class Parameters(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What training carries from batch to batch: the parameters and the sum of the losses."""
+    """The state that training carries between batches: the parameters and the sum of the losses."""
 
     parameters: Parameters
     loss: Float[Array, ""]

@@ -14,7 +14,7 @@ __all__ = ["discounted", "policy", "reinforce"]
 
 
 def policy(actions: int, *, hidden: int = 32) -> Layer:
-    """Scores of actions from what is observed.
+    """A network for scores of actions from observations.
 
     >>> from pullback import nn
     >>> nn.models.policy(2).on("N 4").type.result
@@ -24,7 +24,7 @@ def policy(actions: int, *, hidden: int = 32) -> Layer:
 
 
 def discounted(rewards: Any, discount: float = 0.99) -> Array:
-    """What follows from each step on: r[t] + discount r[t + 1] + discount² r[t + 2] + ….
+    """Discounted returns from each step on: r[t] + discount r[t + 1] + discount² r[t + 2] + ….
 
     Args:
         rewards: (L,) of one episode.
@@ -46,7 +46,7 @@ def discounted(rewards: Any, discount: float = 0.99) -> Array:
 
 
 def reinforce(scores: Any, target: tuple[Any, Any]) -> Array:
-    """The loss whose gradient is that of the expected reward (Williams 1992): -mean of log π(action) · return.
+    """The loss -mean(log π(action) · return), whose gradient is the policy gradient (Williams 1992).
 
     Args:
         scores: (N, actions) of a policy.

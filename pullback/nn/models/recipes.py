@@ -1,4 +1,4 @@
-"""What `pullback train` knows of a network, and parameters to start from."""
+"""Recipes of `pullback train` for networks, and initial parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kind = Literal["constant", "uniform"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A network with what it is trained with unless told otherwise.
+    """A network with its default training settings.
 
     Attributes:
         name: as the command line knows it.
@@ -55,7 +55,7 @@ class Recipe:
 def layered(
     network: Callable[..., Layer], optimiser: Callable[..., Any], rate: float, batch: int, epochs: int, **settings: Any
 ) -> Recipe:
-    """The recipe of a network of layers that tells classes apart; `settings` are those of the optimiser."""
+    """The recipe of a layered classifier; `settings` are those of the optimizer."""
     make = partial(optimiser, **settings)
     return Recipe(network.__name__, cross_entropy, (accuracy,), None, make, rate, batch, epochs, network=network)
 
@@ -66,9 +66,9 @@ def started(
 ) -> Any:  # fmt: skip
     """Parameters to start training from.
 
-    `uniform` draws weights by `init.xavier_uniform` and sets biases to zero.
-    `constant` sets every weight to 1 / fan in and every bias to 1 / its extent, as the published program of Zhang's
-    network in APL does; units of one layer then stay alike forever, so this start serves comparison, not learning.
+    `uniform` draws weights by `init.xavier_uniform` and sets biases to zero. `constant` sets every weight to 1 / fan
+    in and every bias to 1 / its size, as Zhang's published APL program does. Units of one layer then stay alike
+    forever, so use this start for comparison, not for learning.
 
     Args:
         parameters: the NamedTuple class of the parameters.

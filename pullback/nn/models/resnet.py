@@ -82,7 +82,7 @@ _INVERTED = (  # how much wider inside, channels, how many, stride of the first
 
 
 def _inverted(inputs: int, factor: int, channels: int, stride: int, relu6: Any) -> Layer:
-    """Wider, a window for each channel alone, and narrow again; a residual where extents stay."""
+    """An inverted residual: widen, convolve each channel, narrow; a shortcut if sizes stay."""
     inside = inputs * factor
     wider = (_normed(inside, 1), relu6) if factor > 1 else ()
     alone = _normed(inside, 3, stride=stride, padding=1, groups=inside)

@@ -10,7 +10,7 @@ __all__ = ["character_lstm", "gpt"]
 
 
 def character_lstm(count: int, *, width: int = 256, layers: int = 2) -> Layer:
-    """What follows each letter, as recurrent networks guess it (Graves 2013): scores (N, L, count) of letters (N, L).
+    """A recurrent model of the next letter (Graves 2013): scores (N, L, count) for letters (N, L).
 
     Args:
         count: letters of the alphabet.
@@ -27,7 +27,7 @@ def character_lstm(count: int, *, width: int = 256, layers: int = 2) -> Layer:
 def gpt(
     count: int, *, width: int = 256, heads: int = 4, layers: int = 4, longest: int = 128, drop: float = 0.0
 ) -> Layer:
-    """What follows each letter, as a transformer guesses it (Radford et al. 2019): as `character_lstm`.
+    """A transformer that predicts the next letter (Radford et al. 2019), as `character_lstm` does.
 
     Args:
         count: letters of the alphabet.

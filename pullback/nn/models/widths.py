@@ -11,7 +11,7 @@ __all__ = ["scaled"]
 
 
 def scaled(width: float) -> Callable[[int], int]:
-    """What a paper's number of channels or units is in a network of a width.
+    """Scale a paper's number of channels or units by the width of a network.
 
     Raises:
         TraceError: [E163] the width is no number above 0.

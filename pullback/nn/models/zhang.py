@@ -1,4 +1,4 @@
-"""Zhang's convolutional network for handwritten digits (Zhang 2016), as Šinkarovs, Bernecky and Scholz (2019) write it.
+"""Zhang's convolutional network for handwritten digits (Zhang 2016), as in Šinkarovs et al. (2019).
 
     image  28 28
     c1     6 24 24       logistic of 6 convolutions with 5 × 5 windows
@@ -39,7 +39,7 @@ class Parameters(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """What each layer computes for one image."""
+    """The results of all layers for one image."""
 
     c1: Float[Array, "6 24 24"]
     s1: Float[Array, "6 12 12"]
@@ -49,7 +49,7 @@ class Layers(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What training carries from image to image: the parameters and the sum of the losses."""
+    """The state that training carries between images: the parameters and the sum of the losses."""
 
     parameters: Parameters
     loss: Float[Array, ""]

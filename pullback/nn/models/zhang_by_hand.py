@@ -1,4 +1,4 @@
-"""The backward pass of Zhang's network, derived by hand as in Šinkarovs, Bernecky and Scholz (2019), section 3.1.
+"""The hand-derived backward pass of Zhang's network (Šinkarovs et al. 2019, section 3.1).
 
 Nobody needs it to train: `pb.grad` derives it. It is here as a check of the derived gradient, and to show that what one
 would write by hand is as short as the mathematics.
@@ -26,12 +26,12 @@ class Backward(NamedTuple):
 
 
 def back_logistic(cotangent: Array, out: Array) -> Array:
-    """Through a logistic whose result is `out`: its derivative is out · (1 - out)."""
+    """Backpropagate through a logistic with result `out`, whose derivative is out · (1 - out)."""
     return cotangent * out * (1 - out)
 
 
 def back_average_pool(cotangent: Array, size: int = 2) -> Array:
-    """Through means of blocks: every element of a block gets an equal part."""
+    """Backpropagate through block means: every element of a block gets an equal share."""
     *lead, height, width = cotangent.shape
 
     def at(*i: Any) -> Any:
@@ -43,7 +43,7 @@ def back_average_pool(cotangent: Array, size: int = 2) -> Array:
 
 
 def back_convolution(cotangent: Array, k: Array, x: Array) -> tuple[Array, Array, Array]:
-    """Through a convolution of `x` with the windows `k` and a bias.
+    """Backpropagate through a convolution of `x` with the kernel `k` and a bias.
 
         x̄[u…]    = Σ o, w…: ȳ[o, u - w, …] k[o, w…]      ȳ is zero outside
         k̄[o, w…] = Σ i…: ȳ[o, i…] x[i + w, …]

@@ -1,4 +1,4 @@
-"""Optimisers and schedules: values that say what one step does to the parameters, traced into the compiled step."""
+"""Optimizers and schedules: values that define one parameter update, traced into the compiled step."""
 
 from pullback.nn.optimisers.changes import (
     clip_by_norm,

@@ -1,4 +1,4 @@
-"""What stands in front of an optimiser and changes gradients, or behind it and changes updates."""
+"""Transformations of gradients before an optimizer, or of updates after it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class clip_by_value(Elementwise):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class clip_by_norm(Optimiser):
-    """All gradients times min(1, `limit` / ‖g‖), with ‖g‖ the norm of all together (Pascanu, Mikolov and Bengio 2013).
+    """Scale all gradients by min(1, `limit` / ‖g‖), ‖g‖ their joint norm (Pascanu et al. 2013).
 
     Frozen parameters do not count. A norm that is NaN changes nothing. (PyTorch divides by ‖g‖ + 1e-6.)
 
@@ -68,7 +68,7 @@ class clip_by_norm(Optimiser):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class scale(Elementwise):
-    """Times a number, or what a schedule gives at the step: a rate on top of another.
+    """Scale updates by a number, or by a schedule on top of the rate.
 
     >>> from pullback import nn
     >>> nn.adam(1e-3) >> nn.scale(nn.linear(1.0, steps=100))
@@ -114,7 +114,7 @@ class multiply(Optimiser):
         check_matches(self, self.factors, names)
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """Factor · g where there is a factor."""
+        """Multiply each gradient by its factor, if it has one."""
         found = matched(self.factors, parameters)
         return {n: times(found[n], step, g) if n in found else g for n, g in gradients.items()}, {}
 
@@ -134,7 +134,7 @@ def _check_patterns(where: object, name: str, factors: Any) -> None:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class freeze(Optimiser):
-    """Parameters of these names stay as they are: no update, no state, and their gradients are not computed.
+    """Freeze the parameters of these names: no update, no state, and no gradient is computed.
 
     >>> from pullback import nn
     >>> optimiser = nn.freeze("conv1/*") >> nn.sgd(0.1, momentum=0.9)
@@ -163,13 +163,13 @@ class freeze(Optimiser):
         return {n: x for n, x in parameters.items() if n not in found}
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """Nothing: they are not seen."""
+        """Return no change, as frozen parameters are not visible."""
         return gradients, {}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Decay(Optimiser):
-    """Λ₂ p + λ₁ sign(p), times a factor by name."""
+    """A pull of parameters to zero, λ₂ p + λ₁ sign(p), times a factor by name."""
 
     l2: float = 0.0
     l1: float = 0.0
@@ -190,7 +190,7 @@ class _Decay(Optimiser):
         return pull + self.l1 * pb.sign(p) if self.l1 else pull
 
     def pulls(self, parameters: Leaves) -> Leaves:
-        """What each parameter is pulled by; those whose factor is 0 are left out."""
+        """The pull on each parameter; parameters whose factor is 0 are left out."""
         found = matched(self.factors or {}, parameters)
         factors = {n: found.get(n, 1.0) for n in parameters}
         return {n: times(factors[n], 0, self._pull(p)) for n, p in parameters.items() if factors[n] != 0}
@@ -198,7 +198,7 @@ class _Decay(Optimiser):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class weight_decay(_Decay):
-    """The gradient of l2/2 Σ p² + l1 Σ |p| added to that of the loss: in front of an optimiser.
+    """Add the gradient of l2/2 Σ p² + l1 Σ |p| to that of the loss; goes before an optimizer.
 
         g + λ₂ p + λ₁ sign(p)
 
@@ -214,14 +214,14 @@ class weight_decay(_Decay):
     """
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """G + pull."""
+        """Add the pull to the gradient: g + pull."""
         pulls = self.pulls(parameters)
         return {n: g + pulls[n] if n in pulls else g for n, g in gradients.items()}, {}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class decoupled_weight_decay(_Decay):
-    """Parameters decay apart from what the optimiser before it does (Loshchilov and Hutter 2019).
+    """Decay parameters separately from the optimizer before it (Loshchilov and Hutter 2019).
 
         u - α (λ₂ p + λ₁ sign(p))
 
@@ -244,6 +244,6 @@ class decoupled_weight_decay(_Decay):
         check_rate(self, "rate", self.rate)
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """U - α pull."""
+        """Subtract the pull from the update: u - α pull."""
         pulls = self.pulls(parameters)
         return {n: u - times(self.rate, step, pulls[n]) if n in pulls else u for n, u in gradients.items()}, {}

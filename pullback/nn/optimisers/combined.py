@@ -1,4 +1,4 @@
-"""Optimisers made of others: groups by name, accumulation over batches, averages of parameters."""
+"""Combined optimizers: groups by name, accumulation over batches, averages of parameters."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class groups(Optimiser):
             part.check_names([n for n in names if own[n] == pattern])
 
     def visible(self, parameters: Leaves) -> Leaves:
-        """What each group's optimiser sees of it."""
+        """The part of each group that its optimizer sees."""
         seen = [part.visible(own).keys() for _, part, own in self._split(parameters)]
         return {n: x for n, x in parameters.items() if any(n in s for s in seen)}
 
@@ -105,11 +105,11 @@ class groups(Optimiser):
         return {n: updates[n] for n in gradients if n in updates}, after
 
     def averages(self, state: State) -> Leaves:
-        """Those of all groups."""
+        """The averages of all groups."""
         return {n: x for pattern, p in self.parts.items() for n, x in p.averages(state.get(pattern, {})).items()}
 
     def rate_at(self, step: int) -> float | None:
-        """That of the first group that has one."""
+        """The rate of the first group that has one."""
         rates = (p.rate_at(step) for p in self.parts.values())
         return next((r for r in rates if r is not None), None)
 
@@ -159,7 +159,7 @@ class accumulate(Optimiser):
         self.optimiser.check_names(names)
 
     def visible(self, parameters: Leaves) -> Leaves:
-        """What the optimiser sees."""
+        """The parameters that the wrapped optimizer sees."""
         return self.optimiser.visible(parameters)
 
     def begin(self, parameters: Leaves) -> State:
@@ -199,7 +199,7 @@ class accumulate(Optimiser):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class average(Elementwise):
-    """Behind an optimiser: a moving average of the parameters as they are after each update (Polyak and Juditsky 1992).
+    """A moving average of the parameters after each update (Polyak and Juditsky 1992).
 
         a ← δ a + (1 - δ) (p + u)          a starts as p
 
@@ -233,7 +233,7 @@ class average(Elementwise):
         return {"average": {n: x if isinstance(x, Array) else np.array(x) for n, x in parameters.items()}}
 
     def numbers(self, step: Any) -> tuple[Any, ...]:
-        """δ."""
+        """The decay δ."""
         return (rate_of(self.decay, step),)
 
     def rule(self, g: Any, p: Any, kept: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -257,7 +257,7 @@ def caffe_sgd(
     decay_factors: Mapping[str, float] | None = None,
     fixed: Sequence[str] = (),
 ) -> Optimiser:
-    """The solver of Caffe (Jia and others 2014), which DeepDSL has too: a chain of parts that exist by themselves.
+    """Caffe's SGD solver (Jia and others 2014), also in DeepDSL, as a chain of the parts below.
 
         g ← g min(1, clip / ‖g‖)            where `clip` is not 0
         g ← g + decay · factor · p          L1: sign(p) in the place of p

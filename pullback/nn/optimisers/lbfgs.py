@@ -23,7 +23,7 @@ Loss = Callable[[Array], Array]
 
 
 class Minimum(NamedTuple):
-    """Where `lbfgs` ended."""
+    """The result of `lbfgs`."""
 
     parameters: Any
     value: Array
@@ -32,7 +32,7 @@ class Minimum(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """The last changes of the point (s) and of the gradient (y), one a row, with 1 / s·y; rows of 0 are empty."""
+    """The last changes of the point (s) and the gradient (y), a row each, with 1 / s·y; unused rows are 0."""
 
     s: Array
     y: Array
@@ -53,7 +53,7 @@ class _Trial(NamedTuple):
 def lbfgs(
     loss: Callable[..., Any], parameters: Any, *args: Any, steps: int = 100, history: int = 10, tolerance: float = 1e-6
 ) -> Minimum:
-    """The parameters for which the loss is smallest, near those given: for losses of all data, without noise.
+    """Minimize a noise-free loss over all data, starting from the given parameters.
 
     Directions are those of Nocedal (1980), two loops over the last changes (Nocedal and Wright 2006, algorithm 7.4);
     lengths fulfil the strong conditions of Wolfe (eq. 3.7), found in a bracket by cubic interpolation (eq. 3.59).
@@ -157,7 +157,7 @@ def _remember(memory: _Memory, s: Array, y: Array) -> _Memory:
 def _search(
     both: Callable[[Array], tuple[Array, Array]], x: Array, start: _Trial, ahead: Array, most: int = 25
 ) -> tuple[_Trial, Array]:
-    """A length along `ahead` that fulfils Wolfe's strong conditions, or the best found; and whether it is above 0.
+    """A length along `ahead` that meets the strong Wolfe conditions, or the best; and whether it is > 0.
 
     There is such a length between `low`, where the value has fallen enough and falls too steeply still, and `high`,
     where it has not, or rises: the least of f(x + a d) - c₁ a f' lies between them.
@@ -185,7 +185,7 @@ def _search(
 
 
 def _between(low: _Trial, high: tuple[Array, ...]) -> Array:
-    """The next length: where the cubic through both ends is least, kept off them; twice as far if there is no end."""
+    """The next length: the minimum of the cubic through both ends, away from them; doubled if unbounded."""
     far, value, along = high
     is_open = pb.isinf(far)
     width = pb.where(is_open, 1.0, far - low.length)

@@ -1,4 +1,4 @@
-"""The arrays of a tree by name: `conv1/w` is the leaf `w` of what is called `conv1`.
+"""Arrays of a tree by name: `conv1/w` is the leaf `w` of the subtree `conv1`.
 
 Optimisers work on these, whatever the tree is made of. A leaf that is None, as the gradient of a frozen parameter, is
 not there.
@@ -47,7 +47,7 @@ def leaves_of(x: Any) -> Leaves:
 
 
 def rebuilt(x: Any, leaves: Mapping[str, Any]) -> Any:
-    """A tree like x of these leaves, with None for those that are not there."""
+    """Rebuild a tree like x from these leaves, with None for missing ones."""
     structure = tree.flatten(x)[1]
     names = names_of(structure, ALONE)
     return tree.unflatten(_pruned(structure, "", leaves), [leaves[n] for n in names if n in leaves])
@@ -80,7 +80,7 @@ def check_floating(leaves: Leaves, where: str) -> None:
 
 
 def check_gradients(gradients: Leaves, parameters: Leaves, where: str) -> None:
-    """Refuse gradients that are not those of the parameters.
+    """Refuse gradients that do not match the parameters.
 
     Raises:
         ShapeError or DTypeError: [E139] with the differences.

@@ -39,7 +39,7 @@ State = dict[str, Any]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Optimiser(Settings):
-    """What one step does to the parameters, with its settings; see the module for how it is used.
+    """A rule for updating the parameters, with its settings; the module shows how to use it.
 
     >>> from pullback import nn
     >>> optimiser = nn.clip_by_norm(1.0) >> nn.sgd(0.1, momentum=0.9)
@@ -76,7 +76,7 @@ class Optimiser(Settings):
         return self.begin(self._seen(leaves))
 
     def update(self, gradients: Any, state: State, parameters: Any, step: Any) -> tuple[Any, State]:
-        """What to add to the parameters, and the next state. In a traced function.
+        """The updates to add to the parameters, and the next state. For use in a traced function.
 
         Args:
             gradients: a tree like the parameters; frozen ones need none.
@@ -99,7 +99,7 @@ class Optimiser(Settings):
 
     @staticmethod
     def apply(parameters: Any, updates: Any) -> Any:
-        """Parameters plus updates, leaf by leaf; where the update is None the parameter is as it was.
+        """Add updates to parameters, leaf by leaf; None leaves a parameter unchanged.
 
         Returns:
             A tree like the parameters.
@@ -108,11 +108,11 @@ class Optimiser(Settings):
         return rebuilt(parameters, {n: _plus(p, added.get(n)) for n, p in leaves_of(parameters).items()})
 
     def averaged(self, state: State, parameters: Any) -> Any:
-        """The parameters, with the moving average in the place of those that `average` keeps one of."""
+        """The parameters, with moving averages for those that `average` tracks."""
         return rebuilt(parameters, {**leaves_of(parameters), **self.averages(state)})
 
     def rate_at(self, step: int) -> float | None:
-        """The rate of a step, for those who watch: of several groups the first one's; None where there is none."""
+        """The learning rate of a step, for reports: that of the first group; None if there is none."""
         return None
 
     def __rshift__(self, other: Any) -> Optimiser:
@@ -128,7 +128,7 @@ class Optimiser(Settings):
         """
 
     def visible(self, parameters: Leaves) -> Leaves:
-        """Those that are not frozen."""
+        """The parameters that are not frozen."""
         return parameters
 
     def begin(self, parameters: Leaves) -> State:
@@ -156,7 +156,7 @@ def _plus(p: Any, update: Any) -> Any:
 
 
 def check_descends(where: str, optimiser: Any) -> None:
-    """Refuse what makes no updates of gradients.
+    """Refuse an object that does not turn gradients into updates.
 
     Raises:
         TraceError: [E171] it is an optimiser, or a part of one, that does not. [E170] it is something else.
@@ -175,14 +175,14 @@ def check_descends(where: str, optimiser: Any) -> None:
 
 
 def rate_of(rate: Any, step: Any) -> Any:
-    """A rate at a step: a number as it is, a schedule's for the step as f64."""
+    """The rate at a step: a number itself, or a schedule's value at the step as f64."""
     if not callable(rate):
         return rate
     return rate(convert(step, "float64") if isinstance(step, Array) else step)
 
 
 def count(step: Any) -> Any:
-    """T = step + 1, as f64: how many updates there are with this one."""
+    """The number of updates up to this one, t = step + 1, as f64."""
     return convert(as_array(step), "float64") + 1.0
 
 
@@ -208,7 +208,7 @@ class Elementwise(Optimiser):
 
     @property
     def slots(self) -> dict[str, float]:
-        """What is kept of each parameter, with its value at the start."""
+        """The arrays kept for each parameter, with their initial values."""
         return {}
 
     def numbers(self, step: Any) -> tuple[Any, ...]:
@@ -216,11 +216,11 @@ class Elementwise(Optimiser):
         return ()
 
     def rule(self, g: Any, p: Any, kept: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """The update of one parameter, and what is kept of it: arrays in the order of `slots`."""
+        """The update of one parameter, and its new kept arrays in the order of `slots`."""
         raise NotImplementedError
 
     def begin(self, parameters: Leaves) -> State:
-        """For each slot arrays like the parameters."""
+        """The initial state: for each slot, arrays like the parameters."""
         return {slot: {n: like(p, value) for n, p in parameters.items()} for slot, value in self.slots.items()}
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
@@ -256,7 +256,7 @@ def like(p: Any, value: float) -> Any:
 
 
 def kept_of(optimiser: Optimiser, state: State, slot: str, name: str) -> Any:
-    """What a state keeps of a parameter.
+    """The array that a state keeps for a parameter.
 
     Raises:
         TraceError: [E139] nothing.
@@ -269,7 +269,7 @@ def kept_of(optimiser: Optimiser, state: State, slot: str, name: str) -> Any:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Chain(Optimiser):
-    """Optimisers one behind the other; made by `>>`. Its state is a dict by what they are called."""
+    """Optimizers in sequence, made by `>>`. The state is a dict by their names."""
 
     parts: tuple[Optimiser, ...]
 
@@ -290,18 +290,18 @@ class Chain(Optimiser):
             yield kind if seen.count(kind) == 1 else f"{kind}{seen.count(kind)}", part
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Those of all parts."""
+        """Check the parameter names of all parts."""
         for part in self.parts:
             part.check_names(names)
 
     def visible(self, parameters: Leaves) -> Leaves:
-        """Those that no part freezes."""
+        """The parameters that no part freezes."""
         for part in self.parts:
             parameters = part.visible(parameters)
         return parameters
 
     def begin(self, parameters: Leaves) -> State:
-        """The states of those that have one."""
+        """The states of the parts that have one."""
         states = {name: part.begin(parameters) for name, part in self.keyed()}
         return {name: state for name, state in states.items() if state}
 
@@ -314,7 +314,7 @@ class Chain(Optimiser):
         return gradients, after
 
     def averages(self, state: State) -> Leaves:
-        """Those of the part that has some."""
+        """The averages of the part that has them."""
         return {n: x for name, part in self.keyed() for n, x in part.averages(state.get(name, {})).items()}
 
     def rate_at(self, step: int) -> float | None:

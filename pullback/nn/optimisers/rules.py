@@ -24,7 +24,7 @@ Kept = tuple[Any, ...]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Rule(Elementwise):
-    """Base of those with a rate."""
+    """The base of optimizers with a rate."""
 
     rate: Rate
     descends = True
@@ -77,11 +77,11 @@ class sgd(Rule):
 
     @property
     def slots(self) -> dict[str, float]:
-        """V."""
+        """The slot of the momentum v."""
         return {"momentum": 0.0} if self.momentum else {}
 
     def numbers(self, step: Any) -> Kept:
-        """α, and how much of the gradient goes into v."""
+        """The rate α, and the share of the gradient that goes into v."""
         first: Any = 1.0
         if self.momentum and self.dampening:
             first = pb.where(as_array(step) == 0, 1.0, 1.0 - self.dampening)
@@ -100,7 +100,7 @@ class sgd(Rule):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class adagrad(Rule):
-    """Each element with a rate of its own, the smaller the larger its gradients were (Duchi, Hazan and Singer 2011).
+    """Adapt the rate of each element: large gradients make it small (Duchi, Hazan and Singer 2011).
 
         s ← s + g²         u = -α g / (√s + ε)
 
@@ -126,7 +126,7 @@ class adagrad(Rule):
 
     @property
     def slots(self) -> dict[str, float]:
-        """S."""
+        """The slot of the sum of squares s."""
         return {"squares": self.start}
 
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
@@ -170,7 +170,7 @@ class rmsprop(Rule):
 
     @property
     def slots(self) -> dict[str, float]:
-        """S, m and v."""
+        """The slots of s, m and v."""
         mean = {"mean": 0.0} if self.centred else {}
         momentum = {"momentum": 0.0} if self.momentum else {}
         return {"square": 0.0, **mean, **momentum}
@@ -223,11 +223,11 @@ class adam(Rule):
 
     @property
     def slots(self) -> dict[str, float]:
-        """M and v."""
+        """The slots of m and v."""
         return {"mean": 0.0, "square": 0.0}
 
     def numbers(self, step: Any) -> Kept:
-        """α / (1 - β₁ᵗ), 1 / √(1 - β₂ᵗ) and α."""
+        """The factors α / (1 - β₁ᵗ), 1 / √(1 - β₂ᵗ) and α."""
         t = count(step)
         rate = rate_of(self.rate, step)
         return rate / _rest(self.beta1, t), 1.0 / pb.sqrt(_rest(self.beta2, t)), rate
@@ -279,7 +279,7 @@ class adamw(adam):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class lion(Rule):
-    """Steps of one length in each element, by the sign of a mean of gradients (Chen and others 2023, algorithm 2).
+    """Step by the sign of a mean of gradients, equally far in each element (Chen and others 2023, alg. 2).
 
         u = -α (sign(β₁ m + (1 - β₁) g) + λ p)         m ← β₂ m + (1 - β₂) g
 
@@ -308,7 +308,7 @@ class lion(Rule):
 
     @property
     def slots(self) -> dict[str, float]:
-        """M."""
+        """The slot of the mean m."""
         return {"mean": 0.0}
 
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:

@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Schedule(Settings):
-    """What maps a step to a rate. One of your own has a method `at(t, xp)`, written in functions of the array API.
+    """A map from a step to a rate. Define your own with a method `at(t, xp)` in array API functions.
 
     >>> from pullback import nn
     >>> nn.cosine(0.1, steps=100)(50)
@@ -57,12 +57,12 @@ class Schedule(Settings):
 
 
 def _warmed(t: Any, xp: Any, warmup: int, rate: float, later: Any) -> Any:
-    """`rate` (t + 1) / warmup in the first steps, and then what comes later."""
+    """Linear warm-up, `rate` (t + 1) / warmup, followed by `later`."""
     return xp.where(t < warmup, (rate / warmup) * (t + 1), later) if warmup else later
 
 
 def _share(t: Any, xp: Any, steps: int, warmup: int) -> Any:
-    """How much of the way from the end of the warm-up to the last step is done: 0 to 1."""
+    """The share, 0 to 1, of the way from the end of the warm-up to the last step."""
     return xp.minimum(xp.maximum((t - warmup) / (steps - warmup), 0.0), 1.0)
 
 
@@ -87,7 +87,7 @@ class constant(Schedule):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class step_decay(Schedule):
-    """`rate` · `factor`^⌊t / `every`⌋: times a factor every so many steps.
+    """`rate` · `factor`^⌊t / `every`⌋: multiply by a factor every few steps.
 
     >>> from pullback import nn
     >>> [round(nn.step_decay(0.1, every=30)(t), 4) for t in (0, 29, 30, 60)]
@@ -149,7 +149,7 @@ class _Falling(Schedule):
             raise refused(self, "warmup", self.warmup, f"fewer than the {self.steps} steps of the whole")
 
     def left(self, share: Any, xp: Any) -> Any:
-        """How much of the way down is left."""
+        """The share of the descent that remains."""
         raise NotImplementedError
 
     def at(self, t: Any, xp: Any) -> Any:
@@ -160,7 +160,7 @@ class _Falling(Schedule):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class cosine(_Falling):
-    """Half a wave of a cosine from `rate` to `end` (Loshchilov and Hutter, SGDR, 2017), after a linear rise.
+    """Cosine decay from `rate` to `end` after linear warm-up (Loshchilov and Hutter, SGDR, 2017).
 
         t < warmup    rate (t + 1) / warmup
         else          end + (rate - end) (1 + cos π s) / 2,    s = (t - warmup) / (steps - warmup), at most 1
@@ -264,7 +264,7 @@ class inverse(Schedule):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class inverse_square_root(Schedule):
-    """`rate` · min((t + 1) / `warmup`, √(`warmup` / (t + 1))): the transformer's (Vaswani and others 2017, eq. 3).
+    """`rate` · min((t + 1) / `warmup`, √(`warmup` / (t + 1))) (Vaswani and others 2017, eq. 3).
 
     There the highest rate is 1 / √(width · warmup).
 

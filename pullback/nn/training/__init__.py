@@ -1,4 +1,4 @@
-"""Training: `fit`, what it returns, and how it is saved, shown and stopped."""
+"""Training: `fit`, its result, and its saving, display and stopping."""
 
 from pullback.nn.training.checkpoint import Checkpoints
 from pullback.nn.training.fit import evaluate, fit

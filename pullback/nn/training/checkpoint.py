@@ -1,4 +1,6 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped, in one file that is there whole or not at all.
+"""Checkpoints: the complete state of a run in one atomically written file.
+
+A resumed run goes on as if it had never stopped.
 
 A file is safetensors: the arrays of three trees under `parameters/…`, `state/…` and `optimiser/…`, and in its metadata,
 as JSON, the position (updates, epoch, batch), the history, and what a run that goes on must share with this one. A
@@ -34,7 +36,7 @@ PARTS = ("parameters", "state", "optimiser")
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where and how often training is saved; it is saved when it ends as well.
+    """The folder and frequency of checkpoints; the end of training is saved too.
 
     Args:
         folder: made where it is not there.
@@ -61,7 +63,7 @@ class Checkpoints:
 
 @dataclass
 class Position:
-    """Where a run is.
+    """The position of a run.
 
     Attributes:
         step: updates made.
@@ -160,7 +162,7 @@ class Folder:
         )
 
     def save(self, carry: Carry, position: Position) -> None:
-        """Write a checkpoint, then remove those that are too old. Nothing where this position is saved already.
+        """Write a checkpoint, then remove old ones. Do nothing if this position is saved already.
 
         Raises:
             DataError: [E501] the folder cannot be read, [E511] the file cannot be written, or an old one removed.
@@ -181,7 +183,7 @@ class Folder:
                                 remedy="a folder whose files may be removed") from error  # fmt: skip
 
     def load(self, like: Carry, wish: Resume = None) -> tuple[Carry, Position] | None:
-        """The last checkpoint; None where there is none.
+        """The last checkpoint, or None.
 
         Args:
             like: arrays of the names, shapes and element types that it must have.

@@ -1,4 +1,4 @@
-"""`fit` and `evaluate`: what users call, and what it asks for put in order."""
+"""`fit` and `evaluate`, and the preparation of their arguments."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fit(
     debug: bool = False,
     workers: int | None = None,
 ) -> Run:
-    """Train a network, or whatever a traced function measures.
+    """Train a network, or minimize a traced loss function.
 
     Args:
         model: a Layer; or, with `loss` left out, a traced function (parameters, state, batch) that gives the loss, or

@@ -1,4 +1,4 @@
-"""What a run did, an entry for every epoch: a table, as CSV and as a plot."""
+"""The history of a run, an entry for each epoch: a table, as CSV and as a plot."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NOT_MEASURED = ("epoch", "step", "seconds", "rate", "speed")  # what rows say of
 
 @dataclass(frozen=True)
 class History:
-    """The epochs of a run, each a mapping from what was measured to its value.
+    """The epochs of a run, each a mapping from names of measured values to values.
 
-    There is `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
-    training began, `speed` (samples a second), `rate` (the optimiser's for the next update, where it has one) and, with
-    `evaluate=`, `evaluation_loss` and every metric.
+    A row has `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
+    training began and `speed` (samples a second). It has `rate`, the optimizer's for the next update, where there is
+    one. With `evaluate=` it has `evaluation_loss` and every metric.
 
     >>> from pullback import nn
     >>> history = nn.History(({"epoch": 1, "step": 10, "loss": 0.5}, {"epoch": 2, "step": 20, "loss": 0.25}))
@@ -66,7 +66,7 @@ class History:
 
     @property
     def names(self) -> list[str]:
-        """What was measured, in the order of the columns."""
+        """The names of the measured values, in column order."""
         return list(dict.fromkeys(name for row in self.rows for name in row))
 
     def csv(self) -> str:
@@ -100,7 +100,7 @@ class History:
             ) from error
 
     def plot(self, path: str | os.PathLike[str] | None = None, names: Sequence[str] = ()) -> Any:
-        """Curves over the epochs: the losses in one panel, every metric in one of its own.
+        """Plot curves over the epochs: losses in one panel, each metric in another.
 
         Args:
             path: a file to write, in the format that its name says.
@@ -168,7 +168,7 @@ class EarlyStop:
             raise DataError("E518", f"EarlyStop: patience={self.patience!r}", remedy="a number of epochs, at least 1")
 
     def check(self, names: Sequence[str]) -> str:
-        """The column that counts among those of a history.
+        """Check the monitored column against a history's columns; return its name.
 
         Raises:
             DataError: [E518] there is none of its name.

@@ -32,7 +32,7 @@ class Labels:
     ignored: int | None
 
     def check_source(self, source: Batches, data: Any, name: str) -> None:
-        """Refuse labels that are no class: those of arrays now, those of an iterable when it gives them.
+        """Refuse labels out of range: in arrays now, in an iterable as it yields them.
 
         Raises:
             DataError: [E513] the first such label.

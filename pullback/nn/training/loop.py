@@ -1,4 +1,4 @@
-"""The training loop: updates until enough is done, with evaluation, checkpoints, and an end that loses nothing."""
+"""The training loop: updates, evaluation, checkpoints, and a clean end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ End = Literal["finished", "stopped early", "interrupted"]
 
 @dataclass(frozen=True)
 class Run:
-    """What training made.
+    """The result of training.
 
     Attributes:
         parameters: as they are now.
@@ -119,7 +119,7 @@ class Training:
                 own[...] = saved
 
     def stop_early(self, rule: EarlyStop) -> None:
-        """End when this rule says so, which asks for what an epoch measures.
+        """Let the rule stop training early, by its epoch measurements.
 
         Raises:
             DataError: [E518] it asks for something else.
@@ -155,7 +155,7 @@ class Training:
         )  # fmt: skip
 
     def _train(self, report: Report, interrupted: list[bool]) -> End:
-        """What is left of the run; why it ended."""
+        """Run the remaining updates; return why training ended."""
         at = self.at
         if at.batch == self.source.steps:  # it ended before what follows an epoch was done
             self._finish_epoch(report)
@@ -182,14 +182,14 @@ class Training:
         return end or "finished"
 
     def _end(self) -> End | None:
-        """Why the run is over, if it is: as much is done as was asked for, or nothing is gained."""
+        """The reason that the run is over, or None: the limit is reached, or early stopping applies."""
         if self.at.epoch >= self.epochs or self.at.step >= self.steps:
             return "finished"
         stops = self.early_stop is not None and self.at.batch == 0 and self.early_stop(History(tuple(self.at.history)))
         return "stopped early" if stops else None
 
     def _requests(self) -> Iterator[tuple[int, int, int]]:
-        """What to load for the rest of the run: stacked batches, then those of an epoch that are left one by one.
+        """The remaining loads of the run: stacked batches, then the leftover batches of an epoch one by one.
 
         Each is asked for while the one before it is in use.
         """
@@ -217,7 +217,7 @@ class Training:
         at.seconds = time.perf_counter() - self._since
 
     def _updated(self, stacked: Any, first: int) -> Any:
-        """Make the updates; the losses. What is not finite ends the run."""
+        """Make the updates; return the losses. A non-finite loss ends the run."""
         try:
             losses = self.updates(stacked, self.at.step)
         except NotFiniteError as error:
@@ -239,7 +239,7 @@ class Training:
         report.epoch(row, shown._replace(epoch=at.epoch, batch=0))
 
     def _row(self) -> dict[str, float]:
-        """What is written down of an epoch, or of its part."""
+        """The history row of an epoch, or of its part so far."""
         at = self.at
         rate = self.updates.rate_at(at.step)
         return {
@@ -278,7 +278,7 @@ class Training:
 
 @contextmanager
 def _interruption() -> Iterator[list[bool]]:
-    """Note the first Ctrl-C instead of raising; training then stops between two calls. The second one raises."""
+    """Record the first Ctrl-C so that training stops between two calls; a second one raises."""
     interrupted = [False]
 
     def note(number: int, frame: FrameType | None) -> None:

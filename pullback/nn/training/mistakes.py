@@ -1,4 +1,4 @@
-"""What is said when a loss is not finite: which batch it was, and whether the data or the numbers went wrong."""
+"""The error for a loss that is not finite: the batch, and whether data or computation caused it."""
 
 from __future__ import annotations
 

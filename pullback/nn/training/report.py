@@ -1,4 +1,4 @@
-"""Progress of training: what a bar shows, and what is written down after every epoch."""
+"""Training progress: the content of the bar, and the lines after every epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OFTEN = 0.1  # seconds from one look to the next
 
 
 class Progress(NamedTuple):
-    """Where training stands.
+    """The progress of training.
 
     Attributes:
         epoch: epochs completed.

@@ -1,4 +1,4 @@
-"""What a run that goes on must have alike with the one whose checkpoint it reads, and what differs, in words."""
+"""Compatibility of a resumed run with its checkpoint: the required properties, and their differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACES: Final = frozenset({"samples in a batch", "batches in an epoch"})  # with
 
 
 def shared(task: Task, source: Batches, optimiser: Any, start: Carry, batch: Any, **order: Any) -> Shared:
-    """What a run that goes on must have alike.
+    """The properties that a resumed run and its checkpoint must share.
 
     Args:
         task, source, optimiser: what is trained, on what, how.
@@ -74,7 +74,7 @@ def _program(f: Callable[..., Any], *arguments: Any) -> tuple[str, str]:
 
 
 def differing(theirs: Shared, ours: Shared) -> dict[str, str]:
-    """What is not alike by its name, each with a sentence on it."""
+    """The properties that differ, by name, each with a sentence."""
     found = {}
     for name, own in ours.items():
         (then, digest_then, of_then), (now, digest_now, of_now) = _parts(theirs.get(name, "unknown")), _parts(own)
@@ -86,5 +86,5 @@ def differing(theirs: Shared, ours: Shared) -> dict[str, str]:
 
 
 def _parts(value: Any) -> tuple[Any, Any, Any]:
-    """The text, the digest, and what that was made for."""
+    """The text, the digest, and the subject of the digest."""
     return (value[0], value[1], value[2]) if isinstance(value, list) and len(value) == 3 else (value, "", "")

@@ -1,9 +1,9 @@
-"""Updates whose gradients several processes compute, each of a part of the batch.
+"""Data-parallel updates: several processes compute gradients, each for a part of the batch.
 
-A process has the loss alone. At each update it is given the parameters and its part, and gives the loss, the gradients
-and the state of that part; their means, weighted by the sizes of the parts, are those of the batch, as the loss is a
-mean over it. The update itself is made here, once, so that optimisers, checkpoints and evaluation are those of one
-process. Parameters are sent once to each machine, however many processes it has.
+A process has the loss alone. At each update, a process receives the parameters and its part of the batch. It returns
+the loss, the gradients and the state of that part. As the loss is a mean over the batch, their means, weighted by
+part sizes, are those of the batch. The update itself is made here, once, so that optimisers, checkpoints and
+evaluation are those of one process. Parameters are sent once to each machine, however many processes it has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REMEDY: Final = '`fit(…, save="folder")`: called again, it goes on from the la
 
 
 class Part:
-    """The gradients of a loss, in a process of its own."""
+    """The gradients of a loss, computed in a separate process."""
 
     def __init__(self, loss: Callable[..., Any], options: dict[str, Any]) -> None:
         def of_part(parameters: Any, state: Any, batch: Any) -> Any:
@@ -41,13 +41,13 @@ class Part:
         self.function = pb.function(**options)(both)
 
     def gradient(self, held: Any, batch: Any) -> tuple[float, list[Any], list[Any] | None]:
-        """The loss, the leaves of the gradients, and those of the state after it, where it gives one."""
+        """The loss, the gradient leaves, and the leaves of the next state if there is one."""
         (value, after), gradients = self.function(*held, batch)
         return float(value), tree.flatten(gradients)[0], None if after is None else tree.flatten(after)[0]
 
 
 class SharedUpdates(Updates):
-    """Updates like those of one process, within rounding.
+    """Parallel updates, equal to those of one process within rounding.
 
     Args:
         workers: how many processes.
@@ -59,7 +59,7 @@ class SharedUpdates(Updates):
         self.processes = [Process(f"part {k} of the batch", Part, loss, options, options={}) for k in range(workers)]
 
     def seconds(self, batch: Any) -> float:
-        """Each update is a call of its own."""
+        """A duration that makes each update a separate call."""
         return SLOW
 
     def __call__(self, batches: Any, step: int) -> NDArray[Any]:
@@ -106,7 +106,7 @@ class SharedUpdates(Updates):
 
 
 def _means(parts: Sequence[Sequence[Any]], weights: Sequence[float]) -> list[Any]:
-    """The means of the parts' arrays, leaf by leaf; of integers, which count, those of the first part."""
+    """The weighted means of the parts' arrays, leaf by leaf; integers (counts) are the first part's."""
     return [_mean(leaves, weights) for leaves in zip(*parts, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""The compiled functions of training: updates, some in a call, and what is measured on a second set."""
+"""Compiled training functions: updates, several per call, and measurements on a second set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INTERPRETED: Final = 100  # times slower without a compiler
 
 
 class Carry(NamedTuple):
-    """What training carries from update to update."""
+    """The state that training carries between updates."""
 
     parameters: Any
     state: Any
@@ -34,7 +34,7 @@ class Carry(NamedTuple):
 
 
 def stack_size(seconds: float, steps: int) -> int:
-    """How many of an epoch's updates to make in a call, so that few are left over; 1 where one takes a while.
+    """The number of updates per call that leaves few of an epoch over; 1 if an update is slow.
 
     Args:
         seconds: what one update takes, roughly.
@@ -48,7 +48,7 @@ def stack_size(seconds: float, steps: int) -> int:
 
 
 def pair(result: Any) -> tuple[Any, Any]:
-    """A loss's value and the state after it, which is none where the loss is a value alone."""
+    """A loss's value and the next state, None if the loss is a value alone."""
     return result if type(result) is tuple and len(result) == 2 else (result, None)
 
 
@@ -82,7 +82,7 @@ class Updates:
         return found
 
     def seconds(self, batch: Any) -> float:
-        """What one update for such a batch takes, roughly: by its operations, so the same on every machine."""
+        """Estimate the seconds of one update from its operations, equally on every machine."""
         program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
         slower = 1 if is_compiled() else INTERPRETED
         return slower * operation_count(program) / RATE
@@ -109,7 +109,7 @@ class Updates:
         return losses
 
     def typed(self, batch: Any, updates: int = 1) -> pb.Function:
-        """The function of so many updates a call for batches like this one, which has memory and C before it runs."""
+        """The function of `updates` updates a call, typed by this batch so that memory and C are known early."""
         update = self._function(updates).python
         stacked = tree.map_leaves(lambda x: np.broadcast_to(x, (updates, *np.shape(x))), batch)
         given = {"carry": self.arrays, "batch": stacked if updates > 1 else batch, "step": np.int64(0)}
@@ -117,12 +117,12 @@ class Updates:
         return pb.function(donate=("carry",), **self.options)(update)
 
     def rate_at(self, step: int) -> float | None:
-        """The optimiser's rate of a step, for those who watch; None where it has none, or is of the user's making."""
+        """The optimizer's rate of a step, for reports; None if it has none or is user-defined."""
         found = getattr(self.optimiser, "rate_at", None)
         return None if found is None else found(step)
 
     def end(self) -> None:
-        """Give back what it holds besides its arrays."""
+        """Release resources other than arrays."""
 
     def _function(self, updates: int) -> pb.Function:
         found: pb.Function = self._one if updates == 1 else self._many
@@ -190,7 +190,7 @@ class Measure:
         self.function = pb.function(**options)(measure)
 
     def check(self, carry: Carry, batch: Any) -> None:
-        """Trace it for a batch, so that what it cannot measure is an error before training."""
+        """Trace for a batch, so that unsupported measurements fail before training."""
         self.function.program(carry.parameters, carry.state, batch)
 
     def __call__(self, carry: Carry, batches: Iterable[tuple[Any, int]]) -> list[float]:

@@ -1,4 +1,4 @@
-"""What is trained: a network with a loss, or a traced function of parameters, state and a batch; as one thing."""
+"""The training task: a network with a loss, or a traced function of parameters, state and batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_RUN = ("epoch", "step", "loss", "rate", "speed", "seconds")  # other columns 
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained.
+    """A task to train.
 
     Attributes:
         name: for messages and checkpoints.   loss_name: likewise.
@@ -113,7 +113,7 @@ def task_of(
 
 
 def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
-    """Refuse what is no function of these arguments.
+    """Refuse an object that is no function of these arguments.
 
     Raises:
         UsageError: [E518] it is none.

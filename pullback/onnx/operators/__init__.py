@@ -1,4 +1,4 @@
-"""The operators of ONNX, each a row of one table: what there is, and how to find it."""
+"""The operators of ONNX: a table, a row for each, and its lookup."""
 
 from pullback.onnx.operators import elementwise, normalisation, products, recurrent, reduction, resize, shape, windows
 from pullback.onnx.operators.table import Known, Operator, WrongNode, find

@@ -1,4 +1,4 @@
-"""What several operators are written with."""
+"""Helpers shared by operators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def floating(x: Any) -> Any:
 
 
 def traced(value: Any) -> Any:
-    """A value as part of the program: a number where it is one, else an array that stays as it is."""
+    """A value as part of the program: a number, or a constant array."""
     if not isinstance(value, np.ndarray):
         return value
     if value.ndim == 0 and dtype_of(value.dtype) is not None and value.dtype.kind in "biuf":
@@ -57,14 +57,14 @@ def traced(value: Any) -> Any:
 
 
 def constant(value: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array that nobody can change, so that C has it as a table."""
+    """A read-only NumPy array, which C contains as a table."""
     copy = np.array(value, order="C")
     copy.setflags(write=False)
     return copy
 
 
 def number(extent: Any) -> int:
-    """An extent as a number.
+    """A size as a number.
 
     Raises:
         ShapeError: [E117] it is open, so that the function is traced for the sizes of a call.
@@ -75,12 +75,12 @@ def number(extent: Any) -> int:
 
 
 def numbers(extents: Iterable[Any]) -> tuple[int, ...]:
-    """Extents as numbers."""
+    """Sizes as numbers."""
     return tuple(number(e) for e in extents)
 
 
 def integers(value: Any, default: Iterable[int] = ()) -> list[int]:
-    """A known array, an attribute or nothing as a list of ints."""
+    """A known array, an attribute or a missing value as a list of ints."""
     if value is None:
         return list(default)
     return [int(v) for v in np.asarray(value).reshape(-1)]

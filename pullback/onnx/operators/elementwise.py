@@ -61,7 +61,7 @@ def _divided(a: Any, b: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
-    """The element type is that of the base."""
+    """Raise to a power; the element type is that of the base."""
     if a.dtype == b.dtype:
         return pb.pow(a, b)
     if is_floating(a):
@@ -78,7 +78,7 @@ for _name, _g in {**COMPARISONS, "Add": pb.add, "Sub": pb.subtract, "Mul": pb.mu
 
 @operator("Mod")
 def mod(a: Any, b: Any, *, fmod: int = 0) -> Any:
-    """With `fmod` the sign is that of `a`, as C's, else that of `b`."""
+    """The remainder, with the sign of `a` for `fmod` as in C, else of `b`."""
     if not fmod:
         return pb.remainder(a, b)
     if is_floating(a):
@@ -88,7 +88,7 @@ def mod(a: Any, b: Any, *, fmod: int = 0) -> Any:
 
 @operator("BitShift")
 def bit_shift(a: Any, b: Any, *, direction: str) -> Any:
-    """To the left or the right; nothing is left where it is by the width or more."""
+    """Shift bits to the left or right; a shift by the width or more gives 0."""
     shift = {"LEFT": pb.bitwise_left_shift, "RIGHT": pb.bitwise_right_shift}.get(direction)
     if shift is None:
         raise WrongNode(f"direction={direction!r}: LEFT or RIGHT")
@@ -97,25 +97,25 @@ def bit_shift(a: Any, b: Any, *, direction: str) -> Any:
 
 @operator("Max")
 def largest(*xs: Any) -> Any:
-    """Of each place."""
+    """Elementwise maximum."""
     return reduce(pb.maximum, xs)
 
 
 @operator("Min")
 def least(*xs: Any) -> Any:
-    """Of each place."""
+    """Elementwise minimum."""
     return reduce(pb.minimum, xs)
 
 
 @operator("Sum")
 def total(*xs: Any) -> Any:
-    """Of each place."""
+    """Elementwise sum."""
     return reduce(pb.add, xs)
 
 
 @operator("Mean")
 def mean(*xs: Any) -> Any:
-    """Of each place."""
+    """Elementwise mean."""
     return reduce(pb.add, xs) / len(xs)
 
 
@@ -127,13 +127,13 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 @operator("IsInf")
 def is_infinite(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
-    """Of the signs asked for."""
+    """Whether each element is an infinity of a sign that is asked for."""
     return pb.isinf(x) & (((x > 0) & bool(detect_positive)) | ((x < 0) & bool(detect_negative)))
 
 
 @operator("Clip")
 def clip(x: Any, min: Any = None, max: Any = None) -> Any:
-    """Where the bounds are the wrong way round all is the upper one."""
+    """Clip to the bounds; if they are reversed, every result is the upper one."""
     least, most = (pb.astype(pb.asarray(b), x.dtype) if b is not None else None for b in (min, max))
     x = x if least is None else pb.maximum(x, least)
     return x if most is None else pb.minimum(x, most)
@@ -143,7 +143,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
 
 
 def converted(x: Any, dtype: Any) -> Any:
-    """An array of another element type; what is not 0 is true."""
+    """Convert to another element type; nonzero values are true."""
     if dtype == x.dtype:
         return x
     return x != 0 if dtype == pb.bool else pb.astype(x, dtype)
@@ -151,13 +151,13 @@ def converted(x: Any, dtype: Any) -> Any:
 
 @operator("Cast")
 def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    """To the element type of a code."""
+    """Convert to the element type of a code."""
     return converted(x, dtype_named(to))
 
 
 @operator("CastLike")
 def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
-    """To the element type of another array."""
+    """Convert to the element type of another array."""
     return converted(x, like.dtype)
 
 
@@ -166,7 +166,7 @@ def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -
 
 @operator("LeakyRelu")
 def leaky_relu(x: Any, *, alpha: float = 0.01) -> Any:
-    """α x below 0."""
+    """Return `α x` below 0, else `x`."""
     return pb.where(x < 0, alpha * x, x)
 
 
@@ -178,25 +178,25 @@ def parametric_relu(x: Any, slope: Any) -> Any:
 
 @operator("Elu")
 def elu(x: Any, *, alpha: float = 1.0) -> Any:
-    """α (eˣ - 1) below 0."""
+    """Return `α (eˣ - 1)` below 0, else `x`."""
     return pb.where(x < 0, alpha * pb.expm1(x), x)
 
 
 @operator("Selu")
 def selu(x: Any, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Any:
-    """γ times `elu`."""
+    """Return `γ` times `elu`."""
     return gamma * pb.where(x <= 0, alpha * pb.expm1(x), x)
 
 
 @operator("Celu")
 def celu(x: Any, *, alpha: float = 1.0) -> Any:
-    """α (e^(x / α) - 1) below 0."""
+    """Return `α (e^(x / α) - 1)` below 0, else `x`."""
     return pb.where(x < 0, alpha * pb.expm1(x / alpha), x)
 
 
 @operator("Gelu")
 def gelu(x: Any, *, approximate: str = "none") -> Any:
-    """X times the normal distribution at x, or by tanh."""
+    """Return `x` times the normal cdf at `x`, or its tanh approximation."""
     if approximate == "tanh":
         return 0.5 * x * (1 + pb.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * (1 + pb.erf(x * math.sqrt(0.5)))
@@ -204,25 +204,25 @@ def gelu(x: Any, *, approximate: str = "none") -> Any:
 
 @operator("Swish")
 def swish(x: Any, *, alpha: float = 1.0) -> Any:
-    """X / (1 + e^(-α x))."""
+    """Return `x / (1 + e^(-α x))`."""
     return x * pb.logistic(alpha * x)
 
 
 @operator("HardSigmoid")
 def hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
-    """α x + β between 0 and 1."""
+    """Return `α x + β`, clipped to [0, 1]."""
     return pb.clip(alpha * x + beta, 0.0, 1.0)
 
 
 @operator("ThresholdedRelu")
 def thresholded_relu(x: Any, *, alpha: float = 1.0) -> Any:
-    """X above α, else 0."""
+    """Return `x` above `α`, else 0."""
     return pb.where(x > alpha, x, 0.0)
 
 
 @operator("Shrink")
 def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
-    """X without its middle, moved towards 0."""
+    """Shrink toward 0 by `bias`; zero where |x| <= `lambd`."""
     middle = floating(x)
     return pb.astype(pb.where(middle < -lambd, middle + bias, pb.where(middle > lambd, middle - bias, 0.0)), x.dtype)
 
@@ -230,7 +230,7 @@ def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
 @operator("Dropout")
 def dropout(x: Any, ratio: Known | None = None, training_mode: Known | None = None, *, seed: int | None = None,
             is_test: int = 0, outputs: int = 1) -> Any:  # fmt: skip
-    """Nothing is dropped, as outside of training."""
+    """Return the input, as outside of training."""
     if training_mode is not None and training_mode.any() and (ratio is None or np.asarray(ratio).any()):
         raise WrongNode("it drops at random, as in training")
     return (x, pb.ones(x.shape, dtype=pb.bool)) if outputs > 1 else x
@@ -240,7 +240,7 @@ def dropout(x: Any, ratio: Known | None = None, training_mode: Known | None = No
 
 
 def per_axis(scale: Any, x: Any, axis: int, block: int) -> Any:
-    """A scale with an element for all, for each place of an axis, or for each block of it, as an array beside `x`."""
+    """Broadcast a scale for all elements, for each place of an axis, or for each block of it, against `x`."""
     if scale.ndim == 0 or (scale.ndim == 1 and scale.shape[0] == 1 and x.ndim != 1):
         return pb.reshape(scale, ())
     if scale.ndim == 1:

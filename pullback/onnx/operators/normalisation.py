@@ -11,14 +11,14 @@ from pullback.onnx.operators.table import WrongNode, operator
 
 
 def _per_channel(v: Any, x: Any) -> Any:
-    """A vector with an element for each channel, beside an image."""
+    """Reshape a vector with an element per channel to broadcast over an image."""
     return pb.reshape(v, (1, -1, *(1,) * (x.ndim - 2)))
 
 
 @operator("BatchNormalization")
 def batch_normalised(x: Any, scale: Any, b: Any, mean: Any, var: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
                      spatial: int = 1, training_mode: int = 0, is_test: int = 1, outputs: int = 1) -> Any:  # fmt: skip
-    """Channels with given means and variances; in training with those of the batch, which are results then."""
+    """Normalize channels by given means and variances; in training by the batch's, returned as results."""
     if not spatial:
         raise WrongNode("spatial=0, which is of versions before 9")
     if training_mode:
@@ -97,7 +97,7 @@ def mean_variance_normalised(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
 
 @operator("LRN")
 def local_response(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
-    """X / (bias + α / size Σ x²)^β, the sum over channels around."""
+    """Return `x / (bias + α / size Σ x²)^β`, the sum over neighboring channels."""
     before = (size - 1) // 2
     squares = x * x
 
@@ -125,7 +125,7 @@ def _reduced(loss: Any, weights: Any, reduction: str) -> Any:
 @operator("NegativeLogLikelihoodLoss")
 def negative_log_likelihood(x: Any, target: Any, weight: Any = None, *, reduction: str = "mean",
                             ignore_index: int | None = None) -> Any:  # fmt: skip
-    """Minus what is given for the class of each target, with a weight for each class."""
+    """Negative of the entry of each target's class, weighted by class."""
     label = pb.astype(target, pb.int64)
     counts = label != ignore_index if ignore_index is not None else pb.ones(label.shape, dtype=pb.bool)
     safe = pb.where(counts, label, 0)

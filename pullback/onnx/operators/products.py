@@ -13,14 +13,14 @@ from pullback.onnx.operators.table import WrongNode, operator
 
 @operator("MatMul")
 def matmul(a: Any, b: Any) -> Any:
-    """Of the last two axes."""
+    """Matrix product over the last two axes."""
     return pb.matmul(a, b)
 
 
 @operator("Gemm")
 def gemm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0,
          broadcast: int = 0) -> Any:  # fmt: skip
-    """α A B + β C, each matrix as it is or transposed."""
+    """Return `α A B + β C`, with A and B transposed on request."""
     if a.ndim != 2 or b.ndim != 2:
         raise WrongNode(f"matrices of {a.ndim} and {b.ndim} axes")
     a, b = (pb.matrix_transpose(m) if turned else m for m, turned in ((a, transA), (b, transB)))
@@ -41,13 +41,13 @@ def einsum(*xs: Any, equation: str) -> Any:
 
 @operator("Det")
 def determinant(x: Any) -> Any:
-    """Of the last two axes."""
+    """Determinant over the last two axes."""
     return linalg.det(x)
 
 
 @operator("MatMulInteger")
 def matmul_integer(a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
-    """Of integers of eight bits with their zeros, as i32."""
+    """Product of 8-bit integer matrices less their zero points, in int32."""
     left, right = pb.astype(a, pb.int32), pb.astype(b, pb.int32)
     if a_zero_point is not None:
         zero = pb.astype(a_zero_point, pb.int32)
@@ -60,7 +60,7 @@ def matmul_integer(a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any =
 @operator("QLinearMatMul")
 def quantised_matmul(a: Any, a_scale: Any, a_zero_point: Any, b: Any, b_scale: Any, b_zero_point: Any, y_scale: Any,
                      y_zero_point: Any) -> Any:  # fmt: skip
-    """Of numbers of eight bits, to eight bits."""
+    """Product of quantized 8-bit matrices, quantized to 8 bits."""
     left = dequantize(a, a_scale, a_zero_point, axis=-2)
     right = dequantize(b, b_scale, b_zero_point, axis=-1)
     product = pb.astype(left, pb.float32) @ pb.astype(right, pb.float32)

@@ -92,7 +92,7 @@ def _clipped(x: Any, clip: float | None) -> Any:
 
 
 def _biases(b: Any, d: int, w: Any, gates: int) -> tuple[Any, Any]:
-    """Of the input and of the state, one vector each."""
+    """Biases of the input and of the state, one vector each."""
     if b is None:
         zeros = pb.zeros((w.shape[1],), dtype=w.dtype)
         return zeros, zeros

@@ -1,4 +1,4 @@
-"""Reductions, sums along axes, and what puts elements in order."""
+"""Reductions, cumulative sums, and sorting."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def hardmax(x: Any, *, axis: int = -1) -> Any:
 
 
 def _rows(x: Any, axis: int) -> Any:
-    """Two axes: those before `axis`, and the others."""
+    """Flatten to two axes: those before `axis`, and the others."""
     from math import prod
 
     at = axis_of(axis, x.ndim)

@@ -1,4 +1,4 @@
-"""Resampling along axes: every result is a weighted sum of a few elements, whose places and weights are numbers."""
+"""Resampling along axes: each result is a weighted sum of a few elements at constant places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEAREST: Final[dict[str, Callable[[Floats], Floats]]] = {
 
 
 def _places(form: str, count: int, extent: int, scale: float, start: float, end: float) -> Floats:
-    """Where each of the results lies along the axis."""
+    """The position of each result along the axis."""
     i, whole = np.arange(count, dtype=np.float64), scale * extent  # which may be no whole number
     if form == "half_pixel":
         return (i + 0.5) / scale - 0.5
@@ -44,7 +44,7 @@ def _places(form: str, count: int, extent: int, scale: float, start: float, end:
 
 
 def _kernel(mode: str, a: float) -> tuple[Callable[[Floats], Floats], float]:
-    """How an element counts by its distance, and up to which distance."""
+    """The weight of an element by its distance, and the radius beyond which it is 0."""
     if mode == "linear":
         return lambda d: np.maximum(0.0, 1 - np.abs(d)), 1.0
     if mode == "cubic":
@@ -96,7 +96,7 @@ def _taken(x: Any, axis: int, places: NDArray[np.int64]) -> Any:
 
 
 def _scales(x: Any, own: list[int], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[int]]:
-    """Of each axis the scale and the extent of the result."""
+    """The scale and the result size of each axis."""
     extents = [number(x.shape[a]) for a in own]
     if scales is not None and np.asarray(scales).size:
         factors = [float(v) for v in np.asarray(scales).reshape(-1)]
@@ -121,7 +121,7 @@ def resize(x: Any, roi: Known | None = None, scales: Known | None = None, sizes:
            cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
            keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
            nearest_mode: str = "round_prefer_floor") -> Any:  # fmt: skip
-    """More or fewer elements along axes, between or among those there are."""
+    """Resample along axes to other sizes."""
     own = [axis_of(a, x.ndim) for a in integers(axes, range(x.ndim))]
     factors, counts = _scales(x, own, scales, sizes, keep_aspect_ratio_policy)
     form = coordinate_transformation_mode
@@ -160,7 +160,7 @@ def upsample(x: Any, scales: Known, *, mode: str = "nearest") -> Any:
 
 @operator("AffineGrid")
 def affine_grid(theta: Any, size: Known, *, align_corners: int = 0) -> Any:
-    """Where an affine map takes the points of a grid between -1 and 1."""
+    """The images of a grid over [-1, 1] under an affine map."""
     _, _, *space = integers(size)
     check_table(*space, len(space) + 1)
     lines = []
@@ -207,7 +207,7 @@ def _cubic(d: Any) -> Any:
 
 
 def _kept_inside(at: Any, extent: int, padding: str, corners: int) -> Any:
-    """A place as the border has it: as it is, at the edge, or behind a mirror."""
+    """Map a place into the array by the padding: clamp to the edge, or reflect."""
     if padding == "zeros":
         return at
     if padding == "border":

@@ -27,19 +27,19 @@ from pullback.reading import check_size
 
 @operator("Shape")
 def shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
-    """The extents, or some of them."""
+    """The sizes of the axes, or some of them."""
     return np.array(numbers(x.shape[slice(start, end)]), np.int64)
 
 
 @operator("Size")
 def size(x: Any) -> Any:
-    """How many elements there are."""
+    """The number of elements."""
     return np.array(prod(numbers(x.shape)), np.int64)
 
 
 @operator("Reshape")
 def reshape(x: Any, shape: Known, *, allowzero: int = 0) -> Any:
-    """The elements in their order; 0 is the extent that was there, -1 what is left."""
+    """Reshape in element order; 0 keeps a size, -1 is inferred."""
     wanted = integers(shape)
     if not allowzero:
         if any(e == 0 and k >= x.ndim for k, e in enumerate(wanted)):
@@ -55,7 +55,7 @@ def reshape(x: Any, shape: Known, *, allowzero: int = 0) -> Any:
 
 @operator("Flatten")
 def flatten(x: Any, *, axis: int = 1) -> Any:
-    """Two axes: those before `axis`, and the others."""
+    """Flatten to two axes: those before `axis`, and the others."""
     at = axis + x.ndim if axis < 0 else axis
     if not 0 <= at <= x.ndim:
         raise WrongNode(f"axis {axis} of an array with {x.ndim}")
@@ -64,14 +64,14 @@ def flatten(x: Any, *, axis: int = 1) -> Any:
 
 @operator("Squeeze")
 def squeeze(x: Any, axes: Known | None = None) -> Any:
-    """Without axes of one element."""
+    """Remove axes of size 1."""
     gone = [axis_of(a, x.ndim) for a in integers(axes)] or [k for k, e in enumerate(x.shape) if e == 1]
     return pb.squeeze(x, axis=tuple(gone)) if gone else x
 
 
 @operator("Unsqueeze")
 def unsqueeze(x: Any, axes: Known) -> Any:
-    """With axes of one element at these places of the result."""
+    """Insert axes of size 1 at these places of the result."""
     found = integers(axes)
     rank = x.ndim + len(found)
     own = {axis_of(a, rank) for a in found}
@@ -92,7 +92,7 @@ def transpose(x: Any, *, perm: Any = None) -> Any:
 
 @operator("Expand")
 def expand(x: Any, shape: Known) -> Any:
-    """As many copies as broadcasting with an array of this shape makes."""
+    """Broadcast against an array of this shape."""
     wanted = integers(shape)
     rank = max(x.ndim, len(wanted))
     own = [1] * (rank - x.ndim) + list(x.shape)
@@ -108,7 +108,7 @@ def concat(*xs: Any, axis: int = 1) -> Any:
 
 @operator("Split")
 def split(x: Any, split: Known | None = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Any:
-    """Pieces along an axis, of given lengths or equal but for the last."""
+    """Split along an axis into given lengths, or equal ones with a smaller last one."""
     axis = axis_of(axis, x.ndim)
     lengths = integers(split)
     if not lengths:
@@ -157,7 +157,7 @@ def tile(x: Any, repeats: Known, tiles: Known | None = None) -> Any:
 @operator("Pad", since=1)
 def pad(x: Any, pads: Known, constant_value: Any = None, axes: Known | None = None, *, mode: str = "constant",
         value: float = 0.0) -> Any:  # fmt: skip
-    """Borders: of one value, of the edge, of what is behind a mirror, or around; negative ones cut off."""
+    """Pad with a constant, the edge, a reflection, or wrapped; negative padding crops."""
     given = integers(pads)
     own = [axis_of(a, x.ndim) for a in integers(axes, range(x.ndim))]
     if len(given) != 2 * len(own):
@@ -201,7 +201,7 @@ def constant_of_shape(shape: Known, *, value: Any = None) -> Any:
 @operator("Constant")
 def constant_value(*, value: Any = None, value_float: Any = None, value_floats: Any = None, value_int: Any = None,
                    value_ints: Any = None) -> Any:  # fmt: skip
-    """What the file says."""
+    """The value of a constant in the file."""
     if value is not None:
         return np.asarray(value)
     for given, dtype in ((value_float, np.float32), (value_floats, np.float32), (value_int, np.int64),
@@ -291,7 +291,7 @@ def center_crop_pad(x: Any, shape: Known, *, axes: Any = None) -> Any:
 
 
 def counted(indices: Any, extent: Any) -> Any:
-    """Indices of which negative ones count from the end, as such from the front."""
+    """Convert negative indices, which count from the end."""
     if isinstance(indices, np.ndarray):
         return traced(np.where(indices < 0, indices + number(extent), indices))
     return pb.where(indices < 0, indices + pb.asarray(number(extent), dtype=indices.dtype), indices)
@@ -330,7 +330,7 @@ def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
 
 
 def _each_counted(indices: Any, extents: Any) -> Any:
-    """The same, where the last axis has an index for each extent."""
+    """Convert negative indices where the last axis has an index for each size."""
     shift = constant(np.asarray(numbers(extents), np.int64))
     indices = pb.astype(traced(indices), pb.int64)
     return pb.where(indices < 0, indices + shift, indices)
@@ -403,7 +403,7 @@ def one_hot(indices: Any, depth: Known, values: Any, *, axis: int = -1) -> Any:
 
 @operator("ReverseSequence")
 def reverse_sequence(x: Any, sequence_lens: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
-    """Each sequence of a batch backward, what is behind its end as it is."""
+    """Reverse each sequence of a batch up to its length."""
     lengths = pb.astype(traced(sequence_lens), pb.int64)
 
     def element(*i: Any) -> Any:
@@ -425,7 +425,7 @@ def compress(x: Any, condition: Known, *, axis: int | None = None) -> Any:
 
 @operator("NonZero")
 def nonzero(x: Known) -> Any:
-    """The places of what is not 0."""
+    """The positions of nonzero elements."""
     return np.array(np.nonzero(x), np.int64)
 
 

@@ -1,4 +1,4 @@
-"""The table of operators: a row is a Python function, whose signature says what the operator takes.
+"""The table of operators: a row is a Python function whose signature is the operator's.
 
     @operator("Gemm")
     def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0): ...
@@ -30,12 +30,12 @@ SILENT: Final = ("consumed_inputs",)  # of the first versions, and without meani
 
 
 class WrongNode(Exception):
-    """A node whose attributes or inputs are none that its operator takes; the reader adds which node it is."""
+    """The error for invalid attributes or inputs of a node; the reader adds which node it is."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A row: an operator's name and domain, the versions it is for, and what it computes."""
+    """A row: an operator's name, domain, versions and function."""
 
     name: str
     domain: str
@@ -45,7 +45,7 @@ class Operator:
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """Those of its function."""
+        """The parameters of the operator's function."""
         return inspect.signature(self.compute).parameters
 
     @cached_property
@@ -63,7 +63,7 @@ class Operator:
         return position < len(self.inputs) and "Known" in str(self.parameters[self.inputs[position]].annotation)
 
     def settings(self, attributes: Mapping[str, Any], inputs: int, version: int, outputs: int) -> dict[str, Any]:
-        """What its function is given by name.
+        """The keyword arguments for the operator's function.
 
         Raises:
             WrongNode: there is no such attribute, or inputs are missing or too many.
@@ -93,7 +93,7 @@ _TABLE: dict[tuple[str, str], list[Operator]] = registered({}, "one for each ope
 
 
 def operator(name: str, *, domain: str = "", since: int = 1, until: int | None = None) -> Callable[[Row], Row]:
-    """Enter a function into the table, as an operator's meaning from one version of its set on, and up to another."""
+    """Register a function as an operator's meaning for a range of versions of its set."""
 
     def enter(compute: Row) -> Row:
         _TABLE.setdefault((domain, name), []).append(Operator(name, domain, since, until, compute))
@@ -103,6 +103,6 @@ def operator(name: str, *, domain: str = "", since: int = 1, until: int | None =
 
 
 def find(domain: str, name: str, version: int) -> Operator | None:
-    """The row of an operator, None where there is none."""
+    """The row of an operator, or None."""
     rows: Sequence[Operator] = _TABLE.get((domain, name), ())
     return next((r for r in rows if r.since <= version and (r.until is None or version <= r.until)), None)

@@ -18,7 +18,7 @@ from pullback.onnx.operators.table import Known, WrongNode, operator
 
 @dataclass(frozen=True)
 class Geometry:
-    """How windows go over an image: a number of each for each axis of space."""
+    """The geometry of windows over an image: one number for each spatial axis."""
 
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -28,7 +28,7 @@ class Geometry:
 
     @property
     def borders(self) -> tuple[tuple[int, int], ...]:
-        """Those before and behind each axis."""
+        """The padding before and after each axis."""
         return tuple(zip(self.before, self.after))
 
     @property
@@ -38,7 +38,7 @@ class Geometry:
 
 
 def geometry(space: Sequence[Any], size: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str) -> Geometry:
-    """From a node's attributes.
+    """The geometry given by a node's attributes.
 
     Raises:
         WrongNode: they are not one number for each axis, or out of range.
@@ -64,7 +64,7 @@ def geometry(space: Sequence[Any], size: Any, strides: Any, dilations: Any, pads
 
 
 def _image(x: Any) -> tuple[Any, ...]:
-    """The extents of space."""
+    """The spatial sizes."""
     if x.ndim < 3:
         raise WrongNode(f"an array of {x.ndim} axes, where a batch, channels and space are needed")
     return tuple(x.shape[2:])
@@ -117,7 +117,7 @@ def conv_transposed(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET", 
 def conv_integer(x: Any, w: Any, x_zero_point: Any = None, w_zero_point: Any = None, *, auto_pad: str = "NOTSET",
                  dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None,
                  strides: Any = None) -> Any:  # fmt: skip
-    """Of integers of eight bits with their zeros, as i32."""
+    """Convolution of 8-bit integers less their zero points, in int32."""
     image, weights = pb.astype(x, pb.int32), pb.astype(w, pb.int32)
     if x_zero_point is not None:
         image = image - pb.reshape(pb.astype(x_zero_point, pb.int32), ())
@@ -132,7 +132,7 @@ def conv_integer(x: Any, w: Any, x_zero_point: Any = None, w_zero_point: Any = N
 
 
 def _counts(space: Sequence[Any], g: Geometry, ceil: int) -> list[Any]:
-    """How many windows there are; with `ceil` also one that is not whole, where it begins in the image."""
+    """The number of windows; with `ceil`, a partial last one counts if it starts inside the image."""
     out = []
     for e, s, b, a, r in zip(space, g.stride, g.before, g.after, g.reach):
         room = e + b + a - r
@@ -146,7 +146,7 @@ def _counts(space: Sequence[Any], g: Geometry, ceil: int) -> list[Any]:
 
 
 def _pooled(x: Any, g: Geometry, ceil: int, fill: Any, reduced: Callable[..., Any]) -> Any:
-    """What `reduced` makes of every window: it is given the extents of a window and its elements."""
+    """Reduce each window by `reduced`, which receives the window's size and its elements."""
     counts = _counts(_image(x), g, ceil)
     behind = [max(0, number((n - 1) * s + r - e - b)) if ceil else a
               for n, s, r, e, b, a in zip(counts, g.stride, g.reach, _image(x), g.before, g.after)]  # fmt: skip
@@ -160,7 +160,7 @@ def _pooled(x: Any, g: Geometry, ceil: int, fill: Any, reduced: Callable[..., An
 
 
 def _lowest(x: Any) -> Any:
-    """What no element is less than."""
+    """The lowest value of the array's element type."""
     return -pb.inf if is_floating(x) else int(np.iinfo(str(x.dtype.numpy)).min)
 
 
@@ -230,7 +230,7 @@ def max_unpool(x: Any, places: Any, output_shape: Known | None = None, *, kernel
 @operator("AveragePool")
 def average_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
                  dilations: Any = None, pads: Any = None, strides: Any = None) -> Any:  # fmt: skip
-    """The mean of every window, of those elements that are in the image or also of the border."""
+    """The mean of every window, over elements of the image, or of the border too."""
     g = geometry(_image(x), kernel_shape, strides, dilations, pads, auto_pad)
     small = all(2 * b <= r and 2 * a <= r for b, a, r in zip(g.before, g.after, g.reach))
     if small and not ceil_mode and set(g.dilation) <= {1}:

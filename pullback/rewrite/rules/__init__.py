@@ -1,4 +1,4 @@
-"""Rules as named data: those of the papers with their numbers and names, and Pullback's own.
+"""Rules as named data: the papers' with numbers and names, and Pullback's own.
 
 A pass reports a rule by name (`rewrite.fired`); `RULES.of(name)` gives the rows that the name stands for. One name may
 stand for several rows: `derivative.multiply` is rule 11 of DeepDSL and D-Mult of dF~.
@@ -20,13 +20,13 @@ RULES: Final = RuleTable((*DEEPDSL, *SMOOTH, *OWN))
 
 
 def rules_of(names: Iterable[str]) -> list[Rule]:
-    """The rows that names reported by passes stand for, in the order of the table; each once."""
+    """The rows behind names reported by passes, in table order, each once."""
     found = {r.id for n in names for r in RULES.of(n)}
     return [r for r in RULES if r.id in found]
 
 
 def cited(names: Iterable[str]) -> str:
-    """Those rows as they are cited: `002: 6, 11, 14 | 003: D-Build, D-Mult, D-IFold`."""
+    """Cite the rules of these names: `002: 6, 11, 14 | 003: D-Build, D-Mult, D-IFold`."""
     rows = rules_of(names)
     parts = []
     for source in ("002", "003"):

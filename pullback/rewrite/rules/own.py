@@ -1,4 +1,4 @@
-"""Rules that no paper has: what Pullback adds to be exact, to keep zeros out of arrays, or to move less data."""
+"""Pullback's own rules: for exactness, to keep zeros out of arrays, or to move less data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One rule as a row: whose it is, what it says, when it holds, and where Pullback does it."""
+"""A rule as a row: source, statement, condition, and place in the code."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RuleTable:
         return len(self._rows)
 
     def of(self, name: str) -> tuple[Rule, ...]:
-        """The rules that a name reported by a pass stands for; those of a family, such as `derivative.`, at last."""
+        """The rules behind a name reported by a pass; rules of its family, such as `derivative.`, come last."""
         found = self._by_name.get(name)
         if found is None:
             found = self._by_name.get(name.split(".")[0] + ".*", [])

@@ -1,4 +1,4 @@
-"""Translation validation: what is compiled computes what was written, for all inputs of given small sizes.
+"""Translation validation: compiled code equals the source for all inputs of given small sizes.
 
 Where this module is imported, `PULLBACK_VERIFY=equivalence` compares every program that is compiled with what each pass
 makes of it, and with its loops:

@@ -1,4 +1,4 @@
-"""Numbers of a finite field in place of floating-point numbers, so that equal polynomials have equal values.
+"""Finite-field numbers in place of floats, so that equal polynomials have equal values.
 
 An input of floating point is a random element of the integers modulo a prime, at several points at once (the last axis
 of every array). Sums, products and quotients are those of the field: terms in another order, factors taken out and

@@ -1,4 +1,4 @@
-"""The meaning of loop programs over a field: their statements run one after another, all points at once.
+"""Semantics of loop programs over a field: statements run in order, for all points at once.
 
 Points that take different ways through a test or a loop are told apart by a mask of those that are live. Memory begins
 as garbage, chunks of parallel loops run from the last to the first, and an access outside of its buffer is an error.
@@ -77,7 +77,7 @@ class Memory:
 
 def run(field: Field, function: Function, inputs: Sequence[Array], dims: Mapping[str, int], *, steps: int = 300_000,
         portable: bool = False, in_place: bool = False) -> tuple[list[Array], Array]:
-    """The results of a loop program for some inputs, one row for each element, and the points that a check has left.
+    """Run a loop program on inputs, one row per element; return results, and points where checks failed.
 
     Args:
         steps: values and statements that are worth running.
@@ -136,7 +136,7 @@ class _Frame:
         self.live, self.all = live, bool(live.all())
 
     def for_(self, s: For) -> None:
-        """Loops: a trip for each value, at the points that have it; the values are equal at all points, or begin."""
+        """Run a loop for all points at once; trip values are equal at all points, or begin so."""
         low, high = self.bound(s.lower), self.bound(s.upper)
         if isinstance(low, int) and isinstance(high, int) and self.all and not _breaks(s.body):
             for i in range(low, high, s.step):
@@ -284,7 +284,7 @@ class _Frame:
     # Places -----------------------------------------------------------------------------------------------------
 
     def place(self, b: Buffer) -> Place:
-        """Where a buffer lies; working memory is made when it is first asked for."""
+        """The location of a buffer; working memory is made on first use."""
         found = self.places.get(b)
         if found is None:
             if b.space not in ("arena", "worker", "stack"):

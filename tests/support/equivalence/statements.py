@@ -1,4 +1,4 @@
-"""The meaning of programs over a field: every statement evaluated as its definition says, all points at once.
+"""Semantics of programs over a field: each statement by definition, for all points at once.
 
 Every index variable has an axis of its own, the points are the last one. Choices on data are taken point by point; what
 a guard leaves out is computed at places in range, and not used.

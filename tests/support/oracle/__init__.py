@@ -1,4 +1,4 @@
-"""A second meaning of programs: the public names of `pullback`, executed by plain Python on dual numbers.
+"""The oracle: public names of `pullback` executed by plain Python on dual numbers.
 
     from tests.support import oracle as pb
 

@@ -21,7 +21,7 @@ Element = Any  # a Number, an int, a bool, or Outside
 
 
 class OracleError(Exception):
-    """What the oracle has no answer for."""
+    """The error for a question that the oracle cannot answer."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,7 +91,7 @@ def default_float() -> DType:
 
 
 class Outside:
-    """What stands for an integer or bool read outside of an array: it may only be thrown away."""
+    """A placeholder for an integer or bool outside of an array: it may only be discarded."""
 
     def _same(self, *_: Any) -> Outside:
         return self
@@ -211,7 +211,7 @@ def settled(dtype: DType) -> DType:
 
 
 def nothing(dtype: DType) -> Element:
-    """What stands for an element outside of an array: it may only be thrown away."""
+    """A placeholder for an element outside of an array: it may only be discarded."""
     return numbers.number(math.nan, dtype.unit) if dtype.floating else OUTSIDE
 
 
@@ -279,7 +279,7 @@ def _meet(a: DType, b: DType) -> DType:
 
 
 def _row(a: Array, lead: Sequence[int]) -> Array:
-    """What the first indices leave."""
+    """The sub-array at the first indices."""
     rest = a.shape[len(lead) :]
     size, at = math.prod(rest), 0
     for i, n in zip(lead, a.shape):
@@ -318,7 +318,7 @@ _probes = [0]  # how many calls are under way whose values do not count
 
 @contextmanager
 def probe() -> Iterator[None]:
-    """Inside, elements of arrays without any may be read: what is made has the right shape and says nothing."""
+    """Allow reads of elements of empty arrays: results have the right shape and no meaning."""
     _probes[0] += 1
     try:
         yield
@@ -327,7 +327,7 @@ def probe() -> Iterator[None]:
 
 
 def subscript(a: Array, key: Any) -> Array:
-    """a[key]: indices, slices, new axes, an ellipsis, arrays of integers."""
+    """Return `a[key]` for indices, slices, new axes, an ellipsis, and integer arrays."""
     items = list(key) if isinstance(key, tuple) else [key]
     if len(items) <= a.ndim and all(type(i) is Array and not i.shape for i in items):
         lead = [i.data[0] for i in items]

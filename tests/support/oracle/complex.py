@@ -250,7 +250,7 @@ def _part(x: Any, name: str) -> Any:
 
 
 def products(g: Callable[..., Any], conjugate: bool = False) -> Callable[..., Any]:
-    """A function that multiplies two arrays, of complex ones; of the first its conjugates where it is to be so."""
+    """Extend a product of two arrays to complex ones, conjugating the first on request."""
 
     @functools.wraps(g)
     def function(x1: Any, x2: Any, /, *args: Any, **keywords: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The oracle's functions of functions: derivatives by dual numbers, in one run for all partials; vmap; own rules."""
+"""Oracle transformations: derivatives by dual numbers, all partials in one run; vmap; user rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _depth = [0]
 
 
 class Function:
-    """A function of the user's: called with NumPy arrays it makes them the oracle's, inside others it is itself."""
+    """A user's function: called with NumPy arrays it converts them, inside others it runs as is."""
 
     parameters: list[str]
 
@@ -75,7 +75,7 @@ def _as_function(f: Callable[..., Any]) -> Function:
 
 
 class _Moved:
-    """Arguments of which some have a derivative: the elements by which, and the arguments with duals in their place."""
+    """Arguments with derivatives: the elements to differentiate by, and the arguments with duals."""
 
     def __init__(self, args: Sequence[Any], places: Sequence[int]) -> None:
         self.tag = next(_tags)
@@ -353,7 +353,7 @@ def custom_derivative(f: Any = None, *, jvp: Any = None, vjp: Any = None) -> Any
 
 
 def _ruled(f: Callable[..., Any], jvp: Any, vjp: Any, args: Any) -> Any:
-    """F of arguments whose outermost dual parts are moved by the rule; the rest in the same way, inside."""
+    """Apply `f` with a derivative rule for the outermost dual parts, and recursively for the rest."""
     flat = trees.leaves(args)
     tag = max((e.tag for a in flat if type(a) is Array and a.dtype.floating for e in a.data if type(e) is Dual),
               default=-1)  # fmt: skip

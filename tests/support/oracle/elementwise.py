@@ -1,4 +1,4 @@
-"""Elementwise functions of the oracle's arrays, for every dtype, and the operators and methods made of them."""
+"""Elementwise functions of the oracle's arrays for every dtype, and operators and methods."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def softmax(x: Any, /, axis: int = -1) -> Array:
 
 
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """How many are not zero."""
+    """Count nonzero elements."""
     a = strong(x)
     return sum(astype(a if a.dtype.kind == "bool" else elementwise("not_equal", a, 0), "int64"), axis, None, keepdims)
 
@@ -203,7 +203,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def relu(x: Any, /) -> Array:
-    """X where it is positive, else 0."""
+    """Return `x` where it is positive, else 0."""
     return elementwise("maximum", 0, as_array(x))
 
 
@@ -229,7 +229,7 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: 
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
-    """x1 where the condition holds, else x2."""
+    """Return `x1` where the condition holds, else `x2`."""
     return choose(condition, x1, x2)
 
 

@@ -1,4 +1,4 @@
-"""Matrices of the oracle, by the elimination of a textbook, without pivots: of well-conditioned matrices."""
+"""Matrices of the oracle, by textbook elimination without pivots, for well-conditioned matrices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _matrix(rows: Sequence[Sequence[Any]]) -> Array:
 
 
 def _mixed(x: Any, a: Any) -> Any:
-    """The same numbers, each as large as all are before anything cancels: no algorithm keeps the zeros of another."""
+    """The same numbers with the size of all before cancellation: algorithms keep different zeros."""
     total: Any = sum(x) * sum(a)  # type: ignore[operator]
     return x + (total - total)
 

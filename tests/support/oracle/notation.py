@@ -104,7 +104,7 @@ def _position(name: str) -> Callable[[list[Array], tuple[int, ...]], Array]:
 
 
 def first_extreme(name: str, elements: Sequence[Element], dtype: DType) -> int:
-    """The position of the first largest (`greater`) or smallest (`less`) of elements; of NaN where there is one."""
+    """The position of the first largest (`greater`) or smallest (`less`) element; of NaN if any."""
     best = 0
     for k in range(1, len(elements)):
         a, b = (Array((), dtype, [elements[n]]) for n in (k, best))
@@ -209,7 +209,7 @@ def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
 
 def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
-    """What one of two functions gives."""
+    """Call one of two functions by a test."""
     return (then if bool(as_array(test)) else otherwise)(*operands)
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Numbers with dual parts: what the elements of the oracle's arrays are.
+"""Numbers with dual parts, the elements of the oracle's arrays.
 
 An element is a number of the base arithmetic, or a `Dual` over one: a primal and partials, one for each element of
 what is differentiated by, absent where the derivative is structurally zero. Every derivative that is taken has a tag
@@ -265,7 +265,7 @@ overflows = [0]  # sums and products so far, of numbers, that a dtype may have n
 
 @contextmanager
 def arithmetic(kind: Arithmetic) -> Iterator[None]:
-    """Numbers made inside are of this base: "float", "bounded" floats, or "precise", which are bounded too."""
+    """Set the base of numbers made inside: "float", "bounded" floats, or "precise", bounded too."""
     global _arithmetic
     before, _arithmetic = _arithmetic, kind
     try:
@@ -278,7 +278,7 @@ _names = count()
 
 
 def number(value: float, unit: float, given: bool = False) -> Number:
-    """A number of the base arithmetic in a dtype of this unit; one that is given is equal to no other by its origin."""
+    """A number of the base arithmetic with a dtype's unit; a given one has a unique origin."""
     value = float(np.float32(value)) if unit == UNITS[32] else float(value)
     if _arithmetic == "float":
         return value
@@ -368,7 +368,7 @@ def value_of(x: Number) -> float:
 
 
 def error_of(x: Number) -> float:
-    """How far a rounded result may be from the number; 0 where no bounds are kept."""
+    """The error bound of a number; 0 where no bounds are kept."""
     x = plain(x)
     return x.error if type(x) is Bounded else 0.0
 

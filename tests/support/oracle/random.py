@@ -1,4 +1,4 @@
-"""Random numbers of the oracle: the cipher Threefry-2x32 on Python's integers, and what is made of its words."""
+"""Random numbers of the oracle: Threefry-2x32 on Python's integers, and functions of its words."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any =
 
 
 def permutation(key: Any, x: Any, /, *, axis: int = 0) -> Array:
-    """In the order of as many words."""
+    """Permute by the order of random words."""
     a = as_array(x)
     count = a.shape[axis] if a.ndim else integer(a)
     order = argsort(bits(key, (count,), dtype=UINT64))
@@ -115,7 +115,7 @@ def normal(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
 
 
 def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: Any = None) -> Array:
-    """That of a share between its values at both ends; between the mirrored ends, mirrored, where these are above 0."""
+    """Interpolate the quantile between both ends; use the mirrored interval where both ends are positive."""
     u = _shares(key, shape, dtype)
     a, b = (convert(strong(v), u.dtype) for v in (low, high))
     mirrored = elementwise("greater", a, 0.0)

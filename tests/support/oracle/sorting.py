@@ -61,7 +61,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """Their positions in order."""
+    """The positions of the elements in order."""
     return moveaxis(_orders(x, axis, descending)[1], -1, axis)
 
 
@@ -72,7 +72,7 @@ def top_k(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> tuple[A
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
-    """How many elements of x1 are less, or no larger."""
+    """The number of elements of x1 that are less, or no larger."""
     dtype = promote([as_array(x1), as_array(x2)])
     row, wanted = (convert(as_array(x), dtype) for x in (x1, x2))
     highest = 0 if side == "left" else 1

@@ -1,4 +1,4 @@
-"""Trees of values: dicts, lists, tuples, named tuples and dataclasses, with anything else at the leaves.
+"""Trees of values: dicts, lists, tuples, named tuples, dataclasses; others are leaves.
 
 Complex numbers of Python and NumPy are trees of two leaves, their parts; others are made as such a pair.
 """
@@ -58,7 +58,7 @@ def rebuilt(x: Any, items: list[Any]) -> Any:
 
 
 def beside(x: Any, other: Any) -> list[Any]:
-    """For each leaf of x what another tree has there; None where that is None for it or a tree around it."""
+    """The entry of another tree for each leaf of x; None where that is None at it or above."""
     node = _children(x)
     if node is None:
         return [other]

@@ -15,7 +15,7 @@ Verb = Callable[..., Any]
 
 
 def rank(f: Verb, ranks: int | Sequence[int]) -> Verb:
-    """F applied to cells, the sub-arrays of the last axes."""
+    """Apply `f` to cells, the sub-arrays of the last axes."""
 
     def ranked(*arguments: Any) -> Any:
         arrays = [as_array(x) for x in arguments]
@@ -30,17 +30,17 @@ def rank(f: Verb, ranks: int | Sequence[int]) -> Verb:
 
 
 def each(f: Verb) -> Verb:
-    """F applied to every element."""
+    """Apply `f` to every element."""
     return rank(f, 0)
 
 
 def table(f: Verb) -> Verb:
-    """F applied to every element of one array with every element of another."""
+    """Apply `f` to every element of one array with every element of another."""
     return lambda x, y: rank(lambda a: rank(lambda b: f(a, b), 0)(y), 0)(x)
 
 
 def reduce(f: Verb, x: Any, axis: int | None = -1) -> Array:
-    """F between the elements along an axis, from the right."""
+    """Reduce along an axis with `f`, from the right."""
     a = as_array(x)
     if not a.ndim:
         return a
@@ -52,7 +52,7 @@ def reduce(f: Verb, x: Any, axis: int | None = -1) -> Array:
 
 
 def take(counts: Any, x: Any) -> Array:
-    """The first elements along each axis, the last ones where the count is negative; zeros where there are too few."""
+    """Take the first elements along each axis, the last for negative counts; pad with zeros."""
     out = as_array(x)
     for axis, count in enumerate(_counts(counts)):
         n = out.shape[axis]
@@ -63,7 +63,7 @@ def take(counts: Any, x: Any) -> Array:
 
 
 def drop(counts: Any, x: Any) -> Array:
-    """What is left without the first elements along each axis, without the last ones where the count is negative."""
+    """Drop the first elements along each axis, or the last for negative counts."""
     out = as_array(x)
     for axis, count in enumerate(_counts(counts)):
         out = out[(slice(None),) * axis + (slice(count, None) if count >= 0 else slice(None, count),)]
@@ -71,7 +71,7 @@ def drop(counts: Any, x: Any) -> Array:
 
 
 def reshape(shape: Any, x: Any) -> Array:
-    """The elements in row-major order in another shape: the rest left out, or all used again from the first."""
+    """Reshape in row-major order; surplus elements are dropped, missing ones repeat from the first."""
     a, extents = as_array(x), tuple(_counts(shape))
     return Array(extents, a.dtype, [a.data[k % a.size] for k in range(prod(extents))])
 
@@ -92,7 +92,7 @@ def replicate(counts: Any, x: Any, axis: int = -1) -> Array:
 
 
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
-    """The order of the axes reversed; or axis k of x as axis axes[k] of the result, a diagonal where two are one."""
+    """Reverse the axes; or make axis k of x axis axes[k] of the result, a diagonal if two coincide."""
     a = as_array(x)
     to = tuple(reversed(range(a.ndim))) if axes is None else tuple(axes)
     extents = tuple(min(n for n, t in zip(a.shape, to, strict=True) if t == k) for k in range(max(to) + 1))
@@ -100,7 +100,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
 
 
 def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
-    """F applied to a window that slides over the first axes, zeros around."""
+    """Apply `f` to a window that slides over the first axes, padded with zeros."""
 
     def slid(x: Any) -> Any:
         a = as_array(x)
@@ -119,7 +119,7 @@ def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
 
 
 def power(f: Verb, n: int) -> Verb:
-    """F applied n times, one after another."""
+    """Apply `f` n times."""
 
     def applied(x: Any) -> Any:
         for _ in range(n):

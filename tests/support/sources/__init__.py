@@ -1,4 +1,4 @@
-"""Random programs of the public language as source text, with arguments and queries, for the oracle to judge.
+"""Random source programs of the public language, with arguments and queries for the oracle.
 
     sample = random_source(np.random.default_rng(seed))
     print(sample)                                   # a program to paste

@@ -1,4 +1,4 @@
-"""Whole arrays: built, moved, cut, in order, written to, multiplied; of complex numbers and transforms."""
+"""Whole arrays: built, moved, cut, sorted, written to, multiplied; complex numbers and transforms."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ class Arrays(Scalars):
         )  # fmt: skip
 
     def typed(self, dims: tuple[Dim, ...], depth: int) -> str:
-        """An array of the program's dtype: a single value may be made of numbers alone, which take that of others."""
+        """An array of the program's dtype; single values may be bare numbers with other operands' dtype."""
         return f"{self.array(dims, depth)} * " + ("1.0" if dims else f"pb.ones((), dtype=pb.{self.dtype})")
 
 

@@ -9,7 +9,7 @@ from tests.support.sources._writer import Dim, IndexVar, Var
 
 
 class Loops(Arrays):
-    """What has a body of its own, and which of all a text is."""
+    """Constructs with a body, and the choice among all constructs."""
 
     def array(self, dims: tuple[Dim, ...], depth: int) -> str:
         """An array of these extents."""
@@ -52,7 +52,7 @@ class Loops(Arrays):
         return text + self.pick(places).removeprefix(state)  # type: ignore[no-any-return]
 
     def start(self, dims: tuple[Dim, ...], depth: int) -> str:
-        """What a loop begins with."""
+        """The initial state of a loop."""
         return self.constant(dims) if self.chance(0.3) else self.array(dims, depth - 2)
 
     def carried(self, dims: tuple[Dim, ...], depth: int) -> str:
@@ -190,7 +190,7 @@ class Loops(Arrays):
     # Functions ----------------------------------------------------------------------------------------------
 
     def apart(self, f: Any) -> Any:
-        """What is written with nothing in scope but inputs' shapes: the body of a function of its own."""
+        """Write with only inputs' shapes in scope: the body of a separate function."""
         saved = self.scope, self.indices, self.integers, self.inputs, self.loops, self.dims
         self.scope, self.indices, self.integers, self.inputs, self.loops = [], [], [], [], 0
         try:

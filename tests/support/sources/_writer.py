@@ -1,4 +1,4 @@
-"""What writers of random programs know: dims, what is in scope, and where choices come from."""
+"""The state of random program writers: dims, scope, and choices."""
 
 from __future__ import annotations
 

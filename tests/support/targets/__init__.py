@@ -1,4 +1,4 @@
-"""The emitted C on every target: compilers × targets × programs, built, run where they can be, and compared.
+"""Emitted C on every target: compilers × targets × programs, built, run where possible, compared.
 
     python -m tests.support.targets                   the table, for what is installed
     python -m tests.support.targets --list            compilers and targets, and which are here

@@ -1,4 +1,4 @@
-"""Programs of all kinds: networks, derivatives, a factorisation, loops, integers, statistics, ten lines of APL."""
+"""Programs of all kinds: networks, derivatives, factorization, loops, integers, statistics, APL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pullback.nn.models import lenet_by_hand, zhang
 
 
 class Mixture(NamedTuple):
-    """K Gaussians in D dimensions with independent axes; weights and scales by their logarithms."""
+    """A mixture of K axis-aligned Gaussians in D dimensions; log weights and log scales."""
 
     log_weight: Float64[Array, "K"]
     mean: Float64[Array, "K D"]

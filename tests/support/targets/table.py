@@ -1,4 +1,4 @@
-"""A cell of the table: a program built by a toolchain without a warning, run where it can be, and what it needs."""
+"""A table cell: a program built without warnings, run where possible, and its imports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIBM: Final = frozenset(
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of a program with a toolchain.
+    """The outcome of a program with a toolchain.
 
     Attributes:
         code: bytes of its code; None where nothing here reads object files of this kind.
@@ -47,7 +47,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """As it stands in the table."""
+        """The text of the cell in the table."""
         if self.fault:
             return f"**{self.fault}**"
         size = "built" if self.code is None else f"{self.code:,}"
@@ -55,13 +55,13 @@ class Cell:
 
 
 def within_bounds(program: Any, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The results in f64, and twice the bound of the error of a run; of programs without bounds, the interpreter's."""
+    """The f64 results and twice the error bound; without bounds, the interpreter's results."""
     values, bounds = interpret_with_bounds(program, inputs)
     return values, [2 * np.asarray(b, np.float64) for b in bounds]
 
 
 def projects(programs: Programs, folder: Path) -> dict[str, Path]:
-    """The project of each program, whose example compares its results with the interpreter's within their bounds."""
+    """Make each program's project, whose example compares results within their bounds."""
     for name, (function, dims) in programs.items():
         export(*function.for_dims(dims), folder / name, reference=within_bounds)
     return {name: folder / name for name in programs}
@@ -101,7 +101,7 @@ def _said(command: Sequence[str]) -> str:
 
 
 def _differs(command: Sequence[str], folder: Path) -> str:
-    """What is wrong with the numbers of a run."""
+    """The numeric fault of a run; empty if there is none."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=folder)
     except subprocess.TimeoutExpired:

@@ -1,8 +1,8 @@
 """Compilers and the targets they build for: a row of the table each.
 
 A toolchain is a command, how its programs are run here, and what reads its object files. `clang` finds the libraries
-of Debian's cross compilers; `zig` has all it needs with it (from the path, or the `ziglang` wheel of the interpreter
-that `PULLBACK_ZIG` names, so that a suite of tests need not have it).
+of Debian's cross compilers. `zig` has all it needs with it, from the path or the `ziglang` wheel. The wheel may be
+that of another interpreter, which `PULLBACK_ZIG` names, so that the test environment need not have it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Toolchain:
 
     @property
     def missing(self) -> str:
-        """What is not here for it, or nothing."""
+        """The missing tool for the toolchain; empty if there is none."""
         if (self.compiler == "zig" or HEADERS in self.command) and not zig():
             return "zig (`pip install ziglang`)"
         return "" if self.compiler == "zig" or found(self.command[0]) else self.command[0]
@@ -71,18 +71,18 @@ class Toolchain:
         return [*(zig() if first == "zig" else (found(first) or first,)), *rest]
 
     def runner(self) -> list[str] | None:
-        """What runs its programs here; None where nothing does."""
+        """The command that runs its programs here; None if there is none."""
         for words in self.runners:
             if not words or found(words[0]):
                 return [found(words[0]) or "", *words[1:]] if words else []
         return None
 
     def tool(self, name: str) -> str | None:
-        """Where its `nm` or `size` is."""
+        """The path of its `nm` or `size`."""
         return found(f"{self.tools}{name}")
 
     def sound(self) -> str:
-        """Why a program of a line cannot be built, or nothing."""
+        """The reason why a one-line program cannot be built; empty if it can."""
         text = '#include <math.h>\n#include <stdio.h>\nint main(void) { return puts("") < 0; }\n'
         if not self.links:
             return ""
@@ -94,7 +94,7 @@ class Toolchain:
 
 @cache
 def headers() -> str:
-    """Where zig has C's headers for Windows."""
+    """The folder of zig's C headers for Windows."""
     said = subprocess.run([*zig(), "env"], capture_output=True, text=True, check=False).stdout
     folder = re.search(r'lib_dir"? *[=:] *"([^"]+)"', said)
     return str(Path(folder[1] if folder else "") / "libc" / "include" / "any-windows-any")

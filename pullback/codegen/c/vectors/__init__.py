@@ -1,1 +1,1 @@
-"""What C for compilers with vector extensions has beside plain C: types, words, statements, mathematics."""
+"""C with vector extensions: the types, words, statements and mathematics beyond plain C."""

@@ -28,7 +28,7 @@ from pullback.loops.program.values import (
 
 
 class VectorExpressions(Expressions):
-    """Prints values of one lane as plain C does, and those of several."""
+    """The printer of scalar values as in plain C, and of vectors."""
 
     def __init__(self, names: Names, words: VectorWords) -> None:
         super().__init__(names, words)
@@ -77,7 +77,7 @@ class VectorExpressions(Expressions):
         return f"{self.words.splat(t)}({text})", POSTFIX
 
     def _vector(self, v: Load) -> Text:
-        """The elements from a place on, those of a mask where there is one."""
+        """A vector load, masked if there is a mask."""
         if v.buffer.dtype.is_half and not v.type.dtype.is_half:
             return self.text(Convert(Load(v.buffer, v.offset, Type(v.buffer.dtype, v.type.lanes)), v.type))
         if v.mask is not None:
@@ -100,7 +100,7 @@ class VectorExpressions(Expressions):
         return self.infix(v.op, a, b)
 
     def _wrapping_lanes(self, v: Binary) -> Text:
-        """Integers wrap: conversions between signed and unsigned lanes cost nothing."""
+        """Wrap integers by conversions between signed and unsigned lanes, which are free."""
         u = self.words.type(Type(dtype_named(f"u{v.type.dtype.bits}"), v.type.lanes))
         a, b = (f"({u}){self.value(x, UNARY)}" for x in (v.a, v.b))
         return f"({self.words.type(v.type)})({a} {v.op} {b})", UNARY
@@ -112,7 +112,7 @@ class VectorExpressions(Expressions):
 
 
 def _is_index(v: Value) -> bool:
-    """Whether a vector is made of indices alone, which do not overflow."""
+    """Whether a vector consists of indices, which do not overflow."""
     match v:
         case Steps() | IndexValue() | Literal():
             return True

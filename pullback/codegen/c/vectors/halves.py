@@ -1,4 +1,4 @@
-"""f16 and bf16 to and from f32, several at a time: as `codegen/c/halves.py` does one."""
+"""Vector conversion of f16 and bf16 to and from f32, as `codegen/c/halves.py` does one by one."""
 
 from __future__ import annotations
 

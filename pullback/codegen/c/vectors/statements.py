@@ -1,4 +1,4 @@
-"""The statements of one function of C with vectors: those of plain C, stores of vectors, kernels of two forms."""
+"""Statements of C functions with vectors: plain C, vector stores, and kernels of two forms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VectorWriter(Writer):
         return self.unit.words
 
     def printed(self) -> VectorExpressions:
-        """What prints the values in it."""
+        """The expression printer for this writer."""
         return VectorExpressions(self.names, self.words)
 
     def store(self, s: Store) -> None:

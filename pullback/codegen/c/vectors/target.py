@@ -25,7 +25,7 @@ class VectorC:
     name: str = "C"
 
     def machine(self, machine: Machine) -> Machine:
-        """What is lowered for: any machine."""
+        """The machine to lower for: any."""
         return machine
 
     def words(self) -> VectorWords:
@@ -37,5 +37,5 @@ class VectorC:
         return print_c(function, plan, printing, DIALECT)
 
     def flags(self, command: Sequence[str], version: str) -> tuple[str, ...]:
-        """What a compiler is told."""
+        """The compiler flags."""
         return build.flags(command, version)

@@ -1,4 +1,4 @@
-"""One text for compilers with vector extensions and for those without: what says which is read."""
+"""Texts for compilers with and without vector extensions, by conditional sections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HAS_VECTORS: Final = """\
 
 
 def views(text: str) -> tuple[str, str]:
-    """What a text is with vectors and without: its parts outside `#ifdef PB_VECTORS`, and those of either branch."""
+    """The text with vectors and without: shared parts, and the branches of `#ifdef PB_VECTORS`."""
     seen: tuple[list[str], list[str]] = [], []
     both: tuple[int, ...] = (0, 1)
     shown = both

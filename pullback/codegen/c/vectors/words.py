@@ -84,14 +84,14 @@ def _transposed(n: int) -> str:
 
 
 class VectorWords(PlainWords):
-    """The words for one file of C with vectors, beside those of plain C."""
+    """The words for one C file with vectors, in addition to plain C's."""
 
     def __init__(self) -> None:
         super().__init__()
         self.vector: dict[str, str] = {}
 
     def used(self, text: str) -> dict[str, str]:
-        """The definitions that a text needs, and those that these need, in groups.
+        """The definitions that a text needs, with their own needs, in groups.
 
         `always`, `with vectors` and `without` are scalar ones by where they are used; `vectors` are those of vectors.
         """
@@ -107,13 +107,13 @@ class VectorWords(PlainWords):
         return {g: "\n".join(t for n, t in of.items() if {n, f"{n}u"} & wanted) for g, (of, wanted) in groups.items()}
 
     def definitions(self, text: str) -> list[str]:
-        """What a text needs before it: for all compilers, and by whether they have vectors."""
+        """The definitions that a text needs: for all compilers, then by whether they have vectors."""
         found = self.used(text)
         parts = [found["always"], _by_vectors(found)]
         return [HAS_VECTORS, *parts] if "PB_VECTORS" in "\n".join([text, *parts]) else parts
 
     def where_used(self, kernels: Mapping[str, str], rest: str) -> dict[str, str]:
-        """The kernels; what without vectors nothing calls stands where vectors are."""
+        """The kernels; those that are unused without vectors go in the vector section."""
         used = reached(views(rest)[1], {n: views(t)[1] for n, t in kernels.items()})
         return {n: t if n in used else f"{VECTORS}\n{t}#endif\n" for n, t in kernels.items()}
 
@@ -128,7 +128,7 @@ class VectorWords(PlainWords):
         return f"pb_{row.name}_{operand}({operands})"
 
     def conversion(self, source: Type, target: Type) -> str:
-        """An expression with {0} for what is converted."""
+        """An expression with {0} for the converted value."""
         if source.lanes == 1:
             return super().conversion(source, target)
         if source.dtype.is_half or target.dtype.is_half:
@@ -205,7 +205,7 @@ class VectorWords(PlainWords):
         return name
 
     def hold(self, t: Type) -> str:
-        """A macro that keeps a value in a register; gcc would rather repeat a load, or move single ones in vectors."""
+        """A macro that keeps a value in a register; gcc would repeat a load, or move scalars in vectors."""
         size = t.lanes * t.dtype.size
         name = f"PB_HOLD_{size}"
         has = {4: "__SSE__", 8: "__SSE2__", 16: "__SSE__", 32: "__AVX__", 64: "__AVX512F__"}[size]
@@ -218,7 +218,7 @@ class VectorWords(PlainWords):
         return name
 
     def apart(self, k: Kernel) -> str:
-        """A macro for a function that is compiled without regard to its callers, and they without regard to it.
+        """A macro that isolates a function's compilation from its callers.
 
         One that gathers gcc 12 takes for a function without effects, and leaves out its calls: where each of eight
         steps stores eight lanes that were read eight elements apart (a square transposed).
@@ -284,7 +284,7 @@ class VectorWords(PlainWords):
         return name
 
     def choose(self, t: Type) -> str:
-        """A where the mask is set, else b: one instruction where there is one, which gcc does not find by itself."""
+        """A function that selects a where the mask is set, else b; gcc does not find the instruction itself."""
         c, m = self.type(t), self.type(mask_of(t.dtype, t.lanes))
         name = f"pb_choose_{c[3:]}"
         general = f"    return ({c})((mask & ({m})a) | (~mask & ({m})b));\n"
@@ -312,7 +312,7 @@ class VectorWords(PlainWords):
         return name
 
     def store_rows(self, t: Type, count: int) -> str:
-        """Vectors a, b, .. stored so that lane k of each lies at p + k * step: one vector, or a square of them.
+        """Store vectors a, b, .. with lane k of each at p + k * step: one vector, or a square of them.
 
         The square is transposed by halves: lanes whose numbers differ in one bit are exchanged between vectors whose
         numbers differ in it (Eklundh 1972).
@@ -355,7 +355,7 @@ class VectorWords(PlainWords):
 
 
 def _by_vectors(found: Mapping[str, str]) -> str:
-    """The definitions that are there with vectors, and those that are there without."""
+    """The definitions with vectors, and those without."""
     vectors, without = found["vectors"].replace("static inline ", "PB_INLINE "), found["without"]
     parts = [INLINE if vectors else "", found["with vectors"], vectors]
     with_vectors = "\n".join(p for p in parts if p)

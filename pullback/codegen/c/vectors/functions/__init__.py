@@ -27,7 +27,7 @@ ALL: Final[Mapping[str, VectorFunction]] = {
 
 
 def vector_source(name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str], ...]:
-    """The definition of pb_<name>_<dtype>x<lanes> and of those it calls, each as (name, text), in order.
+    """The definitions of pb_<name>_<dtype>x<lanes> and its callees, each as (name, text), in order.
 
     They use the vector type, its mask type and pb_choose of the same width. The first is a macro that they may use.
     """

@@ -26,7 +26,7 @@ $end}}
 
 
 def _by_one(test: str, sign: str) -> str:
-    """The integer on the other side where the nearest one is on the wrong side; the sign of zero stays x's."""
+    """The integer on the other side where the nearest is on the wrong one; zeros keep the sign of x."""
     return f"    y = ($V)(($I)(y {sign} ($V)(({test}) & $one_bits)) | (($I)x & $sign));\n"
 
 

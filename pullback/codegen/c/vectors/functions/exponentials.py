@@ -1,7 +1,7 @@
 """Vector forms of exp, expm1, tanh and logistic.
 
 exp     x = n log 2 + r, |r| <= log(2) / 2; e^r = 1 + z, z = r + r^2 q(r), scaled by 2^n in two steps so that subnormal
-        results and overflow to infinity come out right. q: minimax for the relative error of e^r (f32 3e-9, f64 9e-20).
+        results and overflow to infinity come out right. Minimax q for the relative error of e^r: f32 3e-9, f64 9e-20.
         n and its halves are integers in the low bits of a sum with 1.5 * 2^mantissa, so that powers of two are made by
         shifts to the left alone. Error: 1.0 units of the last place: half by the last rounding, half by r and z.
         Where a register holds a table of 2^(k/16) and one instruction scales (AVX-512, f32), |r| <= log(2) / 32 and q

@@ -1,4 +1,4 @@
-"""What all vector functions are written with: element types, constants, and instructions that C has no word for.
+"""Shared parts of vector functions: element types, constants, and instructions without a C word.
 
 A function is C text for any element type and number of lanes, with $V for the vector type, $I for the integers of its
 size, $S for its suffix and ${f} for that of a constant. `choose` of the same width is there already.
@@ -82,13 +82,13 @@ HAS: Final = """\
 
 
 def if_known(condition: str, body: str) -> str:
-    """The condition, and that the compiler has all builtins of a body: they come and go with versions of clang."""
+    """A preprocessor condition, and that the compiler has all builtins of a body; clang versions vary."""
     names = dict.fromkeys(re.findall(r"\b__builtin_(?:ia32|elementwise)_\w+", body))
     return " && ".join([condition, *(f"PB_HAS({n})" for n in names)])
 
 
 def polynomial(coefficients: Pair, variable: str) -> Pair:
-    """The polynomial with these coefficients, highest power first, as E(x2) + x O(x2), two chains half as long.
+    """The polynomial, highest power first, as E(x2) + x O(x2): two chains of half the length.
 
     The square of x is called x2.
     """
