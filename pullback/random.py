@@ -27,7 +27,7 @@ from pullback.arrays.reduction import argmax, normal_axes
 from pullback.arrays.sorting import argsort
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.types import DType
 from pullback.source import user_position
 from pullback.special import erfcx, ndtr, ndtri
@@ -100,10 +100,10 @@ def _cipher(k: Array, counter: Array, dtype: DType) -> Array:
     It is one expression, however long, so that nothing is stored between rounds.
     """
 
-    def word(value: int, of: DType = types.u32) -> Scalar:
+    def word(value: int, of: DType = types.u32) -> ir.Scalar:
         return expr.const(value, of)
 
-    def xor(x: Scalar, y: Scalar) -> Scalar:
+    def xor(x: ir.Scalar, y: ir.Scalar) -> ir.Scalar:
         return expr.apply("bitwise_xor", x, y)
 
     first, second, place = k[0].element(), k[1].element(), counter.element()

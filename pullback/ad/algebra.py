@@ -22,9 +22,8 @@ from dataclasses import replace
 
 from pullback.ad.edges import Edge, data_dependent, where_readable
 from pullback.ir import expr, types
-from pullback.ir.expr import Const, Get, Mul, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Mod, Var, as_index, cond, prove_nonnegative
-from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.brackets import Solution, solve
 from pullback.rewrite.kronecker import simplify
@@ -36,7 +35,7 @@ TESTS = 4
 _LETTERS = "ijklmnpqrstuvw"
 
 
-def axes(r: Ref, source: tuple[Index, ...] = ()) -> tuple[Var, ...]:
+def axes(r: ir.Ref, source: tuple[Index, ...] = ()) -> tuple[Var, ...]:
     """Variables for the axes of an array: named as in its reads, then by free letters."""
     used: list[str] = []
     for k in range(r.rank):
@@ -47,19 +46,19 @@ def axes(r: Ref, source: tuple[Index, ...] = ()) -> tuple[Var, ...]:
     return tuple(Var(n or next(letters, f"i{k}"), d) for k, (n, d) in enumerate(zip(used, r.shape, strict=True)))
 
 
-def identity(operand: Ref, result: Ref) -> Edge:
+def identity(operand: ir.Ref, result: ir.Ref) -> Edge:
     """The edge of a copy."""
     variables = axes(operand)
     indices = tuple(map(as_index, variables))
     return Edge(operand, indices, result, indices, variables, expr.const(1, operand.dtype))
 
 
-def apply(e: Edge, tangent: Ref) -> Scalar:
+def apply(e: Edge, tangent: ir.Ref) -> ir.Scalar:
     """The summand of `out_dot`, over the edge's variables."""
     return expr.cast(expr.mul(e.weight, expr.get(tangent, *e.source)), e.result.dtype)
 
 
-def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Solution | None:
+def transpose(e: Edge, element: ir.Scalar, variables: Sequence[Var]) -> Solution | None:
     """The element of `x_bar` at `variables` as a sum; None where a scatter is needed or cheaper.
 
     That is where data choose the place, and where it would be found by trying, as of x[s * i + d * k] for sizes s, d.
@@ -86,12 +85,12 @@ def _is_tried(found: Solution) -> bool:
     return any(isinstance(a, Mod) and a.denominator.constant is None for a in atoms)
 
 
-def cotangent_term(e: Edge, element: Scalar) -> Scalar:
+def cotangent_term(e: Edge, element: ir.Scalar) -> ir.Scalar:
     """The term that a transposed edge adds at its source, over the edge's variables."""
     return expr.mul(expr.cast(element, e.weight.dtype), e.weight)
 
 
-def matrix(e: Edge, columns: Sequence[Var | Index]) -> Scalar:
+def matrix(e: Edge, columns: Sequence[Var | Index]) -> ir.Scalar:
     """The element of the edge's Jacobian at its target and `columns`."""
     found = _solved(e, _summed(e), columns, e.weight)
     if found is not None:
@@ -186,7 +185,7 @@ def normalised(e: Edge) -> Edge:
     return e
 
 
-def in_range(weight: Scalar, e: Edge) -> Scalar:
+def in_range(weight: ir.Scalar, e: Edge) -> ir.Scalar:
     """Guard the weight by the range of the edge's source, where its own guards no longer imply it."""
     needed = []
     for s, d in zip(e.source, e.operand.shape, strict=True):
@@ -194,11 +193,11 @@ def in_range(weight: Scalar, e: Edge) -> Scalar:
     return expr.bracket(needed, weight)
 
 
-def settled(e: Edge, out: list[Statement]) -> Edge:
+def settled(e: Edge, out: list[ir.Statement]) -> Edge:
     """The edge with a weight of one element, or a number of times one, under a few tests of data."""
     guards, core = peel_guards(e.weight)
     conds = [g for g in guards if isinstance(g, Cond)]
-    tests = list(dict.fromkeys(g for g in guards if isinstance(g, Scalar)))
+    tests = list(dict.fromkeys(g for g in guards if isinstance(g, ir.Scalar)))
     if _is_light(core) and len(tests) <= TESTS:
         return e
     if not _is_light(core):
@@ -212,7 +211,7 @@ def settled(e: Edge, out: list[Statement]) -> Edge:
     return replace(e, weight=under_guards(core, [*conds, *tests]))
 
 
-def dense(edges: Sequence[Edge], out: list[Statement]) -> Edge:
+def dense(edges: Sequence[Edge], out: list[ir.Statement]) -> Edge:
     """Edges between two arrays as one, whose weight is an array of all derivatives."""
     rows = _targets(edges[0])
     operand, result = edges[0].operand, edges[0].result
@@ -222,24 +221,26 @@ def dense(edges: Sequence[Edge], out: list[Statement]) -> Edge:
     return replace(edges[0], source=tuple(map(as_index, columns)), variables=(*rows, *columns), weight=weight)
 
 
-def stored(name: str, value: Scalar, variables: Sequence[Var], out: list[Statement], every: bool = False) -> Scalar:
+def stored(
+    name: str, value: ir.Scalar, variables: Sequence[Var], out: list[ir.Statement], every: bool = False
+) -> ir.Scalar:
     """The element of a new array that holds the value, over the variables it depends on."""
     kept = [v for v in variables if every or v in value.free]
     fresh = tuple(Var(v.name, v.extent) for v in kept)
     rename = Substitution(variables={v: as_index(w) for v, w in zip(kept, fresh, strict=True)})
-    ref = Ref(name, value.dtype, [v.extent for v in fresh])
-    out.append(Build((ref,), fresh, (rename.scalar(value),)))
+    ref = ir.Ref(name, value.dtype, [v.extent for v in fresh])
+    out.append(ir.Build((ref,), fresh, (rename.scalar(value),)))
     return expr.get(ref, *kept)
 
 
-def _is_light(e: Scalar) -> bool:
+def _is_light(e: ir.Scalar) -> bool:
     """A number, an element, or a number of times an element."""
-    if isinstance(e, Mul):
-        return len(e.args) == 2 and isinstance(e.args[0], Const) and isinstance(e.args[1], Get)
-    return isinstance(e, Const | Get)
+    if isinstance(e, ir.Mul):
+        return len(e.args) == 2 and isinstance(e.args[0], ir.Const) and isinstance(e.args[1], ir.Get)
+    return isinstance(e, ir.Const | ir.Get)
 
 
-def _sum(e: Edge, other: Scalar) -> Scalar:
+def _sum(e: Edge, other: ir.Scalar) -> ir.Scalar:
     """The weight of an edge and another, guards that both have in front."""
     return where_readable(guarded_sum((e.weight, other)), e.operand, e.source)
 
@@ -253,5 +254,5 @@ def _summed(e: Edge) -> tuple[Var, ...]:
     return tuple(v for v in e.variables if v not in own)
 
 
-def _solved(e: Edge, unknown: tuple[Var, ...], columns: Sequence[Var | Index], term: Scalar) -> Solution | None:
+def _solved(e: Edge, unknown: tuple[Var, ...], columns: Sequence[Var | Index], term: ir.Scalar) -> Solution | None:
     return solve(unknown, [as_index(m) - i for m, i in zip(columns, e.source, strict=True)], term)

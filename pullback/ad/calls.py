@@ -18,20 +18,8 @@ from pullback.ad.branches import apply_inside
 from pullback.ad.cotangents import Cotangents, Vjp
 from pullback.ad.linear import LinearMap, Tangents, emit, zeros
 from pullback.errors import DerivativeError
-from pullback.ir.expr import Ref, Zero
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    External,
-    Program,
-    Rule,
-    Statement,
-    block_reads,
-    map_blocks,
-    needed_for,
-    statement_reads,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.program import block_reads, map_blocks, needed_for, statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
 
@@ -40,42 +28,42 @@ from pullback.rewrite.fired import fired
 class Applied:
     """Statements, and the derivatives they compute, in the order of the outs or operands that have one."""
 
-    statements: list[Statement]
-    results: tuple[Ref, ...]
+    statements: list[ir.Statement]
+    results: tuple[ir.Ref, ...]
 
     @property
-    def zeros(self) -> set[Ref]:
+    def zeros(self) -> set[ir.Ref]:
         """The structurally zero arrays: operands that get nothing from a rule have no cotangent."""
-        builds = (s for s in self.statements if isinstance(s, Build))
-        return {o for s in builds for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, Zero)}
+        builds = (s for s in self.statements if isinstance(s, ir.Build))
+        return {o for s in builds for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, ir.Zero)}
 
 
-class RuleMap(LinearMap[Call]):
+class RuleMap(LinearMap[ir.Call]):
     """The map of a function that has a rule: the rule, or the transpose of one."""
 
-    def apply(self, tangents: Tangents) -> list[Statement]:
+    def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """The tangents of the floating outs, by the forward rule or the transpose of the backward one."""
         s = self.s
         _check_captured(s, self.active)
-        made: list[Statement] = []
+        made: list[ir.Statement] = []
         given = [tangents.known.get(r) or emit(made, zeros(f"{r.name}_dot", r)) for r in _floating(s.operands)]
         found = self._used(s.forward, s.backward, given, made, tangents.vjp)
         tangents.known |= dict(zip(_floating(s.outs), found.results, strict=True))
         return [s, *found.statements]
 
-    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+    def transpose(self, cotangents: Cotangents) -> tuple[ir.Statement, ...]:
         """The cotangents of the floating operands, by the backward rule or the transpose of the forward one."""
         s = self.s
         known = cotangents.of_all(s.outs)
         _check_captured(s, self.active)
-        made: list[Statement] = []
+        made: list[ir.Statement] = []
         given = [known.get(o) or emit(made, zeros(f"{o.name}_bar", o)) for o in _floating(s.outs)]
         found = self._used(s.backward, s.forward, given, made, cotangents.vjp)
         _give(found, _floating(s.operands), known, cotangents)
         return (s,)
 
     def _used(
-        self, rule: Rule | None, other: Rule | None, given: Sequence[Ref], made: list[Statement], vjp: Vjp
+        self, rule: ir.Rule | None, other: ir.Rule | None, given: Sequence[ir.Ref], made: list[ir.Statement], vjp: Vjp
     ) -> Applied:
         """The rule if there is one, else the transpose of the other."""
         if rule is not None:
@@ -84,43 +72,43 @@ class RuleMap(LinearMap[Call]):
         return _transposed(self.s, other, given, vjp, made)
 
 
-class CheckpointMap(LinearMap[Call]):
+class CheckpointMap(LinearMap[ir.Call]):
     """The derivative of a call without rules: that of its block."""
 
-    def apply(self, tangents: Tangents) -> list[Statement]:
+    def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """The checkpoint whose block gives the tangents too."""
         return apply_inside(self.s, tangents, self.active)
 
-    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+    def transpose(self, cotangents: Cotangents) -> tuple[ir.Statement, ...]:
         """The cotangents of the operands, by a checkpoint that reruns the block."""
         s = self.s
         known = cotangents.of_all(s.outs)
-        made: list[Statement] = []
+        made: list[ir.Statement] = []
         wrt = [r for r in block_reads(s.body) if r in self.active]
         given = [known.get(o) or emit(made, zeros(f"{o.name}_bar", o)) for o in _floating(s.outs)]
-        again = Program("again", tuple(wrt), s.body, tuple(r.name for r in s.body.results))
+        again = ir.Program("again", tuple(wrt), s.body, tuple(r.name for r in s.body.results))
         derived = cotangents.vjp(again, range(len(wrt)))
         refs = dict(zip(derived.inputs, (*wrt, *given), strict=True))
         body = Substitution(refs=refs).block(derived.body)
-        outs = tuple(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in wrt)
-        made.append(Call(outs, (), (), replace(body, results=body.results[len(s.outs) :]), positions=s.positions))
+        outs = tuple(ir.Ref(f"{r.name}_bar", r.dtype, r.shape) for r in wrt)
+        made.append(ir.Call(outs, (), (), replace(body, results=body.results[len(s.outs) :]), positions=s.positions))
         _give(Applied(made, outs), wrt, known, cotangents)
         return (s,)
 
 
-class ForeignMap(LinearMap[External]):
+class ForeignMap(LinearMap[ir.External]):
     """A function in C without a rule, which has none."""
 
-    def apply(self, tangents: Tangents) -> list[Statement]:
+    def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """Refused: [E254]."""
         raise _no_rule(self.s, self.active)
 
-    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+    def transpose(self, cotangents: Cotangents) -> tuple[ir.Statement, ...]:
         """Refused: [E254]."""
         raise _no_rule(self.s, self.active)
 
 
-def _give(found: Applied, operands: Sequence[Ref], known: Mapping[Ref, Ref], cotangents: Cotangents) -> None:
+def _give(found: Applied, operands: Sequence[ir.Ref], known: Mapping[ir.Ref, ir.Ref], cotangents: Cotangents) -> None:
     """Add a call's cotangents to its operands; skip a call whose cotangents are all structurally zero."""
     cotangents.backward += found.statements
     nothing, test = found.zeros, cotangents.any(list(known.values()))
@@ -129,12 +117,12 @@ def _give(found: Applied, operands: Sequence[Ref], known: Mapping[Ref, Ref], cot
             cotangents.give(r, cotangent, test, taken=True)
 
 
-def _floating(refs: Sequence[Ref]) -> list[Ref]:
+def _floating(refs: Sequence[ir.Ref]) -> list[ir.Ref]:
     """The floating-point arrays, which have a derivative."""
     return [r for r in refs if r.dtype.is_floating]
 
 
-def _check_captured(s: Call, active: set[Ref]) -> None:
+def _check_captured(s: ir.Call, active: set[ir.Ref]) -> None:
     """Refuse a rule whose function captures an array that the derivative is taken by."""
     hidden = [r for r in block_reads(s.body) if r in active and r not in s.params]
     if hidden:
@@ -147,7 +135,7 @@ def _check_captured(s: Call, active: set[Ref]) -> None:
         )
 
 
-def _no_rule(s: External, active: set[Ref]) -> DerivativeError:
+def _no_rule(s: ir.External, active: set[ir.Ref]) -> DerivativeError:
     """The error for a derivative through a C function without a rule."""
     return DerivativeError(
         "E254",
@@ -158,13 +146,13 @@ def _no_rule(s: External, active: set[Ref]) -> DerivativeError:
     )
 
 
-def _unfolded(s: Call, block: Block) -> Block:
+def _unfolded(s: ir.Call, block: ir.Block) -> ir.Block:
     """A rule's block in which recursive uses of the function have its rules."""
     if not s.name:
         return block
 
-    def statement(t: Statement) -> Statement:
-        if not isinstance(t, Call) or t.name != s.name:
+    def statement(t: ir.Statement) -> ir.Statement:
+        if not isinstance(t, ir.Call) or t.name != s.name:
             return map_blocks(t, inside)
         if t.rules:
             return t
@@ -172,24 +160,24 @@ def _unfolded(s: Call, block: Block) -> Block:
         again = Substitution(refs=dict(zip(s.params, t.params, strict=True)))
         return replace(t, forward=again.rule(s.forward), backward=again.rule(s.backward))
 
-    def inside(b: Block) -> Block:
-        return Block(tuple(map(statement, b.statements)), b.results)
+    def inside(b: ir.Block) -> ir.Block:
+        return ir.Block(tuple(map(statement, b.statements)), b.results)
 
     return inside(block)
 
 
-def _used(s: Call, rule: Rule, given: Sequence[Ref], made: list[Statement]) -> Applied:
+def _used(s: ir.Call, rule: ir.Rule, given: Sequence[ir.Ref], made: list[ir.Statement]) -> Applied:
     """The rule's block applied to the operands and the given directions."""
     refs = dict(zip((*s.params, *rule.params), (*s.operands, *s.outs, *given), strict=True))
     block = Substitution(refs=refs).block(_unfolded(s, rule.block))
     return Applied([*made, *block.statements], block.results)
 
 
-def _transposed(s: Call, rule: Rule, given: Sequence[Ref], vjp: Vjp, made: list[Statement]) -> Applied:
+def _transposed(s: ir.Call, rule: ir.Rule, given: Sequence[ir.Ref], vjp: Vjp, made: list[ir.Statement]) -> Applied:
     """The transpose of the rule as a map of its tangents or cotangents, applied to `given`."""
     linear = rule.params[len(s.outs) :]
     block = _unfolded(s, rule.block)
-    program = Program("rule", (*s.params, *rule.params), block, tuple(r.name for r in block.results))
+    program = ir.Program("rule", (*s.params, *rule.params), block, tuple(r.name for r in block.results))
     derived = vjp(program, [program.inputs.index(r) for r in linear])
     seeds = derived.inputs[len(program.inputs) :]
     results = derived.body.results[len(rule.block.results) :]
@@ -205,5 +193,5 @@ def _transposed(s: Call, rule: Rule, given: Sequence[Ref], vjp: Vjp, made: list[
         )
     refs = dict(zip((*s.params, *rule.params[: len(s.outs)]), (*s.operands, *s.outs), strict=True))
     refs |= dict(zip(seeds, given, strict=True))
-    block = Substitution(refs=refs).block(Block(needed, results))
+    block = Substitution(refs=refs).block(ir.Block(needed, results))
     return Applied([*made, *block.statements], block.results)

@@ -22,9 +22,9 @@ from pullback.ad.edges import Edge
 from pullback.ad.linear import active_in, emit, loop_active
 from pullback.ad.loops import Parts, Step
 from pullback.ir import expr
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Fold, Statement, While, block_reads
+from pullback.ir.program import block_reads
 from pullback.ir.traverse import Substitution
 
 Same = tuple[int | None, ...]
@@ -35,13 +35,13 @@ Same = tuple[int | None, ...]
 class Reduced:
     """A block with inner vertices eliminated: edges by target and source, their needs, and the cost."""
 
-    statements: list[Statement]
-    into: Mapping[Ref, Mapping[Ref, list[Edge]]]
+    statements: list[ir.Statement]
+    into: Mapping[ir.Ref, Mapping[ir.Ref, list[Edge]]]
     cost: int
 
 
-Ends = tuple[Sequence[Ref], Sequence[Ref]]  # where edges are to lead from, and where to
-Reduce = Callable[[Block, set[Ref], Sequence[Edge], Ends], Reduced]
+Ends = tuple[Sequence[ir.Ref], Sequence[ir.Ref]]  # where edges are to lead from, and where to
+Reduce = Callable[[ir.Block, set[ir.Ref], Sequence[Edge], Ends], Reduced]
 """How a block's active arrays are eliminated, with more edges at its ends."""
 
 
@@ -49,7 +49,7 @@ Reduce = Callable[[Block, set[Ref], Sequence[Edge], Ends], Reduced]
 class Opened:
     """The statements that replace a loop, the resulting edges, and the operations of one step."""
 
-    statements: list[Statement]
+    statements: list[ir.Statement]
     edges: list[Edge]
     cost: int
 
@@ -65,7 +65,7 @@ class Carried:
         source: where an edge reads.
     """
 
-    def __init__(self, operand: Ref, result: Ref, same: Same, ahead: bool) -> None:
+    def __init__(self, operand: ir.Ref, result: ir.Ref, same: Same, ahead: bool) -> None:
         self.operand, self.result, self.same, self.ahead = operand, result, same, ahead
         rows = algebra.axes(result)
         extents = zip(operand.shape, same, strict=True)
@@ -74,25 +74,25 @@ class Carried:
         self.variables = (*self.columns, *rows) if ahead else (*rows, *self.columns)
         self.source = tuple(map(as_index, every))
 
-    def ref(self, lead: Sequence[Index] = ()) -> Ref:
+    def ref(self, lead: Sequence[Index] = ()) -> ir.Ref:
         """An array that holds the weights."""
         shape = (*lead, *(v.extent for v in self.variables))
-        return Ref(f"{self.result.name}_by_{self.operand.name}", self.operand.dtype, shape)
+        return ir.Ref(f"{self.result.name}_by_{self.operand.name}", self.operand.dtype, shape)
 
-    def edge(self, weights: Ref) -> Edge:
+    def edge(self, weights: ir.Ref) -> Edge:
         """The edge with these weights."""
         rows = tuple(map(as_index, self.rows))
         weight = expr.get(weights, *self.variables)
         return Edge(self.operand, self.source, self.result, rows, (*self.rows, *self.columns), weight)
 
-    def of(self, edges: Sequence[Edge], more: Ref | None = None) -> Build:
+    def of(self, edges: Sequence[Edge], more: ir.Ref | None = None) -> ir.Build:
         """The array of edge weights of this pattern, added to another array."""
         own = Carried(
             self.operand, self.result, self.same, self.ahead
         )  # over variables that are not those of the edges
         terms = [expr.cast(algebra.matrix(algebra.onto(own.rows, e), own.source), own.operand.dtype) for e in edges]
         terms += [] if more is None else [expr.get(more, *own.variables)]
-        return Build((own.ref(),), own.variables, (expr.add(expr.zero(own.operand.dtype), *terms),))
+        return ir.Build((own.ref(),), own.variables, (expr.add(expr.zero(own.operand.dtype), *terms),))
 
 
 def same_axes(edges: Iterable[Edge], known: Same | None = None) -> Same | None:
@@ -107,7 +107,7 @@ def same_axes(edges: Iterable[Edge], known: Same | None = None) -> Same | None:
     return known
 
 
-def forwards(s: Fold | While, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
+def forwards(s: ir.Fold | ir.While, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
     """The edges from arrays to a loop's results, from edges to its operands."""
     return _Forwards(s, active, given, reduce).opened()
 
@@ -115,11 +115,11 @@ def forwards(s: Fold | While, active: set[Ref], given: Sequence[Edge], reduce: R
 class _Forwards:
     """`ends` are stand-ins in the body for the arrays that the columns belong to."""
 
-    def __init__(self, s: Fold | While, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> None:
+    def __init__(self, s: ir.Fold | ir.While, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> None:
         self.s, self.reduce = s, reduce
         self.count = len(s.states)
         self.inside = loop_active(s, active)
-        self.ends = {u: Ref(u.name, u.dtype, u.shape) for u in dict.fromkeys(e.operand for e in given)}
+        self.ends = {u: ir.Ref(u.name, u.dtype, u.shape) for u in dict.fromkeys(e.operand for e in given)}
         given = [replace(e, operand=self.ends[e.operand]) for e in given]
         reads = block_reads(s.body)
         self.captured = [e for e in given if e.result in reads]
@@ -129,14 +129,14 @@ class _Forwards:
             for k, (state, init) in enumerate(zip(s.states, s.inits, strict=True))
             if state in self.inside
         }
-        self.sinks = {k: Ref(r.name, r.dtype, r.shape) for k, r in enumerate(s.body.results) if r in self.inside}
+        self.sinks = {k: ir.Ref(r.name, r.dtype, r.shape) for k, r in enumerate(s.body.results) if r in self.inside}
         self.copies = [algebra.identity(s.body.results[k], sink) for k, sink in self.sinks.items()]
 
     def opened(self) -> Opened:
         """The loop with S as further states."""
         s = self.s
         carried, arrays, step = self._step()
-        before: list[Statement] = [c.of(self.inits[key]) for key, c in carried.items()]
+        before: list[ir.Statement] = [c.of(self.inits[key]) for key, c in carried.items()]
         inits = [t.outs[0] for t in before]
         body = list(step.statements)
         new = [
@@ -151,11 +151,11 @@ class _Forwards:
         loop = replace(
             s, states=(*s.states, *arrays), inits=(*s.inits, *inits),
             outs=(*s.outs[: self.count], *outs, *s.outs[self.count :], *stacks),
-            body=Block(tuple(body), (*s.body.results[: self.count], *new, *s.body.results[self.count :], *rows)),
+            body=ir.Block(tuple(body), (*s.body.results[: self.count], *new, *s.body.results[self.count :], *rows)),
         )  # fmt: skip
         return Opened([*before, loop], edges, step.cost)
 
-    def _step(self) -> tuple[dict[tuple[Ref, int], Carried], list[Ref], Reduced]:
+    def _step(self) -> tuple[dict[tuple[ir.Ref, int], Carried], list[ir.Ref], Reduced]:
         """The carried edges, their arrays in the body, and the reduced body."""
         kept = {key: same for key, edges in self.inits.items() if (same := same_axes(edges)) is not None}
         ends = list(self.ends.values()), list(self.sinks.values())
@@ -174,13 +174,13 @@ class _Forwards:
                 return carried, arrays, step
             kept = found
 
-    def _rows(self, step: Reduced, body: list[Statement]) -> tuple[list[Ref], list[Ref], list[Edge]]:
+    def _rows(self, step: Reduced, body: list[ir.Statement]) -> tuple[list[ir.Ref], list[ir.Ref], list[Edge]]:
         """Edges to the rows of each step: the computed weights, and the arrays of all steps."""
         rows, stacks, edges = [], [], []
         for k, sink in self.sinks.items():
             if k < self.count:
                 continue
-            assert isinstance(self.s, Fold)
+            assert isinstance(self.s, ir.Fold)
             t = Var("t", self.s.var.extent)
             for u, end in self.ends.items():
                 found = step.into.get(sink, {}).get(end, [])
@@ -196,7 +196,7 @@ class _Forwards:
         return rows, stacks, edges
 
 
-def backwards(s: Fold, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
+def backwards(s: ir.Fold, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
     """The edges from a fold's operands to arrays, from edges of its results."""
     return _Backwards(s, active, given, reduce).opened()
 
@@ -204,10 +204,10 @@ def backwards(s: Fold, active: set[Ref], given: Sequence[Edge], reduce: Reduce) 
 class _Backwards(Step):
     """`ends` are stand-ins in the body for the arrays that the rows belong to."""
 
-    def __init__(self, s: Fold, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> None:
+    def __init__(self, s: ir.Fold, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> None:
         super().__init__(s, active)
         self.reduce = reduce
-        self.ends = {z: Ref(z.name, z.dtype, z.shape) for z in dict.fromkeys(e.result for e in given)}
+        self.ends = {z: ir.Ref(z.name, z.dtype, z.shape) for z in dict.fromkeys(e.result for e in given)}
         given = [replace(e, result=self.ends[e.result]) for e in given]
         place = {o: k for k, o in enumerate(s.outs)}
         finals = [(place[e.operand], e) for e in given if place[e.operand] < self.count]
@@ -224,9 +224,9 @@ class _Backwards(Step):
         weight = expr.bracket((here,), e.weight)
         return replace(e, operand=self.body.results[k], source=e.source[1:], weight=weight)
 
-    def _later(self) -> set[Ref]:
+    def _later(self) -> set[ir.Ref]:
         """The arrays read only by edges from rows: they may come after the fold, which must not wait."""
-        found: set[Ref] = set()
+        found: set[ir.Ref] = set()
         for e in self.ofrows:
             found.update(e.weight.refs, *(expr.index_refs(i) for i in e.source))
         return found.difference(block_reads(self.s.body), self.body.results, *(s.outs for s in self.body.statements))
@@ -235,7 +235,7 @@ class _Backwards(Step):
         """The fold with its states stacked, and the one that carries Z back."""
         s = self.s
         carried, arrays, step = self._step()
-        before: list[Statement] = [c.of(self.finals[key]) for key, c in carried.items()]
+        before: list[ir.Statement] = [c.of(self.finals[key]) for key, c in carried.items()]
         inits = [t.outs[0] for t in before]
         body = list(step.statements)
         new = [emit(body, c.of(step.into[z].get(s.states[k], []))) for (z, k), c in carried.items()]
@@ -250,14 +250,14 @@ class _Backwards(Step):
                     new.append(emit(body, c.of(found, states[-1])))
                     edges.append((z, c))
         rows, stacks, ofrows = self._rows(step, body)
-        outs = [Ref(r.name, r.dtype, r.shape) for r in states]
-        refs: dict[Ref, Ref] = {}
+        outs = [ir.Ref(r.name, r.dtype, r.shape) for r in states]
+        refs: dict[ir.Ref, ir.Ref] = {}
         parts = Parts(body, {*states, *self._later()}, (*new, *rows))
         forward = self.stacked(refs, parts, self.body.results)
-        rest = Block(parts.behind_alone((*new, *rows)), (*new, *rows))
+        rest = ir.Block(parts.behind_alone((*new, *rows)), (*new, *rows))
         block = Substitution(variables={s.var: self.now}, refs=refs).block(rest)
         block = replace(block, statements=(*self.inner, *block.statements))
-        loop = Fold((*outs, *stacks), self.var, tuple(states), tuple(inits), block, s.positions)
+        loop = ir.Fold((*outs, *stacks), self.var, tuple(states), tuple(inits), block, s.positions)
         back = {end: z for z, end in self.ends.items()}
         made = [replace(c.edge(out), result=z) for (z, c), out in zip(edges, outs[len(arrays) :], strict=True)]
         for ((end, k), c), out in zip(carried.items(), outs, strict=False):
@@ -265,7 +265,7 @@ class _Backwards(Step):
                 made.append(replace(c.edge(out), operand=s.inits[k], result=back[end]))
         return Opened([forward, *before, loop], [*made, *ofrows], step.cost)
 
-    def _step(self) -> tuple[dict[tuple[Ref, int], Carried], list[Ref], Reduced]:
+    def _step(self) -> tuple[dict[tuple[ir.Ref, int], Carried], list[ir.Ref], Reduced]:
         """The carried edges, their arrays in the body, and the reduced body."""
         kept = {key: same for key, edges in self.finals.items() if (same := same_axes(edges)) is not None}
         sources = [*(self.s.states[k] for k in self.moving), *self.rows.values(), *self.shared]
@@ -285,7 +285,7 @@ class _Backwards(Step):
                 return carried, arrays, step
             kept = found
 
-    def _rows(self, step: Reduced, body: list[Statement]) -> tuple[list[Ref], list[Ref], list[Edge]]:
+    def _rows(self, step: Reduced, body: list[ir.Statement]) -> tuple[list[ir.Ref], list[ir.Ref], list[Edge]]:
         """Edges from the rows read by each step: the computed weights, and the arrays of all steps."""
         rows, stacks, edges = [], [], []
         for (r, at), row in self.rows.items():

@@ -26,9 +26,8 @@ from pullback.ad.forward import jvp
 from pullback.ad.linear import zeros
 from pullback.ad.pattern import Pattern, pattern_of
 from pullback.ad.reverse import vjp
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Block, Program, Statement
 from pullback.ir.traverse import instantiate
 from pullback.rewrite.batch import batch
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -143,8 +142,8 @@ def _count(colours: NDArray) -> int:
 
 
 def compressed(
-    program: Program, wrt: Sequence[int], mode: Literal["forward", "reverse"], groups: Sequence[Index]
-) -> Program:
+    program: ir.Program, wrt: Sequence[int], mode: Literal["forward", "reverse"], groups: Sequence[Index]
+) -> ir.Program:
     """The Jacobian times several seeds at once.
 
     Args:
@@ -159,9 +158,9 @@ def compressed(
     outputs = [r for r in program.outputs if r.dtype.is_floating]
     sources = [program.inputs[k] for k in wrt] if mode == "forward" else outputs
     targets = outputs if mode == "forward" else [program.inputs[k] for k in wrt]
-    statements: list[Statement] = []
-    seeds: list[Ref] = []
-    results: list[Ref] = []
+    statements: list[ir.Statement] = []
+    seeds: list[ir.Ref] = []
+    results: list[ir.Ref] = []
     for k, (r, extent) in enumerate(zip(sources, groups, strict=True)):
         derived = jvp(program, [wrt[k]]) if mode == "forward" else vjp(program, wrt)
         given = derived.inputs[len(program.inputs) :]
@@ -169,7 +168,7 @@ def compressed(
         blank = {s: zeros(s.name, s) for s in given if s is not at}
         statements += blank.values()
         batched = batch(derived, [at], [Var("group", extent)])
-        seed = Ref(f"{r.name}_seeds", r.dtype, (extent, *r.shape))
+        seed = ir.Ref(f"{r.name}_seeds", r.dtype, (extent, *r.shape))
         refs = (*program.inputs, *(blank[s].outs[0] if s in blank else seed for s in given))
         block = instantiate(batched, dict(zip(batched.inputs, refs, strict=True)))
         statements += block.statements
@@ -180,7 +179,7 @@ def compressed(
         program,
         name=f"{program.name}_compressed",
         inputs=(*program.inputs, *seeds),
-        body=Block(tuple(statements), tuple(results)),
+        body=ir.Block(tuple(statements), tuple(results)),
         output_names=names,
     )
     return eliminate_dead(eliminate_common(normalise(eliminate_dead(made))))

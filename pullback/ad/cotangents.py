@@ -12,21 +12,20 @@ from dataclasses import dataclass
 from pullback.ad.algebra import axes, stored
 from pullback.ad.guards import EVERYWHERE, Ways, certain, either, is_everywhere, renamed, test_of, ways_of
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Get, Reduce, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.primitive import Primitive
-from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Accumulated
 from pullback.source import Position
 
-Vjp = Callable[[Program, Sequence[int]], Program]
-GuardedVjp = Callable[[Program, Sequence[int], Collection[int]], tuple[Program, dict[int, bool]]]
-Test = Callable[[Sequence[Var]], Scalar]  # says at indices whether an element may be other than a structural zero
+Vjp = Callable[[ir.Program, Sequence[int]], ir.Program]
+GuardedVjp = Callable[[ir.Program, Sequence[int], Collection[int]], tuple[ir.Program, dict[int, bool]]]
+Test = Callable[[Sequence[Var]], ir.Scalar]  # says at indices whether an element may be other than a structural zero
 
 
-def element_of(where: Ref) -> Test:
+def element_of(where: ir.Ref) -> Test:
     """The test that an array of bools holds."""
     return lambda indices: expr.get(where, *indices)
 
@@ -39,7 +38,7 @@ class Part:
     """
 
     variables: tuple[Var, ...]
-    value: Scalar
+    value: ir.Scalar
     positions: tuple[Position, ...]
     ways: Ways = EVERYWHERE
     extents: Sequence[Index] = ()
@@ -69,25 +68,25 @@ class Cotangents:
     """
 
     def __init__(
-        self, body: Block, sources: Sequence[Ref], active: set[Ref], vjp: Vjp, guarded_vjp: GuardedVjp
+        self, body: ir.Block, sources: Sequence[ir.Ref], active: set[ir.Ref], vjp: Vjp, guarded_vjp: GuardedVjp
     ) -> None:
         self.sources = sources
         self.active = active
         self.vjp = vjp
         self.guarded_vjp = guarded_vjp
-        self.pending: dict[Ref, list[Part]] = {}
-        self.backward: list[Statement] = []
+        self.pending: dict[ir.Ref, list[Part]] = {}
+        self.backward: list[ir.Statement] = []
         self.computed = _computed(body)
-        self.guards: dict[Ref, Guard] = {}
-        self.weak: set[Scalar] = set()
-        self.looked: set[Ref] = set()
-        self.extremes: set[Ref] = set()
+        self.guards: dict[ir.Ref, Guard] = {}
+        self.weak: set[ir.Scalar] = set()
+        self.looked: set[ir.Ref] = set()
+        self.extremes: set[ir.Ref] = set()
 
-    def add(self, r: Ref, part: Part) -> None:
+    def add(self, r: ir.Ref, part: Part) -> None:
         """One more part of the cotangent of an array."""
         self.pending.setdefault(r, []).append(part)
 
-    def give(self, r: Ref, cotangent: Ref, test: Test | None = None, taken: bool = False) -> None:
+    def give(self, r: ir.Ref, cotangent: ir.Ref, test: Test | None = None, taken: bool = False) -> None:
         """A cotangent that the caller or a block supplies, as one part; the test says where it is not zero.
 
         With `taken` it is zero where the test fails because nothing of it is taken there.
@@ -99,7 +98,7 @@ class Cotangents:
             value = expr.select(test(variables), value, expr.zero(r.dtype))
         self.add(r, Part(variables, value, (), ways))
 
-    def of(self, r: Ref) -> Ref | None:
+    def of(self, r: ir.Ref) -> ir.Ref | None:
         """The array with the cotangent of r, the sum of its parts; None if nothing depends on r."""
         parts = self.pending.pop(r, None)
         if not parts:
@@ -111,10 +110,10 @@ class Cotangents:
             m = Substitution(variables={v: as_index(w) for v, w in same if v is not w})
             terms.append(m.scalar(p.value))
             ways.append(self.renamed(p.ways, m))
-        out = Ref(f"{r.name}_bar", r.dtype, r.shape)
+        out = ir.Ref(f"{r.name}_bar", r.dtype, r.shape)
         positions = tuple(dict.fromkeys(q for p in parts for q in p.positions))
         value = expr.add(*terms)
-        self.backward.append(Build((out,), variables, (value,), positions))
+        self.backward.append(ir.Build((out,), variables, (value,), positions))
         fired("reverse.accumulate")
         if len(terms) > 1:
             fired("reverse.add")
@@ -122,21 +121,21 @@ class Cotangents:
         self._guard(out, variables, either(ways), [*r.shape, *(d for p in parts for d in p.extents)])
         return out
 
-    def of_all(self, outs: Iterable[Ref]) -> dict[Ref, Ref]:
+    def of_all(self, outs: Iterable[ir.Ref]) -> dict[ir.Ref, ir.Ref]:
         """The cotangents of the arrays that have one."""
         return {o: c for o in outs if (c := self.of(o)) is not None}
 
-    def zeros(self, r: Ref) -> Ref:
+    def zeros(self, r: ir.Ref) -> ir.Ref:
         """A cotangent of zeros, for an input on which no output depends."""
-        out = Ref(f"{r.name}_bar", r.dtype, r.shape)
+        out = ir.Ref(f"{r.name}_bar", r.dtype, r.shape)
         variables = axes(r)
-        self.backward.append(Build((out,), variables, (expr.zero(r.dtype),)))
+        self.backward.append(ir.Build((out,), variables, (expr.zero(r.dtype),)))
         self.guards[out] = Guard(variables, ())
         return out
 
     # Where they are zero by structure -----------------------------------------------------------------------
 
-    def ways(self, element: Get) -> Ways:
+    def ways(self, element: ir.Get) -> Ways:
         """The ways in which an element of a cotangent is nonzero."""
         guard = self.guards.get(element.ref)
         if guard is None:
@@ -147,17 +146,17 @@ class Cotangents:
 
     def renamed(self, ways: Ways, m: Substitution) -> Ways:
         """The ways over other variables."""
-        self.weak |= {m.scalar(g) for way in ways for g in way if isinstance(g, Scalar) and g in self.weak}
+        self.weak |= {m.scalar(g) for way in ways for g in way if isinstance(g, ir.Scalar) and g in self.weak}
         return renamed(ways, m)
 
-    def where(self, cotangent: Ref) -> Ref:
+    def where(self, cotangent: ir.Ref) -> ir.Ref:
         """An array that says where a cotangent is not zero by structure."""
         guard = self.guards[cotangent]
         element = stored(f"{cotangent.name}_where", test_of(guard.ways), guard.variables, self.backward, every=True)
-        assert isinstance(element, Get)
+        assert isinstance(element, ir.Get)
         return element.ref
 
-    def any(self, cotangents: Sequence[Ref]) -> Test | None:
+    def any(self, cotangents: Sequence[ir.Ref]) -> Test | None:
         """Whether any element of any of these is not a structural zero; None where that is so."""
         sums = (expr.reduce("sum", v := axes(c), expr.get(c, *v)) for c in cotangents)
         ways = either(ways_of(e, self.ways) for e in sums)
@@ -166,11 +165,11 @@ class Cotangents:
         test = stored(f"{cotangents[0].name}_where", test_of(ways), (), self.backward)
         return lambda _: test
 
-    def _guard(self, out: Ref, variables: tuple[Var, ...], ways: Ways, extents: Sequence[Index]) -> None:
+    def _guard(self, out: ir.Ref, variables: tuple[Var, ...], ways: Ways, extents: Sequence[Index]) -> None:
         """Record where a cotangent is structurally zero; costly tests become an array of bools."""
         if is_everywhere(ways, extents):
             return
-        if any(isinstance(n, Reduce) for way in ways for g in way if isinstance(g, Scalar) for n in walk(g)):
+        if any(isinstance(n, ir.Reduce) for way in ways for g in way if isinstance(g, ir.Scalar) for n in walk(g)):
             quick = certain(ways, self.looked)[0]
             element = stored(f"{out.name}_where", test_of(ways), variables, self.backward)
             self.looked |= element.refs
@@ -178,12 +177,12 @@ class Cotangents:
         self.guards[out] = Guard(variables, ways)
 
 
-def _computed(block: Block) -> dict[tuple[Primitive, Ref], Ref]:
+def _computed(block: ir.Block) -> dict[tuple[Primitive, ir.Ref], ir.Ref]:
     """The arrays that hold a transcendental function of each element of another one."""
-    found: dict[tuple[Primitive, Ref], Ref] = {}
+    found: dict[tuple[Primitive, ir.Ref], ir.Ref] = {}
     for s in block.statements:
         match s:
-            case Build(outs=(out,), values=(Apply(args=(Get() as x,)) as f,)) if f.primitive.transcendental:
+            case ir.Build(outs=(out,), values=(ir.Apply(args=(ir.Get() as x,)) as f,)) if f.primitive.transcendental:
                 if x.ref.shape == out.shape and x.indices == tuple(map(as_index, s.vars)):
                     found[f.primitive, x.ref] = out
     return found

@@ -23,20 +23,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pullback.ir import expr, types
-from pullback.ir.expr import (
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Get,
-    Mul,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-)
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo, prove
-from pullback.ir.program import Block, Build, Fold, Scatter, Statement
 from pullback.ir.reduction import REDUCTIONS
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired, step
@@ -48,12 +36,12 @@ from pullback.rewrite.steps import Local, LocalDerivative
 class Edge:
     """The derivative of one statement's result with respect to one element expression of one operand."""
 
-    operand: Ref
+    operand: ir.Ref
     source: tuple[Index, ...]
-    result: Ref
+    result: ir.Ref
     target: tuple[Index, ...]
     variables: tuple[Var, ...]
-    weight: Scalar
+    weight: ir.Scalar
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +52,11 @@ class Edges:
     """
 
     edges: tuple[Edge, ...]
-    helpers: tuple[Statement, ...] = ()
-    instead: tuple[Statement, ...] = ()
+    helpers: tuple[ir.Statement, ...] = ()
+    instead: tuple[ir.Statement, ...] = ()
 
 
-def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
+def edges_of(s: ir.Build | ir.Scatter, active: set[ir.Ref]) -> Edges:
     """The edges from the active operands of a statement in normal form."""
     found = _edges_of(s, active)
     step(
@@ -81,24 +69,24 @@ def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
     return found
 
 
-def _edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
-    if isinstance(s, Scatter):
+def _edges_of(s: ir.Build | ir.Scatter, active: set[ir.Ref]) -> Edges:
+    if isinstance(s, ir.Scatter):
         fired("derivative.scatter")
         weights = partials(s.value, active, None)
         return Edges(tuple(Edge(g.ref, g.indices, s.out, s.indices, s.vars, w) for g, w in weights.items()))
     edges: list[Edge] = []
-    helpers: list[Statement] = []
-    instead: list[Statement] = []
+    helpers: list[ir.Statement] = []
+    instead: list[ir.Statement] = []
     for out, value in zip(s.outs, s.values, strict=True):
         if value.refs.isdisjoint(active):
             continue
         fired("derivative.build")
         target = tuple(as_index(v) for v in s.vars)
         variables, body, weight = s.vars, value, None
-        result: Scalar | None = expr.get(out, *s.vars)
-        if isinstance(value, Get):
+        result: ir.Scalar | None = expr.get(out, *s.vars)
+        if isinstance(value, ir.Get):
             fired("derivative.copy")
-        if isinstance(value, Reduce):
+        if isinstance(value, ir.Reduce):
             fired("derivative." + value.op)
             variables, body, result = (*s.vars, *value.vars), value.arg, None  # what is summed is not the sum
             if value.op == "prod":
@@ -113,13 +101,13 @@ def _edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
     return Edges(tuple(edges), tuple(helpers), tuple(instead))
 
 
-def unsolved(e: Edge, variables: tuple[Var, ...], term: Scalar) -> Scalar:
+def unsolved(e: Edge, variables: tuple[Var, ...], term: ir.Scalar) -> ir.Scalar:
     """Sum over V of [M = source] * term: the transposed edge before its brackets are solved."""
     deltas = [cond("==", as_index(m) - i) for m, i in zip(variables, e.source, strict=True)]
     return expr.reduce("sum", e.variables, expr.bracket(deltas, term))
 
 
-def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> Scalar | None:
+def _reduction_weight(value: ir.Reduce, s: ir.Build, out: ir.Ref, helpers: list[ir.Statement]) -> ir.Scalar | None:
     """The derivative d out / d argument for one argument of the reduction; None for a sum, where it is 1."""
     dtype = value.dtype
     match value.op:
@@ -138,7 +126,9 @@ def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement
             return expr.zero(dtype)
 
 
-def _products(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> tuple[Scalar, Scalar, list[Statement]]:
+def _products(
+    value: ir.Reduce, s: ir.Build, out: ir.Ref, helpers: list[ir.Statement]
+) -> tuple[ir.Scalar, ir.Scalar, list[ir.Statement]]:
     """The product of all other arguments as prefix times suffix products: exact even at zeros.
 
         before[l] = a[0] .. a[l - 1]      after[l] = a[l + 1] .. a[L - 1]      d out / d a[l] = before[l] * after[l]
@@ -152,34 +142,39 @@ def _products(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> tu
     variables = (*s.vars, *value.vars)
     fresh = tuple(Var(v.name, v.extent) for v in variables)
     rename = Substitution(variables={v: as_index(w) for v, w in zip(variables, fresh, strict=True)})
-    elements = Ref(f"{out.name}_factors", value.dtype, [v.extent for v in variables])
-    made: list[Statement] = [Build((elements,), fresh, (rename.scalar(value.arg),), s.positions)]
+    elements = ir.Ref(f"{out.name}_factors", value.dtype, [v.extent for v in variables])
+    made: list[ir.Statement] = [ir.Build((elements,), fresh, (rename.scalar(value.arg),), s.positions)]
     flat, total = ZERO_INDEX, as_index(1)
     for v in value.vars:
         flat = flat * v.extent + as_index(v)
         total = total * v.extent
     single = len(s.outs) == 1  # then the scan takes the place of the statement
-    result = out if single else Ref(out.name, out.dtype, out.shape)
-    before = Ref(f"{out.name}_before", value.dtype, (total, *out.shape))
-    after = Ref(f"{out.name}_after", value.dtype, (total, *out.shape))
+    result = out if single else ir.Ref(out.name, out.dtype, out.shape)
+    before = ir.Ref(f"{out.name}_before", value.dtype, (total, *out.shape))
+    after = ir.Ref(f"{out.name}_after", value.dtype, (total, *out.shape))
     made += _running_product(elements, value.vars, total, (result, before), lambda t: t, s)
     if not single:
         made.insert(0, s)
-    last = Ref(f"{out.name}_all", value.dtype, out.shape)
+    last = ir.Ref(f"{out.name}_all", value.dtype, out.shape)
     helpers += _running_product(elements, value.vars, total, (last, after), lambda t: total - 1 - t, s)
     weight = expr.mul(expr.get(before, flat, *s.vars), expr.get(after, total - 1 - flat, *s.vars))
     return weight, expr.get(elements, *variables), made
 
 
 def _running_product(
-    elements: Ref, inner: Sequence[Var], total: Index, outs: tuple[Ref, Ref], at: Callable[[Index], Index], s: Build
-) -> list[Statement]:
+    elements: ir.Ref,
+    inner: Sequence[Var],
+    total: Index,
+    outs: tuple[ir.Ref, ir.Ref],
+    at: Callable[[Index], Index],
+    s: ir.Build,
+) -> list[ir.Statement]:
     """The scan that gives the product so far at step t, in row-major order of the elements at(t)."""
     shape = elements.shape[: elements.rank - len(inner)]
 
-    def build(name: str, value: Callable[..., Scalar]) -> Build:
+    def build(name: str, value: Callable[..., ir.Scalar]) -> ir.Build:
         fresh = tuple(Var(f"i{k}", d) for k, d in enumerate(shape))
-        return Build((Ref(name, elements.dtype, shape),), fresh, (value(*fresh),), s.positions)
+        return ir.Build((ir.Ref(name, elements.dtype, shape),), fresh, (value(*fresh),), s.positions)
 
     var = Var("t", total)
     place, digits = at(as_index(var)), []
@@ -188,13 +183,13 @@ def _running_product(
         place = floor_divide(place, v.extent)
     digits.append(place)
     start = build(f"{outs[0].name}_one", lambda *i: expr.const(1, elements.dtype))
-    so_far = Ref(f"{outs[0].name}_so_far", elements.dtype, shape)
+    so_far = ir.Ref(f"{outs[0].name}_so_far", elements.dtype, shape)
     step = build(so_far.name, lambda *i: expr.mul(expr.get(so_far, *i), expr.get(elements, *i, *reversed(digits))))
-    body = Block((step,), (step.outs[0], so_far))
-    return [start, Fold(outs, var, (so_far,), start.outs, body, s.positions)]
+    body = ir.Block((step,), (step.outs[0], so_far))
+    return [start, ir.Fold(outs, var, (so_far,), start.outs, body, s.positions)]
 
 
-def argument_position(value: Reduce, s: Build, out: Ref) -> Build:
+def argument_position(value: ir.Reduce, s: ir.Build, out: ir.Ref) -> ir.Build:
     """The statement that finds where a maximum or minimum is attained first."""
     op = REDUCTIONS[value.op].position
     assert op is not None
@@ -203,11 +198,11 @@ def argument_position(value: Reduce, s: Build, out: Ref) -> Build:
         total = total * v.extent
     fresh = [Var(v.name, v.extent) for v in s.vars]
     rename = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, fresh, strict=True)})
-    ref = Ref(f"{out.name}_{op}", types.i64, [v.extent for v in fresh], (ZERO_INDEX, total))
-    return Build((ref,), tuple(fresh), (rename.scalar(expr.reduce(op, value.vars, value.arg)),), s.positions)
+    ref = ir.Ref(f"{out.name}_{op}", types.i64, [v.extent for v in fresh], (ZERO_INDEX, total))
+    return ir.Build((ref,), tuple(fresh), (rename.scalar(expr.reduce(op, value.vars, value.arg)),), s.positions)
 
 
-def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Scalar]:
+def partials(e: ir.Scalar, active: set[ir.Ref], result: ir.Scalar | None) -> dict[ir.Get, ir.Scalar]:
     """The derivative of e with respect to each active element it reads, in order of first use.
 
     `result` stands for e where its top is a primitive whose derivative reuses it. One backward walk over the
@@ -215,10 +210,10 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
     """
     order = list(walk(e, into_indices=False))
     core = peel_guards(e)[1]
-    adjoint: dict[Scalar, list[Scalar]] = {e: [expr.const(1, e.dtype)]} if e.dtype.is_floating else {}
-    out: dict[Get, Scalar] = {}
+    adjoint: dict[ir.Scalar, list[ir.Scalar]] = {e: [expr.const(1, e.dtype)]} if e.dtype.is_floating else {}
+    out: dict[ir.Get, ir.Scalar] = {}
 
-    def give(node: Scalar, weight: Scalar | None) -> None:
+    def give(node: ir.Scalar, weight: ir.Scalar | None) -> None:
         if node.refs.isdisjoint(active):
             fired("derivative.constant")
         if weight is not None and not isinstance(weight, expr.Zero) and not node.refs.isdisjoint(active):
@@ -230,44 +225,44 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
             continue
         w = guarded_sum(parts)
         match node:
-            case Get():
+            case ir.Get():
                 if node.ref in active:
                     fired("derivative.element")
                     out[node] = where_readable(w, node.ref, node.indices)
-            case Add():
+            case ir.Add():
                 fired("derivative.add")
                 for a in node.args:
                     give(a, w)
-            case Mul():
+            case ir.Mul():
                 fired("derivative.negative" if node.args[0] is expr.const(-1, node.dtype) else "derivative.multiply")
                 for k, a in enumerate(node.args):
                     give(a, expr.mul(w, *node.args[:k], *node.args[k + 1 :]))
-            case Bracket():
+            case ir.Bracket():
                 fired("derivative.bracket")
                 give(node.arg, expr.bracket(node.conds, w))
-            case Select():
+            case ir.Select():
                 fired("derivative.select")
                 give(node.then, expr.select(node.test, w, expr.zero(w.dtype)))
                 give(node.otherwise, expr.select(expr.apply("logical_not", node.test), w, expr.zero(w.dtype)))
-            case Cast():
+            case ir.Cast():
                 if node.arg.dtype.computed.is_floating:
                     fired("derivative.cast")
                     give(node.arg, expr.cast(w, node.arg.dtype.computed))
-            case Apply():
+            case ir.Apply():
                 fired("derivative." + node.primitive.name)
                 if node.primitive.partials is not None:
                     stands = result if node is core and result is not None else node
                     for a, p in zip(node.args, node.primitive.partials(*node.args, out=stands), strict=True):
-                        if isinstance(p, Scalar) and not a.refs.isdisjoint(active):
+                        if isinstance(p, ir.Scalar) and not a.refs.isdisjoint(active):
                             give(a, expr.mul(w, p))
-            case Reduce():
+            case ir.Reduce():
                 raise AssertionError("a reduction below the top: not in normal form")
             case _:
                 pass
     return dict(reversed(out.items()))
 
 
-def where_readable(weight: Scalar, operand: Ref, source: Sequence[Index]) -> Scalar:
+def where_readable(weight: ir.Scalar, operand: ir.Ref, source: Sequence[Index]) -> ir.Scalar:
     """Guard the weight by the range of its source, where only inner guards would imply it.
 
     A sum of terms of which each has a guard of its own, [i >= 1] a + [i >= 2] b, is zero where x[i - 1] is not in
@@ -281,18 +276,18 @@ def where_readable(weight: Scalar, operand: Ref, source: Sequence[Index]) -> Sca
     return expr.bracket([c for c in needed if not prove(c, known)], weight)
 
 
-def _each_guarded(e: Scalar) -> bool:
+def _each_guarded(e: ir.Scalar) -> bool:
     """Whether every term of e is under a guard."""
     match e:
-        case Bracket():
+        case ir.Bracket():
             return True
-        case Select():
+        case ir.Select():
             return isinstance(e.otherwise, expr.Zero)
-        case Add():
+        case ir.Add():
             return all(map(_each_guarded, e.args))
-        case Mul():
+        case ir.Mul():
             return any(map(_each_guarded, e.args))
-        case Cast():
+        case ir.Cast():
             return _each_guarded(e.arg)
         case _:
             return False

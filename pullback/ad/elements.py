@@ -27,9 +27,8 @@ from pullback.ad.guards import (
 )
 from pullback.ad.linear import LinearMap, Tangents
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Get, Ref, Scalar, Select, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Var, as_index, cond
-from pullback.ir.program import Build, Scatter, Statement
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.rewrite.brackets import Solution
 from pullback.rewrite.fired import fired, step
@@ -37,37 +36,37 @@ from pullback.rewrite.normal_form import peel_guards, under_guards
 from pullback.rewrite.steps import Scattered, Tangent, Transposed
 
 
-class ElementMap(LinearMap[Build | Scatter]):
+class ElementMap(LinearMap[ir.Build | ir.Scatter]):
     """The edges of one statement."""
 
-    def apply(self, tangents: Tangents) -> list[Statement]:
+    def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """A statement for the tangent of each result: the sum over its edges, summed as the statement sums."""
         s = self.s
         found = edges_of(s, self.active)
-        out: list[Statement] = [*(found.instead or (s,)), *found.helpers]
-        by_result: dict[Ref, list[Edge]] = {}
+        out: list[ir.Statement] = [*(found.instead or (s,)), *found.helpers]
+        by_result: dict[ir.Ref, list[Edge]] = {}
         for e in found.edges:
             if e.operand not in tangents.known:  # it depends on a source, with derivative zero
                 continue
             by_result.setdefault(e.result, []).append(e)
         for result, edges in by_result.items():
             value = expr.add(*(apply(e, tangents.known[e.operand]) for e in edges))
-            dot = Ref(f"{result.name}_dot", result.dtype, result.shape)
+            dot = ir.Ref(f"{result.name}_dot", result.dtype, result.shape)
             fresh = tuple(Var(v.name, v.extent) for v in s.vars)
             m = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, fresh, strict=True)})
-            if isinstance(s, Scatter):
+            if isinstance(s, ir.Scatter):
                 value = under_guards(value, peel_guards(s.value)[0])  # where they hold, the indices are in range
                 places = tuple(map(m.index, s.indices))
                 out.append(replace(s, out=dot, vars=fresh, indices=places, value=m.scalar(value)))
             else:
-                summed: Scalar = expr.reduce("sum", edges[0].variables[len(s.vars) :], value)
-                out.append(Build((dot,), fresh, (m.scalar(summed),), s.positions))
+                summed: ir.Scalar = expr.reduce("sum", edges[0].variables[len(s.vars) :], value)
+                out.append(ir.Build((dot,), fresh, (m.scalar(summed),), s.positions))
             tangents.known[result] = dot
             fired("forward.chain")
             step(lambda result=result, dot=dot, s=out[-1]: Tangent(result, dot, s))  # type: ignore[misc]
         return out
 
-    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+    def transpose(self, cotangents: Cotangents) -> tuple[ir.Statement, ...]:
         """A part of each operand's cotangent for each edge."""
         s = self.s
         found = edges_of(s, self.active)
@@ -85,7 +84,7 @@ class ElementMap(LinearMap[Build | Scatter]):
     def matrix(self) -> Edges | None:
         """The edges of the statement; for a scatter, only if each variable is an index of its own."""
         found = edges_of(self.s, self.active)
-        if isinstance(self.s, Build):
+        if isinstance(self.s, ir.Build):
             return found
         rows = axes(self.s.out)
         if not all(_is_placed(e) for e in found.edges):
@@ -110,7 +109,7 @@ def _placed(e: Edge, rows: tuple[Var, ...]) -> Edge:
 class _Through:
     """One transposed edge: its contribution to an operand's cotangent."""
 
-    def __init__(self, e: Edge, cotangent: Ref, s: Build | Scatter, cotangents: Cotangents) -> None:
+    def __init__(self, e: Edge, cotangent: ir.Ref, s: ir.Build | ir.Scatter, cotangents: Cotangents) -> None:
         self.e, self.cotangent, self.s, self.cotangents = e, cotangent, s, cotangents
 
     def give(self) -> None:
@@ -126,11 +125,11 @@ class _Through:
             part, ways = self._scatter(term, variables)
         else:
             part, ways = expr.reduce("sum", found.variables, found.term), self._ways(found)
-        if not isinstance(part, Zero):
+        if not isinstance(part, ir.Zero):
             extents = [v.extent for v in e.variables]
             self.cotangents.add(e.operand, Part(variables, part, self.s.positions, ways, extents))
 
-    def _read(self) -> Scalar:
+    def _read(self) -> ir.Scalar:
         """The cotangent that the edge multiplies, under its guard.
 
         A finite weight keeps it so. In a sum of products of elements, which are finite as a rule, it stands under what
@@ -142,7 +141,7 @@ class _Through:
         if self.cotangent not in known.guards or is_finite(peel_guards(e.weight)[1], some):
             return element
         ways = known.ways(element)  # type: ignore[arg-type]
-        if len(e.variables) > e.operand.rank and not any(isinstance(n, Apply) for n in walk(e.weight)):
+        if len(e.variables) > e.operand.rank and not any(isinstance(n, ir.Apply) for n in walk(e.weight)):
             ways = certain(ways, known.looked)
         return expr.select(test_of(ways), element, expr.zero(element.dtype))
 
@@ -156,50 +155,50 @@ class _Through:
         own = ways_of(e.weight)
         ways = known.renamed(both(before, own), Substitution(variables=found.found))
         ways = both((tuple(c for c in found.conds if isinstance(c, Cond)),), ways)
-        is_product = any(isinstance(n, Get) for n in walk(peel_guards(e.weight)[1]))
+        is_product = any(isinstance(n, ir.Get) for n in walk(peel_guards(e.weight)[1]))
         return without(exist(found.variables, ways, lambda g: not is_product and g not in known.weak), known.extremes)
 
-    def _scatter(self, term: Scalar, variables: tuple[Var, ...]) -> tuple[Scalar, Ways]:
+    def _scatter(self, term: ir.Scalar, variables: tuple[Var, ...]) -> tuple[ir.Scalar, Ways]:
         """The element of a scatter, used where data choose the place.
 
         Where tests of data leave out some of it another one says where there is anything.
         """
         e, backward = self.e, self.cotangents.backward
 
-        def scattered(suffix: str, value: Scalar) -> Scalar:
-            out = Ref(f"{e.operand.name}_{suffix}", e.operand.dtype, e.operand.shape)
+        def scattered(suffix: str, value: ir.Scalar) -> ir.Scalar:
+            out = ir.Ref(f"{e.operand.name}_{suffix}", e.operand.dtype, e.operand.shape)
             fresh = tuple(Var(v.name, v.extent) for v in e.variables)
             m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
             places = tuple(m.index(i) for i in e.source)
-            backward.append(Scatter(out, fresh, places, m.scalar(value), self.s.positions))
+            backward.append(ir.Scatter(out, fresh, places, m.scalar(value), self.s.positions))
             return expr.get(out, *variables)
 
         element = scattered("scatter", term)
         fired("reverse.scatter")
         step(lambda: Scattered(backward[-1]))
         ways = ways_of(term, self.cotangents.ways)
-        if all(any(isinstance(g, Scalar) for g in way) for way in ways):
+        if all(any(isinstance(g, ir.Scalar) for g in way) for way in ways):
             one, nothing = expr.const(1, e.operand.dtype), expr.zero(e.operand.dtype)
             count = scattered("scatter_count", expr.select(test_of(ways), one, nothing))
             return element, ((expr.apply("greater", count, expr.const(0, e.operand.dtype)),),)
         return element, EVERYWHERE
 
 
-def _known(e: Scalar, cotangents: Cotangents) -> Scalar | None:
+def _known(e: ir.Scalar, cotangents: Cotangents) -> ir.Scalar | None:
     """The element of the program's own array that holds this function; guards do not change it."""
     match e:
-        case Apply(args=(Get() as x,)) if (e.primitive, x.ref) in cotangents.computed:
+        case ir.Apply(args=(ir.Get() as x,)) if (e.primitive, x.ref) in cotangents.computed:
             return expr.get(cotangents.computed[e.primitive, x.ref], *x.indices)
     return None
 
 
-def _tests(edges: tuple[Edge, ...]) -> set[Scalar]:
+def _tests(edges: tuple[Edge, ...]) -> set[ir.Scalar]:
     """The tests of data that edges stand under."""
-    return {g for e in edges for way in ways_of(e.weight) for g in way if isinstance(g, Scalar)}
+    return {g for e in edges for way in ways_of(e.weight) for g in way if isinstance(g, ir.Scalar)}
 
 
-def _written(s: Build | Scatter) -> set[Scalar]:
+def _written(s: ir.Build | ir.Scatter) -> set[ir.Scalar]:
     """The tests of choices that a statement has itself, and that they fail."""
-    values = s.values if isinstance(s, Build) else (s.value,)
-    tests = [n.test for v in values for n in walk(v) if isinstance(n, Select)]
+    values = s.values if isinstance(s, ir.Build) else (s.value,)
+    tests = [n.test for v in values for n in walk(v) if isinstance(n, ir.Select)]
     return {*tests, *(expr.apply("logical_not", t) for t in tests)}

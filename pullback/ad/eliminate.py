@@ -24,20 +24,10 @@ from pullback.ad.linear import active_in, zeros
 from pullback.ad.maps import linear_map
 from pullback.ad.sweeps import sweep
 from pullback.ir import expr
+from pullback.ir import nodes as ir
 from pullback.ir.dims import evaluate
-from pullback.ir.expr import Ref
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import (
-    Block,
-    Build,
-    Fold,
-    Program,
-    Scatter,
-    Statement,
-    While,
-    statement_reads,
-    walk_statements,
-)
+from pullback.ir.program import statement_reads, walk_statements
 from pullback.ir.traverse import instantiate
 from pullback.operators.elimination import Elimination, Weights, narrowest_cut
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -55,8 +45,8 @@ MANY = 16
 
 
 def eliminate(
-    program: Program, wrt: Sequence[int], order: Order = "cheapest", dims: Mapping[str, int] | None = None
-) -> Program:
+    program: ir.Program, wrt: Sequence[int], order: Order = "cheapest", dims: Mapping[str, int] | None = None
+) -> ir.Program:
     """The Jacobian of every floating output with respect to some inputs, by elimination.
 
     Args:
@@ -86,28 +76,28 @@ def eliminate(
     return eliminate_dead(eliminate_common(normalise(eliminate_dead(_jacobians(program, wrt, graph)))))
 
 
-def vertices(program: Program, wrt: Sequence[int]) -> tuple[Ref, ...]:
+def vertices(program: ir.Program, wrt: Sequence[int]) -> tuple[ir.Ref, ...]:
     """The arrays to eliminate: those that depend on the inputs of `wrt`, in program order."""
     program = _prepared(program)
     return _inner(program, active_in(program.body, {program.inputs[k] for k in wrt}))
 
 
-def _inner(program: Program, active: set[Ref]) -> tuple[Ref, ...]:
+def _inner(program: ir.Program, active: set[ir.Ref]) -> tuple[ir.Ref, ...]:
     return tuple(o for s in program.body.statements for o in s.outs if o in active)
 
 
-def _prepared(program: Program) -> Program:
+def _prepared(program: ir.Program) -> ir.Program:
     """The program in normal form with common subexpressions merged, for fewer vertices."""
     return eliminate_dead(eliminate_common(normalise(solve_deltas(program))))
 
 
 def graph_of(
-    program: Program, wrt: Sequence[int], dims: Mapping[str, int] | None = None, closed: bool = False
+    program: ir.Program, wrt: Sequence[int], dims: Mapping[str, int] | None = None, closed: bool = False
 ) -> Graph:
     """The edges of a program in normal form, from inputs to copies of its floating outputs."""
     sources = [program.inputs[k] for k in wrt]
     outputs = [r for r in program.outputs if r.dtype.is_floating]
-    sinks = [Ref(r.name, r.dtype, r.shape) for r in outputs]
+    sinks = [ir.Ref(r.name, r.dtype, r.shape) for r in outputs]
     graph = Graph(active_in(program.body, set(sources)), sources, sinks, dims or {})
     graph.add_all(program.body.statements, closed)
     graph.insert(algebra.identity(r, sink) for r, sink in zip(outputs, sinks, strict=True) if r in graph.active)
@@ -121,9 +111,9 @@ class _Closed:
     These are the ends of its edges, as the arrays themselves may be eliminated before.
     """
 
-    s: Fold | While
-    ports: Mapping[Ref, Ref]
-    gives: Mapping[Ref, Ref]
+    s: ir.Fold | ir.While
+    ports: Mapping[ir.Ref, ir.Ref]
+    gives: Mapping[ir.Ref, ir.Ref]
 
 
 class Graph:
@@ -138,12 +128,14 @@ class Graph:
         loops: those that are closed still.
     """
 
-    def __init__(self, active: set[Ref], sources: Sequence[Ref], sinks: Sequence[Ref], dims: Mapping[str, int]) -> None:
+    def __init__(
+        self, active: set[ir.Ref], sources: Sequence[ir.Ref], sinks: Sequence[ir.Ref], dims: Mapping[str, int]
+    ) -> None:
         self.active, self.sources, self.sinks, self.dims = active, sources, sinks, dims
-        self.statements: list[Statement] = []
+        self.statements: list[ir.Statement] = []
         self.loops: list[_Closed] = []
-        self.rows: dict[Ref, tuple[Var, ...]] = {}
-        self.edges: Elimination[Ref, list[Edge]] = Elimination(self._weights())
+        self.rows: dict[ir.Ref, tuple[Var, ...]] = {}
+        self.edges: Elimination[ir.Ref, list[Edge]] = Elimination(self._weights())
 
     def _weights(self) -> Weights[list[Edge]]:
         def merged(edges: Iterable[Edge]) -> list[Edge] | None:
@@ -170,7 +162,7 @@ class Graph:
             rows = self.rows.setdefault(e.result, tuple(t.single for t in e.target))  # type: ignore[misc]
             self.edges.insert(e.operand, e.result, [algebra.normalised(algebra.onto(rows, e))])
 
-    def add_all(self, statements: Iterable[Statement], closed: bool) -> None:
+    def add_all(self, statements: Iterable[ir.Statement], closed: bool) -> None:
         """Add the edges of statements; loops as they are, where they are to stay closed."""
         for s in statements:
             if not any(o in self.active for o in s.outs):
@@ -178,18 +170,18 @@ class Graph:
             elif (found := linear_map(s, self.active).matrix()) is not None:
                 self.statements += (*(found.instead or (s,)), *found.helpers)
                 self.insert(found.edges)
-            elif isinstance(s, Fold | While) and closed:
+            elif isinstance(s, ir.Fold | ir.While) and closed:
                 self._close(s)
             else:
                 self._sweep(s)
 
-    def _sweep(self, s: Statement) -> None:
+    def _sweep(self, s: ir.Statement) -> None:
         """Dense edges from each operand to each array of a statement, by the mode with fewer sweeps."""
         self.statements.append(s)
         outs = [o for o in s.outs if o in self.active]
         reads = list(statement_reads(s))
         rows = {o: algebra.axes(o) for o in outs}
-        alone = Program("local", tuple(reads), Block((s,), tuple(outs)), tuple(o.name for o in outs))
+        alone = ir.Program("local", tuple(reads), ir.Block((s,), tuple(outs)), tuple(o.name for o in outs))
         for k, r in enumerate(reads):
             if r not in self.active:
                 continue
@@ -228,7 +220,7 @@ class Graph:
                 for z in list(readers.get(v, ())):
                     self.edges.remove(v, z)
 
-    def _eliminate(self, among: Iterable[Ref]) -> None:
+    def _eliminate(self, among: Iterable[ir.Ref]) -> None:
         into, readers = self.edges.into, self.edges.readers
         inner = [v for v in among if into.get(v) and readers.get(v)]
         for v in self.copy().edges.cheapest_order(inner, exact=FEW)[1]:
@@ -236,11 +228,11 @@ class Graph:
 
     # Loops --------------------------------------------------------------------------------------------------
 
-    def _close(self, s: Fold | While) -> None:
+    def _close(self, s: ir.Fold | ir.While) -> None:
         """Keep a loop closed: edges lead to its ports, and from its results."""
         self.statements.append(s)
-        ports = {r: Ref(r.name, r.dtype, r.shape) for r in statement_reads(s) if r in self.active}
-        gives = {o: Ref(o.name, o.dtype, o.shape) for o in s.outs if o in self.active}
+        ports = {r: ir.Ref(r.name, r.dtype, r.shape) for r in statement_reads(s) if r in self.active}
+        gives = {o: ir.Ref(o.name, o.dtype, o.shape) for o in s.outs if o in self.active}
         self.loops.append(_Closed(s, ports, gives))
         self.insert(algebra.identity(r, port) for r, port in ports.items())
         self.insert(algebra.identity(give, o) for o, give in gives.items())
@@ -251,11 +243,11 @@ class Graph:
         gives = [r for x in self.loops for r in x.gives.values()]
         ports = [r for x in self.loops for r in x.ports.values()]
         readers, into = self.edges.readers, self.edges.into
-        cuts: list[tuple[int, int, bool, list[Ref]]] = []
+        cuts: list[tuple[int, int, bool, list[ir.Ref]]] = []
         for k, loop in enumerate(self.loops):
             cut = narrowest_cut(readers, [*self.sources, *gives], list(loop.ports.values()), sizes)
             cuts.append((sum(map(sizes.__getitem__, cut)), k, True, cut))
-            if isinstance(loop.s, Fold):
+            if isinstance(loop.s, ir.Fold):
                 cut = narrowest_cut(into, [*self.sinks, *ports], list(loop.gives.values()), sizes)
                 cuts.append((sum(map(sizes.__getitem__, cut)), k, False, cut))
         chosen = min(cuts)[1]
@@ -268,7 +260,7 @@ class Graph:
                 tried.append((last.edges.cost, len(tried), last))
         return min(tried)[2]
 
-    def _open(self, loop: _Closed, cut: Sequence[Ref], ahead: bool) -> None:
+    def _open(self, loop: _Closed, cut: Sequence[ir.Ref], ahead: bool) -> None:
         """Open a loop, for columns that belong to a cut before it, or rows that belong to one behind it."""
         into, readers = self.edges.into, self.edges.readers
         ends = loop.ports if ahead else loop.gives
@@ -291,15 +283,15 @@ class Graph:
             opened = forwards(s, self.active, given, self._reduce)
             self.insert(replace(e, result=loop.gives[e.result]) for e in opened.edges if e.result in loop.gives)
         else:
-            assert isinstance(s, Fold)
+            assert isinstance(s, ir.Fold)
             opened = backwards(s, self.active, given, self._reduce)
             self.insert(replace(e, operand=loop.ports[e.operand]) for e in opened.edges)
         self.statements.remove(s)
         self.statements += opened.statements
-        trips = s.var.extent if isinstance(s, Fold) else s.max_trips
+        trips = s.var.extent if isinstance(s, ir.Fold) else s.max_trips
         self.edges.cost += opened.cost * (UNKNOWN if trips is None else _number(trips, self.dims))
 
-    def _reduce(self, block: Block, active: set[Ref], given: Sequence[Edge], ends: Ends) -> Reduced:
+    def _reduce(self, block: ir.Block, active: set[ir.Ref], given: Sequence[Edge], ends: Ends) -> Reduced:
         """The edges of a loop's body between its ends."""
         graph = Graph(active, *ends, self.dims)
         graph.insert(e for e in given if e.operand in graph.sources)
@@ -309,7 +301,9 @@ class Graph:
         return Reduced(in_order(graph.statements), graph.edges.into, graph.edges.cost)
 
 
-def _reached(steps: Mapping[Ref, Iterable[Ref]], start: Iterable[Ref], barred: Collection[Ref] = ()) -> set[Ref]:
+def _reached(
+    steps: Mapping[ir.Ref, Iterable[ir.Ref]], start: Iterable[ir.Ref], barred: Collection[ir.Ref] = ()
+) -> set[ir.Ref]:
     """The vertices reachable from a start set, including it, without passing barred ones."""
     found = set(start)
     pending = list(found)
@@ -320,11 +314,11 @@ def _reached(steps: Mapping[Ref, Iterable[Ref]], start: Iterable[Ref], barred: C
     return found
 
 
-def in_order(statements: Sequence[Statement]) -> list[Statement]:
+def in_order(statements: Sequence[ir.Statement]) -> list[ir.Statement]:
     """Reorder statements so that each follows its inputs, otherwise as they are."""
     maker = {o: s for s in statements for o in s.outs}
-    out: dict[Statement, None] = {}
-    entered: set[Statement] = set()
+    out: dict[ir.Statement, None] = {}
+    entered: set[ir.Statement] = set()
     for first in statements:
         pending = [first]
         while pending:
@@ -339,11 +333,11 @@ def in_order(statements: Sequence[Statement]) -> list[Statement]:
     return list(out)
 
 
-def _jacobians(program: Program, wrt: Sequence[int], graph: Graph) -> Program:
+def _jacobians(program: ir.Program, wrt: Sequence[int], graph: Graph) -> ir.Program:
     """The program of the remaining edges: for each source the derivative of each sink."""
     statements = in_order(graph.statements)
     sources = [program.inputs[k] for k in wrt]
-    results: list[Ref] = []
+    results: list[ir.Ref] = []
     for x in sources:
         for z in graph.sinks:
             statements.append(_jacobian(z, x, graph.edges.into.get(z, {}).get(x, [])))
@@ -351,19 +345,19 @@ def _jacobians(program: Program, wrt: Sequence[int], graph: Graph) -> Program:
     outputs = zip(program.output_names or [r.name for r in program.outputs], program.outputs, strict=True)
     names = [n for n, r in outputs if r.dtype.is_floating]
     kept = [f"{n}_by_{x.name}" if len(sources) > 1 else f"{n}_jacobian" for x in sources for n in names]
-    body = Block(tuple(statements), tuple(results))
+    body = ir.Block(tuple(statements), tuple(results))
     return replace(program, name=f"{program.name}_jacobian", body=body, output_names=tuple(kept))
 
 
-def _jacobian(z: Ref, x: Ref, edges: Sequence[Edge]) -> Build:
+def _jacobian(z: ir.Ref, x: ir.Ref, edges: Sequence[Edge]) -> ir.Build:
     """J[rows, columns] of the edges from x to z."""
-    out = Ref(f"{z.name}_jacobian", z.dtype, (*z.shape, *x.shape))
+    out = ir.Ref(f"{z.name}_jacobian", z.dtype, (*z.shape, *x.shape))
     if not edges:
         return replace(zeros(out.name, out), outs=(out,))
     columns = tuple(Var(f"m{k}" if x.rank > 1 else "m", d) for k, d in enumerate(x.shape))
     rows = edges[0].variables[: z.rank]
     value = expr.add(*(expr.cast(algebra.matrix(e, columns), z.dtype) for e in edges))
-    return Build((out,), (*rows, *columns), (value,))
+    return ir.Build((out,), (*rows, *columns), (value,))
 
 
 def _product_cost(later: Edge, earlier: Edge, dims: Mapping[str, int]) -> int:
@@ -389,13 +383,13 @@ def _number(extent: Index, dims: Mapping[str, int]) -> int:
     return evaluate(extent, {s.name: dims.get(s.name, UNKNOWN) for s in extent.symbols})
 
 
-def _size(refs: Sequence[Ref], dims: Mapping[str, int] | None = None) -> int:
+def _size(refs: Sequence[ir.Ref], dims: Mapping[str, int] | None = None) -> int:
     return sum(prod(_number(d, dims or {}) for d in r.shape) for r in refs)
 
 
-def _only_forward(s: Statement) -> bool:
+def _only_forward(s: ir.Statement) -> bool:
     """Whether reverse mode has to scatter or cannot go through."""
     return any(
-        isinstance(t, Scatter) or (isinstance(t, While) and t.max_trips is None)
-        for t in walk_statements(Block((s,), ()))
+        isinstance(t, ir.Scatter) or (isinstance(t, ir.While) and t.max_trips is None)
+        for t in walk_statements(ir.Block((s,), ()))
     )

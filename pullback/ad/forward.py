@@ -13,8 +13,7 @@ from dataclasses import replace
 from pullback.ad.linear import Tangents, active_in, zeros
 from pullback.ad.maps import linear_map
 from pullback.ad.reverse import vjp
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Program, Statement
+from pullback.ir import nodes as ir
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import in_steps, step
 from pullback.rewrite.kronecker import solve_deltas
@@ -22,7 +21,7 @@ from pullback.rewrite.normal_form import normalise
 from pullback.rewrite.steps import Given
 
 
-def jvp(program: Program, wrt: Sequence[int]) -> Program:
+def jvp(program: ir.Program, wrt: Sequence[int]) -> ir.Program:
     """The program together with its Jacobian-vector product.
 
     Args:
@@ -34,7 +33,7 @@ def jvp(program: Program, wrt: Sequence[int]) -> Program:
     """
     primal = normalise(solve_deltas(program))
     sources = [primal.inputs[k] for k in wrt]
-    tangents = {r: Ref(f"{r.name}_dot", r.dtype, r.shape) for r in sources}
+    tangents = {r: ir.Ref(f"{r.name}_dot", r.dtype, r.shape) for r in sources}
     for r, direction in tangents.items():
         step(lambda r=r, direction=direction: Given(direction, r.name, True))  # type: ignore[misc]
     sweep = _Forward(dict(tangents))
@@ -47,7 +46,7 @@ def jvp(program: Program, wrt: Sequence[int]) -> Program:
         primal,
         name=f"{primal.name}_jvp",
         inputs=(*primal.inputs, *tangents.values()),
-        body=Block(tuple(statements), (*primal.outputs, *results)),
+        body=ir.Block(tuple(statements), (*primal.outputs, *results)),
         output_names=(*names, *dots),
     )
     return in_steps(out, normalise, eliminate_common, eliminate_dead)
@@ -56,11 +55,11 @@ def jvp(program: Program, wrt: Sequence[int]) -> Program:
 class _Forward(Tangents):
     """One forward walk; `known` maps an array to the array of its tangent, where it has one."""
 
-    def __init__(self, known: dict[Ref, Ref]) -> None:
+    def __init__(self, known: dict[ir.Ref, ir.Ref]) -> None:
         self.known = known
         self.vjp = vjp
 
-    def of(self, r: Ref, statements: list[Statement]) -> Ref:
+    def of(self, r: ir.Ref, statements: list[ir.Statement]) -> ir.Ref:
         found = self.known.get(r)
         if found is None:
             made = zeros(f"{r.name}_dot", r)
@@ -68,8 +67,8 @@ class _Forward(Tangents):
             found = made.outs[0]
         return found
 
-    def block(self, block: Block, active: set[Ref]) -> list[Statement]:
-        out: list[Statement] = []
+    def block(self, block: ir.Block, active: set[ir.Ref]) -> list[ir.Statement]:
+        out: list[ir.Statement] = []
         for s in block.statements:
             out += linear_map(s, active).apply(self) if any(o in active for o in s.outs) else (s,)
         return out

@@ -20,7 +20,7 @@ from itertools import product
 from math import isfinite, prod
 
 from pullback.ir import expr, types
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prove
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.normal_form import Guard, all_of, any_of, under_guards
@@ -33,7 +33,7 @@ MOST_WAYS = 32  # that are told apart
 MOST_CASES = 64  # in which conditions that are to leave no index out may all fail
 
 
-def ways_of(e: Scalar, known: Callable[[Get], Ways] = lambda _: EVERYWHERE) -> Ways:
+def ways_of(e: ir.Scalar, known: Callable[[ir.Get], Ways] = lambda _: EVERYWHERE) -> Ways:
     """The ways in which an expression is nonzero; `known` gives those of an element."""
     return _Guards(known)(e)
 
@@ -41,32 +41,32 @@ def ways_of(e: Scalar, known: Callable[[Get], Ways] = lambda _: EVERYWHERE) -> W
 class _Guards:
     """The ways of an expression and its parts, cached."""
 
-    def __init__(self, known: Callable[[Get], Ways]) -> None:
+    def __init__(self, known: Callable[[ir.Get], Ways]) -> None:
         self.known = known
-        self._found: dict[Scalar, Ways] = {}
+        self._found: dict[ir.Scalar, Ways] = {}
 
-    def __call__(self, e: Scalar) -> Ways:
+    def __call__(self, e: ir.Scalar) -> Ways:
         if e not in self._found:
             self._found[e] = self._made(e)
         return self._found[e]
 
-    def _made(self, e: Scalar) -> Ways:
+    def _made(self, e: ir.Scalar) -> Ways:
         match e:
-            case Zero():
+            case ir.Zero():
                 return ()
-            case Get():
+            case ir.Get():
                 return self.known(e)
-            case Bracket():
+            case ir.Bracket():
                 return _inside(e.conds, self(e.arg))
-            case Select() if isinstance(e.otherwise, Zero):
+            case ir.Select() if isinstance(e.otherwise, ir.Zero):
                 return _inside((e.test,), self(e.then))
-            case Add():
+            case ir.Add():
                 return either(map(self, e.args))
-            case Cast():
+            case ir.Cast():
                 return self(e.arg)
-            case Mul():
+            case ir.Mul():
                 return reduce(both, map(self, e.args))
-            case Reduce() if e.op == "sum":
+            case ir.Reduce() if e.op == "sum":
                 return exist(e.vars, self(e.arg))
             case _:
                 return EVERYWHERE
@@ -81,7 +81,7 @@ def both(a: Ways, b: Ways) -> Ways:
     return either([tuple(_and(way, other) for way in a for other in b)])
 
 
-def exist(variables: Sequence[Var], ways: Ways, looked_up: Callable[[Scalar], bool] = lambda _: True) -> Ways:
+def exist(variables: Sequence[Var], ways: Ways, looked_up: Callable[[ir.Scalar], bool] = lambda _: True) -> Ways:
     """The ways of a sum over variables; `looked_up` says which tests are asked for all of their values."""
     return either([_exists(variables, way, looked_up) for way in ways]) if variables else either([ways])
 
@@ -116,7 +116,7 @@ def is_everywhere(ways: Ways, extents: Iterable[Index]) -> bool:
     return all(_contradict([_negated(g) for g in case], known) for case in product(*ways))
 
 
-def test_of(ways: Ways) -> Scalar:
+def test_of(ways: Ways) -> ir.Scalar:
     """The bool scalar that tests whether a way is open; common conditions are tested once."""
     if not ways:
         return expr.const(False, types.bool_)
@@ -127,21 +127,26 @@ def test_of(ways: Ways) -> Scalar:
     return under_guards(any_of([all_of(rest) for rest in rests]), common)
 
 
-def certain(ways: Ways, looked: Set[Ref]) -> Ways:
+def certain(ways: Ways, looked: Set[ir.Ref]) -> Ways:
     """Conditions common to all ways, without costly lookups: a weaker but cheap guard."""
     if not ways:  # there is nothing anywhere
         return ways
     return (tuple(g for g in _shared(ways) if isinstance(g, Cond) or (looked.isdisjoint(g.refs) and _is_quick(g))),)
 
 
-def _is_quick(test: Scalar) -> bool:
-    return not any(isinstance(n, Reduce) for n in walk(test))
+def _is_quick(test: ir.Scalar) -> bool:
+    return not any(isinstance(n, ir.Reduce) for n in walk(test))
 
 
-def without(ways: Ways, known: Set[Ref]) -> Ways:
+def without(ways: Ways, known: Set[ir.Ref]) -> Ways:
     """The ways without the conditions that read one of these arrays: wider."""
     return either(
-        [tuple(tuple(g for g in way if isinstance(g, Scalar) or known.isdisjoint(expr.index_refs(g))) for way in ways)]
+        [
+            tuple(
+                tuple(g for g in way if isinstance(g, ir.Scalar) or known.isdisjoint(expr.index_refs(g)))
+                for way in ways
+            )
+        ]
     )
 
 
@@ -150,34 +155,34 @@ def positive(extents: Iterable[Index]) -> tuple[Cond, ...]:
     return tuple(c for e in dict.fromkeys(extents) if isinstance(c := cond(">=", e - 1), Cond))
 
 
-def is_finite(e: Scalar, facts: tuple[Cond, ...]) -> bool:
+def is_finite(e: ir.Scalar, facts: tuple[Cond, ...]) -> bool:
     """Whether an expression consists of numbers and indices, with nonzero divisors."""
     match e:
-        case Const():
+        case ir.Const():
             return isfinite(e.value)
-        case FromIndex():
+        case ir.FromIndex():
             return not e.index.data
-        case Cast():
+        case ir.Cast():
             return not e.dtype.is_half and is_finite(e.arg, facts)
-        case Add() | Mul():
+        case ir.Add() | ir.Mul():
             return all(is_finite(a, facts) for a in e.args)
-        case Apply() if e.primitive.name == "divide":
+        case ir.Apply() if e.primitive.name == "divide":
             return is_finite(e.args[0], facts) and _is_nonzero(e.args[1], facts)
         case _:
             return False
 
 
-def _is_nonzero(e: Scalar, facts: tuple[Cond, ...]) -> bool:
-    if e.dtype.is_half or (e.dtype.is_integer and (e.dtype.bits < 64 or isinstance(e, Mul))):
+def _is_nonzero(e: ir.Scalar, facts: tuple[Cond, ...]) -> bool:
+    if e.dtype.is_half or (e.dtype.is_integer and (e.dtype.bits < 64 or isinstance(e, ir.Mul))):
         return False  # small numbers become 0, and large ones wrap
     match e:
-        case Const():
+        case ir.Const():
             return e.value != 0 and isfinite(e.value)
-        case Cast():
+        case ir.Cast():
             return _is_nonzero(e.arg, facts)
-        case FromIndex():
+        case ir.FromIndex():
             return not e.index.data and any(prove(cond(">=", i - 1), facts) for i in (e.index, -e.index))
-        case Mul():
+        case ir.Mul():
             return all(_is_nonzero(a, facts) for a in e.args)
         case _:
             return False
@@ -195,20 +200,20 @@ def _moved(g: Guard, m: Substitution) -> Guard | bool:
     if isinstance(g, Cond):
         return m.condition(g)
     test = m.scalar(g)
-    return bool(test.value) if isinstance(test, Const) else test
+    return bool(test.value) if isinstance(test, ir.Const) else test
 
 
 def _negated(g: Guard) -> Guard | bool:
     if isinstance(g, Cond):
         return g.negate()
-    if isinstance(g, Apply) and g.primitive.name == "logical_not":
+    if isinstance(g, ir.Apply) and g.primitive.name == "logical_not":
         return g.args[0]
     return expr.apply("logical_not", g)
 
 
 def _contradict(guards: Sequence[Guard | bool], known: tuple[Cond, ...]) -> bool:
     """Whether guards contradict each other; a known sign of an index strengthens `!= 0`."""
-    if False in guards or any(_negated(g) in guards for g in guards if isinstance(g, Scalar)):
+    if False in guards or any(_negated(g) in guards for g in guards if isinstance(g, ir.Scalar)):
         return True
     kept = [g for g in guards if isinstance(g, Cond)]
     for _ in kept:
@@ -223,12 +228,12 @@ def _contradict(guards: Sequence[Guard | bool], known: tuple[Cond, ...]) -> bool
     return False
 
 
-def _exists(variables: Sequence[Var], way: Way, looked_up: Callable[[Scalar], bool]) -> Ways:
+def _exists(variables: Sequence[Var], way: Way, looked_up: Callable[[ir.Scalar], bool]) -> Ways:
     """The ways that hold if a way is open for some values of the variables."""
     own = [g for g in way if not g.free.isdisjoint(variables)]
     rest = [g for g in way if g not in own]
     conds = [g for g in own if isinstance(g, Cond)]
-    tests = [g for g in own if isinstance(g, Scalar) and looked_up(g)]
+    tests = [g for g in own if isinstance(g, ir.Scalar) and looked_up(g)]
     left: Sequence[Cond | bool] | None = conds
     for v in variables:
         left = None if left is None else _eliminated(v, left)
@@ -240,9 +245,9 @@ def _exists(variables: Sequence[Var], way: Way, looked_up: Callable[[Scalar], bo
     return (_and([c for c in left or () if isinstance(c, Cond) and c.free and not c.index.data], rest),)
 
 
-def _is_read_once(test: Scalar) -> bool:
+def _is_read_once(test: ir.Scalar) -> bool:
     """Whether a test reads no element again for another value of a variable, as windows do."""
-    return all(len(i.free) <= 1 for n in walk(test, into_indices=False) if isinstance(n, Get) for i in n.indices)
+    return all(len(i.free) <= 1 for n in walk(test, into_indices=False) if isinstance(n, ir.Get) for i in n.indices)
 
 
 def _eliminated(v: Var, conds: Sequence[Cond | bool]) -> list[Cond | bool] | None:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pullback.ad.eliminate import eliminate
 from pullback.ad.sweeps import sweep
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, as_index, prove_nonnegative
-from pullback.ir.program import Program
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import in_steps
 from pullback.rewrite.kronecker import eliminate_deltas
@@ -19,7 +19,7 @@ Mode = Literal["auto", "forward", "reverse", "mixed"]
 MODES = ("auto", "forward", "reverse", "mixed")
 
 
-def jacobian(program: Program, wrt: int, mode: Mode = "auto") -> Program:
+def jacobian(program: ir.Program, wrt: int, mode: Mode = "auto") -> ir.Program:
     """The Jacobian of every floating output with respect to one input.
 
     Args:
@@ -34,8 +34,8 @@ def jacobian(program: Program, wrt: int, mode: Mode = "auto") -> Program:
 
 
 def jacobians(
-    program: Program, wrt: Sequence[int], mode: Mode = "auto", dims: Mapping[str, int] | None = None
-) -> list[Program]:
+    program: ir.Program, wrt: Sequence[int], mode: Mode = "auto", dims: Mapping[str, int] | None = None
+) -> list[ir.Program]:
     """The Jacobians by several inputs, as programs; the outputs are grouped by input.
 
     Elimination takes all inputs at once, as their paths share what lies after them; sweeps are one program for each.
@@ -43,7 +43,7 @@ def jacobians(
     return [eliminate(program, wrt, dims=dims)] if mode == "mixed" else [jacobian(program, k, mode) for k in wrt]
 
 
-def elaborated(program: Program, wrt: int, mode: Mode = "auto", sums: bool = False) -> Program:
+def elaborated(program: ir.Program, wrt: int, mode: Mode = "auto", sums: bool = False) -> ir.Program:
     """The Jacobian with its deltas unsolved, from which `ad.sparse` reads the pattern."""
     if mode == "auto":
         mode = _cheaper(program, wrt)
@@ -51,7 +51,7 @@ def elaborated(program: Program, wrt: int, mode: Mode = "auto", sums: bool = Fal
     return in_steps(made, partial(eliminate_deltas, sums=sums))
 
 
-def _cheaper(program: Program, wrt: int) -> Literal["forward", "reverse"]:
+def _cheaper(program: ir.Program, wrt: int) -> Literal["forward", "reverse"]:
     """The mode with fewer sweeps, as far as symbolic sizes tell."""
     rows = as_index(0)
     for r in program.outputs:

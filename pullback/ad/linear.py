@@ -19,39 +19,39 @@ from typing import Generic, Protocol, TypeVar
 from pullback.ad.cotangents import Cotangents, Vjp
 from pullback.ad.edges import Edges
 from pullback.ir import expr
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Var
-from pullback.ir.program import Block, Build, Fold, Statement, While, statement_reads
+from pullback.ir.program import statement_reads
 
-S = TypeVar("S", bound=Statement)
+S = TypeVar("S", bound=ir.Statement)
 
 
 class Tangents(Protocol):
     """The tangents of a program's arrays in forward mode: `known` has those that are not zero."""
 
-    known: dict[Ref, Ref]
+    known: dict[ir.Ref, ir.Ref]
     vjp: Vjp
 
-    def of(self, r: Ref, statements: list[Statement]) -> Ref:
+    def of(self, r: ir.Ref, statements: list[ir.Statement]) -> ir.Ref:
         """The tangent of an array, zeros where it depends on no source."""
 
-    def block(self, block: Block, active: set[Ref]) -> list[Statement]:
+    def block(self, block: ir.Block, active: set[ir.Ref]) -> list[ir.Statement]:
         """The statements of a block, each followed by its tangent statements."""
 
 
 class LinearMap(ABC, Generic[S]):
     """The derivative of one statement's results by the arrays of `active` that it reads."""
 
-    def __init__(self, s: S, active: set[Ref]) -> None:
+    def __init__(self, s: S, active: set[ir.Ref]) -> None:
         self.s = s
         self.active = active
 
     @abstractmethod
-    def apply(self, tangents: Tangents) -> list[Statement]:
+    def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """The statement and its tangent statements; the new tangents become known."""
 
     @abstractmethod
-    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+    def transpose(self, cotangents: Cotangents) -> tuple[ir.Statement, ...]:
         """Add cotangents to the operands; return the statements that replace it in the primal program."""
 
     def matrix(self) -> Edges | None:
@@ -59,11 +59,11 @@ class LinearMap(ABC, Generic[S]):
         return None
 
 
-def active_in(block: Block, sources: set[Ref]) -> set[Ref]:
+def active_in(block: ir.Block, sources: set[ir.Ref]) -> set[ir.Ref]:
     """The floating arrays of a block that depend on a source; loops included, to a fixed point."""
     active = set(sources)
     for s in block.statements:
-        if isinstance(s, Fold | While):
+        if isinstance(s, ir.Fold | ir.While):
             inner = loop_active(s, active)
             active.update(
                 o
@@ -75,7 +75,7 @@ def active_in(block: Block, sources: set[Ref]) -> set[Ref]:
     return active
 
 
-def loop_active(s: Fold | While, outside: set[Ref]) -> set[Ref]:
+def loop_active(s: ir.Fold | ir.While, outside: set[ir.Ref]) -> set[ir.Ref]:
     """The arrays active inside a loop's body, its states included."""
     states = {r for r, init in zip(s.states, s.inits, strict=True) if init in outside and r.dtype.is_floating}
     while True:
@@ -86,13 +86,13 @@ def loop_active(s: Fold | While, outside: set[Ref]) -> set[Ref]:
         states |= more
 
 
-def zeros(name: str, like: Ref) -> Build:
+def zeros(name: str, like: ir.Ref) -> ir.Build:
     """An array of zeros shaped like another."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(like.shape))
-    return Build((Ref(name, like.dtype, like.shape),), variables, (expr.zero(like.dtype),))
+    return ir.Build((ir.Ref(name, like.dtype, like.shape),), variables, (expr.zero(like.dtype),))
 
 
-def emit(statements: list[Statement], s: Build) -> Ref:
+def emit(statements: list[ir.Statement], s: ir.Build) -> ir.Ref:
     """Add a statement; the array it defines."""
     statements.append(s)
     return s.outs[0]

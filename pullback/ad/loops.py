@@ -26,61 +26,49 @@ from pullback.ad.cotangents import Cotangents, Test, element_of
 from pullback.ad.linear import LinearMap, Tangents, emit, loop_active, zeros
 from pullback.errors import DerivativeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Add, Apply, Get, Mul, Reduce, Ref, Scalar, Select
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index, cond, prove_nonnegative
-from pullback.ir.program import (
-    Block,
-    Build,
-    Choose,
-    Elementwise,
-    Fold,
-    Program,
-    Statement,
-    While,
-    block_reads,
-    scalars_of,
-    statement_reads,
-)
+from pullback.ir.program import block_reads, scalars_of, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Looped
 
-Row = tuple[Ref, Index]  # an array, and where along its first axis a step reads it
+Row = tuple[ir.Ref, Index]  # an array, and where along its first axis a step reads it
 
 FEW_ROWS = 4  # rows of one array that a step may read for their cotangents to be written row by row
 
 
-class LoopMap(LinearMap[Fold | While]):
+class LoopMap(LinearMap[ir.Fold | ir.While]):
     """The maps of the steps, one after another."""
 
-    def apply(self, tangents: Tangents) -> list[Statement]:
+    def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """The loop with the tangents of its moving states as further states."""
         s = self.s
         fired("derivative.fold")
         step(lambda: Looped(s))
-        before: list[Statement] = []
+        before: list[ir.Statement] = []
         inside = loop_active(s, self.active)
         moving = [k for k, r in enumerate(s.states) if r in inside]
         inits = [tangents.of(s.inits[k], before) for k in moving]
-        dots = [Ref(f"{s.states[k].name}_dot", s.states[k].dtype, s.states[k].shape) for k in moving]
+        dots = [ir.Ref(f"{s.states[k].name}_dot", s.states[k].dtype, s.states[k].shape) for k in moving]
         tangents.known |= dict(zip((s.states[k] for k in moving), dots, strict=True))
         body = tangents.block(s.body, inside)
         new = [tangents.of(s.body.results[k], body) for k in moving]
         count = len(s.states)
         rows = [k for k, o in enumerate(s.outs) if k >= count and o.dtype.is_floating and o in self.active]
         row_dots = [tangents.of(s.body.results[k], body) for k in rows]
-        outs = [Ref(f"{s.outs[k].name}_dot", s.outs[k].dtype, s.outs[k].shape) for k in (*moving, *rows)]
+        outs = [ir.Ref(f"{s.outs[k].name}_dot", s.outs[k].dtype, s.outs[k].shape) for k in (*moving, *rows)]
         results = (*s.body.results[:count], *new, *s.body.results[count:], *row_dots)
         after = (*s.outs[:count], *outs[: len(moving)], *s.outs[count:], *outs[len(moving) :])
         tangents.known |= dict(zip((s.outs[k] for k in (*moving, *rows)), outs, strict=True))
-        states, block = (*s.states, *dots), Block(tuple(body), results)
+        states, block = (*s.states, *dots), ir.Block(tuple(body), results)
         return [*before, replace(s, outs=after, states=states, inits=(*s.inits, *inits), body=block)]
 
-    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+    def transpose(self, cotangents: Cotangents) -> tuple[ir.Statement, ...]:
         """The backward fold; the forward one stacks its inputs."""
         s = self.s
-        if isinstance(s, While):
+        if isinstance(s, ir.While):
             raise DerivativeError(
                 "E203",
                 f"reverse mode needs a bound on the trips of a while_loop: {s.outs[0].name} depends on "
@@ -111,7 +99,7 @@ class Step:
         var, now: the variable of the fold that goes backwards, and the step that it is at then.
     """
 
-    def __init__(self, s: Fold, active: set[Ref]) -> None:
+    def __init__(self, s: ir.Fold, active: set[ir.Ref]) -> None:
         self.s, self.active = s, active
         self.count = len(s.states)
         self.trips = s.var.extent
@@ -122,19 +110,19 @@ class Step:
         slices = {r: firsts for r in captured if (firsts := _rows_read(s, r))}
         self.shared = [r for r in captured if r not in slices]
         self.moving = [k for k in range(self.count) if s.states[k] in inside]
-        self.rows: dict[Row, Ref] = {
-            (r, at): Ref(f"{r.name}_row", r.dtype, r.shape[1:]) for r, firsts in slices.items() for at in firsts
+        self.rows: dict[Row, ir.Ref] = {
+            (r, at): ir.Ref(f"{r.name}_row", r.dtype, r.shape[1:]) for r, firsts in slices.items() for at in firsts
         }
         self.body = self._over_rows(set(slices)) if self.rows else s.body
-        self.inner: list[Statement] = []  # of the fold that goes backwards
+        self.inner: list[ir.Statement] = []  # of the fold that goes backwards
 
-    def _over_rows(self, sliced: set[Ref]) -> Block:
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def _over_rows(self, sliced: set[ir.Ref]) -> ir.Block:
+        def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             return expr.get(self.rows[ref, indices[0]], *indices[1:]) if ref in sliced else expr.get(ref, *indices)
 
         return Substitution(get=element).block(self.s.body)
 
-    def stacked(self, refs: dict[Ref, Ref], parts: Parts, results: Sequence[Ref]) -> Fold:
+    def stacked(self, refs: dict[ir.Ref, ir.Ref], parts: Parts, results: Sequence[ir.Ref]) -> ir.Fold:
         """The fold with stacked incoming states, and with step values that the backward fold would recompute.
 
         `refs` are told where that one finds what was stacked, and the rows that the step read.
@@ -142,17 +130,17 @@ class Step:
         s = self.s
         own = dict(zip(results[self.count :], s.outs[self.count :], strict=True))  # rows that are there
         stacks = {
-            r: own.get(r) or Ref(f"{r.name}_steps", r.dtype, (self.trips, *r.shape), r.bounds)
+            r: own.get(r) or ir.Ref(f"{r.name}_steps", r.dtype, (self.trips, *r.shape), r.bounds)
             for r in (*s.states, *parts.stored)
         }
         more = [r for r in stacks if r not in own]
         source = {row: place for place, row in self.rows.items()}
 
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             r, *first = source.get(ref, (ref,))
             return _in_row(r, (*first, *indices)) if first else expr.get(ref, *indices)
 
-        block = Substitution(get=element).block(Block(tuple(parts.ahead), (*results, *more)))
+        block = Substitution(get=element).block(ir.Block(tuple(parts.ahead), (*results, *more)))
         for r, stack in stacks.items():
             refs[r] = emit(self.inner, element_copy(r.name, stack, (self.now,)))
         at_now = Substitution(variables={s.var: self.now})
@@ -168,20 +156,22 @@ class _Backward(Step):
     backward fold carries such an array for each state.
     """
 
-    def __init__(self, s: Fold, given: Mapping[Ref, Ref], wheres: Mapping[Ref, Ref], cotangents: Cotangents) -> None:
+    def __init__(
+        self, s: ir.Fold, given: Mapping[ir.Ref, ir.Ref], wheres: Mapping[ir.Ref, ir.Ref], cotangents: Cotangents
+    ) -> None:
         super().__init__(s, cotangents.active)
         self.given, self.wheres = given, wheres
         self.wrt = [*(s.states[k] for k in self.moving), *self.rows.values(), *self.shared]
         self._derive(cotangents)
-        self.before: list[Statement] = []
-        self.states: list[Ref] = []
-        self.inits: list[Ref] = []
+        self.before: list[ir.Statement] = []
+        self.states: list[ir.Ref] = []
+        self.inits: list[ir.Ref] = []
 
     def _derive(self, cotangents: Cotangents) -> None:
         """Differentiate a step in reverse, and split it by dependence on cotangents."""
         s, body = self.s, self.body
         inputs = (*s.states, *self.rows.values(), *self.shared)
-        one = Program("step", inputs, body, tuple(r.name for r in body.results))
+        one = ir.Program("step", inputs, body, tuple(r.name for r in body.results))
         sources = [inputs.index(r) for r in self.wrt]
         derived, told = cotangents.guarded_vjp(one, sources, ())
         guarded: list[int] = []
@@ -198,7 +188,7 @@ class _Backward(Step):
         self.seeds, self.tests = given_in[:parted], given_in[parted:]
         self.parts = Parts(derived.body.statements, set(given_in), derived.outputs)
 
-    def run(self) -> tuple[Fold, list[tuple[Ref, Ref, Test | None]]]:
+    def run(self) -> tuple[ir.Fold, list[tuple[ir.Ref, ir.Ref, Test | None]]]:
         """The forward fold, and the cotangents of its inputs."""
         refs = {r: r for r in self.shared}
         forward = self.stacked(refs, self.parts, self.derived.outputs[: len(self.body.results)])
@@ -212,18 +202,18 @@ class _Backward(Step):
         told_rows = {place: row for place, row in self.rows.items() if row in open_at}
         results = self._results(found, open_at, carried, gathered)
         results += [open_at[row] for row in told_rows.values()]
-        outs = [Ref(x.name, x.dtype, x.shape) for x in self.states]
-        outs += [Ref(f"{r.name}_bar_rows", r.dtype, (self.trips, *row.shape)) for (r, _), row in self.rows.items()]
-        outs += [Ref(f"{r.name}_where_rows", types.bool_, (self.trips, *x.shape)) for (r, _), x in told_rows.items()]
-        block, states = Block(tuple(self.inner), tuple(results)), tuple(self.states)
-        self.before.append(Fold(tuple(outs), self.var, states, tuple(self.inits), block, self.s.positions))
+        outs = [ir.Ref(x.name, x.dtype, x.shape) for x in self.states]
+        outs += [ir.Ref(f"{r.name}_bar_rows", r.dtype, (self.trips, *row.shape)) for (r, _), row in self.rows.items()]
+        outs += [ir.Ref(f"{r.name}_where_rows", types.bool_, (self.trips, *x.shape)) for (r, _), x in told_rows.items()]
+        block, states = ir.Block(tuple(self.inner), tuple(results)), tuple(self.states)
+        self.before.append(ir.Fold(tuple(outs), self.var, states, tuple(self.inits), block, self.s.positions))
         count = len(states) + len(self.rows)
         after = dict(zip(states, outs, strict=False))
         parts = self._parts_of_states(after, carried, gathered)
         wheres = dict(zip(told_rows, outs[count:], strict=True))
         return forward, parts + self._parts_of_rows(outs[len(states) : count], wheres)
 
-    def _state(self, state: Ref, init: Ref) -> None:
+    def _state(self, state: ir.Ref, init: ir.Ref) -> None:
         self.states.append(state)
         self.inits.append(init)
 
@@ -232,28 +222,30 @@ class _Backward(Step):
         for k in self.moving:
             r, given = self.s.states[k], self.given.get(self.s.outs[k])
             init = given if given is not None else emit(self.before, zeros(f"{r.name}_bar0", r))
-            self._state(Ref(f"{r.name}_bar", r.dtype, r.shape), init)
+            self._state(ir.Ref(f"{r.name}_bar", r.dtype, r.shape), init)
         for r in self.shared:
-            self._state(Ref(f"{r.name}_bar", r.dtype, r.shape), emit(self.before, zeros(f"{r.name}_bar0", r)))
+            self._state(ir.Ref(f"{r.name}_bar", r.dtype, r.shape), emit(self.before, zeros(f"{r.name}_bar0", r)))
 
-    def _carry_tests(self) -> tuple[dict[int, Ref], dict[Ref, Ref]]:
+    def _carry_tests(self) -> tuple[dict[int, ir.Ref], dict[ir.Ref, ir.Ref]]:
         """Carry arrays that say where those cotangents are nonzero, as further states."""
         s = self.s
         carried = {
-            k: Ref(f"{s.states[k].name}_where", types.bool_, s.states[k].shape) for k in self.guarded if k < self.count
+            k: ir.Ref(f"{s.states[k].name}_where", types.bool_, s.states[k].shape)
+            for k in self.guarded
+            if k < self.count
         }
         for k, where in carried.items():
             known = self.wheres.get(s.outs[k])
             self._state(where, known or emit(self.before, filled(where, s.outs[k] in self.given)))
         gathered = {
-            r: Ref(f"{r.name}_where", types.bool_, r.shape)
+            r: ir.Ref(f"{r.name}_where", types.bool_, r.shape)
             for k, r in enumerate(self.wrt) if r in self.shared and k in self.told
         }  # fmt: skip
         for where in gathered.values():
             self._state(where, emit(self.before, filled(where, False)))
         return carried, gathered
 
-    def _seed(self, refs: dict[Ref, Ref]) -> None:
+    def _seed(self, refs: dict[ir.Ref, ir.Ref]) -> None:
         """The cotangents of the step's results."""
         floating = ((k, r) for k, r in enumerate(self.body.results) if r.dtype.is_floating)
         for (k, result), seed in zip(floating, self.seeds, strict=True):
@@ -266,10 +258,10 @@ class _Backward(Step):
                 known = emit(self.inner, element_copy(f"{result.name}_bar", given, (self.now,)))
             refs[seed] = known if known is not None else emit(self.inner, zeros(f"{result.name}_bar", result))
 
-    def _one_step(self, refs: dict[Ref, Ref]) -> tuple[dict[Ref, Ref], dict[Ref, Ref]]:
+    def _one_step(self, refs: dict[ir.Ref, ir.Ref]) -> tuple[dict[ir.Ref, ir.Ref], dict[ir.Ref, ir.Ref]]:
         """The cotangent part of a step: its results, and where they are nonzero."""
         results = self.derived.outputs[len(self.body.results) :]
-        rest = Block(self.parts.behind_alone(results), results)
+        rest = ir.Block(self.parts.behind_alone(results), results)
         block = Substitution(variables={self.s.var: self.now}, refs=refs).block(rest)
         self.inner += block.statements
         said = iter(block.results[len(self.wrt) :])
@@ -280,8 +272,12 @@ class _Backward(Step):
         return dict(zip(self.wrt, block.results, strict=False)), open_at
 
     def _results(
-        self, found: dict[Ref, Ref], open_at: dict[Ref, Ref], carried: dict[int, Ref], gathered: dict[Ref, Ref]
-    ) -> list[Ref]:
+        self,
+        found: dict[ir.Ref, ir.Ref],
+        open_at: dict[ir.Ref, ir.Ref],
+        carried: dict[int, ir.Ref],
+        gathered: dict[ir.Ref, ir.Ref],
+    ) -> list[ir.Ref]:
         """The step's new states and rows."""
         s, inner = self.s, self.inner
         results = [found[s.states[k]] for k in self.moving]
@@ -292,10 +288,10 @@ class _Backward(Step):
         return results + [found[row] for row in self.rows.values()]
 
     def _parts_of_states(
-        self, after: dict[Ref, Ref], carried: dict[int, Ref], gathered: dict[Ref, Ref]
-    ) -> list[tuple[Ref, Ref, Test | None]]:
+        self, after: dict[ir.Ref, ir.Ref], carried: dict[int, ir.Ref], gathered: dict[ir.Ref, ir.Ref]
+    ) -> list[tuple[ir.Ref, ir.Ref, Test | None]]:
         """The cotangents of the initial states and of accumulating arrays."""
-        parts: list[tuple[Ref, Ref, Test | None]] = []
+        parts: list[tuple[ir.Ref, ir.Ref, Test | None]] = []
         for k, state in zip(self.moving, self.states, strict=False):
             if self.s.inits[k] in self.active:
                 test = element_of(after[carried[k]]) if k in carried else None
@@ -304,9 +300,11 @@ class _Backward(Step):
             parts.append((r, after[state], element_of(after[gathered[r]]) if r in gathered else None))
         return parts
 
-    def _parts_of_rows(self, outs: Sequence[Ref], wheres: Mapping[Row, Ref]) -> list[tuple[Ref, Ref, Test | None]]:
+    def _parts_of_rows(
+        self, outs: Sequence[ir.Ref], wheres: Mapping[Row, ir.Ref]
+    ) -> list[tuple[ir.Ref, ir.Ref, Test | None]]:
         """The cotangents of arrays read in rows."""
-        parts: list[tuple[Ref, Ref, Test | None]] = []
+        parts: list[tuple[ir.Ref, ir.Ref, Test | None]] = []
         for place, out in zip(self.rows, outs, strict=True):
             said = wheres.get(place)
             test = None if said is None else element_of(emit(self.before, _rows_in_place(*place, self.s.var, said)))
@@ -314,32 +312,32 @@ class _Backward(Step):
         return parts
 
 
-def element_copy(name: str, source: Ref, leading: tuple[Index, ...]) -> Build:
+def element_copy(name: str, source: ir.Ref, leading: tuple[Index, ...]) -> ir.Build:
     """Copy a row into its own array, `name[i..] = source[leading.., i..]`, zeros out of range."""
     shape = source.shape[len(leading) :]
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(shape))
-    return Build((Ref(name, source.dtype, shape),), variables, (_in_row(source, (*leading, *variables)),))
+    return ir.Build((ir.Ref(name, source.dtype, shape),), variables, (_in_row(source, (*leading, *variables)),))
 
 
-def _in_row(source: Ref, indices: Sequence[Index | Var]) -> Scalar:
+def _in_row(source: ir.Ref, indices: Sequence[Index | Var]) -> ir.Scalar:
     """An element of a row: 0 where the row's place, which guards that are gone kept in range, is outside."""
     first, last = as_index(indices[0]), source.shape[0] - 1 - as_index(indices[0])
     inside = [cond(">=", i) for i in (first, last) if not prove_nonnegative(i)]
     return expr.bracket(inside, expr.get(source, *indices))
 
 
-def filled(like: Ref, value: bool) -> Build:
+def filled(like: ir.Ref, value: bool) -> ir.Build:
     """An array of one bool, shaped like another."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(like.shape))
-    return Build((Ref(like.name, types.bool_, like.shape),), variables, (expr.const(value, types.bool_),))
+    return ir.Build((ir.Ref(like.name, types.bool_, like.shape),), variables, (expr.const(value, types.bool_),))
 
 
-def _combined(name: Literal["add", "logical_or"], a: Ref, b: Ref) -> Build:
+def _combined(name: Literal["add", "logical_or"], a: ir.Ref, b: ir.Ref) -> ir.Build:
     """Two arrays, element by element."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(a.shape))
     x, y = expr.get(a, *variables), expr.get(b, *variables)
     value = expr.add(x, y) if name == "add" else expr.apply(name, x, y)
-    return Build((Ref(a.name, a.dtype, a.shape),), variables, (value,))
+    return ir.Build((ir.Ref(a.name, a.dtype, a.shape),), variables, (value,))
 
 
 class Parts:
@@ -351,10 +349,10 @@ class Parts:
             anyway.
     """
 
-    def __init__(self, statements: Sequence[Statement], seeds: set[Ref], results: Sequence[Ref]) -> None:
+    def __init__(self, statements: Sequence[ir.Statement], seeds: set[ir.Ref], results: Sequence[ir.Ref]) -> None:
         dependent = set(seeds)
-        self.ahead: list[Statement] = []
-        self.behind: list[Statement] = []
+        self.ahead: list[ir.Statement] = []
+        self.behind: list[ir.Statement] = []
         for s in statements:
             if dependent.isdisjoint(statement_reads(s)):
                 self.ahead.append(s)
@@ -363,27 +361,27 @@ class Parts:
                 dependent.update(s.outs)
         self.stored = self._stored(results)
 
-    def _stored(self, results: Sequence[Ref]) -> list[Ref]:
+    def _stored(self, results: Sequence[ir.Ref]) -> list[ir.Ref]:
         made = {o for s in self.ahead for o in s.outs}
         wanted = (self._reads() | set(results)) & made
-        out: list[Ref] = []
+        out: list[ir.Ref] = []
         for s in reversed(self.ahead):
             here = [o for o in s.outs if o in wanted]
             if not here:
                 continue
             parts = made & statement_reads(s).keys()
-            if isinstance(s, Build) and all(map(_is_cheap, s.values)) and parts <= wanted:
+            if isinstance(s, ir.Build) and all(map(_is_cheap, s.values)) and parts <= wanted:
                 continue
             out += here
         return out[::-1]
 
-    def _reads(self) -> set[Ref]:
+    def _reads(self) -> set[ir.Ref]:
         return {r for s in self.behind for r in statement_reads(s)}
 
-    def behind_alone(self, results: Sequence[Ref]) -> tuple[Statement, ...]:
+    def behind_alone(self, results: Sequence[ir.Ref]) -> tuple[ir.Statement, ...]:
         """The part behind, with the statements that compute its unstored inputs."""
         wanted = {*results, *self._reads()}
-        out: list[Statement] = []
+        out: list[ir.Statement] = []
         for s in reversed(self.ahead):
             if not wanted.isdisjoint(s.outs) and not all(o in self.stored for o in s.outs if o in wanted):
                 out.append(s)
@@ -391,23 +389,23 @@ class Parts:
         return (*out[::-1], *self.behind)
 
 
-def _is_cheap(e: Scalar) -> bool:
+def _is_cheap(e: ir.Scalar) -> bool:
     """Whether an element takes one operation at most."""
     total = 0
     for node in walk(e):
         match node:
-            case Add() | Mul():
+            case ir.Add() | ir.Mul():
                 total += len(node.args) - 1
-            case Apply() if node.primitive.transcendental or node.primitive.name == "divide":
+            case ir.Apply() if node.primitive.transcendental or node.primitive.name == "divide":
                 return False
-            case Apply() | Select():
+            case ir.Apply() | ir.Select():
                 total += 1
-            case Reduce():
+            case ir.Reduce():
                 return False
     return total <= 1
 
 
-def _rows_in_place(r: Ref, at: Index, var: Var, rows: Ref) -> Build:
+def _rows_in_place(r: ir.Ref, at: Index, var: Var, rows: ir.Ref) -> ir.Build:
     """r_bar[m, ..] = sum over t of [m == at(t)] rows[trips - 1 - t, ..], the sum solved for t."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
     step = Var(var.name, var.extent)
@@ -416,10 +414,10 @@ def _rows_in_place(r: Ref, at: Index, var: Var, rows: Ref) -> Build:
     solution = solve((step,), [as_index(variables[0]) - there], term)
     assert solution is not None, "a row's place reads no data"
     value = expr.reduce("any" if rows.dtype.is_bool else "sum", solution.variables, solution.term)
-    return Build((Ref(rows.name.removesuffix("_rows"), rows.dtype, r.shape),), variables, (value,))
+    return ir.Build((ir.Ref(rows.name.removesuffix("_rows"), rows.dtype, r.shape),), variables, (value,))
 
 
-def _rows_read(s: Fold, r: Ref) -> tuple[Index, ...]:
+def _rows_read(s: ir.Fold, r: ir.Ref) -> tuple[Index, ...]:
     """The first indices of all reads of r, where they are a few functions of the step alone; else none.
 
     Only the body's own statements may read it, and none may give it as a result.
@@ -430,32 +428,32 @@ def _rows_read(s: Fold, r: Ref) -> tuple[Index, ...]:
     for t in s.body.statements:
         if r not in statement_reads(t):
             continue
-        if not isinstance(t, Elementwise):
+        if not isinstance(t, ir.Elementwise):
             return ()
         for v in scalars_of(t):
-            firsts |= {n.indices[0]: None for n in walk(v) if isinstance(n, Get) and n.ref is r}
+            firsts |= {n.indices[0]: None for n in walk(v) if isinstance(n, ir.Get) and n.ref is r}
     steps = (i.free == {s.var} and not i.data for i in firsts)
     return tuple(firsts) if len(firsts) <= FEW_ROWS and all(steps) else ()
 
 
-def while_as_fold(s: While) -> tuple[Statement, ...]:
+def while_as_fold(s: ir.While) -> tuple[ir.Statement, ...]:
     """A while loop of at most max_trips steps as a fold whose states stay once the test has failed."""
     assert s.max_trips is not None
-    alive0, alive = Ref("alive", types.bool_, ()), Ref("alive", types.bool_, ())
+    alive0, alive = ir.Ref("alive", types.bool_, ()), ir.Ref("alive", types.bool_, ())
     first = Substitution(refs=dict(zip(s.states, s.inits, strict=True))).block(s.test)
     going = Substitution().block(s.body)
     again = Substitution(refs=dict(zip(s.states, going.results, strict=True))).block(s.test)
-    then = Block((*going.statements, *again.statements), (*going.results, again.results[0]))
-    outs = tuple(Ref(r.name, r.dtype, r.shape) for r in (*s.states, alive))
-    choose = Choose(outs, alive, then, Block((), (*s.states, alive)), s.positions)
-    left = Ref("alive", types.bool_, ())
-    start = Build((alive0,), (), (expr.get(first.results[0]),))
-    fold = Fold(
+    then = ir.Block((*going.statements, *again.statements), (*going.results, again.results[0]))
+    outs = tuple(ir.Ref(r.name, r.dtype, r.shape) for r in (*s.states, alive))
+    choose = ir.Choose(outs, alive, then, ir.Block((), (*s.states, alive)), s.positions)
+    left = ir.Ref("alive", types.bool_, ())
+    start = ir.Build((alive0,), (), (expr.get(first.results[0]),))
+    fold = ir.Fold(
         (*s.outs, left),
         Var("trip", s.max_trips),
         (*s.states, alive),
         (*s.inits, alive0),
-        Block((choose,), outs),
+        ir.Block((choose,), outs),
         s.positions,
     )
     return (*first.statements, start, fold)

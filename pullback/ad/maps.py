@@ -9,22 +9,21 @@ from pullback.ad.calls import CheckpointMap, ForeignMap, RuleMap
 from pullback.ad.elements import ElementMap
 from pullback.ad.linear import LinearMap
 from pullback.ad.loops import LoopMap
-from pullback.ir.expr import Ref
-from pullback.ir.program import Build, Call, Choose, External, Fold, Scatter, Sort, Statement, While
+from pullback.ir import nodes as ir
 
 
-def linear_map(s: Statement, active: set[Ref]) -> LinearMap[Any]:
+def linear_map(s: ir.Statement, active: set[ir.Ref]) -> LinearMap[Any]:
     """The linear map of a statement's results by the active arrays that it reads."""
     match s:
-        case Build() | Scatter():
+        case ir.Build() | ir.Scatter():
             return ElementMap(s, active)
-        case Fold() | While():
+        case ir.Fold() | ir.While():
             return LoopMap(s, active)
-        case Choose():
+        case ir.Choose():
             return BranchMap(s, active)
-        case Call():
+        case ir.Call():
             return RuleMap(s, active) if s.rules else CheckpointMap(s, active)
-        case External():
+        case ir.External():
             return ForeignMap(s, active)
-        case Sort():
+        case ir.Sort():
             raise AssertionError("positions are integers, and values are put in order after derivatives")

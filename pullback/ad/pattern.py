@@ -23,28 +23,12 @@ from pullback.ad.edges import edges_of
 from pullback.ad.forward import jvp
 from pullback.ad.sparse import flat_position
 from pullback.ir import expr, types
-from pullback.ir.expr import Ref, Scalar, read_by
+from pullback.ir import nodes as ir
+from pullback.ir.expr import read_by
 from pullback.ir.grid import Machine
 from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.interpret import entered, run_block, run_statement
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    Choose,
-    Elementwise,
-    External,
-    Fold,
-    Program,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-    blocks_of,
-    scalars_of,
-    statement_reads,
-    walk_statements,
-)
+from pullback.ir.program import blocks_of, scalars_of, statement_reads, walk_statements
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.normal_form import peel_guards
@@ -78,7 +62,7 @@ def pattern_of(rows: NDArray, columns: NDArray, shape: tuple[int, int]) -> Patte
     return Pattern(places // width, places % width, shape)
 
 
-def directional(program: Program, wrt: int) -> Program:
+def directional(program: ir.Program, wrt: int) -> ir.Program:
     """The tangents of the floating outputs alone, for a tangent of one input, which is the last input."""
     derived = jvp(program, [wrt])
     body = replace(derived.body, results=derived.body.results[len(program.outputs) :])
@@ -87,7 +71,7 @@ def directional(program: Program, wrt: int) -> Program:
 
 
 def patterns(
-    program: Program, wrt: int, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None
+    program: ir.Program, wrt: int, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None
 ) -> list[Pattern]:
     """The patterns of the Jacobians of the floating outputs by one input, for these inputs.
 
@@ -104,7 +88,7 @@ def patterns(
         return [walk.of(r) for r in derived.outputs]
 
 
-def depends_on_values(program: Program, wrt: int) -> bool:
+def depends_on_values(program: ir.Program, wrt: int) -> bool:
     """Whether the pattern may depend on float values: through a loop's test or a computed index."""
     derived = directional(program, wrt)
     computed = _reachable(derived, {r for r in derived.inputs[:-1] if r.dtype.is_floating})
@@ -113,20 +97,20 @@ def depends_on_values(program: Program, wrt: int) -> bool:
         if moving.isdisjoint(s.outs):
             continue
         deciding = {r for a in _data(s) for r in read_by(a).refs}
-        if isinstance(s, While):
+        if isinstance(s, ir.While):
             deciding.update(s.test.results)
-        elif isinstance(s, Choose):
+        elif isinstance(s, ir.Choose):
             deciding.add(s.test)
         if not computed.isdisjoint(deciding):
             return True
     return False
 
 
-def _data(s: Statement) -> Iterator[Data]:
+def _data(s: ir.Statement) -> Iterator[Data]:
     """The data that a statement's indices and conditions read."""
-    if not isinstance(s, Elementwise):
+    if not isinstance(s, ir.Elementwise):
         return
-    places: list[Index] = list(s.indices) if isinstance(s, Scatter) else []
+    places: list[Index] = list(s.indices) if isinstance(s, ir.Scatter) else []
     for value in scalars_of(s):
         for node in walk(value):
             places += indices_of(node)
@@ -134,36 +118,36 @@ def _data(s: Statement) -> Iterator[Data]:
         yield from (a for a in i.data)
 
 
-def _reachable(program: Program, sources: set[Ref]) -> set[Ref]:
+def _reachable(program: ir.Program, sources: set[ir.Ref]) -> set[ir.Ref]:
     """The arrays of every type that depend on the sources, inside blocks too."""
     found = set(sources)
 
-    def give(targets: Sequence[Ref], operands: Sequence[Ref]) -> None:
+    def give(targets: Sequence[ir.Ref], operands: Sequence[ir.Ref]) -> None:
         found.update(t for t, o in zip(targets, operands, strict=False) if o in found)
 
-    def step(block: Block) -> None:
+    def step(block: ir.Block) -> None:
         for s in block.statements:
             match s:
-                case Build() | Scatter() | Sort() | External():
+                case ir.Build() | ir.Scatter() | ir.Sort() | ir.External():
                     if not found.isdisjoint(statement_reads(s)):
                         found.update(s.outs)
-                case Fold() | While():
+                case ir.Fold() | ir.While():
                     give(s.states, s.inits)
                     for b in blocks_of(s):
                         step(b)
                     give(s.states, s.body.results)
                     give(s.outs, s.inits)
                     give(s.outs, s.body.results)
-                    if isinstance(s, While) and s.test.results[0] in found:
+                    if isinstance(s, ir.While) and s.test.results[0] in found:
                         found.update(s.outs)
-                case Choose():
+                case ir.Choose():
                     step(s.then)
                     step(s.otherwise)
                     give(s.outs, s.then.results)
                     give(s.outs, s.otherwise.results)
                     if s.test in found:
                         found.update(s.outs)
-                case Call():
+                case ir.Call():
                     give(s.params, s.operands)
                     step(s.body)
                     give(s.outs, s.body.results)
@@ -179,9 +163,9 @@ def _reachable(program: Program, sources: set[Ref]) -> set[Ref]:
 class _Probe:
     """A statement that computes, for every point of an edge, the elements it leads from and to."""
 
-    operand: Ref
-    result: Ref
-    statement: Build
+    operand: ir.Ref
+    result: ir.Ref
+    statement: ir.Build
 
 
 class _Walk:
@@ -190,22 +174,22 @@ class _Walk:
     def __init__(self, machine: Machine, width: int) -> None:
         self.machine = machine
         self.width = width
-        self.columns: dict[Ref, Pattern] = {}
-        self.probes: dict[tuple[Statement, frozenset[Ref]], list[_Probe]] = {}
+        self.columns: dict[ir.Ref, Pattern] = {}
+        self.probes: dict[tuple[ir.Statement, frozenset[ir.Ref]], list[_Probe]] = {}
 
-    def of(self, r: Ref) -> Pattern:
+    def of(self, r: ir.Ref) -> Pattern:
         """The pattern of an array; empty for one that does not depend on the tangent."""
         return self.columns.get(r) or self.none(r)
 
-    def none(self, r: Ref) -> Pattern:
+    def none(self, r: ir.Ref) -> Pattern:
         """The pattern of an array that does not depend on the tangent."""
         none = np.zeros(0, np.int64)
         return Pattern(none, none, (self._size(r), self.width))
 
-    def _size(self, r: Ref) -> int:
+    def _size(self, r: ir.Ref) -> int:
         return prod(self.machine.extent(d, f"axis {k} of {r.name}") for k, d in enumerate(r.shape))
 
-    def _hand(self, targets: Sequence[Ref], sources: Sequence[Ref]) -> None:
+    def _hand(self, targets: Sequence[ir.Ref], sources: Sequence[ir.Ref]) -> None:
         """Assign the sources' current patterns to the targets, all at once."""
         found = [(self.columns.get(r), self.machine.arrays.get(r)) for r in sources]
         for r, (columns, array) in zip(targets, found, strict=True):
@@ -215,33 +199,33 @@ class _Walk:
             elif array is not None:
                 self.machine.arrays[r] = array
 
-    def block(self, block: Block) -> None:
+    def block(self, block: ir.Block) -> None:
         """Run the statements."""
         for s in block.statements:
             self._statement(s)
 
-    def _statement(self, s: Statement) -> None:
+    def _statement(self, s: ir.Statement) -> None:
         if self.columns.keys().isdisjoint(statement_reads(s)):
             run_statement(self.machine, s)
             for o in s.outs:
                 self.columns.pop(o, None)
             return
         match s:
-            case Build() | Scatter():
+            case ir.Build() | ir.Scatter():
                 self._elements(s)
-            case Fold():
+            case ir.Fold():
                 self._fold(s)
-            case While():
+            case ir.While():
                 self._while(s)
-            case Choose():
+            case ir.Choose():
                 taken = s.then if self.machine.arrays[s.test] else s.otherwise
                 self.block(taken)
                 self._hand(s.outs, taken.results)
-            case Call():
+            case ir.Call():
                 self._hand(s.params, s.operands)
                 self.block(s.body)
                 self._hand(s.outs, s.body.results)
-            case External():  # each element of what it gives may depend on all that it takes
+            case ir.External():  # each element of what it gives may depend on all that it takes
                 parts = [p.columns for r in s.operands if (p := self.columns.get(r)) is not None]
                 columns = np.unique(np.concatenate(parts))
                 for o in s.outs:
@@ -249,13 +233,13 @@ class _Walk:
                     rows = np.repeat(np.arange(size), columns.size)
                     self.columns[o] = pattern_of(rows, np.tile(columns, size), (size, self.width))
 
-    def _elements(self, s: Build | Scatter) -> None:
+    def _elements(self, s: ir.Build | ir.Scatter) -> None:
         active = frozenset(self.columns.keys() & statement_reads(s).keys())
         key = (s, active)
         if key not in self.probes:
             self.probes[key] = list(_probes(s, set(active)))
-        rows: dict[Ref, list[NDArray]] = {o: [] for o in s.outs}
-        columns: dict[Ref, list[NDArray]] = {o: [] for o in s.outs}
+        rows: dict[ir.Ref, list[NDArray]] = {o: [] for o in s.outs}
+        columns: dict[ir.Ref, list[NDArray]] = {o: [] for o in s.outs}
         for probe in self.probes[key]:
             run_statement(self.machine, probe.statement)
             source, target, inside = (self.machine.arrays[r].ravel() for r in probe.statement.outs)
@@ -267,7 +251,7 @@ class _Walk:
             shape = (self._size(o), self.width)
             self.columns[o] = pattern_of(np.concatenate([none, *rows[o]]), np.concatenate([none, *columns[o]]), shape)
 
-    def _fold(self, s: Fold) -> None:
+    def _fold(self, s: ir.Fold) -> None:
         trips = self.machine.extent(s.var.extent, f"the trips of {s.outs[0].name}")
         count = len(s.states)
         rows: list[list[tuple[Pattern | None, NDArray | None]]] = [[] for _ in s.outs[count:]]
@@ -287,7 +271,7 @@ class _Walk:
                 shape = [self.machine.extent(d, f"axis {k} of {o.name}") for k, d in enumerate(o.shape)]
                 self.machine.arrays[o] = np.stack([a for _, a in row if a is not None]) if row else np.empty(shape)
 
-    def _while(self, s: While) -> None:
+    def _while(self, s: ir.While) -> None:
         trips = None if s.max_trips is None else self.machine.extent(s.max_trips, f"the trips of {s.outs[0].name}")
         self._hand(s.states, s.inits)
         done = 0
@@ -298,13 +282,13 @@ class _Walk:
         self._hand(s.outs, s.states)
 
 
-def _probes(s: Build | Scatter, active: set[Ref]) -> Iterator[_Probe]:
+def _probes(s: ir.Build | ir.Scatter, active: set[ir.Ref]) -> Iterator[_Probe]:
     found = edges_of(s, active)
     assert not found.helpers, "a tangent's statement is linear in tangents"
     for e in found.edges:
         guards, _ = peel_guards(e.weight)
         inside = [g for g in guards if isinstance(g, Cond)]
-        values: tuple[Scalar, ...] = (
+        values: tuple[ir.Scalar, ...] = (
             expr.bracket(inside, expr.from_index(flat_position(e.source, e.operand), types.i64)),
             expr.bracket(inside, expr.from_index(flat_position(e.target, e.result), types.i64)),
             expr.test(inside),
@@ -312,10 +296,10 @@ def _probes(s: Build | Scatter, active: set[Ref]) -> Iterator[_Probe]:
         fresh = tuple(Var(v.name, v.extent) for v in e.variables)
         m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
         outs = tuple(
-            Ref(name, v.dtype, [w.extent for w in fresh])
+            ir.Ref(name, v.dtype, [w.extent for w in fresh])
             for name, v in zip(("source", "target", "inside"), values, strict=True)
         )
-        yield _Probe(e.operand, e.result, Build(outs, fresh, tuple(m.scalar(v) for v in values)))
+        yield _Probe(e.operand, e.result, ir.Build(outs, fresh, tuple(m.scalar(v) for v in values)))
 
 
 def _joined(sources: NDArray, operand: Pattern) -> tuple[NDArray, NDArray]:

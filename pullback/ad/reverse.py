@@ -15,9 +15,8 @@ from pullback.ad.cotangents import Cotangents, element_of
 from pullback.ad.linear import active_in
 from pullback.ad.loops import while_as_fold
 from pullback.ad.maps import linear_map
+from pullback.ir import nodes as ir
 from pullback.ir import types
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Program, Statement, While
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import in_steps, step
 from pullback.rewrite.kronecker import solve_deltas
@@ -25,7 +24,7 @@ from pullback.rewrite.normal_form import normalise
 from pullback.rewrite.steps import Given
 
 
-def vjp(program: Program, wrt: Sequence[int]) -> Program:
+def vjp(program: ir.Program, wrt: Sequence[int]) -> ir.Program:
     """The program together with its vector-Jacobian product.
 
     Args:
@@ -40,7 +39,9 @@ def vjp(program: Program, wrt: Sequence[int]) -> Program:
     return _swept(program, wrt, None)[0]
 
 
-def guarded_vjp(program: Program, wrt: Sequence[int], guarded: Collection[int]) -> tuple[Program, dict[int, bool]]:
+def guarded_vjp(
+    program: ir.Program, wrt: Sequence[int], guarded: Collection[int]
+) -> tuple[ir.Program, dict[int, bool]]:
     """The vjp with structural zeros of cotangents, for the blocks of loops and conds.
 
     Args:
@@ -53,7 +54,9 @@ def guarded_vjp(program: Program, wrt: Sequence[int], guarded: Collection[int]) 
     return _swept(program, wrt, guarded)
 
 
-def _swept(program: Program, wrt: Sequence[int], guarded: Collection[int] | None) -> tuple[Program, dict[int, bool]]:
+def _swept(
+    program: ir.Program, wrt: Sequence[int], guarded: Collection[int] | None
+) -> tuple[ir.Program, dict[int, bool]]:
     """The walk over the statements from the last one on; the second part where `guarded` is given."""
     primal = eliminate_common(normalise(solve_deltas(program)))
     sources = [primal.inputs[k] for k in wrt]
@@ -61,7 +64,7 @@ def _swept(program: Program, wrt: Sequence[int], guarded: Collection[int] | None
     active = active_in(p.body, set(sources))
     cotangents = Cotangents(p.body, sources, active, vjp, guarded_vjp)
     seeds = _seeded(p, cotangents, guarded or ())
-    place: dict[Statement, tuple[Statement, ...]] = {}
+    place: dict[ir.Statement, tuple[ir.Statement, ...]] = {}
     for s in reversed(p.body.statements):
         if any(o in cotangents.pending for o in s.outs):
             place[s] = linear_map(s, active).transpose(cotangents)
@@ -71,35 +74,35 @@ def _swept(program: Program, wrt: Sequence[int], guarded: Collection[int] | None
     said = [cotangents.where(results[k]) for k, somewhere in told.items() if somewhere]
     forward = [t for s in p.body.statements for t in place.get(s, (s,))]
     names = (*_names(p), *(f"{r.name}_bar" for r in sources), *(r.name for r in said))
-    body = Block((*forward, *cotangents.backward), (*p.outputs, *results, *said))
+    body = ir.Block((*forward, *cotangents.backward), (*p.outputs, *results, *said))
     made = replace(p, name=f"{p.name}_vjp", inputs=(*p.inputs, *seeds), body=body, output_names=names)
     return in_steps(made, normalise, eliminate_common, eliminate_dead), told
 
 
-def _seeded(p: Program, cotangents: Cotangents, guarded: Collection[int]) -> list[Ref]:
+def _seeded(p: ir.Program, cotangents: Cotangents, guarded: Collection[int]) -> list[ir.Ref]:
     """The inputs for cotangents of floating outputs, then those for where they are nonzero."""
-    seeds: list[Ref] = []
-    wheres: list[Ref] = []
+    seeds: list[ir.Ref] = []
+    wheres: list[ir.Ref] = []
     for k, (name, r) in enumerate(zip(_names(p), p.outputs, strict=True)):
         if r.dtype.is_floating:
-            seed = Ref(f"{name}_bar", r.dtype, r.shape)
+            seed = ir.Ref(f"{name}_bar", r.dtype, r.shape)
             seeds.append(seed)
             step(lambda seed=seed, name=name: Given(seed, name))  # type: ignore[misc]
-            where = Ref(f"{name}_bar_where", types.bool_, r.shape) if k in guarded else None
+            where = ir.Ref(f"{name}_bar_where", types.bool_, r.shape) if k in guarded else None
             wheres += () if where is None else (where,)
             if r in cotangents.active:
                 cotangents.give(r, seed, None if where is None else element_of(where))
     return [*seeds, *wheres]
 
 
-def _names(p: Program) -> tuple[str, ...]:
+def _names(p: ir.Program) -> tuple[str, ...]:
     return p.output_names or tuple(r.name for r in p.outputs)
 
 
-def _bounded_loops(block: Block, active: set[Ref]) -> Block:
+def _bounded_loops(block: ir.Block, active: set[ir.Ref]) -> ir.Block:
     """The block with while loops on the path that have a bound written as folds."""
-    statements: list[Statement] = []
+    statements: list[ir.Statement] = []
     for s in block.statements:
-        on_path = isinstance(s, While) and s.max_trips is not None and any(o in active for o in s.outs)
+        on_path = isinstance(s, ir.While) and s.max_trips is not None and any(o in active for o in s.outs)
         statements += while_as_fold(s) if on_path else (s,)  # type: ignore[arg-type]
     return replace(block, statements=tuple(statements))

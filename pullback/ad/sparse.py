@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 from pullback.ad.jacobian import Mode, elaborated
 from pullback.errors import DerivativeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.brackets import Solution, solve
 from pullback.rewrite.cse import canonical_value, eliminate_common, eliminate_dead
@@ -41,11 +40,11 @@ class SparseJacobian:
             pair has at least one.
     """
 
-    program: Program
+    program: ir.Program
     terms: tuple[tuple[int, int], ...]
 
 
-def sparse_jacobian(program: Program, wrt: Sequence[int], mode: Mode = "auto") -> SparseJacobian:
+def sparse_jacobian(program: ir.Program, wrt: Sequence[int], mode: Mode = "auto") -> SparseJacobian:
     """The non-zero entries of the Jacobian of every floating output with respect to some inputs.
 
     Args:
@@ -58,8 +57,8 @@ def sparse_jacobian(program: Program, wrt: Sequence[int], mode: Mode = "auto") -
         DerivativeError: [E204] the pattern is dense: an output depends on every element of an input.
     """
     sweeps = [_Sweeps(program, k, mode) for k in wrt]
-    statements: list[Statement] = []
-    results: list[Ref] = []
+    statements: list[ir.Statement] = []
+    results: list[ir.Ref] = []
     owners: list[tuple[int, int]] = []
     floating = [r for r in program.outputs if r.dtype.is_floating]
     for position in range(len(floating)):
@@ -68,7 +67,7 @@ def sparse_jacobian(program: Program, wrt: Sequence[int], mode: Mode = "auto") -
                 results += (b.outs[0] for b in four)
                 owners.append((position, k))
     names = tuple(f"{what}{k}" for k in range(len(owners)) for what in NAMES)
-    body = Block(tuple(s for sweep in sweeps for s in sweep.statements) + tuple(statements), tuple(results))
+    body = ir.Block(tuple(s for sweep in sweeps for s in sweep.statements) + tuple(statements), tuple(results))
     made = replace(program, name=f"{program.name}_sparse_jacobian", body=body, output_names=names)
     made = eliminate_dead(eliminate_common(normalise(eliminate_dead(made))))
     return SparseJacobian(made, tuple(owners))
@@ -77,28 +76,28 @@ def sparse_jacobian(program: Program, wrt: Sequence[int], mode: Mode = "auto") -
 class _Sweeps:
     """The Jacobian by one input in forward mode, and in reverse where forward hides part of a pattern."""
 
-    def __init__(self, program: Program, wrt: int, mode: Mode) -> None:
+    def __init__(self, program: ir.Program, wrt: int, mode: Mode) -> None:
         self.program, self.wrt = program, wrt
         self.modes: tuple[Mode, ...] = ("forward", "reverse") if mode == "auto" else (mode,)
-        self.made: list[Program] = []
-        self.statements: list[Statement] = []
+        self.made: list[ir.Program] = []
+        self.statements: list[ir.Statement] = []
 
-    def _full(self, at: int) -> Program:
+    def _full(self, at: int) -> ir.Program:
         if at == len(self.made):
             self.made.append(elaborated(self.program, self.wrt, self.modes[at], sums=True))
             self.statements += self.made[at].body.statements
         return self.made[at]
 
-    def entries(self, position: int, statements: list[Statement]) -> Iterator[list[Build]]:
+    def entries(self, position: int, statements: list[ir.Statement]) -> Iterator[list[ir.Build]]:
         """The arrays of each term of one output, which are added to the statements."""
         source = self.program.inputs[self.wrt]
         r = [r for r in self.program.outputs if r.dtype.is_floating][position]
-        best: list[list[Build]] | None = None
+        best: list[list[ir.Build]] | None = None
         for at in range(len(self.modes)):
             full = self._full(at)
             out = full.outputs[position]
             s = next(s for s in full.body.statements if out in s.outs)
-            found = _terms(s, r, source) if isinstance(s, Build) else None
+            found = _terms(s, r, source) if isinstance(s, ir.Build) else None
             if found is not None and (best is None or _axes(found) < _axes(best)):
                 best = found
             if best is not None and _axes(best) <= r.rank:
@@ -117,12 +116,12 @@ class _Sweeps:
         )
 
 
-def _axes(terms: list[list[Build]]) -> int:
+def _axes(terms: list[list[ir.Build]]) -> int:
     """The axes along which there are entries, of the term that has most."""
     return max(len(four[0].vars) for four in terms)
 
 
-def _terms(s: Build, r: Ref, source: Ref) -> list[list[Build]] | None:
+def _terms(s: ir.Build, r: ir.Ref, source: ir.Ref) -> list[list[ir.Build]] | None:
     """The entries of each term of a Jacobian; None if it is no sum of solvable deltas."""
     terms = delta_terms(s.values[0])
     if terms is None:
@@ -138,9 +137,9 @@ def _terms(s: Build, r: Ref, source: Ref) -> list[list[Build]] | None:
     return _merged(out)
 
 
-def _merged(terms: list[list[Build]]) -> list[list[Build]]:
+def _merged(terms: list[list[ir.Build]]) -> list[list[ir.Build]]:
     """Merge terms with entries at the same places."""
-    by_place: dict[Hashable, list[Build]] = {}
+    by_place: dict[Hashable, list[ir.Build]] = {}
     for four in terms:
         value, *where = four
         key = tuple((tuple(v.extent for v in b.vars), canonical_value(b.vars, b.values[0])) for b in where)
@@ -154,14 +153,14 @@ def _merged(terms: list[list[Build]]) -> list[list[Build]]:
     return list(by_place.values())
 
 
-def _nothing(s: Build) -> list[Build]:
+def _nothing(s: ir.Build) -> list[ir.Build]:
     """One entry that is not inside, for a Jacobian that is zero by its structure."""
     number, place = expr.const(0, s.outs[0].dtype), expr.const(0, types.i64)
     values = (number, place, place, expr.const(False, types.bool_))
     return [_build(f"{s.outs[0].name}_{name}", (), value, s) for name, value in zip(NAMES, values, strict=True)]
 
 
-def _entries(term: Delta, s: Build, r: Ref, source: Ref) -> list[Build] | None:
+def _entries(term: Delta, s: ir.Build, r: ir.Ref, source: ir.Ref) -> list[ir.Build] | None:
     """Values, rows, columns and validity of one term of J[out.., in..]."""
     rows, columns = s.vars[: r.rank], s.vars[r.rank :]
     solution = _solved(term, rows, columns)
@@ -197,7 +196,7 @@ def _solved(term: Delta, rows: tuple[Var, ...], columns: tuple[Var, ...]) -> Sol
     return None
 
 
-def flat_position(indices: Sequence[Index], r: Ref) -> Index:
+def flat_position(indices: Sequence[Index], r: ir.Ref) -> Index:
     """The row-major position of an element."""
     out = ZERO_INDEX
     for i, d in zip(indices, r.shape, strict=True):
@@ -205,7 +204,7 @@ def flat_position(indices: Sequence[Index], r: Ref) -> Index:
     return out
 
 
-def _build(name: str, variables: tuple[Var, ...], value: Scalar, s: Build) -> Build:
+def _build(name: str, variables: tuple[Var, ...], value: ir.Scalar, s: ir.Build) -> ir.Build:
     fresh = tuple(Var(v.name, v.extent) for v in variables)
     m = Substitution(variables={v: as_index(w) for v, w in zip(variables, fresh, strict=True)})
-    return Build((Ref(name, value.dtype, [v.extent for v in fresh]),), fresh, (m.scalar(value),), s.positions)
+    return ir.Build((ir.Ref(name, value.dtype, [v.extent for v in fresh]),), fresh, (m.scalar(value),), s.positions)

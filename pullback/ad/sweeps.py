@@ -17,14 +17,13 @@ from pullback.ad.forward import jvp
 from pullback.ad.linear import zeros
 from pullback.ad.reverse import vjp
 from pullback.ir import expr
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Var, as_index, cond
-from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import instantiate
 from pullback.rewrite.batch import batch
 
 
-def sweep(program: Program, wrt: int, mode: Literal["forward", "reverse"]) -> Program:
+def sweep(program: ir.Program, wrt: int, mode: Literal["forward", "reverse"]) -> ir.Program:
     """The Jacobian of every floating output by one input, with deltas still in place.
 
     Args:
@@ -37,20 +36,20 @@ def sweep(program: Program, wrt: int, mode: Literal["forward", "reverse"]) -> Pr
     return _forward(program, wrt) if mode == "forward" else _reverse(program, wrt)
 
 
-def _identity(r: Ref, axes: Sequence[Var]) -> Build:
+def _identity(r: ir.Ref, axes: Sequence[Var]) -> ir.Build:
     """e[k.., m..] = [k == m], the unit vectors of r's space."""
     lead = tuple(Var(v.name, v.extent) for v in axes)
     own = tuple(Var(f"m{k}", d) for k, d in enumerate(r.shape))
-    out = Ref(f"{r.name}_unit", r.dtype, (*(v.extent for v in lead), *r.shape))
+    out = ir.Ref(f"{r.name}_unit", r.dtype, (*(v.extent for v in lead), *r.shape))
     equal = [cond("==", as_index(a) - as_index(b)) for a, b in zip(lead, own, strict=True)]
-    return Build((out,), (*lead, *own), (expr.bracket(equal, expr.const(1, r.dtype)),))
+    return ir.Build((out,), (*lead, *own), (expr.bracket(equal, expr.const(1, r.dtype)),))
 
 
-def _axes(r: Ref, letter: str) -> list[Var]:
+def _axes(r: ir.Ref, letter: str) -> list[Var]:
     return [Var(f"{letter}{k}" if r.rank > 1 else letter, d) for k, d in enumerate(r.shape)]
 
 
-def _forward(program: Program, wrt: int) -> Program:
+def _forward(program: ir.Program, wrt: int) -> ir.Program:
     source = program.inputs[wrt]
     axes = _axes(source, "k")
     derived = jvp(program, [wrt])
@@ -59,23 +58,23 @@ def _forward(program: Program, wrt: int) -> Program:
     unit = _identity(source, axes)
     inputs = dict(zip(batched.inputs, (*program.inputs, unit.outs[0]), strict=True))
     block = instantiate(batched, inputs)
-    statements: list[Statement] = [unit, *block.statements]
+    statements: list[ir.Statement] = [unit, *block.statements]
     results = []
     floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
     for k, dot in zip(floating, block.results[len(program.outputs) :], strict=True):
         r = program.outputs[k]
         lead, own = _axes(source, "k"), tuple(Var(f"i{j}", d) for j, d in enumerate(r.shape))
-        out = Ref(f"{r.name}_jacobian", r.dtype, (*r.shape, *source.shape))
-        statements.append(Build((out,), (*own, *lead), (expr.get(dot, *lead, *own),)))
+        out = ir.Ref(f"{r.name}_jacobian", r.dtype, (*r.shape, *source.shape))
+        statements.append(ir.Build((out,), (*own, *lead), (expr.get(dot, *lead, *own),)))
         results.append(out)
     return _program(program, statements, results)
 
 
-def _reverse(program: Program, wrt: int) -> Program:
+def _reverse(program: ir.Program, wrt: int) -> ir.Program:
     derived = vjp(program, [wrt])
     seeds = derived.inputs[len(program.inputs) :]
     floating = [r for r in program.outputs if r.dtype.is_floating]
-    statements: list[Statement] = []
+    statements: list[ir.Statement] = []
     results = []
     for r, seed in zip(floating, seeds, strict=True):
         axes = _axes(r, "i")
@@ -94,8 +93,8 @@ def _reverse(program: Program, wrt: int) -> Program:
     return _program(program, statements, results)
 
 
-def _program(program: Program, statements: list[Statement], results: list[Ref]) -> Program:
+def _program(program: ir.Program, statements: list[ir.Statement], results: list[ir.Ref]) -> ir.Program:
     names = program.output_names or tuple(r.name for r in program.outputs)
     kept = tuple(f"{n}_jacobian" for n, r in zip(names, program.outputs, strict=True) if r.dtype.is_floating)
-    body = Block(tuple(statements), tuple(results))
+    body = ir.Block(tuple(statements), tuple(results))
     return replace(program, name=f"{program.name}_jacobian", body=body, output_names=kept)

@@ -18,7 +18,7 @@ from pullback.arrays.reduction import normal_axes
 from pullback.arrays.subscript import subscript
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly, prove, prove_nonnegative
 from pullback.source import user_position
 from pullback.tracing.arithmetic import broadcast_extents, common_dtype
@@ -192,7 +192,7 @@ def diag(x: Any, /, k: int = 0) -> Array:
         )
     extent = current().extent(h.extents[0] + abs(k), "diag")
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         i = indices[0] - max(-k, 0)
         inside = [cond("==", indices[1] - indices[0] - k), cond(">=", i), cond(">=", h.extents[0] - 1 - i)]
         return expr.bracket(inside, h.element((i,)))
@@ -314,7 +314,7 @@ def _padded(h: Array, axis: int, before: Index, after: Index, mode: Mode, fill: 
     extent = current().extent(before + n + after, "pad")
     dtype = h.settled
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         i = indices[axis] - before
         left, right = -1 - indices[axis] + before, i - n  # how far outside, from 0
         places = {
@@ -324,7 +324,7 @@ def _padded(h: Array, axis: int, before: Index, after: Index, mode: Mode, fill: 
             "wrap": (n - 1 - left, right),
         }
 
-        def at(place: Index) -> Scalar:
+        def at(place: Index) -> ir.Scalar:
             return h.element((*indices[:axis], place, *indices[axis + 1 :]))
 
         inside: list[Cond | bool] = []
@@ -334,7 +334,7 @@ def _padded(h: Array, axis: int, before: Index, after: Index, mode: Mode, fill: 
             if fill.literal is not None and fill.literal == 0:
                 return expr.bracket(inside, at(i))
             return expr.select(expr.test(inside), at(i), expr.cast(fill.element((), dtype), dtype))
-        parts: list[tuple[list[Cond | bool], Scalar]] = [(inside, at(i))]
+        parts: list[tuple[list[Cond | bool], ir.Scalar]] = [(inside, at(i))]
         if before.constant != 0:
             parts.append(([cond(">=", left)], at(places[mode][0])))
         if after.constant != 0:

@@ -12,7 +12,7 @@ from pullback.arrays.complex_parts import as_complex
 from pullback.arrays.elementwise import convert
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, as_index, cond, prove_nonnegative
 from pullback.ir.types import DType
 from pullback.source import user_position
@@ -200,7 +200,7 @@ def linspace(
     a, b = (_one_value("linspace", v, floating) for v in (start, stop))
     gaps = expr.from_index(count - 1 if endpoint else count, floating)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         i = indices[0]
         way = expr.apply("divide", expr.mul(expr.from_index(i, floating), expr.add(b, expr.negative(a))), gaps)
         value = expr.add(a, expr.bracket([cond(">=", i - 1)], way))  # with one value there is no gap to divide by
@@ -212,7 +212,7 @@ def linspace(
     return view([count], target, rule)
 
 
-def _one_value(what: str, x: Any, dtype: DType) -> Scalar:
+def _one_value(what: str, x: Any, dtype: DType) -> ir.Scalar:
     h = as_array(x, what)
     if h.rank:
         raise _several(what, h)

@@ -17,7 +17,7 @@ from typing import Any
 from pullback.arrays.complex_parts import as_complex, pair
 from pullback.errors import ShapeError
 from pullback.ir import expr
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import user_position
@@ -82,7 +82,7 @@ class _Part:
         h: Array = as_array(self.array.real) if is_complex(self.array) else self.array
         return h.extents[self.labels.index(label)]
 
-    def element(self, at: dict[str, Index], dtype: DType) -> Scalar:
+    def element(self, at: dict[str, Index], dtype: DType) -> ir.Scalar:
         own = (ZERO_INDEX if e.constant == 1 else at[c] for c, e in zip(self.labels, self.array.extents))
         return expr.cast(self.array.element(tuple(own), dtype), dtype)
 
@@ -112,7 +112,7 @@ def _contracted(parts: Sequence[_Part], result: Labels, dtype: DType) -> Array:
     extents = [_extent(c, parts) for c in result]
     position = user_position()
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         at = dict(zip((*result, *summed), (*indices, *map(as_index, variables))))
         product = expr.mul(*(p.element(at, dtype) for p in parts))
         return expr.reduce("sum", variables, product) if variables else product

@@ -11,7 +11,7 @@ from pullback.arrays.by_parts import by_parts
 from pullback.arrays.reduction import normal_axes, places
 from pullback.errors import ShapeError
 from pullback.ir import expr
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly
 from pullback.source import user_position
 from pullback.tracing.arithmetic import aligned, broadcast_extents, common_dtype, common_settled
@@ -68,7 +68,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
 
     parts = _alike(h.extents, extents)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         cut = (split(join(indices[new], extents[new]), h.extents[own]) for own, new in parts)
         return h.element(tuple(i for part in cut for i in part))
 
@@ -126,7 +126,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
             facts=[describe(h, "array")],
         )
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         own = [ZERO_INDEX] * h.rank
         for a, i in zip(order, indices):
             own[a] = i
@@ -217,7 +217,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
             )
     kept = [a for a in range(h.rank) if a not in axes]
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         own = [ZERO_INDEX] * h.rank
         for a, i in zip(kept, indices):
             own[a] = i
@@ -317,9 +317,9 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
     for h in handles:
         starts.append(starts[-1] + h.extents[at])
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         i = indices[at]
-        parts: list[tuple[list[Cond | bool], Scalar]] = []
+        parts: list[tuple[list[Cond | bool], ir.Scalar]] = []
         for k, h in enumerate(handles):
             conds: list[Cond | bool] = [cond(">=", i - starts[k]), cond(">=", starts[k + 1] - 1 - i)]
             own = (*indices[:at], i - starts[k], *indices[at + 1 :])
@@ -329,7 +329,7 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
     return emit((*first.extents[:at], starts[-1], *first.extents[at + 1 :]), rule, "concat", position)
 
 
-def disjoint(parts: Sequence[tuple[list[Cond | bool], Scalar]], dtype: Any) -> Scalar:
+def disjoint(parts: Sequence[tuple[list[Cond | bool], ir.Scalar]], dtype: Any) -> ir.Scalar:
     """The part whose conditions hold; no two hold at once."""
     if not dtype.is_bool:
         return expr.add(*(expr.bracket(c, e) for c, e in parts))
@@ -371,7 +371,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
     at = axis % (first.rank + 1)
     dtype = common_dtype("stack", handles, position) or common_settled(*handles)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         own = (*indices[:at], *indices[at + 1 :])
         return disjoint(
             [([cond("==", indices[at] - k)], expr.cast(h.element(own, dtype), dtype)) for k, h in enumerate(handles)],
@@ -434,7 +434,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
     column = view([ONE_INDEX if a == at else e for a, e in enumerate(h.extents)], h.settled, h.element, None, h.name)
     extents = broadcast_extents("take_along_axis", [column, i], position)
 
-    def rule(own: Indices) -> Scalar:
+    def rule(own: Indices) -> ir.Scalar:
         full = [ZERO_INDEX if e.constant == 1 else k for k, e in zip(own, h.extents)]
         full[at] = from_end(aligned(i, own), h.extents[at])
         return h.element(tuple(full))

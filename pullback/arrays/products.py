@@ -11,7 +11,7 @@ from pullback.arrays.reduction import normal_axes
 from pullback.arrays.reduction import sum as sum_axes
 from pullback.errors import ShapeError
 from pullback.ir import expr
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.source import Position, user_position
 from pullback.tracing.arithmetic import broadcast_extents, common_dtype
@@ -83,7 +83,7 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     (named,) = axes_for([inner])
     k = Var(named.name, inner)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         batch, rest = indices[: len(lead)], list(indices[len(lead) :])
         row = [rest.pop(0)] if rows else []
         left = h_element(a, batch, (*row, as_index(k)), dtype)
@@ -93,7 +93,7 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     return _sum_statement([*lead, *rows, *columns], rule, "matmul", position)
 
 
-def h_element(h: Array, batch: Indices, own: Indices, dtype: Any) -> Scalar:
+def h_element(h: Array, batch: Indices, own: Indices, dtype: Any) -> ir.Scalar:
     """The element of h at broadcast batch indices and its own last ones."""
     count = max(h.rank - len(own), 0)
     lead = batch[len(batch) - count :]
@@ -135,7 +135,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     variables = tuple(Var(v.name, v.extent) for v in names)
     keep_a, keep_b = ([t for t in range(h.rank) if t not in used] for h, used in ((a, first), (b, second)))
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         left: list[Index] = [ZERO_INDEX] * a.rank
         right: list[Index] = [ZERO_INDEX] * b.rank
         for s, t, v in zip(first, second, variables):

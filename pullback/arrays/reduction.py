@@ -9,7 +9,8 @@ from pullback.arrays.by_parts import by_parts
 from pullback.arrays.elementwise import choose, elementwise
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
-from pullback.ir.expr import ReduceOp, Scalar
+from pullback.ir import nodes as ir
+from pullback.ir.expr import ReduceOp
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import user_position
@@ -77,7 +78,7 @@ def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType
         else [ONE_INDEX if a in axes else e for a, e in enumerate(h.extents)]
     )
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         full: list[Index] = [as_index(0)] * h.rank
         for a, v in zip(axes, variables):
             full[a] = as_index(v)

@@ -20,9 +20,8 @@ from pullback.arrays.reduction import sum as total
 from pullback.arrays.subscript import subscript
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Var, as_index, cond
-from pullback.ir.program import Sort
 from pullback.source import Position, user_position
 from pullback.tracing.array import Array, Indices, shape_value, type_text
 from pullback.tracing.index import build, empty_error, sum_over
@@ -138,7 +137,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     ordered = h if sorter is None else take(h, sorter)
     test = "less" if side == "left" else "less_equal"
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         k = Var("k", ordered.extents[0])
         element, wanted = scalar(ordered.element((as_index(k),))), scalar(v.element(indices))
         before = elementwise(test, element, wanted)
@@ -354,11 +353,11 @@ def _positions(rows: Array, descending: bool, what: str) -> Array:
         )
     source = ref_of(key)
     extent = rows.extents[-1]
-    out = Ref(assigned_name(position) or what, types.i64, rows.extents, (ZERO_INDEX, extent))
+    out = ir.Ref(assigned_name(position) or what, types.i64, rows.extents, (ZERO_INDEX, extent))
     variables = axes_for(rows.extents)
     value = tracer.read(source, tuple(map(as_index, variables)))
     where: tuple[Position, ...] = () if position is None else (position,)
-    tracer.emit(Sort(out, variables, value, "positions", where), tracer.settle(source))
+    tracer.emit(ir.Sort(out, variables, value, "positions", where), tracer.settle(source))
     return from_ref(out)
 
 
@@ -366,7 +365,7 @@ def _ordered(rows: Array, places: Array, what: str) -> Array:
     """The elements at these positions along the last axis."""
     extent = rows.extents[-1]
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         return rows.element((*indices[:-1], expr.data_index(places.element(indices), extent)))
 
     return emit(places.extents, rule, what)

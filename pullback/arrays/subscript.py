@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, as_index, cond, prove, prove_nonnegative
 from pullback.source import Position, called, user_position
 from pullback.tracing.arithmetic import aligned, broadcast_extents, common_dtype, index_of
@@ -70,7 +70,7 @@ def subscript(h: Array, key: object) -> Array:
     if found.joint is not None:
         return _gather(h, parts, extents, found.joint, position)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         return h.element(tuple(p if isinstance(p, Index) else p[0] + p[1] * indices[p[2]] for p in parts))
 
     out = view(extents, h.settled, rule, position, h.name)
@@ -142,7 +142,7 @@ def _gather(h: Array, parts: Sequence[Any], extents: Sequence[Index], at: int, p
     shape = broadcast_extents("index", [p for p in parts if isinstance(p, Array)], position)
     rank = len(shape)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         own, rest = indices[at : at + rank], (*indices[:at], *indices[at + rank :])
         full = []
         for p, extent in zip(parts, h.extents):
@@ -251,7 +251,7 @@ def at(h: Array, indices: Sequence[object], fill: object = 0) -> Array:
     if not zero_fill:
         common_dtype("at", [h, other], position)
 
-    def rule(rest: Indices) -> Scalar:
+    def rule(rest: Indices) -> ir.Scalar:
         element = h.element((*plain, *rest))
         current().positions.setdefault(element, position) if position else None
         if zero_fill:

@@ -13,7 +13,7 @@ from pullback.arrays.elementwise import choose, elementwise
 from pullback.arrays.subscript import Selection, selection, subscript
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, prove
 from pullback.source import Position, user_position
 from pullback.tracing.arithmetic import aligned, broadcast_extents, common_dtype
@@ -77,7 +77,7 @@ def _written(h: Array, found: Selection, value: Array, what: str, position: Posi
     """A copy with elements set through indices and slices: conditions on the result's indices."""
     places = [_checked(p, e, what, position) if isinstance(p, Index) else p for p, e in zip(found.parts, h.extents)]
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         own: list[Index] = [ZERO_INDEX] * len(found.extents)
         conds: list[Cond | bool] = []
         for i, p in zip(indices, places):
@@ -131,7 +131,7 @@ def _added(h: Array, found: Selection, value: Array, shape: Indices, rank: int, 
     variables = axes_for(shape)
     selected = tuple(as_index(v) for v in variables)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         deltas = [cond("==", i - p) for i, p in zip(indices, _full(found, h, selected, rank))]
         total = expr.reduce("sum", variables, expr.bracket(deltas, aligned(value, selected, h.settled)))
         return expr.add(h.element(indices), total)

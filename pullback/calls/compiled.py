@@ -15,9 +15,9 @@ from pullback.calls.arguments import NDArray
 from pullback.calls.mistakes import out_of_memory
 from pullback.calls.traced import Traced
 from pullback.errors import CompilerError, DTypeError, PullbackError, ShapeError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import check_bytes, evaluate, has_empty_extent
 from pullback.ir.interpret import interpret
-from pullback.ir.program import Outline
 from pullback.ir.types import bf16, bits_of
 from pullback.runtime.shim import Look
 from pullback.tracing import tree
@@ -110,7 +110,7 @@ class Compiled:
         try:
             cached = CacheEntry(self.traced.known, self.dims) if general is None else None
             if cached is None or cached.record is None:
-                if isinstance(self.traced.known, Outline):
+                if isinstance(self.traced.known, ir.Outline):
                     check_bytes(self.traced.program, self.dims)
                 if has_empty_extent(self.traced.program, self.dims):
                     return None

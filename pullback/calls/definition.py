@@ -22,10 +22,11 @@ from pullback.calls.traced import Traced, trace
 from pullback.calls.typetext import TypeText, program_type
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, TraceError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.expr import in_order, is_in_order
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Known, Program, program_of
+from pullback.ir.program import program_of
 from pullback.ir.settings import MemoryMode, Settings, Specialise
 from pullback.source import user_position
 from pullback.state import PerThread, context_variable
@@ -238,7 +239,7 @@ class Definition:
                 raise
         return self.traced(own)
 
-    def program(self, *args: Any, **keywords: Any) -> Program:
+    def program(self, *args: Any, **keywords: Any) -> ir.Program:
         """The program for these arguments; without arguments what the annotations determine.
 
         >>> from jaxtyping import Float64
@@ -284,7 +285,7 @@ class Definition:
         traced = self.determined()
         return program_type(self.parameters, traced.signature, traced)
 
-    def _dims(self, program: Known, dims: dict[str, Any]) -> dict[str, int]:
+    def _dims(self, program: ir.Known, dims: dict[str, Any]) -> dict[str, int]:
         wanted = determined_dims(program)
         for name in dims:
             if name not in wanted:
@@ -308,14 +309,14 @@ class Definition:
         check_bytes(program, found)
         return found
 
-    def for_dims(self, given: dict[str, Any]) -> tuple[Program, dict[str, int]]:
+    def for_dims(self, given: dict[str, Any]) -> tuple[ir.Program, dict[str, int]]:
         """The program that is compiled for dims given by name, and these dims."""
         known, dims = self.known_for_dims(given)
         program = program_of(known)
         check_bytes(program, dims)
         return program, dims
 
-    def known_for_dims(self, given: dict[str, Any]) -> tuple[Known, dict[str, int]]:
+    def known_for_dims(self, given: dict[str, Any]) -> tuple[ir.Known, dict[str, int]]:
         """The same, in outline where nothing needs its statements yet."""
         traced = self.determined(given)
         open_dims = determined_dims(traced.known)

@@ -11,10 +11,10 @@ from pullback.calls.signature import Signature
 from pullback.calls.traced import Traced, identifier
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
+from pullback.ir import nodes as ir
 from pullback.ir.dims import linear_in
-from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar
 from pullback.ir.index import Cond, DimSymbol, Index, as_index, cond, divide_exactly, prove, symbol
-from pullback.ir.program import Build, Outline, Program, blocks_of, program_of, walk_statements, whole_reads
+from pullback.ir.program import blocks_of, program_of, walk_statements, whole_reads
 from pullback.ir.traverse import Substitution
 from pullback.source import Position, user_position
 from pullback.tracing import tree
@@ -58,7 +58,7 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
             )
         tracer.require(mapped)
     prints = traced.prints
-    if prints is None and isinstance(known, Outline) and (waiting := _deferred(known, handles, dims)) is not None:
+    if prints is None and isinstance(known, ir.Outline) and (waiting := _deferred(known, handles, dims)) is not None:
         return tree.unflatten(traced.structure, [from_ref(r) for r in waiting])
     around = known.inputs[len(arrays) : len(known.inputs) - len(captured)]
     block, results = _instantiate(program_of(traced.shown), handles, dims, around)
@@ -86,7 +86,7 @@ def apart(name: str, signature: Signature, values: Sequence[Any]) -> Signature:
     sizes = {symbol(leaf.size): extent_of(value, leaf.path) for leaf, value in declared if leaf.kind == "size"}
     dims = {s: extent for size, extent in sizes.items() for s in size.symbols}
     handles = {leaf: as_array(value, leaf.path) for leaf, value in declared if leaf.is_input}
-    inputs = [Ref(identifier(leaf.path), h.settled, leaf.extents) for leaf, h in handles.items()]
+    inputs = [ir.Ref(identifier(leaf.path), h.settled, leaf.extents) for leaf, h in handles.items()]
     unify(name, inputs, list(handles.values()), dims, user_position())
     different = {s for s, e in dims.items() if s.name in clashing and e is not as_index(s)}
 
@@ -98,7 +98,7 @@ def apart(name: str, signature: Signature, values: Sequence[Any]) -> Signature:
     return Signature(signature.structures, tuple(tuple(map(as_given, group)) for group in signature.leaves))
 
 
-def _deferred(known: Outline, handles: Sequence[Array], dims: dict[DimSymbol, Index]) -> list[Ref] | None:
+def _deferred(known: ir.Outline, handles: Sequence[Array], dims: dict[DimSymbol, Index]) -> list[ir.Ref] | None:
     """The results of a call whose statements join later; None where some argument is more than an array."""
     refs = [h.ref for h in handles if h.ref is not None and h.weak is None]
     made = current().defer(known, refs, dims) if len(refs) == len(handles) else None
@@ -126,11 +126,15 @@ def _fitting(leaf: Leaf, value: Any, position: Position | None) -> Array:
 
 
 def unify(
-    name: str, inputs: Sequence[Ref], handles: Sequence[Array], dims: dict[DimSymbol, Index], position: Position | None
+    name: str,
+    inputs: Sequence[ir.Ref],
+    handles: Sequence[Array],
+    dims: dict[DimSymbol, Index],
+    position: Position | None,
 ) -> None:
     """Infer the callee's dims from argument shapes; ShapeError in the caller's terms on disagreement."""
     origin: dict[DimSymbol, str] = {}
-    pending: list[tuple[Ref, int, Index, Index]] = []
+    pending: list[tuple[ir.Ref, int, Index, Index]] = []
     for ref, h in zip(inputs, handles):
         if ref.rank != h.rank:
             raise ShapeError(
@@ -155,9 +159,9 @@ def unify(
 
 def _determined(
     name: str,
-    inputs: Sequence[Ref],
+    inputs: Sequence[ir.Ref],
     handles: Sequence[Array],
-    equation: tuple[Ref, int, Index, Index],
+    equation: tuple[ir.Ref, int, Index, Index],
     dims: dict[DimSymbol, Index],
     origin: dict[DimSymbol, str],
     position: Position | None,
@@ -198,16 +202,16 @@ def _equation(pattern: Index, expected: Index) -> str:
     return str(pattern) if pattern is expected else f"{pattern} = {expected}"
 
 
-def _called(h: Array, ref: Ref) -> str:
+def _called(h: Array, ref: ir.Ref) -> str:
     return h.name or ref.name
 
 
-def _facts(inputs: Sequence[Ref], handles: Sequence[Array]) -> list[str]:
+def _facts(inputs: Sequence[ir.Ref], handles: Sequence[Array]) -> list[str]:
     return [f"{r.name} : {shape_text(r.shape)} got {shape_text(h.extents)}" for r, h in zip(inputs, handles)]
 
 
 def _instantiate(
-    p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Index], around: Sequence[Ref]
+    p: ir.Program, handles: Sequence[Array], dims: dict[DimSymbol, Index], around: Sequence[ir.Ref]
 ) -> tuple[Any, list[int | None]]:
     """The body over these arguments, and for each result which argument it is, if it is one.
 
@@ -216,15 +220,15 @@ def _instantiate(
     Views that only move data are read where the callee reads its input, so that passing `images[i]` copies nothing;
     what the callee uses as a whole array, and what computes something, becomes an array first.
     """
-    whole: set[Ref] = set()
+    whole: set[ir.Ref] = set()
     for s in walk_statements(p.body):
         whole.update(whole_reads(s))
         for b in blocks_of(s):
             whole.update(b.results)
     tracer = current()
-    simple = all(isinstance(s, Build) for s in p.body.statements)
-    refs: dict[Ref, Ref] = {}
-    rules: dict[Ref, Array] = {}
+    simple = all(isinstance(s, ir.Build) for s in p.body.statements)
+    refs: dict[ir.Ref, ir.Ref] = {}
+    rules: dict[ir.Ref, Array] = {}
     for r, h in zip(p.inputs, handles):
         if r in whole:
             refs[r] = ref_of(h, r.name)
@@ -233,12 +237,12 @@ def _instantiate(
             array = h if known else from_ref(ref_of(h, r.name))
             if array.ref is not None and not simple and not tracer.is_foreign(array.ref):
                 array = from_ref(tracer.whole(array.ref))  # a guard outside does not reach into a loop
-            refs[r] = Ref(r.name, r.dtype, h.extents)
+            refs[r] = ir.Ref(r.name, r.dtype, h.extents)
             rules[refs[r]] = array
         if r not in around:
             _pass_bounds(r, h, dims)
 
-    def get(ref: Ref, indices: Indices) -> Scalar:
+    def get(ref: ir.Ref, indices: Indices) -> ir.Scalar:
         h = rules.get(ref)
         if h is not None:
             return h.element(indices)
@@ -250,7 +254,7 @@ def _instantiate(
     return block, results
 
 
-def _pass_bounds(r: Ref, h: Array, dims: dict[DimSymbol, Index]) -> None:
+def _pass_bounds(r: ir.Ref, h: Array, dims: dict[DimSymbol, Index]) -> None:
     """The range that the callee declared for an argument holds for the caller's array too."""
     if r.bounds is None:
         return
@@ -281,8 +285,8 @@ def _moves_data(h: Array) -> bool:
         return False
     variables = axes_for(h.extents)
     e = h.element(tuple(as_index(v) for v in variables))
-    inner = e.arg if isinstance(e, Bracket) else e
-    if not isinstance(inner, Get | Const):
+    inner = e.arg if isinstance(e, ir.Bracket) else e
+    if not isinstance(inner, ir.Get | ir.Const):
         return False
     tracer = current()
     checker = RangeChecker(tracer, frozenset(variables))

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.ir import nodes as ir
 from pullback.ir.printer import print_statement
-from pullback.ir.program import Block, Program, Statement
 from pullback.passes.operations import operation_count
 from pullback.tables import html_note, html_table, text_table
 
@@ -100,7 +100,7 @@ class Profile:
 
 
 def profile_program(
-    program: Program, dims: Mapping[str, int], arrays: Sequence[np.ndarray[Any, Any]], threads: int
+    program: ir.Program, dims: Mapping[str, int], arrays: Sequence[np.ndarray[Any, Any]], threads: int
 ) -> Profile:
     """The profile of a program for these arrays."""
     from pullback.runtime.executor import compile_timed
@@ -118,13 +118,13 @@ def profile_program(
     return Profile(program.name, tuple(rows), len(runs))
 
 
-def _row(group: Sequence[Statement], nanoseconds: int) -> ProfileRow:
+def _row(group: Sequence[ir.Statement], nanoseconds: int) -> ProfileRow:
     names = ", ".join(str(o.name) for s in group for o in s.outs)
     text = print_statement(group[0]).splitlines()[0]
     at = next((p for s in group for p in s.positions), None)
     place = None if at is None else f"{at.file.rpartition('/')[2]}:{at.line}"
     return ProfileRow(
-        names, text.partition(" = ")[2] or text, place, operation_count(Program("", (), Block(tuple(group), ()))),
+        names, text.partition(" = ")[2] or text, place, operation_count(ir.Program("", (), ir.Block(tuple(group), ()))),
         nanoseconds,
     )  # fmt: skip
 

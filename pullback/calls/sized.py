@@ -11,10 +11,9 @@ from pullback.calls.arguments import Leaf, Undetermined
 from pullback.calls.signature import Parameter, Signature, signature_of
 from pullback.calls.traced import identifier
 from pullback.errors import PullbackError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import solve_dims
-from pullback.ir.expr import Ref
 from pullback.ir.index import Index, as_index
-from pullback.ir.program import Block, Program
 from pullback.ir.traverse import Substitution
 from pullback.tracing.array import Array
 
@@ -37,9 +36,9 @@ def of_call(name: str, signature: Signature, values: Sequence[Any]) -> Signature
         return None
     known = {leaf: e for leaf, e in zip(signature.flat, extents, strict=True) if e is not None}
     inputs = [leaf for leaf in signature.flat if leaf.is_input]
-    refs = tuple(Ref(identifier(leaf.path), leaf.dtype, leaf.extents) for leaf in inputs if leaf.dtype is not None)
+    refs = tuple(ir.Ref(identifier(leaf.path), leaf.dtype, leaf.extents) for leaf in inputs if leaf.dtype is not None)
     sizes = {leaf.size: known[leaf][0] for leaf in signature.flat if leaf.kind == "size"}
-    solve_dims(Program(name, refs, Block((), ()), sizes=tuple(sizes)), [known[leaf] for leaf in inputs], sizes)
+    solve_dims(ir.Program(name, refs, ir.Block((), ()), sizes=tuple(sizes)), [known[leaf] for leaf in inputs], sizes)
     return _with(signature, {leaf: tuple(map(as_index, e)) for leaf, e in known.items()})
 
 

@@ -18,11 +18,12 @@ from pullback.calls.signature import Parameter, Signature, called_with, code_of
 from pullback.calls.specs import Spec
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
-from pullback.ir.expr import Ref, in_order, is_in_order
+from pullback.ir import nodes as ir
+from pullback.ir.expr import in_order, is_in_order
 from pullback.ir.identity import digest, identity
 from pullback.ir.index import Index, symbol
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Block, Known, Outline, Program, block_reads, program_of
+from pullback.ir.program import block_reads, program_of
 from pullback.ir.settings import Settings
 from pullback.rewrite.fired import recording
 from pullback.source import returning_from, user_position
@@ -48,10 +49,10 @@ class Traced:
     Its function sets its `signature`.
     """
 
-    known: Known
+    known: ir.Known
     structure: Structure
     leaves: tuple[Leaf, ...]
-    foreign: tuple[Ref, ...] = ()
+    foreign: tuple[ir.Ref, ...] = ()
     enclosed: bool = False
     prints: Prints | None = None
     own: set[tuple[int, ...]] = field(default_factory=set, init=False)
@@ -59,12 +60,12 @@ class Traced:
     signature: Signature = field(init=False, compare=False)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         """The program; made now where it was known in outline."""
         return program_of(self.known)
 
     @cached_property
-    def shown(self) -> Known:
+    def shown(self) -> ir.Known:
         """The program with what it prints as results after its own; as it is where that cannot be had."""
         prints = self.prints
         if prints is None:
@@ -82,7 +83,7 @@ class Traced:
     def closes_over_indices(self) -> bool:
         """Whether index variables of the function around a closure are in it."""
         known = self.known
-        return isinstance(known, Program) and any(free_variables(s, {}) for s in known.body.statements)
+        return isinstance(known, ir.Program) and any(free_variables(s, {}) for s in known.body.statements)
 
     @property
     def captured(self) -> list[Any]:
@@ -147,10 +148,10 @@ def _positions(parameters: Sequence[Parameter], signature: Signature, names: Seq
 def derived(
     base: Traced,
     name: str,
-    body: Callable[[Program], Block],
+    body: Callable[[ir.Program], ir.Block],
     what: object,
-    inputs: Sequence[Ref],
-    outputs: Sequence[Ref],
+    inputs: Sequence[ir.Ref],
+    outputs: Sequence[ir.Ref],
     names: Sequence[str],
     structure: Structure,
     leaves: Sequence[Leaf] = (),
@@ -172,7 +173,7 @@ def derived(
     from pullback.runtime.record import note_derived, was_derived
 
     known = base.known
-    made = Outline(
+    made = ir.Outline(
         name,
         tuple(inputs),
         tuple(outputs),
@@ -193,12 +194,12 @@ def derived(
     return replace(base, known=made, structure=structure, leaves=leaves)
 
 
-def _reads_around(known: Known) -> bool:
+def _reads_around(known: ir.Known) -> bool:
     """Whether a program contains expressions of an enclosing function, so that it cannot join it later."""
-    return isinstance(known, Program) and not block_reads(known.body).keys() <= set(known.inputs)
+    return isinstance(known, ir.Program) and not block_reads(known.body).keys() <= set(known.inputs)
 
 
-def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Program:
+def _made(made: ir.Outline, base: Traced, body: Callable[[ir.Program], ir.Block]) -> ir.Program:
     from pullback.rewrite.copies import tidy
     from pullback.rewrite.trim import trim
 
@@ -214,7 +215,7 @@ def run(
     settings: Settings,
     code: CodeType | None,
     check: Callable[[Any], None],
-) -> tuple[Known, Structure]:
+) -> tuple[ir.Known, Structure]:
     """The program of `body` under the active tracer, and the structure of its result.
 
     Args:

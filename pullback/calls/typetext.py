@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pullback.calls.arguments import Leaf
 from pullback.calls.signature import Parameter, Signature
 from pullback.calls.traced import Traced
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import cond
 from pullback.tables import html_table
 from pullback.tracing.tree import Structure
@@ -59,12 +59,12 @@ def arrow(
     return TypeText.of(arguments, result, where)
 
 
-def ref_type(r: Ref) -> str:
+def ref_type(r: ir.Ref) -> str:
     """`f32[N, M]`; `f32` for rank 0."""
     return f"{r.storage}[{', '.join(map(str, r.shape))}]" if r.shape else str(r.storage)
 
 
-def _leaf(leaf: Leaf, refs: Iterator[Ref]) -> str:
+def _leaf(leaf: Leaf, refs: Iterator[ir.Ref]) -> str:
     if leaf.kind == "static":
         return f"static {leaf.value!r}"
     if leaf.kind == "index":

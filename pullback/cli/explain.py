@@ -15,7 +15,7 @@ from pullback.ir.dims import determined_dims
 if TYPE_CHECKING:
     from pullback.calls.definition import Definition
     from pullback.explanation import Explanation
-    from pullback.ir.program import Program
+    from pullback.ir import nodes as ir
 
 __all__ = ["register", "run"]
 
@@ -139,7 +139,7 @@ def _time(options: argparse.Namespace) -> int:
     return 0
 
 
-def _kernels(program: Program, dims: Mapping[str, int]) -> list[dict[str, Any]]:
+def _kernels(program: ir.Program, dims: Mapping[str, int]) -> list[dict[str, Any]]:
     """The kernels of a program, which candidate each is, its estimate and those of the others, and its time."""
     from pullback.loops.program.nodes import kernels_of
     from pullback.machine import native

@@ -25,23 +25,12 @@ import numpy as np
 from pullback.errors import DerivativeError
 from pullback.ir import dims as dims_
 from pullback.ir import expr, types
-from pullback.ir.expr import Reduce, Ref, Scalar, Select
+from pullback.ir import nodes as ir
 from pullback.ir.grid import Arrays, Machine, NDArray
 from pullback.ir.index import Var
 from pullback.ir.interpret import run_block, run_statement
 from pullback.ir.printer import print_scalar, print_statement
-from pullback.ir.program import (
-    Block,
-    Build,
-    Fold,
-    Program,
-    Scatter,
-    Sort,
-    Statement,
-    block_reads,
-    blocks_of,
-    statement_reads,
-)
+from pullback.ir.program import block_reads, blocks_of, statement_reads
 from pullback.ir.traverse import walk
 from pullback.rewrite.fired import Step
 from pullback.rewrite.steps import Local, Rewritten, Scattered, Seeded, Separated, Solved, Transposed
@@ -61,7 +50,7 @@ class Checked:
     others: int
 
 
-def check(program: Program, steps: Sequence[Step], seed: int = 0) -> Checked:
+def check(program: ir.Program, steps: Sequence[Step], seed: int = 0) -> Checked:
     """Check the steps that led to a program.
 
     Raises:
@@ -72,7 +61,7 @@ def check(program: Program, steps: Sequence[Step], seed: int = 0) -> Checked:
     return Checked(done, len(steps) - done)
 
 
-def _dims(program: Program) -> dict[str, int]:
+def _dims(program: ir.Program) -> dict[str, int]:
     """Small numbers for the program's dims, as it takes them and different where they can be."""
     names = list(dims_.determined_dims(program))
     turned = ([(*sizes[k % 3 :], *sizes[: k % 3]) for k in range(len(names))] for sizes in (SMALL, LARGER))
@@ -99,7 +88,7 @@ class _Checker:
         self.rng = rng
         self.chain: _Line | None = None
         self.local: tuple[Local, Machine] | None = None
-        self.taken: Counter[tuple[Ref, Ref]] = Counter()
+        self.taken: Counter[tuple[ir.Ref, ir.Ref]] = Counter()
 
     def step(self, s: Step) -> bool:
         """Check a step; whether there was anything to check."""
@@ -131,7 +120,7 @@ class _Checker:
 
     # Numbers ------------------------------------------------------------------------------------------------
 
-    def _machine(self, reads: Iterable[Ref], free: Iterable[Var] = ()) -> Machine:
+    def _machine(self, reads: Iterable[ir.Ref], free: Iterable[Var] = ()) -> Machine:
         """Random numbers for the arrays that are read, and for loop variables around."""
         machine = Machine(dict(self.dims), float64=True)
         for v in free:
@@ -141,7 +130,7 @@ class _Checker:
                 machine.arrays[r] = self._random(r)
         return machine
 
-    def _random(self, r: Ref) -> NDArray:
+    def _random(self, r: ir.Ref) -> NDArray:
         shape = tuple(dims_.evaluate(d, self.dims) for d in r.shape)
         if r.dtype.is_floating:
             return self.rng.uniform(0.3, 0.9, shape)
@@ -150,7 +139,7 @@ class _Checker:
         low, high = (0, 3) if r.bounds is None else (dims_.evaluate(b, self.dims) for b in r.bounds)
         return self.rng.integers(low, max(high, low + 1), shape).astype(r.dtype.numpy)
 
-    def _direction(self, r: Ref) -> NDArray:
+    def _direction(self, r: ir.Ref) -> NDArray:
         return np.asarray(self.rng.uniform(-1, 1, tuple(dims_.evaluate(d, self.dims) for d in r.shape)))
 
     def _equal(self, s: Step, before: NDArray, after: NDArray, formula: str, kind: str = "equality") -> None:
@@ -166,7 +155,7 @@ class _Checker:
 
     # Steps --------------------------------------------------------------------------------------------------
 
-    def _same(self, s: Step, before: Sequence[Statement], after: Sequence[Statement], outs: Sequence[Ref],
+    def _same(self, s: Step, before: Sequence[ir.Statement], after: Sequence[ir.Statement], outs: Sequence[ir.Ref],
               formula: str) -> None:
         """Both lists of statements give the same arrays."""
         made = {o for t in (*before, *after) for o in t.outs}
@@ -190,7 +179,7 @@ class _Checker:
             run_statement(machine, t)
         self.local, self.taken = (f, machine), Counter()
         for operand in dict.fromkeys(d.operand for d in f.derivatives):
-            direction = Ref(f"{operand.name}_direction", operand.dtype, operand.shape)
+            direction = ir.Ref(f"{operand.name}_direction", operand.dtype, operand.shape)
             machine.arrays[direction] = self._direction(operand)
             for out in statement.outs:
                 edges = [d for d in f.derivatives if d.operand is operand and d.result is out]
@@ -201,7 +190,7 @@ class _Checker:
                             print_statement(statement), "difference")
 
     @staticmethod
-    def _difference(machine: Machine, s: Statement, out: Ref, operand: Ref, direction: Ref) -> NDArray:
+    def _difference(machine: Machine, s: ir.Statement, out: ir.Ref, operand: ir.Ref, direction: ir.Ref) -> NDArray:
         """The central difference of a statement along a direction."""
         ends = []
         for step in (STEP, -STEP):
@@ -223,11 +212,11 @@ class _Checker:
         pair = f.result, f.operand
         number, self.taken[pair] = self.taken[pair], self.taken[pair] + 1
         derivatives = [d for d in local.derivatives if (d.result, d.operand) == pair] if local is not None else []
-        guarded = any(isinstance(n, Select) for n in walk(f.value))
+        guarded = any(isinstance(n, ir.Select) for n in walk(f.value))
         if local is None or guarded or len(given) != 1 or number >= len(derivatives):
             return False
         d = derivatives[number]
-        direction = Ref(f"{f.operand.name}_direction", f.operand.dtype, f.operand.shape)
+        direction = ir.Ref(f"{f.operand.name}_direction", f.operand.dtype, f.operand.shape)
         machine.arrays[direction] = self._direction(f.operand)
         tangent = _applied(local.statement, f.result, [(d.weight, d.source)], direction)
         run_statement(machine, tangent)
@@ -261,44 +250,46 @@ class _Checker:
             self._equal(s, a, b, f"{name} of {f.before.name} after {f.name}")
 
 
-def _made(block: Block) -> set[Ref]:
+def _made(block: ir.Block) -> set[ir.Ref]:
     return {o for s in block.statements for o in s.outs}
 
 
-def _free(statements: Iterable[Statement]) -> set[Var]:
+def _free(statements: Iterable[ir.Statement]) -> set[Var]:
     """Variables of loops around."""
     found: set[Var] = set()
     for s in statements:
-        if isinstance(s, Build):
+        if isinstance(s, ir.Build):
             found |= frozenset().union(*(v.free for v in s.values)) - set(s.vars)
-        elif isinstance(s, Sort):
+        elif isinstance(s, ir.Sort):
             found |= s.value.free - set(s.vars)
-        elif isinstance(s, Scatter):
+        elif isinstance(s, ir.Scatter):
             found |= frozenset().union(s.value.free, *(i.free for i in s.indices)) - set(s.vars)
         else:
             inner = set().union(*(_free(b.statements) for b in blocks_of(s)))
-            found |= inner - {s.var} if isinstance(s, Fold) else inner
+            found |= inner - {s.var} if isinstance(s, ir.Fold) else inner
     return found
 
 
-def _values(machine: Machine, variables: tuple[Var, ...], value: Scalar) -> NDArray:
+def _values(machine: Machine, variables: tuple[Var, ...], value: ir.Scalar) -> NDArray:
     """A formula at all values of its variables."""
-    out = Ref("formula", value.dtype, [v.extent for v in variables])
-    run_statement(machine, Build((out,), variables, (value,)))
+    out = ir.Ref("formula", value.dtype, [v.extent for v in variables])
+    run_statement(machine, ir.Build((out,), variables, (value,)))
     return machine.arrays[out]
 
 
-def _applied(s: Statement, out: Ref, edges: Sequence[tuple[Scalar, Any]], direction: Ref) -> Build | Scatter:
+def _applied(
+    s: ir.Statement, out: ir.Ref, edges: Sequence[tuple[ir.Scalar, Any]], direction: ir.Ref
+) -> ir.Build | ir.Scatter:
     """The statement's tangent: weights times the direction at the sources, summed as the statement sums."""
     terms = [expr.mul(w, expr.get(direction, *source)) for w, source in edges]
     value = expr.add(*terms) if terms else expr.zero(out.dtype)
-    tangent = Ref(f"{out.name}_tangent", out.dtype, out.shape)
-    if isinstance(s, Scatter):
-        return Scatter(tangent, s.vars, s.indices, value)
-    assert isinstance(s, Build)
+    tangent = ir.Ref(f"{out.name}_tangent", out.dtype, out.shape)
+    if isinstance(s, ir.Scatter):
+        return ir.Scatter(tangent, s.vars, s.indices, value)
+    assert isinstance(s, ir.Build)
     own = s.values[s.outs.index(out)]
-    summed = expr.reduce("sum", own.vars, value) if isinstance(own, Reduce) else value
-    return Build((tangent,), s.vars, (summed,))
+    summed = expr.reduce("sum", own.vars, value) if isinstance(own, ir.Reduce) else value
+    return ir.Build((tangent,), s.vars, (summed,))
 
 
 def _text(a: NDArray) -> str:

@@ -21,9 +21,8 @@ from pullback.derivation.notation import Notation
 from pullback.derivation.style import Style
 from pullback.derivation.vectorise import vectorised
 from pullback.ir import expr
-from pullback.ir.expr import Reduce, Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Var, as_index, cond
-from pullback.ir.program import Build, Program, Scatter, Statement
 from pullback.rewrite.fired import Step
 from pullback.rewrite.rules import cited
 from pullback.rewrite.steps import (
@@ -81,13 +80,13 @@ class Section:
 class Document:
     """The sections of a derivation in a style."""
 
-    def __init__(self, program: Program, steps: Sequence[Step], style: Style) -> None:
+    def __init__(self, program: ir.Program, steps: Sequence[Step], style: Style) -> None:
         self.style = style
         self.notation = Notation(style)
         self.sections: list[Section] = []
         self._statement: Section | None = None
         self._local: list[Line] = []
-        self._outs: frozenset[Ref] = frozenset()
+        self._outs: frozenset[ir.Ref] = frozenset()
         for r in program.inputs:
             self.notation.ref(r)
         for s in steps:
@@ -153,18 +152,18 @@ class Document:
         local = [Line(self._local_derivative(f.statement, d), rules) for d in f.derivatives]
         self._statement, self._local, self._outs = section, local, frozenset(f.statement.outs)
 
-    def _local_derivative(self, s: Statement, d: LocalDerivative) -> str:
+    def _local_derivative(self, s: ir.Statement, d: LocalDerivative) -> str:
         """Write ∂y[..]/∂x[i′..] as a sum of deltas times weight."""
-        assert isinstance(s, Build | Scatter)
+        assert isinstance(s, ir.Build | ir.Scatter)
         summed: tuple[Var, ...] = ()
-        for out, value in zip(s.outs, s.values if isinstance(s, Build) else (s.value,), strict=True):
-            if out is d.result and isinstance(s, Build) and isinstance(value, Reduce):
+        for out, value in zip(s.outs, s.values if isinstance(s, ir.Build) else (s.value,), strict=True):
+            if out is d.result and isinstance(s, ir.Build) and isinstance(value, ir.Reduce):
                 summed = value.vars
         around = frozenset().union(d.weight.free, *(i.free for i in d.source)).difference(s.vars, summed)
         self.notation.scope((*sorted(around, key=lambda v: v.serial), *s.vars, *summed))
         axes = [Var(_name(d, k), e) for k, e in enumerate(d.operand.shape)]
         self.notation.bind(axes)
-        target = [as_index(v) for v in s.vars] if isinstance(s, Build) else list(s.indices)
+        target = [as_index(v) for v in s.vars] if isinstance(s, ir.Build) else list(s.indices)
         deltas = [cond("==", as_index(a) - i) for a, i in zip(axes, d.source, strict=True)]
         value = expr.reduce("sum", summed, expr.bracket(deltas, d.weight))
         left = self.style.derivative(
@@ -229,10 +228,10 @@ class Document:
     def _changes(
         self,
         section: Section,
-        before: Iterable[Statement],
-        after: Iterable[Statement],
+        before: Iterable[ir.Statement],
+        after: Iterable[ir.Statement],
         rules: tuple[str, ...],
-        renamed: Mapping[Ref, Ref],
+        renamed: Mapping[ir.Ref, ir.Ref],
     ) -> None:
         """Write the statements that changed, and the names of removed ones."""
         old = {renamed.get(s.outs[0], s.outs[0]): s for s in before}
@@ -246,15 +245,15 @@ class Document:
                 section.lines += [Line(text, rules) for text in now]
             elif then is not None and then != now:
                 section.lines += [Line(text) for text in then]
-                equal = len(then) == len(now) == 1 and isinstance(s, Build)
+                equal = len(then) == len(now) == 1 and isinstance(s, ir.Build)
                 section.lines += [Line(t.split(" = ", 1)[1] if equal else t, rules, "=" if equal else "↝") for t in now]
         gone = [self.notation.ref(r) for r in old if r not in kept]
         if gone:
             section.lines.append(Line(self.style.words("gone: ") + ", ".join(gone), rules))
 
-    def _result(self, program: Program) -> None:
+    def _result(self, program: ir.Program) -> None:
         section = self._open("Result")
-        made = {s.outs[0]: s for s in program.body.statements if isinstance(s, Build) and len(s.outs) == 1}
+        made = {s.outs[0]: s for s in program.body.statements if isinstance(s, ir.Build) and len(s.outs) == 1}
         for s in program.body.statements:
             section.lines += [Line(text) for text in self.notation.statement(s)]
         last: Section | None = None
@@ -267,13 +266,13 @@ class Document:
 
     # Pieces -------------------------------------------------------------------------------------------------
 
-    def _element(self, r: Ref, indices: Sequence[str]) -> str:
+    def _element(self, r: ir.Ref, indices: Sequence[str]) -> str:
         return self._element_of(self.notation.ref(r), indices)
 
     def _element_of(self, name: str, indices: Sequence[str]) -> str:
         return self.style.element(name, ", ".join(indices))
 
-    def _names(self, s: Statement) -> str:
+    def _names(self, s: ir.Statement) -> str:
         for r in s.outs:
             self.notation.ref(r)
         return ", ".join(r.name for r in s.outs)

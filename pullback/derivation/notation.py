@@ -26,27 +26,9 @@ from pullback.derivation.style import (
     Latex,
     Style,
 )
-from pullback.ir.expr import (
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Node,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    const,
-    mul,
-    read_by,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.expr import const, mul, read_by
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, polynomial
-from pullback.ir.program import Build, External, Fold, Scatter, Sort, Statement
 from pullback.ir.traverse import children, walk
 
 SHARED = 12  # a part of at least this many nodes that stands in several places of a large formula gets a name
@@ -69,14 +51,14 @@ class Notation:
 
     def __init__(self, style: Style = TEXT) -> None:
         self.style = style
-        self.refs: dict[Ref, str] = {}
+        self.refs: dict[ir.Ref, str] = {}
         self._taken: set[str] = set()
         self.vars: dict[Var, str] = {}
-        self._lets: dict[Scalar, str] = {}
+        self._lets: dict[ir.Scalar, str] = {}
 
     # Names --------------------------------------------------------------------------------------------------
 
-    def ref(self, r: Ref) -> str:
+    def ref(self, r: ir.Ref) -> str:
         """The name of an array, numbered if it is taken."""
         found = self.refs.get(r)
         if found is None:
@@ -88,7 +70,7 @@ class Notation:
             found = self.refs[r] = self.style.name(name)
         return found
 
-    def call(self, r: Ref, name: str) -> None:
+    def call(self, r: ir.Ref, name: str) -> None:
         """Name an array in this style, such as a cotangent."""
         self.refs[r] = name
 
@@ -194,41 +176,41 @@ class Notation:
 
     # Scalars ------------------------------------------------------------------------------------------------
 
-    def scalar(self, e: Scalar, level: int = CHOICE) -> str:
+    def scalar(self, e: ir.Scalar, level: int = CHOICE) -> str:
         """A formula in a place that takes operators of at least this precedence."""
         if e in self._lets:
             return self._lets[e]
-        text, own = self._text(cast(Node, e))
+        text, own = self._text(cast(ir.Node, e))
         return text if own >= level else self.style.parentheses(text)
 
-    def _text(self, e: Node) -> tuple[str, int]:
+    def _text(self, e: ir.Node) -> tuple[str, int]:
         style = self.style
         match e:
-            case Const():
+            case ir.Const():
                 text = style.number(e.value)
                 return text, UNARY if text.startswith("-") else ATOM
-            case Zero():
+            case ir.Zero():
                 return "0", ATOM
-            case FromIndex():
+            case ir.FromIndex():
                 text = self.index(e.index)
                 return text, ATOM if e.index.single is not None else SUM
-            case Get():
+            case ir.Get():
                 return style.element(self.ref(e.ref), ", ".join(self.index(i) for i in e.indices)), ATOM
-            case Apply():
+            case ir.Apply():
                 return self._apply(e)
-            case Cast():
+            case ir.Cast():
                 return style.function(str(e.dtype), self.scalar(e.arg)), ATOM
-            case Add():
+            case ir.Add():
                 return self._add(e), SUM
-            case Mul():
+            case ir.Mul():
                 return self._mul(e)
-            case Bracket():
+            case ir.Bracket():
                 return self._bracket(e)
-            case Select():
-                if isinstance(e.otherwise, Zero):
+            case ir.Select():
+                if isinstance(e.otherwise, ir.Zero):
                     return self._guarded([style.iverson(self.scalar(e.test))], e.then)
                 return style.choice(*(self.scalar(x, COMPARE) for x in (e.test, e.then, e.otherwise))), CHOICE
-            case Reduce():
+            case ir.Reduce():
                 outside = dict(self.vars)
                 text = style.reduction(e.op, self.binder(e.vars), self.scalar(e.arg, REDUCTION))
                 self.vars = outside
@@ -236,21 +218,21 @@ class Notation:
             case _:
                 assert_never(e)
 
-    def _apply(self, e: Apply) -> tuple[str, int]:
+    def _apply(self, e: ir.Apply) -> tuple[str, int]:
         name = e.primitive.name
         if name == "divide":
             levels = (CHOICE, CHOICE) if isinstance(self.style, Latex) else (PRODUCT, UNARY)
             return self.style.quotient(*(self.scalar(a, level) for a, level in zip(e.args, levels, strict=True)))
         if name == "power":
             exponent = e.args[1]
-            plain = isinstance(exponent, Const) and not self.style.number(exponent.value).startswith("-")
+            plain = isinstance(exponent, ir.Const) and not self.style.number(exponent.value).startswith("-")
             return self.style.power(self.scalar(e.args[0], ATOM), self.scalar(exponent), plain), POWER
         if name in COMPARISONS:
             a, b = (self.scalar(x, SUM) for x in e.args)
             return f"{a} {self._sign(COMPARISONS[name])} {b}", COMPARE
         return self.style.function(name, ", ".join(self.scalar(a) for a in e.args)), ATOM
 
-    def _add(self, e: Add) -> str:
+    def _add(self, e: ir.Add) -> str:
         text = ""
         for a in e.args:
             minus, positive = without_sign(a)
@@ -258,27 +240,27 @@ class Notation:
             text += sign + self.scalar(positive, REDUCTION)
         return text
 
-    def _mul(self, e: Mul) -> tuple[str, int]:
+    def _mul(self, e: ir.Mul) -> tuple[str, int]:
         minus, positive = without_sign(e)
         if minus:
             return "-" + self.scalar(positive, PRODUCT), PRODUCT
         levels = [PRODUCT, *[UNARY] * (len(e.args) - 2), UNARY]
         texts = [self.scalar(a, level) for a, level in zip(e.args, levels, strict=True)]
-        if isinstance(e.args[-1], Reduce):
+        if isinstance(e.args[-1], ir.Reduce):
             texts[-1] = self.scalar(e.args[-1])
         return self.style.times.join(texts), PRODUCT
 
-    def _guarded(self, guards: list[str], e: Scalar) -> tuple[str, int]:
-        if not (isinstance(e, Const) and e.value == 1):
+    def _guarded(self, guards: list[str], e: ir.Scalar) -> tuple[str, int]:
+        if not (isinstance(e, ir.Const) and e.value == 1):
             text = self.scalar(e, REDUCTION)
             guards.append(self.style.parentheses(text) if text.startswith("-") else text)
         return self.style.times.join(guards), PRODUCT if len(guards) > 1 else ATOM
 
-    def _bracket(self, e: Bracket) -> tuple[str, int]:
+    def _bracket(self, e: ir.Bracket) -> tuple[str, int]:
         """Write deltas, one bracket with the other conditions, and the guarded value."""
         conds = list(e.conds)
         arg = e.arg
-        while isinstance(arg, Bracket):
+        while isinstance(arg, ir.Bracket):
             conds += arg.conds
             arg = arg.arg
         deltas = sorted(self.style.delta(*self._sides(c)) for c in conds if c.op == "==")
@@ -287,12 +269,12 @@ class Notation:
 
     # Statements ---------------------------------------------------------------------------------------------
 
-    def definition(self, r: Ref, variables: Sequence[Var], value: Scalar) -> str:
+    def definition(self, r: ir.Ref, variables: Sequence[Var], value: ir.Scalar) -> str:
         """Write `name[indices] = value`, naming repeated parts of large values."""
         left = self.style.element(self.ref(r), ", ".join(self.vars[v] for v in variables))
         return f"{left} = {self.value(value)}"
 
-    def value(self, value: Scalar) -> str:
+    def value(self, value: ir.Scalar) -> str:
         """Write a value, naming repeated parts of large ones."""
         named = _shared(value)
         lines = []
@@ -305,34 +287,34 @@ class Notation:
         where = r" \quad\text{where } " if isinstance(self.style, Latex) else "   where "
         return text + (where + ", ".join(lines) if lines else "")
 
-    def statement(self, s: Statement) -> list[str]:
+    def statement(self, s: ir.Statement) -> list[str]:
         """The lines of a statement."""
         match s:
-            case Build():
+            case ir.Build():
                 self.scope(s.vars)
                 return [self.definition(r, s.vars, value) for r, value in zip(s.outs, s.values, strict=True)]
-            case Scatter():
+            case ir.Scatter():
                 self.scope()
                 binder = self.binder(s.vars)
                 left = self.style.element(self.ref(s.out), ", ".join(self.index(i) for i in s.indices))
                 each = r"\text{for } " if isinstance(self.style, Latex) else "for "
                 plus = r"\mathrel{+}=" if isinstance(self.style, Latex) else "+="
                 return [f"{each}{binder}: {left} {plus} {self.scalar(s.value)}"]
-            case Sort():
+            case ir.Sort():
                 self.scope()
                 binder = self.binder(s.vars)
                 words = self.style.words({"values": "in order: ", "positions": "positions in order of "}[s.what])
                 return [f"{self.ref(s.out)} = {words}{self.scalar(s.value)}, {binder}"]
-            case Fold():
+            case ir.Fold():
                 return self._fold(s)
-            case External():
+            case ir.External():
                 given = ", ".join(map(self.ref, s.operands))
                 return [f"{', '.join(map(self.ref, s.outs))} = {self.style.words(s.foreign.name)}({given})"]
             case _:
                 words = self.style.words(type(s).__name__.lower() + " …")
                 return [f"{', '.join(map(self.ref, s.outs))} = {words}"]
 
-    def _fold(self, s: Fold) -> list[str]:
+    def _fold(self, s: ir.Fold) -> list[str]:
         """The states that a fold carries, then its body."""
         self.scope()
         outs = ", ".join(map(self.ref, s.outs))
@@ -343,24 +325,24 @@ class Notation:
         return [head, *lines, inside + self.style.words("gives ") + ", ".join(map(self.ref, s.body.results))]
 
 
-def without_sign(e: Scalar) -> tuple[bool, Scalar]:
+def without_sign(e: ir.Scalar) -> tuple[bool, ir.Scalar]:
     """Whether a term has a negative number in front, and the term without its sign."""
-    number, rest = (e.args[0], e.args[1:]) if isinstance(e, Mul) else (e, ())
-    if not isinstance(number, Const) or number.dtype.is_bool or not number.value < 0:
+    number, rest = (e.args[0], e.args[1:]) if isinstance(e, ir.Mul) else (e, ())
+    if not isinstance(number, ir.Const) or number.dtype.is_bool or not number.value < 0:
         return False, e
     positive = const(-number.value, e.dtype)
     return True, (mul(positive, *rest) if rest else positive)
 
 
-def _shared(value: Scalar) -> list[Scalar]:
+def _shared(value: ir.Scalar) -> list[ir.Scalar]:
     """The parts of a large value that stand in more than one place, operands first."""
-    uses: dict[Scalar, int] = {}
-    size: dict[Scalar, int] = {}
+    uses: dict[ir.Scalar, int] = {}
+    size: dict[ir.Scalar, int] = {}
     inner: set[Var] = set()
     order = list(walk(value))
     for e in order:
         size[e] = 1 + sum(size[p] for p in children(e))
-        inner |= set(e.vars) if isinstance(e, Reduce) else set()
+        inner |= set(e.vars) if isinstance(e, ir.Reduce) else set()
         for p in children(e):
             uses[p] = uses.get(p, 0) + 1
     if size[value] < LARGE:

@@ -9,7 +9,7 @@ from typing import Any
 from pullback.derivation.check import Checked
 from pullback.derivation.document import Document, Line, Section
 from pullback.derivation.style import LATEX, TEXT
-from pullback.ir.program import Program
+from pullback.ir import nodes as ir
 from pullback.rewrite.fired import Step
 
 UNDERSCORE = r"\_"
@@ -20,7 +20,7 @@ WIDTH = 88  # the column at which the rules stand, where the formula leaves room
 class Derivation:
     """The steps that led to a derivative, the resulting program, and the number of checked steps."""
 
-    program: Program
+    program: ir.Program
     steps: tuple[Step, ...]
     checked: Checked | None = None
 

@@ -13,14 +13,15 @@ from collections.abc import Mapping, Sequence
 from pullback.derivation.notation import Notation, without_sign
 from pullback.derivation.style import ATOM, POWER, PRODUCT, SUM, UNARY
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Bracket, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Var, as_index
-from pullback.ir.program import Build
 
 Text = tuple[str, int]
 
 
-def vectorised(s: Build, notation: Notation, definitions: Mapping[Ref, Build]) -> tuple[str, tuple[str, ...]] | None:
+def vectorised(
+    s: ir.Build, notation: Notation, definitions: Mapping[ir.Ref, ir.Build]
+) -> tuple[str, tuple[str, ...]] | None:
     """The value of a statement over whole tensors, and the rules used; None where no rule fits.
 
     `definitions` are the statements whose values are written in the place of their arrays.
@@ -32,7 +33,7 @@ def vectorised(s: Build, notation: Notation, definitions: Mapping[Ref, Build]) -
 
 
 class _Reading:
-    def __init__(self, notation: Notation, definitions: Mapping[Ref, Build]) -> None:
+    def __init__(self, notation: Notation, definitions: Mapping[ir.Ref, ir.Build]) -> None:
         self.notation = notation
         self.definitions = definitions
         self.style = notation.style
@@ -41,38 +42,38 @@ class _Reading:
     def _used(self, rule: str) -> None:
         self.rules["vectorise." + rule] = None
 
-    def tensor(self, variables: Sequence[Var], e: Scalar) -> Text:
+    def tensor(self, variables: Sequence[Var], e: ir.Scalar) -> Text:
         """The tensor variables ⇒ e."""
         used = [v for v in variables if v in e.free]
-        if isinstance(e, Get) and list(e.indices) == [as_index(v) for v in variables]:
+        if isinstance(e, ir.Get) and list(e.indices) == [as_index(v) for v in variables]:
             return self._whole(e)
-        if isinstance(e, Get) and variables and _is_cast(variables, e):
+        if isinstance(e, ir.Get) and variables and _is_cast(variables, e):
             self._used("cast")
             shape = self.style.times.strip(" ").join(self.notation.index(v.extent, PRODUCT) for v in variables)
             return self.style.cast(shape, self._at(self._whole(e), UNARY)), UNARY
         if not used and variables:
             return self._arrow(variables, self.notation.scalar(e))
-        if not variables and not isinstance(e, Mul | Reduce):
+        if not variables and not isinstance(e, ir.Mul | ir.Reduce):
             return self.notation.scalar(e, UNARY), UNARY
         minus, positive = without_sign(e)
-        if minus and isinstance(e, Mul):
+        if minus and isinstance(e, ir.Mul):
             return f"-{self._at(self.tensor(variables, positive), PRODUCT)}", PRODUCT
         match e:
-            case Mul():
+            case ir.Mul():
                 return self._product(variables, list(e.args))
-            case Add():
+            case ir.Add():
                 return self._sum_of_terms(variables, e)
-            case Reduce(op="sum"):
+            case ir.Reduce(op="sum"):
                 return self._sum(variables, used, e)
-            case Apply() if (found := self._function(variables, used, e)) is not None:
+            case ir.Apply() if (found := self._function(variables, used, e)) is not None:
                 return found
             case _:
-                known = not isinstance(e, Get) or (e.ref in self.definitions and len(used) == len(e.indices))
+                known = not isinstance(e, ir.Get) or (e.ref in self.definitions and len(used) == len(e.indices))
                 if len(used) < len(variables) and known:
                     return self._unused(variables, used, e)
                 return self._arrow(variables, self.notation.scalar(e))
 
-    def _whole(self, e: Get) -> Text:
+    def _whole(self, e: ir.Get) -> Text:
         """Apply rule 32: a tensor itself, or its definition."""
         if e.indices:
             self._used("identity")
@@ -89,14 +90,14 @@ class _Reading:
         names = ", ".join(self.notation.vars.get(v, v.name) for v in variables)
         return self.style.arrow(names, body), SUM
 
-    def _unused(self, variables: Sequence[Var], used: Sequence[Var], e: Scalar) -> Text:
+    def _unused(self, variables: Sequence[Var], used: Sequence[Var], e: ir.Scalar) -> Text:
         """Rule 38: e is a tensor over the indices it uses, repeated along the others."""
         self._used("unused")
         inner = self._at(self.tensor(used, e), ATOM)
         names = ", ".join(self.notation.vars.get(v, v.name) for v in used)
         return self._arrow(variables, self.style.element(inner, names))
 
-    def _product(self, variables: Sequence[Var], factors: list[Scalar]) -> Text:
+    def _product(self, variables: Sequence[Var], factors: list[ir.Scalar]) -> Text:
         """Rules 29 and 30."""
         scalars = [f for f in factors if f.free.isdisjoint(variables)]
         tensors = [f for f in factors if not f.free.isdisjoint(variables)]
@@ -111,7 +112,7 @@ class _Reading:
             text = self.style.dot.join([*numbers, text] if tensors else numbers)
         return text, PRODUCT if len(parts) + len(scalars) > 1 else UNARY
 
-    def _sum_of_terms(self, variables: Sequence[Var], e: Add) -> Text:
+    def _sum_of_terms(self, variables: Sequence[Var], e: ir.Add) -> Text:
         """Rule 31."""
         if variables:
             self._used("add")
@@ -122,7 +123,7 @@ class _Reading:
             text += sign + self._at(self.tensor(variables, positive), PRODUCT)
         return text, SUM
 
-    def _function(self, variables: Sequence[Var], used: Sequence[Var], e: Apply) -> Text | None:
+    def _function(self, variables: Sequence[Var], used: Sequence[Var], e: ir.Apply) -> Text | None:
         """Rules 26 to 28, and quotients as products with a power."""
         if len(used) < len(variables):
             return None
@@ -130,7 +131,7 @@ class _Reading:
         if name in ("exp", "log"):
             self._used(name)
             return self.style.function(name, self.tensor(variables, e.args[0])[0]), ATOM
-        if name == "power" and isinstance(e.args[1], Const):
+        if name == "power" and isinstance(e.args[1], ir.Const):
             self._used("power")
             base = self._at(self.tensor(variables, e.args[0]), ATOM)
             return self.style.power(base, self.notation.scalar(e.args[1]), True), POWER
@@ -138,7 +139,7 @@ class _Reading:
             top, bottom = e.args
             inverse = self.style.power(self._at(self.tensor(variables, bottom), ATOM), "-1", False)
             self._used("power")
-            if isinstance(top, Const) and top.value == 1:
+            if isinstance(top, ir.Const) and top.value == 1:
                 return inverse, POWER
             self._used("pointwise")
             return f"{self._at(self.tensor(variables, top), PRODUCT)} {self.style.pointwise} {inverse}", PRODUCT
@@ -146,9 +147,9 @@ class _Reading:
 
     # Sums ---------------------------------------------------------------------------------------------------
 
-    def _sum(self, variables: Sequence[Var], used: Sequence[Var], e: Reduce) -> Text:
+    def _sum(self, variables: Sequence[Var], used: Sequence[Var], e: ir.Reduce) -> Text:
         conds, body = _peeled(e.arg)
-        factors = list(body.args) if isinstance(body, Mul) else [body]
+        factors = list(body.args) if isinstance(body, ir.Mul) else [body]
         outside = [f for f in factors if f.free.isdisjoint(e.vars)] if len(factors) > 1 else []
         if outside:  # rule 33
             self._used("sum_factor")
@@ -164,7 +165,7 @@ class _Reading:
         self._used("partial_sum" if variables else "sum")
         return self.style.tensor_sum(str(len(e.vars)) if variables else "", inner), PRODUCT
 
-    def _contraction(self, variables: Sequence[Var], summed: Sequence[Var], factors: list[Scalar],
+    def _contraction(self, variables: Sequence[Var], summed: Sequence[Var], factors: list[ir.Scalar],
                      conds: tuple[Cond, ...]) -> Text | None:
         """Apply rules 34 and 37: two groups of factors, over the first and over the other indices."""
         if len(factors) < 2:
@@ -181,10 +182,10 @@ class _Reading:
         names = ", ".join(self.notation.vars[v] for v in (*order[0], *order[1]))
         return self._arrow(variables, self.style.element(self._at(found, ATOM), names))
 
-    def _split(self, axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var], factors: list[Scalar],
+    def _split(self, axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var], factors: list[ir.Scalar],
                conds: tuple[Cond, ...]) -> Text | None:
         """The contraction over these axes of both sides; each factor and condition must belong to one side."""
-        sides: tuple[list[Scalar], list[Scalar]] = ([], [])
+        sides: tuple[list[ir.Scalar], list[ir.Scalar]] = ([], [])
         others = (set(axes[1]), set(axes[0]))  # what a side must not use
         for f in factors:
             side = next((j for j in (0, 1) if f.free.isdisjoint(others[j])), None)
@@ -199,7 +200,7 @@ class _Reading:
         return self._contracted(axes, summed, sides, conds, where)
 
     def _contracted(self, axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var],
-                    sides: tuple[list[Scalar], list[Scalar]], conds: tuple[Cond, ...], where: int) -> Text:
+                    sides: tuple[list[ir.Scalar], list[ir.Scalar]], conds: tuple[Cond, ...], where: int) -> Text:
         self.notation.bind(summed)
         order = _order(sides, axes, summed)
         parts = []
@@ -216,18 +217,18 @@ class _Reading:
 
 
 def _order(
-    sides: tuple[list[Scalar], list[Scalar]], axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var]
+    sides: tuple[list[ir.Scalar], list[ir.Scalar]], axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var]
 ) -> list[Var]:
     """Order the summed indices as one side reads them last, so that it is an unpermuted array."""
     for side, own in zip(sides, axes, strict=True):
-        if len(side) == 1 and isinstance(side[0], Get):
+        if len(side) == 1 and isinstance(side[0], ir.Get):
             atoms = [i.single for i in side[0].indices[len(own) :]]
             if set(atoms) == set(summed) and len(atoms) == len(summed):
                 return [a for a in atoms if isinstance(a, Var)]
     return list(summed)
 
 
-def _is_cast(variables: Sequence[Var], e: Get) -> bool:
+def _is_cast(variables: Sequence[Var], e: ir.Get) -> bool:
     """Whether the elements are the array's in row-major order, reshaped."""
     flat, size = as_index(0), as_index(1)
     for v in variables:
@@ -238,10 +239,10 @@ def _is_cast(variables: Sequence[Var], e: Get) -> bool:
     return flat is place and size is total
 
 
-def _peeled(e: Scalar) -> tuple[tuple[Cond, ...], Scalar]:
+def _peeled(e: ir.Scalar) -> tuple[tuple[Cond, ...], ir.Scalar]:
     """The conditions around a summand, and the guarded value."""
     conds: tuple[Cond, ...] = ()
-    while isinstance(e, Bracket):
+    while isinstance(e, ir.Bracket):
         conds += e.conds
         e = e.arg
     return conds, e

@@ -19,9 +19,9 @@ from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import leaf_count
 from pullback.errors import DerivativeError, PullbackError, ShapeError
 from pullback.ir import expr
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, symbol
-from pullback.ir.program import Block, Build, Known, Program, Statement, program_of
+from pullback.ir.program import program_of
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing
@@ -210,7 +210,7 @@ class Batched(Derived):
         outputs = [_longer(r, extent, at) for r, at in zip(known.outputs, places, strict=True)]
         names = direction.result_names(known)
 
-        def body(program: Program) -> Block:
+        def body(program: ir.Program) -> ir.Block:
             return _batched(program, inputs, axes, places, extent)
 
         made = self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs=inputs)
@@ -221,7 +221,7 @@ class Batched(Derived):
         """The mapping of a leaf by this vmap; None if it has none, even if an inner vmap has."""
         return leaf.value if isinstance(leaf.value, Mapped) and leaf.value.by is self else None
 
-    def _place(self, r: Ref, axis: int | None, path: str) -> int:
+    def _place(self, r: ir.Ref, axis: int | None, path: str) -> int:
         """The position of the new axis in a result."""
         if axis is None or not -r.rank - 1 <= axis <= r.rank:
             raise DerivativeError(
@@ -233,64 +233,66 @@ class Batched(Derived):
         return axis % (r.rank + 1)
 
 
-def _printed(prints: Prints, known: Known, inputs: Sequence[Ref], axes: Sequence[int | None], extent: Index) -> Prints:
+def _printed(
+    prints: Prints, known: ir.Known, inputs: Sequence[ir.Ref], axes: Sequence[int | None], extent: Index
+) -> Prints:
     """The prints of all mapped calls, merged: each array gains the batch axis after the enclosing loops'."""
     block = _batched(prints.alone(), inputs, axes, depths(prints.entries), extent)
     program = program_of(known)
-    body = Block((*block.statements, *program.body.statements), (*program.outputs, *block.results))
+    body = ir.Block((*block.statements, *program.body.statements), (*program.outputs, *block.results))
     return Prints(prints.entries, known, replace(program, body=body, output_names=()))
 
 
-def _longer(r: Ref, extent: Index, axis: int) -> Ref:
+def _longer(r: ir.Ref, extent: Index, axis: int) -> ir.Ref:
     """An array with one more axis."""
-    return Ref(r.name, r.dtype, (*r.shape[:axis], extent, *r.shape[axis:]), r.bounds, r.storage)
+    return ir.Ref(r.name, r.dtype, (*r.shape[:axis], extent, *r.shape[axis:]), r.bounds, r.storage)
 
 
 def _batched(
-    program: Program, inputs: Sequence[Ref], axes: Sequence[int | None], places: Sequence[int], extent: Index
-) -> Block:
+    program: ir.Program, inputs: Sequence[ir.Ref], axes: Sequence[int | None], places: Sequence[int], extent: Index
+) -> ir.Block:
     """The program's body over the new axis, which inputs and results have at these places."""
     from pullback.ir.traverse import instantiate
     from pullback.rewrite.batch import batch
 
     mapped = [r for r, axis in zip(program.inputs, axes, strict=True) if axis is not None]
     batched = batch(program, mapped, [Var("b", extent)])
-    before: list[Statement] = []
+    before: list[ir.Statement] = []
     given = [_in_front(r, axis or 0, before) for r, axis in zip(inputs, axes, strict=True)]
     block = instantiate(batched, dict(zip(batched.inputs, given, strict=True)))
-    after: list[Statement] = []
+    after: list[ir.Statement] = []
     results = [_moved_out(r, at, after) for r, at in zip(block.results, places, strict=True)]
-    return Block((*before, *block.statements, *after), tuple(results))
+    return ir.Block((*before, *block.statements, *after), tuple(results))
 
 
-def _moved_out(r: Ref, at: int, after: list[Statement]) -> Ref:
+def _moved_out(r: ir.Ref, at: int, after: list[ir.Statement]) -> ir.Ref:
     """The array with its first axis at another place."""
     if at == 0:
         return r
     order = [*range(1, at + 1), 0, *range(at + 1, r.rank)]
     variables = tuple(Var(f"i{k}", r.shape[k]) for k in order)
-    out = Ref(r.name, r.dtype, tuple(r.shape[k] for k in order), r.bounds, r.storage)
-    after.append(Build((out,), variables, (_read(r, variables, order),)))
+    out = ir.Ref(r.name, r.dtype, tuple(r.shape[k] for k in order), r.bounds, r.storage)
+    after.append(ir.Build((out,), variables, (_read(r, variables, order),)))
     return out
 
 
-def _in_front(r: Ref, axis: int, before: list[Statement]) -> Ref:
+def _in_front(r: ir.Ref, axis: int, before: list[ir.Statement]) -> ir.Ref:
     """The array with this axis as its first."""
     if axis == 0:
         return r
     order = [axis, *range(axis), *range(axis + 1, r.rank)]
-    front = Ref(f"{r.name}_front", r.dtype, tuple(r.shape[k] for k in order), r.bounds)
+    front = ir.Ref(f"{r.name}_front", r.dtype, tuple(r.shape[k] for k in order), r.bounds)
     variables = tuple(Var(f"i{k}", e) for k, e in enumerate(front.shape))
-    before.append(Build((front,), variables, (_read(r, variables, order),)))
+    before.append(ir.Build((front,), variables, (_read(r, variables, order),)))
     return front
 
 
-def _read(r: Ref, variables: Sequence[Var], order: Sequence[int]) -> expr.Scalar:
+def _read(r: ir.Ref, variables: Sequence[Var], order: Sequence[int]) -> expr.Scalar:
     at: dict[int, Var] = dict(zip(order, variables, strict=True))
     return expr.get(r, *(at[k] for k in range(r.rank)))
 
 
-def free_name(known: Known, wanted: str = "B") -> str:
+def free_name(known: ir.Known, wanted: str = "B") -> str:
     """A name for an extent of its own that no dim of the program has."""
     indices = [*(e for r in known.inputs for e in r.shape), *(c.index for c in known.requires)]
     used = {*known.sizes, *(s.name for i in indices for s in i.symbols), *(current().dim_names if is_tracing() else ())}

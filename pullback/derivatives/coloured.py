@@ -20,8 +20,8 @@ from pullback.derivatives.batching import free_name
 from pullback.derivatives.derived import Derived
 from pullback.derivatives.direction import DirectionSpec, Slot, Wrt
 from pullback.derivatives.sparse_matrix import SparseMatrix
+from pullback.ir import nodes as ir
 from pullback.ir.index import symbol
-from pullback.ir.program import Program
 from pullback.source import Position
 from pullback.tracing import tree
 from pullback.tracing.tree import LEAF, Structure
@@ -133,7 +133,7 @@ class Coloured:
         return tree.unflatten(structure, matrices)
 
     def _shapes(
-        self, sources: Sequence[Any], program: Program, arrays: Sequence[NDArray], sizes: Mapping[str, int]
+        self, sources: Sequence[Any], program: ir.Program, arrays: Sequence[NDArray], sizes: Mapping[str, int]
     ) -> list[tuple[int, ...]]:
         from pullback.ir.dims import evaluate, solve_dims
 
@@ -143,7 +143,7 @@ class Coloured:
     def _plan(
         self,
         signature: Signature,
-        program: Program,
+        program: ir.Program,
         positions: Sequence[int],
         arrays: Sequence[NDArray],
         sizes: Mapping[str, int],

@@ -14,8 +14,7 @@ from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import Wrt
 from pullback.errors import DerivativeError
 from pullback.ir import expr
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Program
+from pullback.ir import nodes as ir
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.array import shape_text
@@ -50,7 +49,7 @@ class Gradient(Derived):
             places, structure = [*cotangents, *outputs[1:]], direction.pair(wanted, aux)
         else:
             places, structure = [*cotangents], wanted
-        bars = [Ref(f"{known.inputs[k].name}_bar", known.inputs[k].dtype, known.inputs[k].shape) for k in positions]
+        bars = [ir.Ref(f"{known.inputs[k].name}_bar", known.inputs[k].dtype, known.inputs[k].shape) for k in positions]
         refs = [*known.outputs, *bars]
         names = [*direction.result_names(known), *(r.name for r in bars)]
         return self._in_outline(
@@ -90,7 +89,7 @@ class Gradient(Derived):
 _GRAD = "The gradient of {f} with respect to {x}, shaped like {x}."
 
 
-def _body(program: Program, positions: Sequence[int], places: Sequence[int]) -> Block:
+def _body(program: ir.Program, positions: Sequence[int], places: Sequence[int]) -> ir.Block:
     """The results at these places of the vector-Jacobian product, for a cotangent of 1 of the first."""
     from pullback.ad.reverse import vjp
 
@@ -99,7 +98,7 @@ def _body(program: Program, positions: Sequence[int], places: Sequence[int]) -> 
     floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
     seeds = {r: expr.const(1.0, r.dtype) if k == 0 else expr.zero(r.dtype) for k, r in zip(floating, given)}
     statements, results = direction.substituted(made, {}, seeds)
-    return Block(statements, tuple(results[k] for k in places))
+    return ir.Block(statements, tuple(results[k] for k in places))
 
 
 def _gradient(f: Callable[..., Any], wrt: Wrt | None, has_aux: bool, with_value: bool) -> Function:

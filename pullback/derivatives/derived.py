@@ -13,8 +13,7 @@ from pullback.calls.signature import Parameter, Signature
 from pullback.calls.traced import Traced, derived
 from pullback.derivatives import direction
 from pullback.derivatives.direction import Wrt
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Program
+from pullback.ir import nodes as ir
 from pullback.rewrite.copies import tidy
 from pullback.source import Position
 from pullback.tracing.tree import Structure
@@ -57,8 +56,8 @@ class Derived(Function):
     def _result(
         self,
         base: Traced,
-        extra: Sequence[Ref],
-        body: Block,
+        extra: Sequence[ir.Ref],
+        body: ir.Block,
         structure: Structure,
         leaves: Sequence[Leaf],
         names: Sequence[str],
@@ -78,14 +77,14 @@ class Derived(Function):
     def _in_outline(
         self,
         base: Traced,
-        body: Callable[[Program], Block],
-        outputs: Sequence[Ref],
+        body: Callable[[ir.Program], ir.Block],
+        outputs: Sequence[ir.Ref],
         names: Sequence[str],
         structure: Structure,
         what: object,
-        extra: Sequence[Ref] = (),
+        extra: Sequence[ir.Ref] = (),
         leaves: Sequence[Leaf] = (),
-        inputs: Sequence[Ref] | None = None,
+        inputs: Sequence[ir.Ref] | None = None,
     ) -> Traced:
         """The derived function in outline, its body made on demand (`derived`); `inputs` default as above."""
         settings = base.known.settings if self.donates else replace(base.known.settings, donate=())

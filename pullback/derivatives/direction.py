@@ -13,9 +13,8 @@ from pullback.calls.specs import Spec, joined
 from pullback.calls.traced import Traced, identifier
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr, types
-from pullback.ir.expr import Const, Ref, Scalar, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Block, Build, Known, Program, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.rewrite.fired import fired, step
@@ -147,7 +146,7 @@ def argument_slots(leaves: Sequence[Leaf]) -> list[Slot]:
     return [Slot(leaf.path, dtype, len(leaf.dims)) for leaf, dtype in zip(leaves, types)]
 
 
-def result_slots(structure: Structure, refs: Sequence[Ref], name: str) -> list[Slot]:
+def result_slots(structure: Structure, refs: Sequence[ir.Ref], name: str) -> list[Slot]:
     """The results as slots."""
     return [Slot(p, r.dtype, r.rank) for p, r in zip(tree.leaf_paths(structure, name), refs, strict=True)]
 
@@ -240,21 +239,23 @@ def _kind(dtype: DType | None, rank: int) -> str:
     return f"{dtype} of {'no axes' if rank == 0 else '1 axis' if rank == 1 else f'{rank} axes'}"
 
 
-def entering(leaf: Leaf, target: Ref) -> tuple[Ref, list[Statement], Ref]:
+def entering(leaf: Leaf, target: ir.Ref) -> tuple[ir.Ref, list[ir.Statement], ir.Ref]:
     """The input, statements and array of a direction given by `leaf`; numbers take the target's type."""
     if leaf.kind == "array" or leaf.dtype is target.dtype:
         return target, [], target
     assert leaf.dtype is not None
-    number = Ref(target.name, leaf.dtype, ())
-    out = Ref(target.name, target.dtype, ())
-    return number, [Build((out,), (), (expr.cast(expr.get(number), target.dtype),))], out
+    number = ir.Ref(target.name, leaf.dtype, ())
+    out = ir.Ref(target.name, target.dtype, ())
+    return number, [ir.Build((out,), (), (expr.cast(expr.get(number), target.dtype),))], out
 
 
-def enter(leaves: Sequence[Leaf], targets: Sequence[Ref]) -> tuple[list[Ref], list[Statement], dict[Ref, Ref]]:
+def enter(
+    leaves: Sequence[Leaf], targets: Sequence[ir.Ref]
+) -> tuple[list[ir.Ref], list[ir.Statement], dict[ir.Ref, ir.Ref]]:
     """The inputs of the given directions, number conversions, and the arrays that replace the targets."""
-    extra: list[Ref] = []
-    first: list[Statement] = []
-    refs: dict[Ref, Ref] = {}
+    extra: list[ir.Ref] = []
+    first: list[ir.Statement] = []
+    refs: dict[ir.Ref, ir.Ref] = {}
     for leaf, target in zip(leaves, targets, strict=True):
         entered, made, refs[target] = entering(leaf, target)
         extra.append(entered)
@@ -263,31 +264,31 @@ def enter(leaves: Sequence[Leaf], targets: Sequence[Ref]) -> tuple[list[Ref], li
 
 
 def substituted(
-    derived: Program, refs: dict[Ref, Ref], constants: dict[Ref, Scalar]
-) -> tuple[tuple[Statement, ...], tuple[Ref, ...]]:
+    derived: ir.Program, refs: dict[ir.Ref, ir.Ref], constants: dict[ir.Ref, ir.Scalar]
+) -> tuple[tuple[ir.Statement, ...], tuple[ir.Ref, ...]]:
     """The derivative's body over other arrays, with some inputs constant and constants propagated."""
-    known: dict[Ref, Scalar] = {}
-    made: list[Statement] = []
+    known: dict[ir.Ref, ir.Scalar] = {}
+    made: list[ir.Statement] = []
     mapping = dict(refs)
     for r, value in constants.items():
-        stand_in = Ref(r.name, r.dtype, r.shape)
+        stand_in = ir.Ref(r.name, r.dtype, r.shape)
         mapping[r] = stand_in
         known[stand_in] = value
-        made.append(Build((stand_in,), tuple(Var("i", e) for e in r.shape), (value,)))
+        made.append(ir.Build((stand_in,), tuple(Var("i", e) for e in r.shape), (value,)))
 
-    def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def get(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         return known.get(ref) or expr.get(ref, *indices)
 
     sub = Substitution(refs=mapping, get=get)
     for s in derived.body.statements:
         s = sub.statement(s)
-        if isinstance(s, Build):
-            known.update((r, v) for r, v in zip(s.outs, s.values) if isinstance(v, Const | Zero))
+        if isinstance(s, ir.Build):
+            known.update((r, v) for r, v in zip(s.outs, s.values) if isinstance(v, ir.Const | ir.Zero))
         made.append(s)
     results = tuple(sub.ref(r) for r in derived.body.results)
     for value in constants.values():
-        fired("trivial.zero" if isinstance(value, Zero) else "trivial.one")
-    step(lambda: Seeded(tuple(constants.items()), sub.refs, derived.body, Block(tuple(made), results)))
+        fired("trivial.zero" if isinstance(value, ir.Zero) else "trivial.one")
+    step(lambda: Seeded(tuple(constants.items()), sub.refs, derived.body, ir.Block(tuple(made), results)))
     return tuple(made), results
 
 
@@ -367,7 +368,7 @@ def input_positions(signature: Signature, parameter: int) -> list[int | None]:
     return out
 
 
-def inputs_with(base: Traced, extra: Sequence[Ref]) -> tuple[Ref, ...]:
+def inputs_with(base: Traced, extra: Sequence[ir.Ref]) -> tuple[ir.Ref, ...]:
     """The inputs of a traced function, others after its arguments."""
     inputs, count = base.known.inputs, len(base.leaves)
     return (*inputs[:count], *extra, *inputs[count:])
@@ -381,6 +382,6 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def result_names(program: Known) -> list[str]:
+def result_names(program: ir.Known) -> list[str]:
     """A name for each output."""
     return list(program.output_names) or [r.name for r in program.outputs]

@@ -18,12 +18,11 @@ from pullback.calls.specs import ArraySpec
 from pullback.codegen.c.given import parameters
 from pullback.derivatives.rules import Whole
 from pullback.errors import CompilerError, DataError, ParseError, TraceError
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Dim, DimSymbol, Index, as_index
 from pullback.ir.lexer import TextPlace
 from pullback.ir.parser import Arrow, parse_arrow
-from pullback.ir.program import External
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DTYPES
 from pullback.runtime.foreign import ForeignError
@@ -56,7 +55,7 @@ class ExternalFunction(Whole):
         return [Parameter(r.name, _spec(r)) for r in self.arrow.inputs]
 
 
-def _spec(r: Ref) -> ArraySpec:
+def _spec(r: ir.Ref) -> ArraySpec:
     dims = tuple(str(d).replace(" ", "") for d in r.shape)
     return ArraySpec(f"{r.dtype}[{', '.join(dims)}]", (r.dtype,), dims)
 
@@ -76,10 +75,10 @@ def emit_external(arrow: Arrow, foreign: Foreign, values: tuple[Any, ...]) -> An
     own = Substitution(dims=dims)
     name = assigned_name(position) or "value"
     names = [name] if len(arrow.results) == 1 else [f"{name}_{k}" for k in range(len(arrow.results))]
-    outs = tuple(Ref(n, t, tuple(map(own.index, shape))) for n, (t, shape) in zip(names, arrow.results, strict=True))
+    outs = tuple(ir.Ref(n, t, tuple(map(own.index, shape))) for n, (t, shape) in zip(names, arrow.results, strict=True))
     operands = tuple(ref_of(h, r.name) for h, r in zip(handles, arrow.inputs, strict=True))
     sizes = tuple(own.index(as_index(s)) for s in _dims(arrow))
-    current().emit(External(outs, foreign, operands, sizes, () if position is None else (position,)))
+    current().emit(ir.External(outs, foreign, operands, sizes, () if position is None else (position,)))
     made = tuple(map(from_ref, outs))
     return made if arrow.is_tuple else made[0]
 

@@ -135,10 +135,10 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     >>> solve((I - found.L).T, [ZERO, ZERO, ZERO, ZERO, 1.0])[1].tolist()
     [0.0, 0.0, 0.0]
     """
+    from pullback.ir import nodes as ir
     from pullback.ir.dims import solve_dims
     from pullback.ir.interpret import interpret
     from pullback.ir.names import Names
-    from pullback.ir.program import Block
     from pullback.ir.traverse import specialise
 
     base = as_function(f)
@@ -149,7 +149,7 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
     program = one_vertex_each(specialise(traced.program, dims))
     local = local_derivatives(program)
-    body = Block((*local.statements, *local.wanted.statements), (*local.nodes, *local.wanted.refs))
+    body = ir.Block((*local.statements, *local.wanted.statements), (*local.nodes, *local.wanted.refs))
     values = interpret(replace(program, body=body, output_names=()), arrays)
     numbers = values[len(local.nodes) :]
     weights = [(j, i, total([make(numbers) for make in terms])) for j, i, terms in local.edges]

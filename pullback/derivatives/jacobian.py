@@ -18,10 +18,9 @@ from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import Wrt, selection
 from pullback.derivatives.sparse import SparseDerivative, sparse_hessian, sparse_jacobian
 from pullback.errors import DerivativeError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import evaluate
-from pullback.ir.expr import Ref
 from pullback.ir.identity import digest
-from pullback.ir.program import Block, Outline, Program, Statement
 from pullback.source import Position, user_position
 from pullback.tracing.tree import NONE
 
@@ -58,25 +57,25 @@ class Jacobian(Derived):
         direction.some_floating(self.what, slots, self.position)
         floating = [k for k, s in enumerate(slots) if s.is_floating]
 
-        def body(program: Program) -> Block:
+        def body(program: ir.Program) -> ir.Block:
             from pullback.ad.jacobian import jacobians
             from pullback.ir.traverse import instantiate
 
-            statements: list[Statement] = []
-            columns: list[Sequence[Ref]] = []
+            statements: list[ir.Statement] = []
+            columns: list[Sequence[ir.Ref]] = []
             count = len(floating)
             for made in jacobians(program, positions, self.mode, self.dims):
                 block = instantiate(made, dict(zip(made.inputs, program.inputs, strict=True)))
                 statements += block.statements
                 columns += [block.results[at : at + count] for at in range(0, len(block.results), count)]
-            return Block(tuple(statements), tuple(r for row in zip(*columns, strict=True) for r in row))
+            return ir.Block(tuple(statements), tuple(r for row in zip(*columns, strict=True) for r in row))
 
         sources = [known.inputs[k] for k in positions]
         suffixes = ["jacobian"] if len(sources) == 1 else [f"by_{r.name}" for r in sources]
         outputs, names = [], []
         for k in floating:
             out, name = known.outputs[k], direction.result_names(known)[k]
-            outputs += [Ref(out.name, out.dtype, (*out.shape, *r.shape)) for r in sources]
+            outputs += [ir.Ref(out.name, out.dtype, (*out.shape, *r.shape)) for r in sources]
             names += [f"{name}_{suffix}" for suffix in suffixes]
         structure = direction.with_leaves(base.structure, [wanted if s.is_floating else NONE for s in slots])
         return self._in_outline(base, body, outputs, names, structure, (positions, self.mode, *self.dims.items()))
@@ -87,7 +86,7 @@ class Jacobian(Derived):
         if self.mode not in ("auto", "mixed"):
             return traced
         signature = traced.signature
-        if not isinstance(known, Outline):
+        if not isinstance(known, ir.Outline):
             return self._fastest(signature, traced, dims)
         identity = digest("fewest operations", known.identity, str(sorted(dims.items())))
         fastest = replace(known, identity=identity, make=lambda: self._fastest(signature, traced, dims).program)
@@ -116,7 +115,7 @@ class Jacobian(Derived):
         program = self.base.traced(signature).program
         positions, _ = self.sources(signature)
 
-        def elements(refs: Sequence[Ref]) -> int:
+        def elements(refs: Sequence[ir.Ref]) -> int:
             return sum(prod(evaluate(d, dims) for d in r.shape) for r in refs)
 
         rows = elements([r for r in program.outputs if r.dtype.is_floating])

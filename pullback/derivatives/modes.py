@@ -21,8 +21,7 @@ from pullback.derivatives.derivative import grad
 from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt, selection
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
-from pullback.ir.program import Block, Program, Statement
+from pullback.ir import nodes as ir
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.array import Array
@@ -58,7 +57,7 @@ class JacobianVector(Derived):
         positions = [at[k] for k in matched]
         extra, first, entered = direction.enter(tangents, _like(known.inputs, positions, "dot"))
 
-        def body(program: Program) -> Block:
+        def body(program: ir.Program) -> ir.Block:
             return _pushed(program, positions, first, entered)
 
         outs = direction.result_slots(base.structure, known.outputs, "out")
@@ -95,15 +94,15 @@ class VectorJacobian(Derived):
         names = direction.result_names(known)
         extra, first, entered = direction.enter(cotangents, _like(known.outputs, matched, "bar", names))
 
-        def body(program: Program) -> Block:
+        def body(program: ir.Program) -> ir.Block:
             from pullback.ad.reverse import vjp
 
             made = vjp(program, positions)
             seeds = dict(zip(floating, made.inputs[len(program.inputs) :], strict=True))
             refs = {seeds.pop(k): r for k, r in zip(matched, entered.values(), strict=True)}
-            nothing: dict[Ref, Scalar] = {r: expr.zero(r.dtype) for r in seeds.values()}
+            nothing: dict[ir.Ref, ir.Scalar] = {r: expr.zero(r.dtype) for r in seeds.values()}
             statements, results = direction.substituted(made, refs, nothing)
-            return Block((*first, *statements), results)
+            return ir.Block((*first, *statements), results)
 
         cotangent = _like(known.inputs, positions, "bar")
         outputs, names = [*known.outputs, *cotangent], [*names, *(r.name for r in cotangent)]
@@ -149,7 +148,7 @@ class HessianVector(Derived):
         moved = [positions[k] for k in matched]
         extra, first, entered = direction.enter(tangents, _like(known.inputs, moved, "dot"))
 
-        def body(program: Program) -> Block:
+        def body(program: ir.Program) -> ir.Block:
             pushed = _pushed(program, moved, first, entered)
             return replace(pushed, results=pushed.results[len(program.outputs) :])
 
@@ -159,15 +158,15 @@ class HessianVector(Derived):
 
 
 def _pushed(
-    program: Program, positions: Sequence[int], first: Sequence[Statement], entered: Mapping[Ref, Ref]
-) -> Block:
+    program: ir.Program, positions: Sequence[int], first: Sequence[ir.Statement], entered: Mapping[ir.Ref, ir.Ref]
+) -> ir.Block:
     """The results of a program and their tangents, along directions entered at input `positions`."""
     from pullback.ad.forward import jvp
 
     made = jvp(program, positions)
     refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
     statements, results = direction.substituted(made, refs, {})
-    return Block((*first, *statements), results)
+    return ir.Block((*first, *statements), results)
 
 
 def _inputs(leaves: Sequence[Leaf]) -> list[int]:
@@ -179,10 +178,10 @@ def _inputs(leaves: Sequence[Leaf]) -> list[int]:
     return out
 
 
-def _like(refs: Sequence[Ref], positions: Iterable[int], suffix: str, names: Sequence[str] = ()) -> list[Ref]:
+def _like(refs: Sequence[ir.Ref], positions: Iterable[int], suffix: str, names: Sequence[str] = ()) -> list[ir.Ref]:
     """Tangents or cotangents of the arrays at these positions, called after `names` or after them."""
     chosen = ((names[k] if names else refs[k].name, refs[k]) for k in positions)
-    return [Ref(f"{name}_{suffix}", r.dtype, r.shape) for name, r in chosen]
+    return [ir.Ref(f"{name}_{suffix}", r.dtype, r.shape) for name, r in chosen]
 
 
 @public

@@ -23,9 +23,8 @@ from pullback.derivatives.direction import Wrt
 from pullback.derivatives.sparse_matrix import SparseMatrix
 from pullback.errors import DerivativeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, as_index
-from pullback.ir.program import Block, Build, Elementwise, Program, Statement
 from pullback.ir.traverse import instantiate
 from pullback.source import Position, user_position
 from pullback.tracing import tree
@@ -89,7 +88,7 @@ class Entries(Derived):
         block = instantiate(sparse.program, dict(zip(sparse.program.inputs, program.inputs, strict=True)))
         statements = list(block.statements)
         entries, matrices = iter(block.results), []
-        results: list[Ref] = []
+        results: list[ir.Ref] = []
         floating = [r for r in program.outputs if r.dtype.is_floating]
         for row, r in enumerate(floating):
             for k in positions:
@@ -97,19 +96,19 @@ class Entries(Derived):
                 results += [_count("height", r, statements), _count("width", program.inputs[k], statements)]
                 results += [next(entries) for _ in range(4 * terms)]
                 matrices.append(_structure(terms))
-        body = Block(tuple(statements), tuple(results))
+        body = ir.Block(tuple(statements), tuple(results))
         structure = direction.with_pairs(base.structure, slots, wanted, matrices)
         return self._result(base, (), body, structure, (), [r.name for r in results])
 
 
-def _elements(r: Ref) -> Index:
+def _elements(r: ir.Ref) -> Index:
     """The number of elements of an array."""
     return prod(r.shape, start=as_index(1))
 
 
-def _count(name: str, r: Ref, statements: list[Statement]) -> Ref:
+def _count(name: str, r: ir.Ref, statements: list[ir.Statement]) -> ir.Ref:
     """The number of elements of an array, as an array of rank 0."""
-    statements.append(Build((Ref(name, types.i64, ()),), (), (expr.from_index(_elements(r), types.i64),)))
+    statements.append(ir.Build((ir.Ref(name, types.i64, ()),), (), (expr.from_index(_elements(r), types.i64),)))
     return statements[-1].outs[0]
 
 
@@ -177,8 +176,8 @@ class SparseDerivative:
         return arrow(of.base.parameters, base.signature, base, structure, leaves)
 
 
-def _has_loops(program: Program) -> bool:
-    return any(not isinstance(s, Elementwise) for s in program.body.statements)
+def _has_loops(program: ir.Program) -> bool:
+    return any(not isinstance(s, ir.Elementwise) for s in program.body.statements)
 
 
 def sparse_jacobian(f: Callable[..., Any], wrt: Wrt | None, mode: Any, how: How) -> SparseDerivative:

@@ -20,7 +20,7 @@ from pullback.derivatives.direction import DirectionSpec, Slot, Wrt, selection
 from pullback.derivatives.modes import VectorJacobian
 from pullback.errors import DerivativeError
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.tree import LEAF, Structure
@@ -152,7 +152,7 @@ class Backward(Derived):
         floating = [k for k, s in enumerate(made.slots) if s.is_floating]
         seeds = dict(zip(floating, program.inputs[count : count + len(floating)], strict=True))
         extra, first, refs = direction.enter(cotangents, [seeds.pop(k) for k in matched])
-        nothing: dict[Ref, Scalar] = {r: expr.zero(r.dtype) for r in seeds.values()}
+        nothing: dict[ir.Ref, ir.Scalar] = {r: expr.zero(r.dtype) for r in seeds.values()}
         statements, results = direction.substituted(program, refs, nothing)
         rest = program.inputs[count + len(floating) :]
         body = replace(program.body, statements=(*first, *statements), results=results)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pullback.explanation.stages import About, Backend, Explained, Explanation, Format, KernelRow
+from pullback.ir import nodes as ir
 from pullback.ir.printer import print_program
-from pullback.ir.program import Known, Program
 from pullback.pictures import Picture
 from pullback.rewrite.fired import record_steps
 from pullback.source import Position
@@ -20,7 +20,7 @@ __all__ = ["compile_times", "derive", "explanation_of"]
 
 
 def explanation_of(
-    program: Program,
+    program: ir.Program,
     dims: Mapping[str, int] | None,
     about: About,
     derivation: Derivation | None = None,
@@ -43,7 +43,7 @@ def explanation_of(
     return Explanation(tuple(found), derivation, format, about, backend, find_graph)
 
 
-def _backend(program: Program, dims: Mapping[str, int], plain: bool) -> tuple[Backend, str]:
+def _backend(program: ir.Program, dims: Mapping[str, int], plain: bool) -> tuple[Backend, str]:
     """Kernels for the processor here, memory, and the C for any processor."""
     from pullback.codegen.targets import PLAIN_C, C
     from pullback.loops.program.nodes import kernels_of
@@ -65,7 +65,7 @@ def _is_python(place: object) -> bool:
     return isinstance(place, Position)
 
 
-def compile_times(program: Known, dims: Mapping[str, int]) -> tuple[float, bool]:
+def compile_times(program: ir.Known, dims: Mapping[str, int]) -> tuple[float, bool]:
     """Compile a program as if no cache had it, for `clock.record_time` to see.
 
     Returns:
@@ -88,7 +88,7 @@ def compile_times(program: Known, dims: Mapping[str, int]) -> tuple[float, bool]
         return time.perf_counter() - start, cached
 
 
-def derive(make: Callable[[], Program], check: bool = False) -> Derivation:
+def derive(make: Callable[[], ir.Program], check: bool = False) -> Derivation:
     """Record the derivation while `make` runs; with `check`, verify its steps numerically."""
     from pullback.derivation.check import check as check_steps
     from pullback.derivation.render import Derivation

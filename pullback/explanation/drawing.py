@@ -9,9 +9,8 @@ import numpy as np
 
 from pullback.explanation.edge_operators import Numbers, Wanted, operator_of
 from pullback.explanation.layered import Arrow, Node, draw
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.names import Names
-from pullback.ir.program import Program, Statement
 from pullback.operators.operator import Operator
 from pullback.pictures import Picture
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -22,7 +21,7 @@ __all__ = ["drawn", "graph_of", "local_derivatives", "one_vertex_each", "total"]
 MOST = 1000  # statements of a program whose graph is drawn
 
 
-def graph_of(program: Program) -> Picture | None:
+def graph_of(program: ir.Program) -> Picture | None:
     """The graph of a program for all points; None where it is large, or has no floating-point arguments.
 
     The operators have their names, which do not depend on numbers.
@@ -49,15 +48,15 @@ class LocalDerivatives:
         statements: what the arrays that operators are made of, `wanted`, need besides the program's own statements.
     """
 
-    nodes: tuple[Ref, ...]
+    nodes: tuple[ir.Ref, ...]
     sources: int
     outputs: tuple[int, ...]
     edges: list[tuple[int, int, list[Callable[[Numbers], Operator]]]]
     wanted: Wanted
-    statements: tuple[Statement, ...]
+    statements: tuple[ir.Statement, ...]
 
 
-def local_derivatives(program: Program) -> LocalDerivatives:
+def local_derivatives(program: ir.Program) -> LocalDerivatives:
     """The local derivatives of a program with one statement per computed array."""
     from pullback.ad.eliminate import graph_of
 
@@ -98,7 +97,7 @@ def drawn(
     return draw(title, nodes, [Arrow(*e) for e in edges])
 
 
-def one_vertex_each(program: Program) -> Program:
+def one_vertex_each(program: ir.Program) -> ir.Program:
     """The program with one statement for each thing that it computes."""
     return eliminate_dead(eliminate_common(normalise(program)))
 

@@ -21,9 +21,8 @@ import numpy as np
 from pullback.ad.algebra import stored
 from pullback.ad.edges import Edge
 from pullback.ir import expr, types
-from pullback.ir.expr import Const, Mul, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Var
-from pullback.ir.program import Statement
 from pullback.operators.maps import (
     Diagonal,
     Hadamard,
@@ -44,10 +43,10 @@ class Wanted:
     """The arrays of operators: the statements that compute them, and their result positions."""
 
     def __init__(self) -> None:
-        self.statements: list[Statement] = []
-        self.refs: list[Ref] = []
+        self.statements: list[ir.Statement] = []
+        self.refs: list[ir.Ref] = []
 
-    def array(self, value: Scalar, variables: Sequence[Var]) -> Callable[[Numbers], np.ndarray[Any, Any]]:
+    def array(self, value: ir.Scalar, variables: Sequence[Var]) -> Callable[[Numbers], np.ndarray[Any, Any]]:
         """A function that selects the array of this value over the variables from all wanted arrays."""
         element = stored("weight", value, variables, self.statements, every=True)
         self.refs += element.refs
@@ -71,7 +70,7 @@ def operator_of(e: Edge, wanted: Wanted) -> Callable[[Numbers], Operator]:
         return lambda numbers: kind(array(numbers), name)
 
     if source == rows:
-        if isinstance(weight, Const):
+        if isinstance(weight, ir.Const):
             factor = float(weight.value)
             return lambda numbers: I if factor == 1.0 else factor * I
         if len(rows) == 2 and free <= {rows[0]}:
@@ -103,19 +102,19 @@ def operator_of(e: Edge, wanted: Wanted) -> Callable[[Numbers], Operator]:
     return lambda numbers: Indexed(array(numbers), [a(numbers) for a in at], domain, rank, name)
 
 
-def _name(weight: Scalar) -> str:
+def _name(weight: ir.Scalar) -> str:
     """The array that the weight consists of, if it is one; 1 for ones."""
     refs = list(weight.refs)
-    if isinstance(weight, Const):
+    if isinstance(weight, ir.Const):
         return f"{weight.value:g}" if not isinstance(weight.value, bool) else ""
     return refs[0].name if len(refs) == 1 and isinstance(weight, expr.Get) else ""
 
 
-def _partition(weight: Scalar, one: set[Var], other: set[Var]) -> tuple[Scalar, Scalar] | None:
+def _partition(weight: ir.Scalar, one: set[Var], other: set[Var]) -> tuple[ir.Scalar, ir.Scalar] | None:
     """The weight as a product of a factor over one set of variables and a factor over another."""
-    left: list[Scalar] = []
-    right: list[Scalar] = []
-    for factor in weight.args if isinstance(weight, Mul) else (weight,):
+    left: list[ir.Scalar] = []
+    right: list[ir.Scalar] = []
+    for factor in weight.args if isinstance(weight, ir.Mul) else (weight,):
         if factor.free <= one:
             left.append(factor)
         elif factor.free <= other:

@@ -11,40 +11,24 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import assert_never
 
-from pullback.ir.expr import (
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Node,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    read_by,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.expr import read_by
 from pullback.ir.index import Atom, Data, DimSymbol, Floor, Index, Mod, Var
-from pullback.ir.program import Build, Elementwise, Scatter, Sort
 
 Key = Hashable
 
 
-def alpha_key(s: Elementwise) -> tuple[Key, tuple[Ref, ...]]:
+def alpha_key(s: ir.Elementwise) -> tuple[Key, tuple[ir.Ref, ...]]:
     """The key of a statement, and its defined and read arrays in the key's order."""
     walker = _Walker()
     outs = tuple(walker.ref(r) for r in s.outs)
     extents = walker.bind(s.vars)
     match s:
-        case Build():
+        case ir.Build():
             what: Key = tuple(walker.scalar(v) for v in s.values)
-        case Scatter():
+        case ir.Scatter():
             what = (*(walker.index(i) for i in s.indices), walker.scalar(s.value))
-        case Sort():
+        case ir.Sort():
             what = (s.what, walker.scalar(s.value))
     return (type(s), outs, extents, what, tuple(walker.nodes)), tuple(walker.refs)
 
@@ -53,10 +37,10 @@ class _Walker:
     """A numbering walk; each scalar node is described once, by the numbers of its operands."""
 
     def __init__(self) -> None:
-        self.refs: dict[Ref, int] = {}
+        self.refs: dict[ir.Ref, int] = {}
         self.nodes: list[Key] = []
         self._variables: dict[Var, int] = {}
-        self._scalars: dict[Scalar, int] = {}
+        self._scalars: dict[ir.Scalar, int] = {}
         self._indices: dict[Index, Key] = {}
 
     def bind(self, variables: tuple[Var, ...]) -> tuple[Key, ...]:
@@ -65,7 +49,7 @@ class _Walker:
             self._variables.setdefault(v, len(self._variables))
         return tuple(self.index(v.extent) for v in variables)
 
-    def ref(self, r: Ref) -> Key:
+    def ref(self, r: ir.Ref) -> Key:
         """The key of an array: its number and properties."""
         return self.refs.setdefault(r, len(self.refs)), r.dtype.name, tuple(self.index(d) for d in r.shape)
 
@@ -97,34 +81,34 @@ class _Walker:
             case _:
                 assert_never(a)
 
-    def scalar(self, e: Scalar) -> int:
+    def scalar(self, e: ir.Scalar) -> int:
         """The number of a node; its description is in `nodes`."""
         number = self._scalars.get(e)
         if number is None:
-            assert isinstance(e, Node)
+            assert isinstance(e, ir.Node)
             self.nodes.append(self._node(e))
             number = self._scalars[e] = len(self.nodes) - 1
         return number
 
-    def _node(self, e: Node) -> Key:
+    def _node(self, e: ir.Node) -> Key:
         match e:
-            case Const() | Zero():
+            case ir.Const() | ir.Zero():
                 return e  # one object for one number
-            case FromIndex():
-                return FromIndex, self.index(e.index), e.dtype.name
-            case Get():
-                return Get, self.ref(e.ref), tuple(self.index(i) for i in e.indices)
-            case Apply():
+            case ir.FromIndex():
+                return ir.FromIndex, self.index(e.index), e.dtype.name
+            case ir.Get():
+                return ir.Get, self.ref(e.ref), tuple(self.index(i) for i in e.indices)
+            case ir.Apply():
                 return e.primitive.name, *(self.scalar(a) for a in e.args)
-            case Cast():
-                return Cast, self.scalar(e.arg), e.dtype.name
-            case Add() | Mul():
+            case ir.Cast():
+                return ir.Cast, self.scalar(e.arg), e.dtype.name
+            case ir.Add() | ir.Mul():
                 return type(e), *(self.scalar(a) for a in e.args)
-            case Bracket():
-                return Bracket, tuple((c.op, self.index(c.index)) for c in e.conds), self.scalar(e.arg)
-            case Select():
-                return Select, self.scalar(e.test), self.scalar(e.then), self.scalar(e.otherwise)
-            case Reduce():
+            case ir.Bracket():
+                return ir.Bracket, tuple((c.op, self.index(c.index)) for c in e.conds), self.scalar(e.arg)
+            case ir.Select():
+                return ir.Select, self.scalar(e.test), self.scalar(e.then), self.scalar(e.otherwise)
+            case ir.Reduce():
                 return e.op, self.bind(e.vars), self.scalar(e.arg), e.dtype.name
             case _:
                 assert_never(e)

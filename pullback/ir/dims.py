@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from pullback.errors import ShapeError
-from pullback.ir.expr import Reduce, Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, DimSymbol, Floor, Index, Mod, as_index, prove_nonnegative, symbol
 from pullback.ir.intern import intern
-from pullback.ir.program import Build, External, Fold, Known, Program, Scatter, Sort, scalars_of, walk_statements
+from pullback.ir.program import scalars_of, walk_statements
 from pullback.ir.traverse import walk
 
 
@@ -45,7 +45,7 @@ def holds(condition: Cond, dims: Mapping[str, int]) -> bool:
     return {">=": value >= 0, "==": value == 0, "!=": value != 0}[condition.op]
 
 
-def solve_dims(program: Known, shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int] | None = None
+def solve_dims(program: ir.Known, shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int] | None = None
                ) -> dict[str, int]:
     """Solve the dims of a call: each argument size is an equation, linear in one dim.
 
@@ -68,7 +68,7 @@ def solve_dims(program: Known, shapes: Sequence[tuple[int, ...]], sizes: Mapping
     if len(shapes) != len(program.inputs):
         raise ShapeError("E110", f"{program.name} takes {len(program.inputs)} arrays, got {len(shapes)}")
     sources = dict.fromkeys(dims, "its argument")
-    pending: list[tuple[Ref, int, int]] = []
+    pending: list[tuple[ir.Ref, int, int]] = []
     for ref, shape in zip(program.inputs, shapes, strict=True):
         if len(shape) != ref.rank:
             what = f"{program.name}: {ref.name} has rank {ref.rank}, got an array of rank {len(shape)}"
@@ -89,7 +89,7 @@ def solve_dims(program: Known, shapes: Sequence[tuple[int, ...]], sizes: Mapping
 LARGEST = (1 << 63) - 1  # what an index and a number of bytes can be
 
 
-def check_bytes(program: Known, dims: Mapping[str, int]) -> None:
+def check_bytes(program: ir.Known, dims: Mapping[str, int]) -> None:
     """Raise ShapeError where an array of the program has more bytes than a 64-bit integer counts.
 
     Whatever else is computed of indices in range stays below that. Arrays of which some dims are not known pass.
@@ -98,7 +98,7 @@ def check_bytes(program: Known, dims: Mapping[str, int]) -> None:
         if value > LARGEST:
             raise ShapeError("E116", f"{program.name}: {name} = {value} is no 64-bit integer", remedy="a smaller size")
     seen: set[tuple[int | Index, ...]] = set()
-    statements = walk_statements(program.body) if isinstance(program, Program) else ()
+    statements = walk_statements(program.body) if isinstance(program, ir.Program) else ()
     made = (o for s in statements for o in s.outs)
     for r in (*program.inputs, *made):
         if (r.dtype.size, *r.shape) in seen or any(a.name not in dims for d in r.shape for a in d.symbols):
@@ -111,7 +111,7 @@ def check_bytes(program: Known, dims: Mapping[str, int]) -> None:
                 facts=(f"{r.name} : {_shape(r)}", *_known(dims)), remedy="smaller extents")
 
 
-def check_requirements(program: Known, dims: Mapping[str, int]) -> None:
+def check_requirements(program: ir.Known, dims: Mapping[str, int]) -> None:
     """Raise ShapeError where `requires` fails, as far as the dims are known.
 
     With an extent of 0 the program makes no such assumption.
@@ -124,7 +124,7 @@ def check_requirements(program: Known, dims: Mapping[str, int]) -> None:
             raise ShapeError("E114", f"{program.name} requires {c}", facts=facts)
 
 
-def determined_dims(program: Known) -> dict[str, None]:
+def determined_dims(program: ir.Known) -> dict[str, None]:
     """The dims that shapes and sizes of a call determine, in solving order."""
     known = dict.fromkeys(program.sizes)
     pending = [entry for r in program.inputs for entry in r.shape]
@@ -151,7 +151,7 @@ def linear_in(entry: Index, symbol: DimSymbol) -> tuple[Index, Index] | None:
     return None if symbol in rest.symbols else (factor, rest)
 
 
-def _solve_one(program: Known, ref: Ref, axis: int, extent: int, dims: dict[str, int],
+def _solve_one(program: ir.Known, ref: ir.Ref, axis: int, extent: int, dims: dict[str, int],
                sources: dict[str, str]) -> bool:
     """Use one equation `shape entry = extent`; False if it still has several unknowns."""
     entry = ref.shape[axis]
@@ -190,11 +190,11 @@ def _known(dims: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(f"{name} = {value}" for name, value in dims.items())
 
 
-def _shape(ref: Ref) -> str:
+def _shape(ref: ir.Ref) -> str:
     return f"{ref.dtype}[{', '.join(map(str, ref.shape))}]"
 
 
-def has_empty_extent(program: Program, dims: Mapping[str, int]) -> bool:
+def has_empty_extent(program: ir.Program, dims: Mapping[str, int]) -> bool:
     """Whether some loop of the program is empty for these dims.
 
     Proofs take every extent to be at least one; where one is not, the interpreter decides what that means: empty
@@ -203,25 +203,25 @@ def has_empty_extent(program: Program, dims: Mapping[str, int]) -> bool:
     return any(evaluate(d, dims) < 1 for d in extents_of(program))
 
 
-def extents_of(program: Program) -> dict[Index, None]:
+def extents_of(program: ir.Program) -> dict[Index, None]:
     """The sizes of the inputs and of all loops, in order."""
     extents = {d: None for r in program.inputs for d in r.shape}
     for s in walk_statements(program.body):
         match s:
-            case Build() | Scatter() | Sort():
+            case ir.Build() | ir.Scatter() | ir.Sort():
                 extents |= dict.fromkeys(v.extent for v in s.vars)
                 for value in scalars_of(s):
-                    extents |= dict.fromkeys(v.extent for n in walk(value) if isinstance(n, Reduce) for v in n.vars)
-            case Fold():
+                    extents |= dict.fromkeys(v.extent for n in walk(value) if isinstance(n, ir.Reduce) for v in n.vars)
+            case ir.Fold():
                 extents[s.var.extent] = None
-            case External():
+            case ir.External():
                 extents |= dict.fromkeys((*s.sizes, *(d for r in s.outs for d in r.shape)))
             case _:
                 pass
     return extents
 
 
-def needed_conditions(program: Program) -> tuple[Cond, ...]:
+def needed_conditions(program: ir.Program) -> tuple[Cond, ...]:
     """The assumptions of open-size code: dims and sizes of at least 1, and the program's requirements."""
     dims = tuple(intern(Cond, ">=", symbol(name) - 1) for name in determined_dims(program))
     known = (*dims, *program.requires)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pullback.errors import UsageError
-from pullback.ir.program import Program
+from pullback.ir import nodes as ir
 from pullback.state import registered
 
 
 class Written(Protocol):
     """A program as written, to compare with the results of passes."""
 
-    def compare(self, what: str, program: Program) -> None:
+    def compare(self, what: str, program: ir.Program) -> None:
         """Compare with the result of a pass.
 
         Raises:
@@ -32,8 +32,8 @@ class Equivalence:
         check_loops: raises a VerifyError [E317] where the loops of a program compute something else.
     """
 
-    written: Callable[[Program, Mapping[str, int]], Written]
-    check_loops: Callable[[Program, Mapping[str, int], Any], None]
+    written: Callable[[ir.Program, Mapping[str, int]], Written]
+    check_loops: Callable[[ir.Program, Mapping[str, int], Any], None]
 
 
 _installed: list[Equivalence] = registered([], 1, stays="with the process")

@@ -22,29 +22,12 @@ import numpy as np
 
 from pullback.errors import IndexRangeError, ShapeError, UnfinishedError
 from pullback.ir import dims as dims_
+from pullback.ir import nodes as ir
 from pullback.ir import types
-from pullback.ir.expr import (
-    POSITIONS,
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Node,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    is_demand,
-    read_by,
-)
+from pullback.ir.expr import POSITIONS, is_demand, read_by
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var
-from pullback.ir.program import Elementwise, Scatter, scalars_of
+from pullback.ir.program import scalars_of
 from pullback.ir.reduction import REDUCTIONS, neutral
 from pullback.ir.semantics import convert
 from pullback.ir.traverse import children, indices_of, walk
@@ -54,26 +37,26 @@ from pullback.state import registered
 
 NDArray = np.ndarray[Any, Any]
 Value = int | NDArray
-Guards = tuple[tuple[Cond | Scalar, bool], ...]
+Guards = tuple[tuple[Cond | ir.Scalar, bool], ...]
 
 LIMIT: Final = 1 << 17  # elements of a grid held at once: a megabyte, which stays in the caches and is not given back
 
 
 
-class Arrays(dict[Ref, NDArray]):
+class Arrays(dict[ir.Ref, NDArray]):
     """The arrays defined so far; reading one that failed raises its error."""
 
-    def __init__(self, known: Mapping[Ref, NDArray] | None = None) -> None:
+    def __init__(self, known: Mapping[ir.Ref, NDArray] | None = None) -> None:
         super().__init__(known or {})
-        self._faults: dict[Ref, IndexRangeError] = {}
+        self._faults: dict[ir.Ref, IndexRangeError] = {}
 
-    def put_off(self, refs: Sequence[Ref], error: IndexRangeError) -> None:
+    def put_off(self, refs: Sequence[ir.Ref], error: IndexRangeError) -> None:
         """Mark these arrays as unavailable because of an error, raised when they are read."""
         for r in refs:
             self.pop(r, None)
             self._faults[r] = error
 
-    def __missing__(self, ref: Ref) -> NDArray:
+    def __missing__(self, ref: ir.Ref) -> NDArray:
         raise self._faults[ref]
 
 
@@ -118,15 +101,15 @@ class Plan:
 
     depth: int
     height: int
-    sensitive: frozenset[Scalar | Index]
+    sensitive: frozenset[ir.Scalar | Index]
 
 
-_PLANS: Final[dict[bool, WeakKeyDictionary[Elementwise, Plan]]] = {
+_PLANS: Final[dict[bool, WeakKeyDictionary[ir.Elementwise, Plan]]] = {
     e: registered(WeakKeyDictionary(), "living statements") for e in (True, False)
 }
 
 
-def plan_of(statement: Elementwise, empty: bool = False) -> Plan:
+def plan_of(statement: ir.Elementwise, empty: bool = False) -> Plan:
     """The plan of a statement, made once; linear in its size.
 
     Args:
@@ -138,13 +121,13 @@ def plan_of(statement: Elementwise, empty: bool = False) -> Plan:
     return plan
 
 
-def _made_plan(statement: Elementwise, empty: bool) -> Plan:
-    roots: list[Scalar] = list(scalars_of(statement))
-    extra: tuple[Index, ...] = statement.indices if isinstance(statement, Scatter) else ()
+def _made_plan(statement: ir.Elementwise, empty: bool) -> Plan:
+    roots: list[ir.Scalar] = list(scalars_of(statement))
+    extra: tuple[Index, ...] = statement.indices if isinstance(statement, ir.Scatter) else ()
     roots.extend(read_by(a) for i in extra for a in i.data)
-    depth: dict[Scalar, int] = {}
-    height: dict[Scalar, int] = {}
-    sensitive: set[Scalar | Index] = set()
+    depth: dict[ir.Scalar, int] = {}
+    height: dict[ir.Scalar, int] = {}
+    sensitive: set[ir.Scalar | Index] = set()
 
     def visit_index(index: Index) -> bool:
         hot = any(a.checked or read_by(a) in sensitive for a in index.data)
@@ -158,11 +141,11 @@ def _made_plan(statement: Elementwise, empty: bool) -> Plan:
         for e in walk(root):
             indices = indices_of(e)
             parts = [*children(e), *(read_by(a) for i in indices for a in i.data)]
-            own = len(e.vars) if isinstance(e, Reduce) else 0
+            own = len(e.vars) if isinstance(e, ir.Reduce) else 0
             depth[e] = own + max((depth[p] for p in parts), default=0)
             height[e] = 1 + max((height[p] for p in parts), default=0)
             hot = any(list(map(visit_index, indices))) or any(p in sensitive for p in parts)
-            if hot or (empty and isinstance(e, Get)):
+            if hot or (empty and isinstance(e, ir.Get)):
                 sensitive.add(e)
     for i in extra:
         visit_index(i)
@@ -213,7 +196,7 @@ class Grid:
         what: the statement's name for messages.
     """
 
-    def __init__(self, machine: Machine, statement: Elementwise, what: str) -> None:
+    def __init__(self, machine: Machine, statement: ir.Elementwise, what: str) -> None:
         self.machine = machine
         self.statement = statement
         self.what = what
@@ -319,8 +302,9 @@ class Grid:
         extent = self.index(a.extent, guards)
         return self._in_range(value, extent, guards, read_by(a))
 
-    def _in_range(self, value: Value, extent: Value, guards: Guards, source: Scalar | Index, ref: Ref | None = None
-                  ) -> Value:
+    def _in_range(
+        self, value: Value, extent: Value, guards: Guards, source: ir.Scalar | Index, ref: ir.Ref | None = None
+    ) -> Value:
         """Clip `value` to the size; IndexRangeError if it is outside and the guards hold."""
         bad = np.asarray((value < 0) | (value >= np.asarray(extent)))
         if not bad.any():
@@ -395,56 +379,56 @@ class Grid:
 
     # Scalars ------------------------------------------------------------------------------------------------
 
-    def scalar(self, e: Scalar, guards: Guards) -> NDArray:
+    def scalar(self, e: ir.Scalar, guards: Guards) -> NDArray:
         """The value of a node over the grid."""
         frame = self._frame(e.free)
         key = (e, guards) if e in self.plan.sensitive else e
         value = frame.get(key)
         if value is None:
-            value = frame[key] = np.asarray(self._scalar(cast(Node, e), guards))
+            value = frame[key] = np.asarray(self._scalar(cast(ir.Node, e), guards))
         return cast(NDArray, value)
 
-    def _scalar(self, e: Node, guards: Guards) -> NDArray:
+    def _scalar(self, e: ir.Node, guards: Guards) -> NDArray:
         match e:
-            case Const() if not e.dtype.is_half:
+            case ir.Const() if not e.dtype.is_half:
                 return np.asarray(e.value, self.machine.dtype(e.dtype).numpy)
-            case Const():
+            case ir.Const():
                 return to_half(np.float32(e.value), e.dtype)
-            case Zero():
+            case ir.Zero():
                 return np.zeros((), self.machine.dtype(e.dtype).numpy)
-            case FromIndex():
+            case ir.FromIndex():
                 return convert(np.asarray(self.index(e.index, guards), np.int64), self.machine.dtype(e.dtype))
-            case Get():
+            case ir.Get():
                 return self._get(e, guards)
-            case Apply():
+            case ir.Apply():
                 args = [self.scalar(a, guards) for a in e.args]
                 return np.asarray(e.primitive.evaluate(*args))
-            case Cast():
+            case ir.Cast():
                 if e.arg.dtype.is_half:  # arrays of bits
                     return from_half(self.scalar(e.arg, guards), e.arg.dtype).astype(self.machine.dtype(e.dtype).numpy)
                 if e.dtype.is_half:
                     return to_half(self.scalar(e.arg, guards), e.dtype)
                 return convert(self.scalar(e.arg, guards), self.machine.dtype(e.dtype))
-            case Add():
+            case ir.Add():
                 out = self.scalar(e.args[0], guards)
                 for a in e.args[1:]:
                     out = out + self.scalar(a, guards)
                 return out
-            case Mul():
+            case ir.Mul():
                 out = self.scalar(e.args[0], guards)
                 for a in e.args[1:]:
                     out = out * self.scalar(a, guards)
                 return out
-            case Bracket():
+            case ir.Bracket():
                 return self._bracket(e, guards)
-            case Select():
+            case ir.Select():
                 return self._select(e, guards)
-            case Reduce():
+            case ir.Reduce():
                 return self._reduce(e, guards)
             case _:
                 assert_never(e)
 
-    def _get(self, e: Get, guards: Guards) -> NDArray:
+    def _get(self, e: ir.Get, guards: Guards) -> NDArray:
         if self.machine.empty and e.ref not in self.machine.arrays and not self.mask(guards).any():
             return np.zeros((), self.machine.dtype(e.dtype).numpy)
         a = self.machine.arrays[e.ref]
@@ -461,7 +445,7 @@ class Grid:
             return np.zeros((), a.dtype)
         return np.asarray(a[tuple(indices)])
 
-    def _bracket(self, e: Bracket, guards: Guards) -> NDArray:
+    def _bracket(self, e: ir.Bracket, guards: Guards) -> NDArray:
         mask: NDArray | bool = True
         for c in e.conds:
             mask = mask & self.condition(c, guards)
@@ -470,14 +454,14 @@ class Grid:
             return zero
         return np.where(mask, self.scalar(e.arg, guards + tuple((c, True) for c in e.conds)), zero)
 
-    def _select(self, e: Select, guards: Guards) -> NDArray:
+    def _select(self, e: ir.Select, guards: Guards) -> NDArray:
         test = self.scalar(e.test, guards)
         if test.ndim == 0:
             return self.scalar(e.then, guards) if test else self.scalar(e.otherwise, guards)
         then = self.scalar(e.then, (*guards, (e.test, True)))
         return np.where(test, then, self.scalar(e.otherwise, (*guards, (e.test, False))))
 
-    def _search(self, e: Reduce, guards: Guards) -> NDArray:
+    def _search(self, e: ir.Reduce, guards: Guards) -> NDArray:
         """Count how often the test holds before it fails, by bisection at all places at once."""
         (v,) = e.vars
         extent = self.machine.extent(v.extent, f"index {v.name} of {self.what}")
@@ -497,7 +481,7 @@ class Grid:
         del self._axis[v], self._level[v]
         return low
 
-    def _reduce(self, e: Reduce, guards: Guards) -> NDArray:
+    def _reduce(self, e: ir.Reduce, guards: Guards) -> NDArray:
         if e.op == "search":
             return self._search(e, guards)
         lengths = [self.machine.extent(v.extent, f"index {v.name} of {self.what}") for v in e.vars]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 
+from pullback.ir import nodes as ir
 from pullback.ir.printer import print_program
-from pullback.ir.program import Known, Outline
 
 
-def identity(known: Known) -> str:
+def identity(known: ir.Known) -> str:
     """A digest of the program, or of the ingredients of an outline."""
-    if isinstance(known, Outline):
+    if isinstance(known, ir.Outline):
         return known.identity
     return digest(print_program(known), known.settings.text)
 

@@ -15,28 +15,14 @@ import numpy as np
 
 from pullback.errors import DTypeError, IndexRangeError, ShapeError
 from pullback.ir import dims as dims_
-from pullback.ir.expr import Bracket, Ref, Scalar, Select, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.grid import Grid, Guards, Machine, NDArray, plan_of
 from pullback.ir.halves import from_half, to_half
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    Choose,
-    Elementwise,
-    External,
-    Fold,
-    Program,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-    walk_statements,
-)
+from pullback.ir.program import walk_statements
 from pullback.turns import deep_recursion
 
 
-def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
+def interpret(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
               float64: bool = False) -> list[NDArray]:
     """Run a program.
 
@@ -57,7 +43,7 @@ def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, i
     return [_stored(machine.arrays[r], r) for r in program.outputs]
 
 
-def _stored(a: NDArray, ref: Ref) -> NDArray:
+def _stored(a: NDArray, ref: ir.Ref) -> NDArray:
     """A result as a fresh array of its storage type."""
     if not ref.storage.is_half:
         return np.array(a)
@@ -66,7 +52,7 @@ def _stored(a: NDArray, ref: Ref) -> NDArray:
 
 
 @contextmanager
-def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
+def entered(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
             float64: bool = False) -> Iterator[Machine]:
     """A machine with a program's checked inputs, for running its statements."""
     arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in inputs]
@@ -87,13 +73,13 @@ def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int
         yield machine
 
 
-def _height(machine: Machine, statement: Statement) -> int:
-    if not isinstance(statement, Elementwise):
+def _height(machine: Machine, statement: ir.Statement) -> int:
+    if not isinstance(statement, ir.Elementwise):
         return 0
     return plan_of(statement, machine.empty).height
 
 
-def _check_bounds(program: Program, machine: Machine, ref: Ref, a: NDArray) -> None:
+def _check_bounds(program: ir.Program, machine: Machine, ref: ir.Ref, a: NDArray) -> None:
     if ref.bounds is None or a.size == 0:
         return
     low, high = (dims_.evaluate(b, machine.dims) for b in ref.bounds)
@@ -105,14 +91,14 @@ def _check_bounds(program: Program, machine: Machine, ref: Ref, a: NDArray) -> N
                               facts=(f"{ref.name} is declared in range({ref.bounds[0]}, {ref.bounds[1]})",))
 
 
-def run_block(machine: Machine, block: Block) -> list[NDArray]:
+def run_block(machine: Machine, block: ir.Block) -> list[NDArray]:
     """Run the statements of a block; returns its results."""
     for s in block.statements:
         run_statement(machine, s)
     return [machine.arrays[r] for r in block.results]
 
 
-def run_statement(machine: Machine, s: Statement) -> None:
+def run_statement(machine: Machine, s: ir.Statement) -> None:
     """Run one statement: define its outs in the machine."""
     try:
         _run(machine, s)
@@ -122,17 +108,17 @@ def run_statement(machine: Machine, s: Statement) -> None:
         machine.arrays.put_off(s.outs, error)
 
 
-def _run(machine: Machine, s: Statement) -> None:
+def _run(machine: Machine, s: ir.Statement) -> None:
     match s:
-        case Build():
+        case ir.Build():
             _build(machine, s)
-        case Scatter():
+        case ir.Scatter():
             _scatter(machine, s)
-        case Sort():
+        case ir.Sort():
             _sort(machine, s)
-        case Fold():
+        case ir.Fold():
             _fold(machine, s)
-        case While():
+        case ir.While():
             states = [machine.arrays[r] for r in s.inits]
             trips = None if s.max_trips is None else machine.extent(s.max_trips, f"the trips of {s.outs[0].name}")
             done = 0
@@ -143,19 +129,19 @@ def _run(machine: Machine, s: Statement) -> None:
                 states = run_block(machine, s.body)
                 done += 1
             machine.arrays.update(zip(s.outs, states, strict=True))
-        case Choose():
+        case ir.Choose():
             taken = s.then if machine.arrays[s.test] else s.otherwise
             machine.arrays.update(zip(s.outs, run_block(machine, taken), strict=True))
-        case Call():
+        case ir.Call():
             machine.arrays.update((p, machine.arrays[r]) for p, r in zip(s.params, s.operands, strict=True))
             machine.arrays.update(zip(s.outs, run_block(machine, s.body), strict=True))
-        case External():
+        case ir.External():
             _external(machine, s)
         case _:
             assert_never(s)
 
 
-def _external(machine: Machine, s: External) -> None:
+def _external(machine: Machine, s: ir.External) -> None:
     taken = zip(s.operands, s.foreign.inputs, strict=True)
     given = [np.ascontiguousarray(machine.arrays[r], t.numpy) for r, t in taken]
     shapes = [[machine.extent(d, f"axis {k} of {r.name}") for k, d in enumerate(r.shape)] for r in s.outs]
@@ -165,7 +151,7 @@ def _external(machine: Machine, s: External) -> None:
         machine.arrays[r] = a.astype(machine.dtype(r.dtype).numpy, copy=False)
 
 
-def _build(machine: Machine, s: Build) -> None:
+def _build(machine: Machine, s: ir.Build) -> None:
     grid = Grid(machine, s, s.outs[0].name)
     outs = [np.empty(grid.lengths, machine.dtype(r.dtype).numpy) for r in s.outs]
     for block in grid.blocks():
@@ -174,7 +160,7 @@ def _build(machine: Machine, s: Build) -> None:
     machine.arrays.update(zip(s.outs, outs, strict=True))
 
 
-def _sort(machine: Machine, s: Sort) -> None:
+def _sort(machine: Machine, s: ir.Sort) -> None:
     grid = Grid(machine, s, s.out.name)
     values = np.empty(grid.lengths, machine.dtype(s.value.dtype).numpy)
     for block in grid.blocks():
@@ -183,7 +169,7 @@ def _sort(machine: Machine, s: Sort) -> None:
     machine.arrays[s.out] = order if s.what == "positions" else np.take_along_axis(values, order, -1)
 
 
-def _scatter(machine: Machine, s: Scatter) -> None:
+def _scatter(machine: Machine, s: ir.Scatter) -> None:
     grid = Grid(machine, s, s.out.name)
     shape = tuple(machine.extent(d, f"axis {k} of {s.out.name}") for k, d in enumerate(s.out.shape))
     out = np.zeros(shape, machine.dtype(s.out.dtype).numpy)
@@ -213,21 +199,21 @@ def _scatter(machine: Machine, s: Scatter) -> None:
     machine.arrays[s.out] = out
 
 
-def _guards(value: Scalar) -> Guards | None:
+def _guards(value: ir.Scalar) -> Guards | None:
     """The conditions for a value: its outermost brackets and selects; None if there are none."""
     guards: Guards = ()
     while True:
-        if isinstance(value, Bracket):
+        if isinstance(value, ir.Bracket):
             guards += tuple((c, True) for c in value.conds)
             value = value.arg
-        elif isinstance(value, Select) and isinstance(value.otherwise, Zero):
+        elif isinstance(value, ir.Select) and isinstance(value.otherwise, ir.Zero):
             guards += ((value.test, True),)
             value = value.then
         else:
-            return None if isinstance(value, Zero) else guards
+            return None if isinstance(value, ir.Zero) else guards
 
 
-def _fold(machine: Machine, s: Fold) -> None:
+def _fold(machine: Machine, s: ir.Fold) -> None:
     trips = machine.extent(s.var.extent, f"the trips of {s.outs[0].name}")
     states = [machine.arrays[r] for r in s.inits]
     rows: list[list[NDArray]] = [[] for _ in s.outs[len(states):]]

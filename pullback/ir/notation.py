@@ -6,129 +6,130 @@ and negation are the operators of `Scalar`.
 
 from __future__ import annotations
 
-from pullback.ir.expr import Scalar, apply, const
+from pullback.ir import nodes as ir
+from pullback.ir.expr import apply, const
 
 
-def one(like: Scalar) -> Scalar:
+def one(like: ir.Scalar) -> ir.Scalar:
     """The number 1 in the dtype of `like`."""
     return const(1, like.dtype)
 
 
-def number(value: float, like: Scalar) -> Scalar:
+def number(value: float, like: ir.Scalar) -> ir.Scalar:
     """A number in the dtype of `like`."""
     return const(value, like.dtype)
 
 
-def divide(a: Scalar, b: Scalar) -> Scalar:
+def divide(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Quotient a / b."""
     return apply("divide", a, b)
 
 
-def floor_divide(a: Scalar, b: Scalar) -> Scalar:
+def floor_divide(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """floor(a / b)."""
     return apply("floor_divide", a, b)
 
 
-def power(a: Scalar, b: Scalar) -> Scalar:
+def power(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Power a ** b."""
     return apply("power", a, b)
 
 
-def exp(x: Scalar) -> Scalar:
+def exp(x: ir.Scalar) -> ir.Scalar:
     """Exponential e ** x."""
     return apply("exp", x)
 
 
-def log(x: Scalar) -> Scalar:
+def log(x: ir.Scalar) -> ir.Scalar:
     """Natural logarithm."""
     return apply("log", x)
 
 
-def sin(x: Scalar) -> Scalar:
+def sin(x: ir.Scalar) -> ir.Scalar:
     """Sine of x in radians."""
     return apply("sin", x)
 
 
-def cos(x: Scalar) -> Scalar:
+def cos(x: ir.Scalar) -> ir.Scalar:
     """Cosine of x in radians."""
     return apply("cos", x)
 
 
-def sinh(x: Scalar) -> Scalar:
+def sinh(x: ir.Scalar) -> ir.Scalar:
     """Hyperbolic sine."""
     return apply("sinh", x)
 
 
-def cosh(x: Scalar) -> Scalar:
+def cosh(x: ir.Scalar) -> ir.Scalar:
     """Hyperbolic cosine."""
     return apply("cosh", x)
 
 
-def sqrt(x: Scalar) -> Scalar:
+def sqrt(x: ir.Scalar) -> ir.Scalar:
     """Square root."""
     return apply("sqrt", x)
 
 
-def copysign(a: Scalar, b: Scalar) -> Scalar:
+def copysign(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """The magnitude of a with the sign of b."""
     return apply("copysign", a, b)
 
 
-def hypot(a: Scalar, b: Scalar) -> Scalar:
+def hypot(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Length of the vector (a, b)."""
     return apply("hypot", a, b)
 
 
-def sign(x: Scalar) -> Scalar:
+def sign(x: ir.Scalar) -> ir.Scalar:
     """-1, 0 or 1."""
     return apply("sign", x)
 
 
-def equal(a: Scalar, b: Scalar) -> Scalar:
+def equal(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Whether a == b."""
     return apply("equal", a, b)
 
 
-def not_equal(a: Scalar, b: Scalar) -> Scalar:
+def not_equal(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Whether a != b."""
     return apply("not_equal", a, b)
 
 
-def less(a: Scalar, b: Scalar) -> Scalar:
+def less(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Whether a < b."""
     return apply("less", a, b)
 
 
-def less_equal(a: Scalar, b: Scalar) -> Scalar:
+def less_equal(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Whether a <= b."""
     return apply("less_equal", a, b)
 
 
-def greater(a: Scalar, b: Scalar) -> Scalar:
+def greater(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Whether a > b."""
     return apply("greater", a, b)
 
 
-def greater_equal(a: Scalar, b: Scalar) -> Scalar:
+def greater_equal(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Whether a >= b."""
     return apply("greater_equal", a, b)
 
 
-def logical_and(a: Scalar, b: Scalar) -> Scalar:
+def logical_and(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """Both a and b."""
     return apply("logical_and", a, b)
 
 
-def isfinite(x: Scalar) -> Scalar:
+def isfinite(x: ir.Scalar) -> ir.Scalar:
     """Neither infinite nor NaN."""
     return apply("isfinite", x)
 
 
-def logical_or(a: Scalar, b: Scalar) -> Scalar:
+def logical_or(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """The one or the other or both."""
     return apply("logical_or", a, b)
 
 
-def logical_not(a: Scalar) -> Scalar:
+def logical_not(a: ir.Scalar) -> ir.Scalar:
     """Not a."""
     return apply("logical_not", a)

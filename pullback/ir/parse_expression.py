@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pullback.ir import expr, types
-from pullback.ir.expr import POSITIONS, REDUCE_OPS, ReduceOp, Ref, Scalar
+from pullback.ir import nodes as ir
+from pullback.ir.expr import POSITIONS, REDUCE_OPS, ReduceOp
 from pullback.ir.index import Cond, Data, Index, Var, as_index, cond, symbol
 from pullback.ir.lexer import Source, Token
 from pullback.ir.names import RESERVED
@@ -34,7 +35,7 @@ class Term:
 
     token: Token
     dtype: DType | None
-    build: Callable[[DType], Scalar]
+    build: Callable[[DType], ir.Scalar]
     number: int | float | None = None
 
 
@@ -45,7 +46,7 @@ class ExpressionParser:
         self.source = source
         self.at = 0
         self.dims: dict[str, None] = {}
-        self.scope: dict[str, Ref | Var | Scalar] = {}
+        self.scope: dict[str, ir.Ref | Var | ir.Scalar] = {}
         self.open_dims = False
 
     # Tokens -------------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ class ExpressionParser:
         if self.open_dims:
             self.dims[name.text] = None
         elif name.text not in self.dims:
-            remedy = f"`data({name.text}[…])`" if isinstance(found, Ref) else None
+            remedy = f"`data({name.text}[…])`" if isinstance(found, ir.Ref) else None
             raise self.source.error(name, f"no index or dim is called {name.text}", "E303", remedy)
         return symbol(name.text)
 
@@ -232,13 +233,13 @@ class ExpressionParser:
 
     # Scalars ------------------------------------------------------------------------------------------------
 
-    def typed(self, term: Term) -> Scalar:
+    def typed(self, term: Term) -> ir.Scalar:
         """The scalar of a term that has a dtype by itself."""
         if term.dtype is None:
             raise self.source.error(term.token, "the dtype of this is not known", "E304", f"`f64({term.token.text})`")
         return term.build(term.dtype)
 
-    def built(self, term: Term, dtype: DType) -> Scalar:
+    def built(self, term: Term, dtype: DType) -> ir.Scalar:
         """The scalar of a term where `dtype` is asked for."""
         if term.dtype is not None and term.dtype is not dtype:
             raise self.source.error(term.token, f"expected {dtype}, this is {term.dtype}", "E304")
@@ -278,7 +279,7 @@ class ExpressionParser:
         if len(terms) == 1:
             return first
 
-        def build(dtype: DType) -> Scalar:
+        def build(dtype: DType) -> ir.Scalar:
             parts = [self.built(t, dtype) for t in terms]
             return expr.add(*(expr.negative(p) if m else p for p, m in zip(parts, minus, strict=True)))
 
@@ -342,7 +343,7 @@ class ExpressionParser:
             raise self.source.error(token, f"{name} takes {row.arity} operands, got {len(args)}", "E304")
         inner = types.bool_ if row.kinds == ("bool",) else self.common(args)
 
-        def build(dtype: DType) -> Scalar:
+        def build(dtype: DType) -> ir.Scalar:
             operand = inner if inner is not None else dtype
             if operand.kind not in row.kinds:
                 raise self.source.error(token, f"{name} does not take {operand}", "E304")
@@ -388,14 +389,14 @@ class ExpressionParser:
     def literal(self, token: Token, value: int | float) -> Term:
         """A bare number."""
 
-        def build(dtype: DType) -> Scalar:
+        def build(dtype: DType) -> ir.Scalar:
             if dtype.is_bool or (dtype.is_integer and not float(value).is_integer()):
                 raise self.source.error(token, f"{token.text} is not a number of dtype {dtype}", "E304")
             return expr.const(value, dtype)
 
         return Term(token, None, build, value)
 
-    def known(self, token: Token, scalar: Scalar) -> Term:
+    def known(self, token: Token, scalar: ir.Scalar) -> Term:
         """A term that is a scalar already."""
         return Term(token, scalar.dtype, lambda d: scalar)
 
@@ -432,9 +433,9 @@ class ExpressionParser:
             args: list[Term] = []
             self.separated(lambda: args.append(self.expression()), ")")
             return self.applied(name, name.text, args)
-        if isinstance(found, Scalar):
+        if isinstance(found, ir.Scalar):
             return self.known(name, found)
-        if isinstance(found, Ref):
+        if isinstance(found, ir.Ref):
             indices: list[Index] = []
             if self.take("["):
                 self.separated(lambda: indices.append(self.index()), "]")

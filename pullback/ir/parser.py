@@ -10,33 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Index
 from pullback.ir.lexer import Source, Token
 from pullback.ir.parse_expression import ExpressionParser
 from pullback.ir.printer import SORTS
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    Choose,
-    External,
-    Fold,
-    Program,
-    Rule,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-)
 from pullback.ir.types import DType, i64
 
 Bounds = tuple[Index, Index] | None
 Target = tuple[Token, Bounds]
 
 
-def parse_program(text: str, file: str = "<text>") -> Program:
+def parse_program(text: str, file: str = "<text>") -> ir.Program:
     """The one program in a text.
 
     Raises:
@@ -49,7 +35,7 @@ def parse_program(text: str, file: str = "<text>") -> Program:
     return programs[0]
 
 
-def parse_programs(text: str, file: str = "<text>") -> list[Program]:
+def parse_programs(text: str, file: str = "<text>") -> list[ir.Program]:
     """All programs in a text, in order.
 
     Raises:
@@ -71,7 +57,7 @@ class Arrow:
     """
 
     name: str
-    inputs: tuple[Ref, ...]
+    inputs: tuple[ir.Ref, ...]
     results: tuple[tuple[DType, tuple[Index, ...]], ...]
     is_tuple: bool
 
@@ -95,7 +81,7 @@ class _Parser(ExpressionParser):
     def arrow(self) -> Arrow:
         self.dims, self.scope, self.stored = {}, {}, {}
         name = "" if self.sees("(") else self.word("the name of a function").text
-        inputs: list[Ref] = []
+        inputs: list[ir.Ref] = []
         sizes: list[str] = []
         results: list[tuple[DType, list[Index]]] = []
         self.open_dims = True
@@ -112,12 +98,12 @@ class _Parser(ExpressionParser):
             results.append(self.type())
         return Arrow(name, tuple(inputs), tuple((t, tuple(shape)) for t, shape in results), several)
 
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         self.dims, self.scope, self.stored = {}, {}, {}
         name = self.word("the name of a program").text
         while self.take("."):
             name += "." + self.word("a name").text
-        inputs: list[Ref] = []
+        inputs: list[ir.Ref] = []
         sizes: list[str] = []
         self.open_dims = True
         self.expect("(")
@@ -131,7 +117,7 @@ class _Parser(ExpressionParser):
         self.expect("{")
         statements = self.statements()
         self.expect("return")
-        results: list[Ref] = []
+        results: list[ir.Ref] = []
         names: list[str] = []
         while self.token.kind == "name":
             token = self.word("an array")
@@ -140,10 +126,16 @@ class _Parser(ExpressionParser):
             if not self.take(","):
                 break
         self.expect("}")
-        return Program(name, tuple(inputs), Block(tuple(statements), tuple(results)), tuple(names), tuple(requires),
-                       tuple(sizes))
+        return ir.Program(
+            name,
+            tuple(inputs),
+            ir.Block(tuple(statements), tuple(results)),
+            tuple(names),
+            tuple(requires),
+            tuple(sizes),
+        )
 
-    def parameter(self, inputs: list[Ref], sizes: list[str]) -> None:
+    def parameter(self, inputs: list[ir.Ref], sizes: list[str]) -> None:
         name, bounds = self.marked(self.name("a parameter"))
         self.expect(":")
         if self.take("size"):
@@ -175,38 +167,38 @@ class _Parser(ExpressionParser):
         self.expect(")")
         return low, high
 
-    def define(self, name: Token, dtype: DType, shape: Sequence[Index], bounds: Bounds) -> Ref:
+    def define(self, name: Token, dtype: DType, shape: Sequence[Index], bounds: Bounds) -> ir.Ref:
         """A new array; a name may be given once."""
         if name.text in self.scope or name.text in self.dims:
             raise self.source.error(name, f"{name.text} is already defined", "E303")
-        ref = Ref(name.text, dtype, shape, bounds, self.stored.get(name))
+        ref = ir.Ref(name.text, dtype, shape, bounds, self.stored.get(name))
         self.scope[name.text] = ref
         return ref
 
-    def ref(self, name: Token) -> Ref:
+    def ref(self, name: Token) -> ir.Ref:
         found = self.scope.get(name.text)
-        if not isinstance(found, Ref):
+        if not isinstance(found, ir.Ref):
             raise self.source.error(name, f"no array is called {name.text}", "E303")
         return found
 
-    def statements(self) -> list[Statement]:
-        out: list[Statement] = []
+    def statements(self) -> list[ir.Statement]:
+        out: list[ir.Statement] = []
         while not self.sees("return", "yield"):
             out.append(self.statement())
         return out
 
-    def block(self) -> Block:
+    def block(self) -> ir.Block:
         """Parse statements and `yield` up to the closing brace; their definitions end with them."""
         before = set(self.scope)
         statements = self.statements()
         self.expect("yield")
-        results: list[Ref] = []
+        results: list[ir.Ref] = []
         self.separated(lambda: results.append(self.ref(self.name("an array"))), "}")
         for name in [n for n in self.scope if n not in before]:
             del self.scope[name]
-        return Block(tuple(statements), tuple(results))
+        return ir.Block(tuple(statements), tuple(results))
 
-    def statement(self) -> Statement:
+    def statement(self) -> ir.Statement:
         targets: list[Target] = []
         types: list[tuple[DType, list[Index]]] = []
         while True:
@@ -219,7 +211,7 @@ class _Parser(ExpressionParser):
         word = self.token
         if self.take("build"):
             variables = self.binder()
-            values: list[Scalar] = []
+            values: list[ir.Scalar] = []
             self.expect("{")
             names = self.lets()
             while True:
@@ -229,7 +221,7 @@ class _Parser(ExpressionParser):
             self.expect("}")
             self.leave(variables, names)
             kinds = [(v.dtype, tuple(x.extent for x in variables)) for v in values]
-            return Build(self.outs(targets, kinds, word), variables, tuple(values))
+            return ir.Build(self.outs(targets, kinds, word), variables, tuple(values))
         if self.take("scatter"):
             return self.scatter(targets, types[0] if types else None, word)
         if self.take(*SORTS.values()):
@@ -244,7 +236,9 @@ class _Parser(ExpressionParser):
             then = self.block()
             self.expect("else", "{")
             otherwise = self.block()
-            return Choose(self.outs(targets, [(r.dtype, r.shape) for r in then.results], word), test, then, otherwise)
+            return ir.Choose(
+                self.outs(targets, [(r.dtype, r.shape) for r in then.results], word), test, then, otherwise
+            )
         if self.take("call"):
             return self.call(targets, word)
         if self.take("external"):
@@ -253,7 +247,7 @@ class _Parser(ExpressionParser):
                                       f"external, found {word.text!r}")
 
     def outs(self, targets: Sequence[Target],
-             kinds: Sequence[tuple[DType, tuple[Index, ...]]], word: Token) -> tuple[Ref, ...]:
+             kinds: Sequence[tuple[DType, tuple[Index, ...]]], word: Token) -> tuple[ir.Ref, ...]:
         """Define the results of a statement."""
         if len(targets) != len(kinds):
             raise self.source.error(word, f"{word.text} gives {len(kinds)} arrays, {len(targets)} are named", "E304")
@@ -261,7 +255,7 @@ class _Parser(ExpressionParser):
                      for (name, bounds), (dtype, shape) in zip(targets, kinds, strict=True))
 
     def scatter(self, targets: Sequence[Target],
-                declared: tuple[DType, list[Index]] | None, word: Token) -> Statement:
+                declared: tuple[DType, list[Index]] | None, word: Token) -> ir.Statement:
         if declared is None:
             raise self.source.error(word, "scatter needs the type of its array", "E304", "`name: f32[N] = scatter …`")
         variables, indices = self.binder(), list[Index]()
@@ -274,9 +268,9 @@ class _Parser(ExpressionParser):
         self.expect("}")
         self.leave(variables, names)
         (out,) = self.outs(targets, [(declared[0], tuple(declared[1]))], word)
-        return Scatter(out, variables, tuple(indices), value)
+        return ir.Scatter(out, variables, tuple(indices), value)
 
-    def sort(self, targets: Sequence[Target], word: Token) -> Statement:
+    def sort(self, targets: Sequence[Target], word: Token) -> ir.Statement:
         variables = self.binder()
         self.expect("{")
         names = self.lets()
@@ -286,11 +280,11 @@ class _Parser(ExpressionParser):
         what: Literal["values", "positions"] = "values" if word.text == SORTS["values"] else "positions"
         kind = (value.dtype if what == "values" else i64, tuple(v.extent for v in variables))
         (out,) = self.outs(targets, [kind], word)
-        return Sort(out, variables, value, what)
+        return ir.Sort(out, variables, value, what)
 
-    def states(self) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
+    def states(self) -> tuple[tuple[ir.Ref, ...], tuple[ir.Ref, ...]]:
         """Parse `(state = init, …)`; initial values are from the surrounding scope."""
-        pairs: list[tuple[Token, Bounds, Ref]] = []
+        pairs: list[tuple[Token, Bounds, ir.Ref]] = []
 
         def state() -> None:
             name, bounds = self.marked(self.name("a state"))
@@ -302,7 +296,7 @@ class _Parser(ExpressionParser):
         return (tuple(self.define(name, init.dtype, init.shape, bounds) for name, bounds, init in pairs),
                 tuple(init for *_, init in pairs))
 
-    def fold(self, targets: Sequence[Target], word: Token) -> Statement:
+    def fold(self, targets: Sequence[Target], word: Token) -> ir.Statement:
         variables = self.binder()
         if len(variables) != 1:
             raise self.source.error(word, "fold has one index", "E302")
@@ -312,9 +306,9 @@ class _Parser(ExpressionParser):
         self.leave(variables, [r.name for r in states])
         kinds = [(r.dtype, r.shape) for r in states]
         kinds += [(r.dtype, (variables[0].extent, *r.shape)) for r in body.results[len(states):]]
-        return Fold(self.outs(targets, kinds, word), variables[0], states, inits, body)
+        return ir.Fold(self.outs(targets, kinds, word), variables[0], states, inits, body)
 
-    def call(self, targets: Sequence[Target], word: Token) -> Statement:
+    def call(self, targets: Sequence[Target], word: Token) -> ir.Statement:
         name = "" if self.token.text == "(" else self.name("a name of the call").text
         params, operands = self.states()
         self.expect("{")
@@ -327,10 +321,12 @@ class _Parser(ExpressionParser):
             backward = self.rule([*body.results, *floating])
         self.leave((), [p.name for p in params])
         outs = self.outs(targets, [(r.dtype, r.shape) for r in body.results], word)
-        return Call(outs, operands, params, body, forward, backward, name=name)
+        return ir.Call(outs, operands, params, body, forward, backward, name=name)
 
-    def external(self, targets: Sequence[Target], types: Sequence[tuple[DType, list[Index]]], word: Token) -> Statement:
-        name, operands, sizes = self.word("the name of a C function").text, list[Ref](), list[Index]()
+    def external(
+        self, targets: Sequence[Target], types: Sequence[tuple[DType, list[Index]]], word: Token
+    ) -> ir.Statement:
+        name, operands, sizes = self.word("the name of a C function").text, list[ir.Ref](), list[Index]()
         self.expect("(")
         while not self.sees(";", ")"):
             operands.append(self.ref(self.name("an array")))
@@ -346,9 +342,9 @@ class _Parser(ExpressionParser):
         self.at += 1
         outs = self.outs(targets, [(dtype, tuple(shape)) for dtype, shape in types], word)
         inputs, outputs = (tuple(r.dtype for r in refs) for refs in (operands, outs))
-        return External(outs, Foreign(name, source, inputs, outputs, len(sizes)), tuple(operands), tuple(sizes))
+        return ir.External(outs, Foreign(name, source, inputs, outputs, len(sizes)), tuple(operands), tuple(sizes))
 
-    def rule(self, like: Sequence[Ref]) -> Rule:
+    def rule(self, like: Sequence[ir.Ref]) -> ir.Rule:
         """`(names) { block }`: a rule's params have the types of these."""
         word, names = self.token, list[Token]()
         self.expect("(")
@@ -359,9 +355,9 @@ class _Parser(ExpressionParser):
         self.expect("{")
         block = self.block()
         self.leave((), [p.name for p in params])
-        return Rule(params, block)
+        return ir.Rule(params, block)
 
-    def loop(self, targets: Sequence[Target], word: Token) -> Statement:
+    def loop(self, targets: Sequence[Target], word: Token) -> ir.Statement:
         states, inits = self.states()
         trips = None
         if self.take("at"):
@@ -373,4 +369,4 @@ class _Parser(ExpressionParser):
         body = self.block()
         self.leave((), [r.name for r in states])
         outs = self.outs(targets, [(r.dtype, r.shape) for r in states], word)
-        return While(outs, states, inits, test, body, trips)
+        return ir.While(outs, states, inits, test, body, trips)

@@ -31,29 +31,10 @@ from typing import Final, assert_never, cast
 
 import numpy as np
 
-from pullback.ir.expr import (
-    POSITIONS,
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Node,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    const,
-    mul,
-    read_by,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.expr import POSITIONS, const, mul, read_by
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Monomial, Var, polynomial
 from pullback.ir.names import Names
-from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import children, indices_of
 
 # Precedences, low to high, of what stands in an operand's place.
@@ -77,10 +58,10 @@ class _Printer:
     def __init__(self, names: Names, brief: bool = False) -> None:
         self.names = names
         self.brief = brief  # without what users gave in C
-        self.refs: dict[Ref, str] = {}
+        self.refs: dict[ir.Ref, str] = {}
         self.vars: dict[Var, str] = {}
         self.order: dict[Var, int] = {}
-        self.lets: dict[Scalar, str] = {}
+        self.lets: dict[ir.Scalar, str] = {}
         self.atoms: dict[Atom, str] = {}  # texts of compound atoms with the names now in scope
 
     # Indices ------------------------------------------------------------------------------------------------
@@ -150,7 +131,7 @@ class _Printer:
         """The name of a variable; outside its scope (in debugging) the one it was made with."""
         return self.vars.get(v, v.name)
 
-    def ref(self, r: Ref) -> str:
+    def ref(self, r: ir.Ref) -> str:
         """The name of an array."""
         return self.refs.get(r, r.name)
 
@@ -185,7 +166,7 @@ class _Printer:
 
     # Scalars ------------------------------------------------------------------------------------------------
 
-    def name_shared(self, values: Sequence[Scalar]) -> tuple[list[str], list[Scalar]]:
+    def name_shared(self, values: Sequence[ir.Scalar]) -> tuple[list[str], list[ir.Scalar]]:
         """Name the shared parts in a scope; return the defining lines and the named nodes."""
         lines, named = [], self._shared(values)
         for e in named:
@@ -195,55 +176,55 @@ class _Printer:
             lines.append(f"let {self.lets[e]} = {text}")
         return lines, named
 
-    def forget(self, named: Sequence[Scalar]) -> None:
+    def forget(self, named: Sequence[ir.Scalar]) -> None:
         """The end of the scope of these names."""
         self.atoms.clear()
         self.names.release([self.lets.pop(e) for e in named])
 
-    def body(self, values: Sequence[Scalar], typed: bool = False) -> list[str]:
+    def body(self, values: Sequence[ir.Scalar], typed: bool = False) -> list[str]:
         """The text between the braces of a binder: names for shared parts, then the values."""
         lines, named = self.name_shared(values)
         lines.extend(self.scalar(v, TERNARY, typed) for v in values)
         self.forget(named)
         return lines
 
-    def _shared(self, values: Sequence[Scalar]) -> list[Scalar]:
+    def _shared(self, values: Sequence[ir.Scalar]) -> list[ir.Scalar]:
         """The nodes to be named in this scope, operands first.
 
         These are nodes used more than once, or standing on a tall tree, that depend on no variable bound further
         inside; what depends on no variable of this scope was named outside.
         """
-        uses: dict[Scalar, int] = {}
+        uses: dict[ir.Scalar, int] = {}
         inner: set[Var] = set()
         order = self._visible(values)
         for e in order:
-            if isinstance(e, Reduce):
+            if isinstance(e, ir.Reduce):
                 inner.update(e.vars)
             for p in _parts(e):
                 uses[p] = uses.get(p, 0) + 1
         for v in values:
             uses[v] = uses.get(v, 0) + 1
-        if len(order) < _TALL and not any(n > 1 and not isinstance(e, Const | Zero) for e, n in uses.items()):
+        if len(order) < _TALL and not any(n > 1 and not isinstance(e, ir.Const | ir.Zero) for e, n in uses.items()):
             return []
         roots = frozenset(values)
-        size: dict[Scalar, int] = {}
-        height: dict[Scalar, int] = {}
+        size: dict[ir.Scalar, int] = {}
+        height: dict[ir.Scalar, int] = {}
         out = []
         for e in order:
             parts = _parts(e)
             size[e] = 1 + sum(size.get(p, 1) for p in parts) + sum(len(i.terms) for i in indices_of(e))
             height[e] = 1 + max((height.get(p, 1) for p in parts), default=0)
-            if isinstance(e, Const | Zero) or not e.free.isdisjoint(inner) or (e in roots and uses[e] == 1):
+            if isinstance(e, ir.Const | ir.Zero) or not e.free.isdisjoint(inner) or (e in roots and uses[e] == 1):
                 continue
             if (uses[e] > 1 and size[e] >= _SHARED) or height[e] >= _TALL:
                 size[e], height[e] = 1, 1
                 out.append(e)
         return out
 
-    def _visible(self, values: Sequence[Scalar]) -> list[Scalar]:
+    def _visible(self, values: Sequence[ir.Scalar]) -> list[ir.Scalar]:
         """The nodes under `values` that have no name yet, operands first; each once."""
-        order: list[Scalar] = []
-        seen: set[Scalar] = set(self.lets)
+        order: list[ir.Scalar] = []
+        seen: set[ir.Scalar] = set(self.lets)
         stack = [(v, False) for v in reversed(values)]
         while stack:
             e, done = stack.pop()
@@ -255,55 +236,55 @@ class _Printer:
                 stack.extend([(p, False) for p in reversed(_parts(e))])
         return order
 
-    def scalar(self, e: Scalar, level: int = TERNARY, typed: bool = False) -> str:
+    def scalar(self, e: ir.Scalar, level: int = TERNARY, typed: bool = False) -> str:
         """A scalar where operators of this precedence may stand; `typed` if its dtype is known there."""
         name = self.lets.get(e)
         return name if name is not None else self._node(e, level, typed)
 
-    def _node(self, e: Scalar, level: int, typed: bool) -> str:
-        text, own = self._text(cast(Node, e), typed)
+    def _node(self, e: ir.Scalar, level: int, typed: bool) -> str:
+        text, own = self._text(cast(ir.Node, e), typed)
         return text if own >= level else f"({text})"
 
-    def _text(self, e: Node, typed: bool) -> tuple[str, int]:
+    def _text(self, e: ir.Node, typed: bool) -> tuple[str, int]:
         match e:
-            case Const():
+            case ir.Const():
                 return _number(e, typed)
-            case Zero():
+            case ir.Zero():
                 return ("{}" if typed else f"{e.dtype}({{}})"), PRIMARY
-            case FromIndex():
+            case ir.FromIndex():
                 return f"as_{e.dtype}({self.index(e.index)})", PRIMARY
-            case Get():
+            case ir.Get():
                 indices = ", ".join(self.index(i) for i in e.indices)
                 return self.ref(e.ref) + (f"[{indices}]" if indices else ""), PRIMARY
-            case Apply():
+            case ir.Apply():
                 return self._apply(e, typed)
-            case Cast():
+            case ir.Cast():
                 return f"{e.dtype}({self.scalar(e.arg)})", PRIMARY
-            case Add():
+            case ir.Add():
                 return self._add(e, typed), SUM
-            case Mul():
+            case ir.Mul():
                 return self._mul(e, typed)
-            case Bracket():
+            case ir.Bracket():
                 conds = ", ".join(sorted(self.condition(c) for c in e.conds))
                 return f"[{conds}] {self.scalar(e.arg, GUARD, typed)}", GUARD
-            case Select():
+            case ir.Select():
                 test = self.scalar(e.test, OR, True)
                 then, otherwise = self._same_dtype((e.then, e.otherwise), (TERNARY, TERNARY), typed)
                 return f"{test} ? {then} : {otherwise}", TERNARY
-            case Reduce():
+            case ir.Reduce():
                 return self._reduce(e, typed), PRIMARY
             case _:
                 assert_never(e)
 
-    def _same_dtype(self, args: Sequence[Scalar], levels: Sequence[int], typed: bool) -> list[str]:
+    def _same_dtype(self, args: Sequence[ir.Scalar], levels: Sequence[int], typed: bool) -> list[str]:
         """Operands of one dtype: one of them says which, unless it is known."""
-        if not typed and all(isinstance(a, Const | Zero) for a in args):
+        if not typed and all(isinstance(a, ir.Const | ir.Zero) for a in args):
             return [self.scalar(a, level, k > 0) for k, (a, level) in enumerate(zip(args, levels, strict=True))]
-        first = next((k for k, a in enumerate(args) if not isinstance(a, Const | Zero)), -1)
+        first = next((k for k, a in enumerate(args) if not isinstance(a, ir.Const | ir.Zero)), -1)
         pairs = zip(args, levels, strict=True)
         return [self.scalar(a, level, typed or k != first) for k, (a, level) in enumerate(pairs)]
 
-    def _apply(self, e: Apply, typed: bool) -> tuple[str, int]:
+    def _apply(self, e: ir.Apply, typed: bool) -> tuple[str, int]:
         row = e.primitive
         typed = (typed and row.result == "same") or row.kinds == ("bool",)
         if row.infix is None:
@@ -313,21 +294,21 @@ class _Printer:
         left, right = self._same_dtype(e.args, levels, typed)
         return f"{left} {row.infix} {right}", own
 
-    def _add(self, e: Add, typed: bool) -> str:
+    def _add(self, e: ir.Add, typed: bool) -> str:
         minus = [k > 0 and a not in self.lets and _is_negative(a) for k, a in enumerate(e.args)]
         args = [_negated(a) if m else a for a, m in zip(e.args, minus, strict=True)]
         texts = self._same_dtype(args, [GUARD] * len(args), typed)
         return texts[0] + "".join((" - " if m else " + ") + t for t, m in zip(texts[1:], minus[1:], strict=True))
 
-    def _mul(self, e: Mul, typed: bool) -> tuple[str, int]:
+    def _mul(self, e: ir.Mul, typed: bool) -> tuple[str, int]:
         first = e.args[0]
-        minus = isinstance(first, Const) and e.dtype.kind != "unsigned" and first.value == -1
+        minus = isinstance(first, ir.Const) and e.dtype.kind != "unsigned" and first.value == -1
         args = e.args[1:] if minus else e.args
         levels = [UNARY if minus else PRODUCT] + [UNARY] * (len(args) - 1)
         text = " * ".join(self._same_dtype(args, levels, typed))
         return ("-" if minus else "") + text, UNARY if minus and len(args) == 1 else PRODUCT
 
-    def _reduce(self, e: Reduce, typed: bool) -> str:
+    def _reduce(self, e: ir.Reduce, typed: bool) -> str:
         binder = self.binder(e.vars)
         body = self.body((e.arg,), typed and e.op not in POSITIONS)
         self.leave(e.vars)
@@ -335,36 +316,36 @@ class _Printer:
 
     # Statements ---------------------------------------------------------------------------------------------
 
-    def define(self, r: Ref) -> str:
+    def define(self, r: ir.Ref) -> str:
         """Name an array where it is defined, with its bounds."""
         self.refs[r] = self.names.fresh(r.name)
         return self.refs[r] + (f" as {r.storage}" if r.storage is not r.dtype else "") + self.bounds(r)
 
-    def bounds(self, r: Ref) -> str:
+    def bounds(self, r: ir.Ref) -> str:
         """` in [low, high)` where the range of the values is known."""
         return f" in [{self.index(r.bounds[0])}, {self.index(r.bounds[1])})" if r.bounds else ""
 
-    def type(self, r: Ref) -> str:
+    def type(self, r: ir.Ref) -> str:
         """`f32[N, M]`; `f32` for rank 0."""
         return str(r.dtype) + (f"[{', '.join(self.index(d) for d in r.shape)}]" if r.shape else "")
 
-    def block(self, b: Block, indent: str, word: str = "yield") -> list[str]:
+    def block(self, b: ir.Block, indent: str, word: str = "yield") -> list[str]:
         """The lines of a block; the last gives its results."""
         lines = []
         for s in b.statements:
             lines.extend(self.statement(s, indent))
         return [*lines, f"{indent}{word} {', '.join(self.ref(r) for r in b.results)}".rstrip()]
 
-    def statement(self, s: Statement, indent: str) -> list[str]:
+    def statement(self, s: ir.Statement, indent: str) -> list[str]:
         """The lines of a statement."""
         match s:
-            case Build():
+            case ir.Build():
                 binder = self.binder(s.vars)
                 body = self.body(s.values)
                 self.leave(s.vars)
                 head = f"{', '.join(self.define(r) for r in s.outs)} = build {binder}".rstrip()
                 return [f"{indent}{head} {{{_joined(body, len(s.values), indent)} }}"]
-            case Scatter():
+            case ir.Scatter():
                 binder = self.binder(s.vars)
                 inside = [read_by(a) for i in s.indices for a in i.data]
                 body, named = self.name_shared((*inside, s.value))
@@ -373,25 +354,25 @@ class _Printer:
                 self.leave(s.vars)
                 head = f"{self.define(s.out)}: {self.type(s.out)} = scatter {binder}".rstrip()
                 return [f"{indent}{head} {{{_joined(body, 1, indent)} }}"]
-            case Sort():
+            case ir.Sort():
                 binder = self.binder(s.vars)
                 body = self.body((s.value,))
                 self.leave(s.vars)
                 head = f"{self.define(s.out)} = {SORTS[s.what]} {binder}"
                 return [f"{indent}{head} {{{_joined(body, 1, indent)} }}"]
-            case External():
+            case ir.External():
                 sizes = ", ".join(map(self.index, s.sizes))
                 arguments = ", ".join(map(self.ref, s.operands)) + (f"; {sizes}" if sizes else "")
                 typed = ", ".join(f"{self.define(r)}: {self.type(r)}" for r in s.outs)
                 text = "" if self.brief else f" from {json.dumps(s.foreign.source)}"
                 return [f"{indent}{typed} = external {s.foreign.name}({arguments}){text}"]
-            case Fold():
+            case ir.Fold():
                 inits = [self.ref(r) for r in s.inits]
                 states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=False))
                 binder = self.binder((s.var,))
                 head, lines = f"fold {binder} ({states}) {{", self.block(s.body, indent + "  ")
                 self.leave((s.var,))
-            case While():
+            case ir.While():
                 inits = [self.ref(r) for r in s.inits]
                 states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=False))
                 trips = "" if s.max_trips is None else f" at most {self.index(s.max_trips)}"
@@ -399,11 +380,11 @@ class _Printer:
                 lines = self.block(s.test, indent + "  ")
                 lines[-1] += " } do {"
                 lines += self.block(s.body, indent + "  ")
-            case Choose():
+            case ir.Choose():
                 head, lines = f"if {self.ref(s.test)} {{", self.block(s.then, indent + "  ")
                 lines[-1] += " } else {"
                 lines += self.block(s.otherwise, indent + "  ")
-            case Call():
+            case ir.Call():
                 given = [self.ref(r) for r in s.operands]
                 params = ", ".join(f"{self.define(p)} = {r}" for p, r in zip(s.params, given, strict=False))
                 head, lines = f"call {s.name + ' ' * bool(s.name)}({params}) {{", self.block(s.body, indent + "  ")
@@ -418,7 +399,7 @@ class _Printer:
         return [f"{indent}{outs} = {head}", *lines]
 
 
-def _parts(e: Scalar) -> tuple[Scalar, ...]:
+def _parts(e: ir.Scalar) -> tuple[ir.Scalar, ...]:
     """The operands of a node, including those of data-dependent indices."""
     parts = children(e)
     for i in indices_of(e):
@@ -434,7 +415,7 @@ def _joined(lines: list[str], values: int, indent: str) -> str:
     return f"\n{indent}    " + f";\n{indent}    ".join(lines)
 
 
-def _number(e: Const, typed: bool) -> tuple[str, int]:
+def _number(e: ir.Const, typed: bool) -> tuple[str, int]:
     """A number; with its dtype where that is not known."""
     if isinstance(e.value, bool):
         return ("true" if e.value else "false"), PRIMARY
@@ -449,28 +430,32 @@ def _number(e: Const, typed: bool) -> tuple[str, int]:
     return f"{e.dtype}({text})", PRIMARY
 
 
-def _is_negative(e: Scalar) -> bool:
+def _is_negative(e: ir.Scalar) -> bool:
     """Whether a term is printed as a difference: it has a negative number in front."""
-    number = e.args[0] if isinstance(e, Mul) else e
-    if not isinstance(number, Const) or number.dtype.kind not in ("signed", "floating") or number.value != number.value:
+    number = e.args[0] if isinstance(e, ir.Mul) else e
+    if (
+        not isinstance(number, ir.Const)
+        or number.dtype.kind not in ("signed", "floating")
+        or number.value != number.value
+    ):
         return False
     return math.copysign(1, number.value) < 0
 
 
-def _negated(e: Scalar) -> Scalar:
+def _negated(e: ir.Scalar) -> ir.Scalar:
     """The term whose negative `e` is."""
-    if isinstance(e, Const):
+    if isinstance(e, ir.Const):
         return const(-e.value, e.dtype)
-    assert isinstance(e, Mul) and isinstance(e.args[0], Const)
+    assert isinstance(e, ir.Mul) and isinstance(e.args[0], ir.Const)
     number, *rest = e.args
-    assert isinstance(number, Const)
+    assert isinstance(number, ir.Const)
     return mul(*rest) if number.value == -1 else mul(const(-number.value, e.dtype), *rest)
 
 
 # Whole programs ---------------------------------------------------------------------------------------------------
 
 
-def _prepared(p: Program, canonical: bool) -> _Printer:
+def _prepared(p: ir.Program, canonical: bool) -> _Printer:
     """A printer for a program, its dims taken."""
     dims = dict.fromkeys(p.sizes)
     for index in (*(d for r in p.inputs for d in (*r.shape, *(r.bounds or ()))), *(c.index for c in p.requires)):
@@ -478,7 +463,7 @@ def _prepared(p: Program, canonical: bool) -> _Printer:
     return _Printer(Names(dims, canonical))
 
 
-def _header(printer: _Printer, p: Program) -> tuple[str, str]:
+def _header(printer: _Printer, p: ir.Program) -> tuple[str, str]:
     """The parameters, and ` where …`."""
     parts = [f"{printer.define(r)}: {printer.type(r)}" for r in p.inputs]
     parts += [f"{name}: size" for name in p.sizes]
@@ -486,7 +471,7 @@ def _header(printer: _Printer, p: Program) -> tuple[str, str]:
     return f"({', '.join(parts)})", f" where {conds}" if conds else ""
 
 
-def print_program(p: Program, *, canonical: bool = False) -> str:
+def print_program(p: ir.Program, *, canonical: bool = False) -> str:
     """The text of a program, which `parse_program` reads back.
 
     Args:
@@ -510,7 +495,7 @@ def _word(text: str) -> str:
     return "_" + word if word[0].isdigit() else word
 
 
-def print_type(p: Program) -> str:
+def print_type(p: ir.Program) -> str:
     """`(x: f32[N, M], w: f32[K, M]) -> f32[N, K] where N >= K`."""
     printer = _prepared(p, False)
     parameters, where = _header(printer, p)
@@ -518,19 +503,19 @@ def print_type(p: Program) -> str:
     return f"{parameters} -> {outs[0] if len(outs) == 1 else '(' + ', '.join(outs) + ')'}{where}"
 
 
-def print_statement(s: Statement) -> str:
+def print_statement(s: ir.Statement) -> str:
     """The text of a statement by itself, for people, with the names its arrays were made with."""
     return "\n".join(_Printer(Names(), brief=True).statement(s, ""))
 
 
-def print_scalar(e: Scalar) -> str:
+def print_scalar(e: ir.Scalar) -> str:
     """The text of a scalar by itself, with the names its arrays and variables were made with."""
     return "; ".join(_Printer(Names()).body((e,)))
 
 
-def structurally_equal(p: Program, q: Program) -> bool:
+def structurally_equal(p: ir.Program, q: ir.Program) -> bool:
     """Whether two programs are equal up to the names of arrays, index variables and outputs."""
     return p is q or print_program(p, canonical=True) == print_program(q, canonical=True)
 
 
-Scalar.text = print_scalar
+ir.Scalar.text = print_scalar

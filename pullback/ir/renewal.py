@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Bracket, Const, Get, Reduce, Scalar, read_by
+from pullback.ir import nodes as ir
+from pullback.ir.expr import read_by
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Program
 from pullback.ir.traverse import Substitution, children, indices_of
 
 __all__ = ["renewed"]
@@ -20,7 +20,7 @@ __all__ = ["renewed"]
 Key = tuple[str, int, tuple[Any, ...]]
 
 
-def renewed(program: Program) -> Program:
+def renewed(program: ir.Program) -> ir.Program:
     """Return the program with new variables, arrays and data, each as old as it is bound or first read.
 
     >>> from pullback.ir.parser import parse_program
@@ -56,12 +56,12 @@ class _Renewal(Substitution):
         del held
         return out
 
-    def _scalar(self, e: Scalar) -> Scalar:
+    def _scalar(self, e: ir.Scalar) -> ir.Scalar:
         match e:
-            case Reduce():  # which keeps a variable of extent 1
+            case ir.Reduce():  # which keeps a variable of extent 1
                 inner, variables = self.under(e.vars)
                 return expr.reduce(e.op, variables, inner.scalar(e.arg))
-            case Bracket():  # whose data are as old as they are first mapped
+            case ir.Bracket():  # whose data are as old as they are first mapped
                 conds = [self.condition(c) for c in sorted(e.conds, key=self._condition_key)]
                 return expr.bracket(conds, self.scalar(e.arg))
             case _:
@@ -89,8 +89,8 @@ class _Renewal(Substitution):
     def _condition_key(self, c: Cond) -> Key:
         return c.op, 0, (self._index_key(c.index),)
 
-    def _scalar_key(self, e: Scalar) -> Key:
-        name = e.primitive.name if isinstance(e, Apply) else repr(e.value) if isinstance(e, Const) else ""
-        conds = map(self._condition_key, e.conds) if isinstance(e, Bracket) else ()
+    def _scalar_key(self, e: ir.Scalar) -> Key:
+        name = e.primitive.name if isinstance(e, ir.Apply) else repr(e.value) if isinstance(e, ir.Const) else ""
+        conds = map(self._condition_key, e.conds) if isinstance(e, ir.Bracket) else ()
         parts = (*map(self._index_key, indices_of(e)), *sorted(conds), *map(self._scalar_key, children(e)))
-        return f"{type(e).__name__} {e.dtype} {name}", self.ref(e.ref).serial if isinstance(e, Get) else 0, parts
+        return f"{type(e).__name__} {e.dtype} {name}", self.ref(e.ref).serial if isinstance(e, ir.Get) else 0, parts

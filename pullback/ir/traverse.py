@@ -13,22 +13,8 @@ from itertools import chain
 from typing import assert_never
 
 from pullback.ir import expr
-from pullback.ir.expr import (
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    read_by,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.expr import read_by
 from pullback.ir.index import (
     ONE_INDEX,
     ZERO_INDEX,
@@ -47,25 +33,11 @@ from pullback.ir.index import (
     modulo,
     polynomial,
 )
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    Choose,
-    External,
-    Fold,
-    Program,
-    Rule,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-)
 
-GetRule = Callable[[Ref, tuple[Index, ...]], Scalar]
+GetRule = Callable[[ir.Ref, tuple[Index, ...]], ir.Scalar]
 
 
-def _element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+def _element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
     return expr.get(ref, *indices)
 
 
@@ -83,17 +55,17 @@ class Substitution:
         self,
         variables: Mapping[Var, Index] | None = None,
         dims: Mapping[DimSymbol, Index] | None = None,
-        refs: Mapping[Ref, Ref] | None = None,
+        refs: Mapping[ir.Ref, ir.Ref] | None = None,
         get: GetRule | None = None,
         place: str = "",
     ) -> None:
         self.variables = dict(variables) if variables else {}
         self.dims = dict(dims) if dims else {}
-        self.refs: dict[Ref, Ref] = dict(refs) if refs else {}
+        self.refs: dict[ir.Ref, ir.Ref] = dict(refs) if refs else {}
         self.get = get or _element
         self.place = place
         self._touches_refs = bool(refs) or get is not None
-        self._scalars: dict[Scalar, Scalar] = {}
+        self._scalars: dict[ir.Scalar, ir.Scalar] = {}
         self._indices: dict[Index, Index] = {}
 
     def index(self, e: Index) -> Index:
@@ -168,7 +140,7 @@ class Substitution:
         index = self.index(c.index)
         return c if index is c.index else cond(c.op, index)
 
-    def scalar(self, e: Scalar) -> Scalar:
+    def scalar(self, e: ir.Scalar) -> ir.Scalar:
         """The scalar with everything mapped."""
         out = self._scalars.get(e)
         if out is None:
@@ -179,35 +151,35 @@ class Substitution:
             self._scalars[e] = out
         return out
 
-    def _scalar(self, e: Scalar) -> Scalar:
+    def _scalar(self, e: ir.Scalar) -> ir.Scalar:
         match e:
-            case Const() | Zero():
+            case ir.Const() | ir.Zero():
                 return e
-            case FromIndex():
+            case ir.FromIndex():
                 return expr.from_index(self.index(e.index), e.dtype)
-            case Get():
+            case ir.Get():
                 return self.get(self.ref(e.ref), tuple(self.index(i) for i in e.indices))
-            case Apply():
+            case ir.Apply():
                 return expr.apply(e.primitive, *(self.scalar(a) for a in e.args))
-            case Cast():
+            case ir.Cast():
                 return expr.cast(self.scalar(e.arg), e.dtype)
-            case Add():
+            case ir.Add():
                 return expr.add(*(self.scalar(a) for a in e.args))
-            case Mul():
+            case ir.Mul():
                 return expr.mul(*(self.scalar(a) for a in e.args))
-            case Bracket():
+            case ir.Bracket():
                 conds = [self.condition(c) for c in e.conds]
                 return expr.zero(e.dtype) if False in conds else expr.bracket(conds, self.scalar(e.arg))
-            case Select():
+            case ir.Select():
                 return expr.select(self.scalar(e.test), self.scalar(e.then), self.scalar(e.otherwise))
-            case Reduce():
+            case ir.Reduce():
                 inner, variables = self.under(e.vars)
                 kept = [v for v in variables if v.extent is not ONE_INDEX]
                 return expr.reduce(e.op, kept, inner.scalar(e.arg))
             case _:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
 
-    def ref(self, r: Ref) -> Ref:
+    def ref(self, r: ir.Ref) -> ir.Ref:
         """The array that replaces `r`; a new one, made once, if dims change its shape."""
         out = self.refs.get(r)
         if out is None:
@@ -216,7 +188,7 @@ class Substitution:
                 shape = tuple(self.index(d) for d in r.shape)
                 bounds = r.bounds and (self.index(r.bounds[0]), self.index(r.bounds[1]))
                 if shape != r.shape or bounds != r.bounds:
-                    out = Ref(r.name, r.dtype, shape, bounds, r.storage)
+                    out = ir.Ref(r.name, r.dtype, shape, bounds, r.storage)
             self.refs[r] = out
         return out
 
@@ -241,48 +213,48 @@ class Substitution:
 
     # Statements ---------------------------------------------------------------------------------------------
 
-    def define(self, r: Ref) -> Ref:
+    def define(self, r: ir.Ref) -> ir.Ref:
         """A fresh array for a definition, so that a block may be copied more than once."""
         shape = tuple(self.index(d) for d in r.shape)
         bounds = r.bounds and (self.index(r.bounds[0]), self.index(r.bounds[1]))
-        out = Ref(self.place + r.name, r.dtype, shape, bounds, r.storage)
+        out = ir.Ref(self.place + r.name, r.dtype, shape, bounds, r.storage)
         self.stand(r, out)
         return out
 
-    def stand(self, r: Ref, out: Ref) -> None:
+    def stand(self, r: ir.Ref, out: ir.Ref) -> None:
         """Let `out` replace `r` from here on."""
         self.refs[r] = out
         self._touches_refs = True
         self._scalars.clear()
         self._indices.clear()
 
-    def block(self, b: Block) -> Block:
+    def block(self, b: ir.Block) -> ir.Block:
         """A copy of the block with fresh definitions."""
         statements = tuple(self.statement(s) for s in b.statements)
-        return Block(statements, tuple(self.ref(r) for r in b.results))
+        return ir.Block(statements, tuple(self.ref(r) for r in b.results))
 
-    def statement(self, s: Statement) -> Statement:
+    def statement(self, s: ir.Statement) -> ir.Statement:
         """A copy of the statement with fresh definitions."""
         match s:
-            case Build():
+            case ir.Build():
                 inner, variables = self.under(s.vars)
                 values = tuple(inner.scalar(v) for v in s.values)
                 return replace(s, vars=variables, values=values, outs=tuple(self.define(r) for r in s.outs))
-            case Scatter():
+            case ir.Scatter():
                 inner, variables = self.under(s.vars)
                 indices, value = tuple(inner.index(i) for i in s.indices), inner.scalar(s.value)
                 return replace(s, vars=variables, indices=indices, value=value, out=self.define(s.out))
-            case Sort():
+            case ir.Sort():
                 inner, variables = self.under(s.vars)
                 return replace(s, vars=variables, value=inner.scalar(s.value), out=self.define(s.out))
-            case Fold():
+            case ir.Fold():
                 inits = tuple(self.ref(r) for r in s.inits)
                 states = tuple(self.define(r) for r in s.states)
                 inner, (var,) = self._under_block((s.var,))
                 body = inner.block(s.body)
                 outs = tuple(self.define(r) for r in s.outs)
                 return replace(s, inits=inits, states=states, var=var, body=body, outs=outs)
-            case While():
+            case ir.While():
                 inits = tuple(self.ref(r) for r in s.inits)
                 states = tuple(self.define(r) for r in s.states)
                 test, body = self.block(s.test), self.block(s.body)
@@ -296,12 +268,12 @@ class Substitution:
                     max_trips=trips,
                     outs=tuple(self.define(r) for r in s.outs),
                 )
-            case Choose():
+            case ir.Choose():
                 chosen_by = self.ref(s.test)
                 then, otherwise = self.block(s.then), self.block(s.otherwise)
                 outs = tuple(self.define(r) for r in s.outs)
                 return replace(s, test=chosen_by, then=then, otherwise=otherwise, outs=outs)
-            case Call():
+            case ir.Call():
                 operands = tuple(self.ref(r) for r in s.operands)
                 params = tuple(self.define(r) for r in s.params)
                 body, forward, backward = self.block(s.body), self.rule(s.forward), self.rule(s.backward)
@@ -314,15 +286,15 @@ class Substitution:
                     backward=backward,
                     outs=tuple(self.define(r) for r in s.outs),
                 )
-            case External():
+            case ir.External():
                 operands, sizes = tuple(self.ref(r) for r in s.operands), tuple(self.index(d) for d in s.sizes)
                 return replace(s, operands=operands, sizes=sizes, outs=tuple(self.define(r) for r in s.outs))
             case _:
                 assert_never(s)
 
-    def rule(self, r: Rule | None) -> Rule | None:
+    def rule(self, r: ir.Rule | None) -> ir.Rule | None:
         """A copy of a call's rule with fresh params."""
-        return r and Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
+        return r and ir.Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
 
     def _under_block(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
         inner, renamed = self.under(variables)
@@ -335,12 +307,14 @@ class Substitution:
         return inner, renamed
 
 
-def instantiate(p: Program, args: Mapping[Ref, Ref], dims: Mapping[DimSymbol, Index] | None = None) -> Block:
+def instantiate(
+    p: ir.Program, args: Mapping[ir.Ref, ir.Ref], dims: Mapping[DimSymbol, Index] | None = None
+) -> ir.Block:
     """The program's body over other arrays and dims, everything it defines fresh: a call, inlined."""
     return Substitution(dims=dims, refs=args).block(p.body)
 
 
-def specialise(p: Program, dims: Mapping[str, int]) -> Program:
+def specialise(p: ir.Program, dims: Mapping[str, int]) -> ir.Program:
     """The program with the named dims fixed."""
     s = Substitution(dims={DimSymbol(n): as_index(v) for n, v in dims.items()})
     inputs = tuple(s.ref(r) for r in p.inputs)
@@ -349,23 +323,23 @@ def specialise(p: Program, dims: Mapping[str, int]) -> Program:
     return replace(p, inputs=inputs, body=s.block(p.body), requires=requires, sizes=sizes)
 
 
-def children(e: Scalar) -> tuple[Scalar, ...]:
+def children(e: ir.Scalar) -> tuple[ir.Scalar, ...]:
     """The direct scalar operands of a node, data-dependent indices not included."""
     match e:
-        case Apply() | Add() | Mul():
+        case ir.Apply() | ir.Add() | ir.Mul():
             return e.args
-        case Cast() | Bracket() | Reduce():
+        case ir.Cast() | ir.Bracket() | ir.Reduce():
             return (e.arg,)
-        case Select():
+        case ir.Select():
             return (e.test, e.then, e.otherwise)
         case _:
             return ()
 
 
-def count_uses(roots: Iterable[Scalar]) -> dict[Scalar, int]:
+def count_uses(roots: Iterable[ir.Scalar]) -> dict[ir.Scalar, int]:
     """The number of occurrences of each expression; those that recur are worth a name."""
-    uses: dict[Scalar, int] = {}
-    seen: set[Scalar] = set()
+    uses: dict[ir.Scalar, int] = {}
+    seen: set[ir.Scalar] = set()
     for root in roots:
         uses[root] = uses.get(root, 0) + 1
         for node in walk(root):
@@ -376,14 +350,14 @@ def count_uses(roots: Iterable[Scalar]) -> dict[Scalar, int]:
     return uses
 
 
-def indices_of(e: Scalar) -> tuple[Index, ...]:
+def indices_of(e: ir.Scalar) -> tuple[Index, ...]:
     """The indices written directly in a node."""
     match e:
-        case Get():
+        case ir.Get():
             return e.indices
-        case FromIndex():
+        case ir.FromIndex():
             return (e.index,)
-        case Bracket():
+        case ir.Bracket():
             return tuple(c.index for c in e.conds)
         case _:
             return ()
@@ -392,7 +366,7 @@ def indices_of(e: Scalar) -> tuple[Index, ...]:
 SHORT = 200  # nodes that are remembered: long expressions with long parts would need the square of their length
 
 
-def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
+def walk(e: ir.Scalar, into_indices: bool = True) -> Iterator[ir.Scalar]:
     """Every node below `e` once, operands before the nodes that use them; iterative."""
     below = e.below
     if below is None:
@@ -402,12 +376,12 @@ def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
     return chain(below, (e,))
 
 
-def _below(e: Scalar, into_indices: bool) -> tuple[tuple[Scalar, ...], bool]:
+def _below(e: ir.Scalar, into_indices: bool) -> tuple[tuple[ir.Scalar, ...], bool]:
     """The nodes of a walk before `e`, and whether no index reads data, so that all walks agree."""
-    out: list[Scalar] = []
+    out: list[ir.Scalar] = []
     plain = True
-    seen: set[Scalar] = set()
-    stack: list[tuple[Scalar, bool]] = [(e, False)]
+    seen: set[ir.Scalar] = set()
+    stack: list[tuple[ir.Scalar, bool]] = [(e, False)]
     while stack:
         node, done = stack.pop()
         if done:
@@ -430,35 +404,35 @@ def _below(e: Scalar, into_indices: bool) -> tuple[tuple[Scalar, ...], bool]:
     return tuple(out[:-1]), plain
 
 
-def rewrite(e: Scalar, change: Callable[[Scalar], Scalar | None]) -> Scalar:
+def rewrite(e: ir.Scalar, change: Callable[[ir.Scalar], ir.Scalar | None]) -> ir.Scalar:
     """`e` with each node that `change` answers for replaced, operands first; iterative, shared parts once.
 
     Nodes under a replaced one are asked for too. Indices are left as they are.
     """
-    table: dict[Scalar, Scalar] = {}
+    table: dict[ir.Scalar, ir.Scalar] = {}
     for node in walk(e, into_indices=False):
         table[node] = change(node) or rebuilt(node, table)
     return table[e]
 
 
-def rebuilt(e: Scalar, table: Mapping[Scalar, Scalar]) -> Scalar:
+def rebuilt(e: ir.Scalar, table: Mapping[ir.Scalar, ir.Scalar]) -> ir.Scalar:
     """The node over other operands."""
     if all(table[c] is c for c in children(e)):
         return e
     match e:
-        case Apply():
+        case ir.Apply():
             return expr.apply(e.primitive, *(table[a] for a in e.args))
-        case Add():
+        case ir.Add():
             return expr.add(*(table[a] for a in e.args))
-        case Mul():
+        case ir.Mul():
             return expr.mul(*(table[a] for a in e.args))
-        case Cast():
+        case ir.Cast():
             return expr.cast(table[e.arg], e.dtype)
-        case Bracket():
+        case ir.Bracket():
             return expr.bracket(e.conds, table[e.arg])
-        case Select():
+        case ir.Select():
             return expr.select(table[e.test], table[e.then], table[e.otherwise])
-        case Reduce():
+        case ir.Reduce():
             return expr.reduce(e.op, e.vars, table[e.arg])
         case _:
             return e

@@ -13,30 +13,12 @@ from dataclasses import dataclass, field
 from typing import NoReturn, assert_never, cast
 
 from pullback.errors import VerifyError
+from pullback.ir import nodes as ir
 from pullback.ir import types
 from pullback.ir.dims import determined_dims
-from pullback.ir.expr import (
-    POSITIONS,
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Node,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    const,
-    read_by,
-)
+from pullback.ir.expr import POSITIONS, const, read_by
 from pullback.ir.index import Cond, Data, Index, Var, cond, prove, prove_nonnegative
 from pullback.ir.printer import print_scalar, print_statement
-from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.reduction import REDUCTIONS
 from pullback.ir.traverse import children, indices_of, walk
 
@@ -48,7 +30,7 @@ def verifying() -> bool:
     return os.environ.get("PULLBACK_VERIFY") in ("1", "equivalence")
 
 
-def verify(program: Program, known: Verified | None = None) -> None:
+def verify(program: ir.Program, known: Verified | None = None) -> None:
     """Check a program.
 
     Args:
@@ -70,11 +52,11 @@ class _Checked:
         binders: the variables that are bound inside.   unsafe: whether some element is in range under guards alone.
     """
 
-    values: set[tuple[Scalar, frozenset[Var]]] = field(default_factory=set)
-    nodes: set[Scalar] = field(default_factory=set)
+    values: set[tuple[ir.Scalar, frozenset[Var]]] = field(default_factory=set)
+    nodes: set[ir.Scalar] = field(default_factory=set)
     indices: set[Index] = field(default_factory=set)
-    binders: dict[Scalar, frozenset[Var]] = field(default_factory=dict)
-    unsafe: dict[Scalar, bool] = field(default_factory=dict)
+    binders: dict[ir.Scalar, frozenset[Var]] = field(default_factory=dict)
+    unsafe: dict[ir.Scalar, bool] = field(default_factory=dict)
 
 
 class Verified:
@@ -92,14 +74,14 @@ class Verified:
 
 
 class _Verifier:
-    def __init__(self, program: Program, before: Verified) -> None:
+    def __init__(self, program: ir.Program, before: Verified) -> None:
         self.source = program
         self.known: Known = tuple(program.requires)
         self.dims = determined_dims(program)
-        self.scope: set[Ref] = set()
-        self.calls: dict[str, Call] = {}
-        self.defined: set[Ref] = set()
-        self.statement: Statement | None = None
+        self.scope: set[ir.Ref] = set()
+        self.calls: dict[str, ir.Call] = {}
+        self.defined: set[ir.Ref] = set()
+        self.statement: ir.Statement | None = None
         self.loops: frozenset[Var] = frozenset()
         self.checked = before.under(self.known, self.dims)
 
@@ -128,7 +110,7 @@ class _Verifier:
 
     # Scope and dims -----------------------------------------------------------------------------------------
 
-    def define(self, r: Ref) -> None:
+    def define(self, r: ir.Ref) -> None:
         if r in self.defined:
             self.fail("E310", f"{r.name} is defined twice")
         self.defined.add(r)
@@ -147,7 +129,7 @@ class _Verifier:
             self.fail("E315", f"{what}: {d} is not a dim")
         self.symbols(d, what)
 
-    def symbols(self, i: Index, what: str | Scalar) -> None:
+    def symbols(self, i: Index, what: str | ir.Scalar) -> None:
         if i in self.checked.indices:
             return
         for s in i.symbols:
@@ -155,7 +137,7 @@ class _Verifier:
                 self.fail("E315", f"{what}: no input or size determines the dim {s.name}")
         self.checked.indices.add(i)
 
-    def visible(self, refs: Iterable[Ref]) -> None:
+    def visible(self, refs: Iterable[ir.Ref]) -> None:
         for r in refs:
             if r not in self.scope:
                 later = "is defined later or in another block" if r in self.defined else "is not defined"
@@ -167,7 +149,7 @@ class _Verifier:
         if not same:
             self.fail("E312", f"{what} has shape {list(found)}, not {list(expected)}")
 
-    def same_type(self, found: Ref, expected: Ref, what: str) -> None:
+    def same_type(self, found: ir.Ref, expected: ir.Ref, what: str) -> None:
         if found.dtype is not expected.dtype:
             self.fail("E311", f"{what} {found.name} is {found.dtype}, not {expected.dtype}")
         self.same_shape(found.shape, expected.shape, f"{what} {found.name}")
@@ -180,7 +162,7 @@ class _Verifier:
 
     # Statements ---------------------------------------------------------------------------------------------
 
-    def block(self, b: Block) -> None:
+    def block(self, b: ir.Block) -> None:
         """Check a block; its definitions go out of scope after it."""
         outer = self.statement
         for s in b.statements:
@@ -191,18 +173,18 @@ class _Verifier:
         for s in b.statements:
             self.scope.difference_update(s.outs)
 
-    def check(self, s: Statement) -> None:
+    def check(self, s: ir.Statement) -> None:
         match s:
-            case Build():
+            case ir.Build():
                 if len(s.values) != len(s.outs) or not s.outs:
                     self.fail("E312", f"{len(s.outs)} arrays are built from {len(s.values)} values")
                 self.bind(s.vars)
                 for r, v in zip(s.outs, s.values, strict=True):
                     self.value(v, r.dtype, s.vars)
                     self.same_shape(r.shape, [v.extent for v in s.vars], r.name)
-            case Scatter():
+            case ir.Scatter():
                 self.scatter(s)
-            case Sort():
+            case ir.Sort():
                 self.bind(s.vars)
                 if not s.vars:
                     self.fail("E312", f"{s.out.name} is sorted along no variable")
@@ -210,7 +192,7 @@ class _Verifier:
                 if s.what == "positions" and s.out.dtype is not types.i64:
                     self.fail("E311", f"{s.out.name} is {s.out.dtype}, positions are i64")
                 self.same_shape(s.out.shape, [v.extent for v in s.vars], s.out.name)
-            case Fold():
+            case ir.Fold():
                 self.bind((s.var,))
                 self.states(s)
                 before = self.loops
@@ -218,7 +200,7 @@ class _Verifier:
                 self.block(s.body)
                 self.loops = before
                 self.results(s.body.results, s)
-            case While():
+            case ir.While():
                 self.states(s)
                 self.block(s.test)
                 if len(s.test.results) != 1 or s.test.results[0].dtype is not types.bool_ or s.test.results[0].rank:
@@ -227,7 +209,7 @@ class _Verifier:
                 self.results(s.body.results, s)
                 if s.max_trips is not None:
                     self.dim(s.max_trips, "the most trips")
-            case Choose():
+            case ir.Choose():
                 self.visible((s.test,))
                 if s.test.dtype is not types.bool_ or s.test.rank:
                     self.fail("E311", f"the test {s.test.name} is {s.test.dtype} of rank {s.test.rank}, not one bool")
@@ -237,16 +219,16 @@ class _Verifier:
                         self.fail("E312", f"a branch gives {len(b.results)} arrays, not {len(s.outs)}")
                     for found, out in zip(b.results, s.outs, strict=True):
                         self.same_type(found, out, "the result")
-            case Call():
+            case ir.Call():
                 self.call(s)
-            case External():
+            case ir.External():
                 self.external(s)
             case _:
                 assert_never(s)
         for r in s.outs:
             self.define(r)
 
-    def external(self, s: External) -> None:
+    def external(self, s: ir.External) -> None:
         """Check that arrays have the element types that the C function takes."""
         self.visible(s.operands)
         found = ([r.dtype for r in s.operands], [r.dtype for r in s.outs])
@@ -255,7 +237,7 @@ class _Verifier:
         for d in (*s.sizes, *(d for r in s.outs for d in r.shape)):
             self.dim(d, f"a size of {s.foreign.name}")
 
-    def call(self, s: Call) -> None:
+    def call(self, s: ir.Call) -> None:
         """Check the body of a call over its params, and the inputs and outputs of its rules."""
         self.visible(s.operands)
         self.all_same(s.operands, s.params, "the operand")
@@ -286,13 +268,13 @@ class _Verifier:
             self.calls[s.name] = around
         self.scope.difference_update(s.params)
 
-    def all_same(self, found: Sequence[Ref], expected: Sequence[Ref], what: str) -> None:
+    def all_same(self, found: Sequence[ir.Ref], expected: Sequence[ir.Ref], what: str) -> None:
         if len(found) != len(expected):
             self.fail("E312", f"{what}: {len(found)} arrays for {len(expected)}")
         for a, b in zip(found, expected, strict=True):
             self.same_type(a, b, what)
 
-    def states(self, s: Fold | While) -> None:
+    def states(self, s: ir.Fold | ir.While) -> None:
         if len(s.states) != len(s.inits):
             self.fail("E312", f"{len(s.states)} states have {len(s.inits)} initial values")
         self.visible(s.inits)
@@ -300,22 +282,22 @@ class _Verifier:
             self.same_type(init, state, "the initial value")
             self.define(state)
 
-    def results(self, results: Sequence[Ref], s: Fold | While) -> None:
+    def results(self, results: Sequence[ir.Ref], s: ir.Fold | ir.While) -> None:
         """Results against states and outs; the states leave the scope."""
         count = len(s.states)
-        if len(results) != len(s.outs) or len(results) < count or (isinstance(s, While) and len(results) > count):
+        if len(results) != len(s.outs) or len(results) < count or (isinstance(s, ir.While) and len(results) > count):
             self.fail("E312", f"the body gives {len(results)} arrays for {count} states and {len(s.outs)} results")
         for found, state, out in zip(results, s.states, s.outs, strict=False):
             self.same_type(found, state, "the new state")
             self.same_type(out, state, "the result")
-        if isinstance(s, Fold):
+        if isinstance(s, ir.Fold):
             for row, out in zip(results[count:], s.outs[count:], strict=True):
                 if row.dtype is not out.dtype:
                     self.fail("E311", f"rows {row.name} are {row.dtype}, {out.name} is {out.dtype}")
                 self.same_shape(out.shape, (s.var.extent, *row.shape), out.name)
         self.scope.difference_update(s.states)
 
-    def scatter(self, s: Scatter) -> None:
+    def scatter(self, s: ir.Scatter) -> None:
         self.bind(s.vars)
         for d in s.out.shape:
             self.dim(d, f"the shape of {s.out.name}")
@@ -324,9 +306,9 @@ class _Verifier:
         self.value(s.value, s.out.dtype, s.vars)
         known, value = self.known, s.value
         while True:
-            if isinstance(value, Bracket):
+            if isinstance(value, ir.Bracket):
                 known, value = _with(known, value.conds), value.arg
-            elif isinstance(value, Select) and isinstance(value.otherwise, Zero):
+            elif isinstance(value, ir.Select) and isinstance(value.otherwise, ir.Zero):
                 known, value = _with(known, implied(value.test, True)), value.then
             else:
                 break
@@ -337,12 +319,12 @@ class _Verifier:
             for a in i.every_atom:
                 if isinstance(a, Data):
                     self.value(read_by(a), read_by(a).dtype, s.vars)
-            if not isinstance(value, Zero):
+            if not isinstance(value, ir.Zero):
                 self.in_range(i, extent, known, s.out.name)
 
     # Scalars ------------------------------------------------------------------------------------------------
 
-    def value(self, e: Scalar, dtype: types.DType, variables: Sequence[Var]) -> None:
+    def value(self, e: ir.Scalar, dtype: types.DType, variables: Sequence[Var]) -> None:
         """Check the value that a statement computes for each element."""
         if e.dtype is not dtype:
             self.fail("E311", f"the value is {e.dtype}, the array {dtype}")
@@ -355,7 +337,7 @@ class _Verifier:
             return
         for node in walk(e):
             if node not in self.checked.nodes:
-                self.node(cast(Node, node))
+                self.node(cast(ir.Node, node))
                 self.checked.nodes.add(node)
         twice = self.checked.binders[e] & bound
         if twice:
@@ -363,7 +345,7 @@ class _Verifier:
         self.ranges(e)
         self.checked.values.add((e, bound))
 
-    def node(self, e: Node) -> None:
+    def node(self, e: ir.Node) -> None:
         """Check the types of a node whose operands are checked; note its binders and safety."""
         indices = indices_of(e)
         parts = [*children(e), *(read_by(a) for i in indices for a in i.data)]
@@ -374,7 +356,7 @@ class _Verifier:
                     self.fail("E311", f"{print_scalar(read_by(a))} is {read_by(a).dtype} and used as an index")
         self.dtypes(e)
         inside = frozenset[Var]().union(*(self.checked.binders[p] for p in parts))
-        if isinstance(e, Reduce):
+        if isinstance(e, ir.Reduce):
             for v in e.vars:
                 self.dim(v.extent, f"the extent of {v.name}")
             if len(set(e.vars)) < len(e.vars) or not inside.isdisjoint(e.vars):
@@ -382,40 +364,40 @@ class _Verifier:
             inside |= frozenset(e.vars)
         self.checked.binders[e] = inside
         safe = all(not self.checked.unsafe[p] for p in parts)
-        if isinstance(e, Get) and safe:
+        if isinstance(e, ir.Get) and safe:
             safe = all(prove_nonnegative(i, self.known) and prove_nonnegative(n - 1 - i, self.known)
                        for i, n in zip(e.indices, e.ref.shape, strict=True))
         self.checked.unsafe[e] = not safe
 
-    def dtypes(self, e: Node) -> None:
+    def dtypes(self, e: ir.Node) -> None:
         """The dtypes and rank of one node."""
         match e:
-            case Const():
+            case ir.Const():
                 good = isinstance(e.value, bool) == e.dtype.is_bool and const(e.value, e.dtype) is e
                 good = good and isinstance(e.value, float) == e.dtype.computed.is_floating
-            case Zero():
+            case ir.Zero():
                 good = True
-            case FromIndex():
+            case ir.FromIndex():
                 good = not e.dtype.is_bool
-            case Get():
+            case ir.Get():
                 if len(e.indices) != e.ref.rank:
                     self.fail("E312", f"{e.ref.name} has rank {e.ref.rank}, got {len(e.indices)} indices")
                 good = e.dtype is e.ref.dtype
-            case Apply():
+            case ir.Apply():
                 row = e.primitive
                 result = types.bool_ if row.result == "bool" else e.args[0].dtype
                 good = len(e.args) == row.arity and all(a.dtype is e.args[0].dtype for a in e.args)
                 good = good and e.args[0].dtype.kind in row.kinds and e.dtype is result
-            case Cast():
+            case ir.Cast():
                 good = e.dtype is not e.arg.dtype
-            case Add() | Mul():
+            case ir.Add() | ir.Mul():
                 good = len(e.args) > 1 and all(a.dtype is e.dtype for a in e.args)
                 good = good and not e.dtype.is_bool and not e.dtype.is_half
-            case Bracket():
+            case ir.Bracket():
                 good = bool(e.conds) and e.arg.dtype is e.dtype
-            case Select():
+            case ir.Select():
                 good = e.test.dtype is types.bool_ and e.then.dtype is e.dtype and e.otherwise.dtype is e.dtype
-            case Reduce():
+            case ir.Reduce():
                 if e.op == "search":
                     good = e.dtype is types.i64 and e.arg.dtype.is_bool and len(e.vars) == 1
                 elif e.op in POSITIONS:
@@ -428,21 +410,21 @@ class _Verifier:
             operands = ", ".join(str(c.dtype) for c in children(e))
             self.fail("E311", f"{print_scalar(e)} is {e.dtype} over operands of dtypes ({operands})")
 
-    def ranges(self, root: Scalar) -> None:
+    def ranges(self, root: ir.Scalar) -> None:
         """Every element under `root` that is not in range by itself is so under the guards around it."""
-        seen: set[tuple[Scalar, Known]] = set()
-        stack: list[tuple[Scalar, Known]] = [(root, self.known)]
+        seen: set[tuple[ir.Scalar, Known]] = set()
+        stack: list[tuple[ir.Scalar, Known]] = [(root, self.known)]
         while stack:
             e, known = stack.pop()
             if not self.checked.unsafe[e] or (e, known) in seen:
                 continue
             seen.add((e, known))
-            if isinstance(e, Get):
+            if isinstance(e, ir.Get):
                 for i, extent in zip(e.indices, e.ref.shape, strict=True):
                     self.in_range(i, extent, known, e)
-            elif isinstance(e, Bracket):
+            elif isinstance(e, ir.Bracket):
                 stack.append((e.arg, _with(known, e.conds)))
-            elif isinstance(e, Select):
+            elif isinstance(e, ir.Select):
                 stack.append((e.test, known))
                 stack.append((e.then, _with(known, implied(e.test, True))))
                 stack.append((e.otherwise, _with(known, implied(e.test, False))))
@@ -450,7 +432,7 @@ class _Verifier:
                 stack.extend((c, known) for c in children(e))
             stack.extend((read_by(a), known) for i in indices_of(e) for a in i.data)
 
-    def in_range(self, i: Index, extent: Index, known: Known, what: str | Scalar) -> None:
+    def in_range(self, i: Index, extent: Index, known: Known, what: str | ir.Scalar) -> None:
         """Check that 0 <= i < extent wherever the known conditions hold."""
         low, high = prove_nonnegative(i, known), prove_nonnegative(extent - 1 - i, known)
         if not (low and high):
@@ -463,24 +445,24 @@ def _with(known: Known, conds: Iterable[Cond]) -> Known:
     return tuple(dict.fromkeys((*known, *conds)))
 
 
-def implied(test: Scalar, outcome: bool) -> tuple[Cond, ...]:
+def implied(test: ir.Scalar, outcome: bool) -> tuple[Cond, ...]:
     """The index conditions that hold where a bool scalar has this value."""
     match test:
-        case Bracket():
+        case ir.Bracket():
             inner = test.arg
             if outcome:
                 return (*test.conds, *implied(inner, True))
-            if isinstance(inner, Const) and inner.value and len(test.conds) == 1:
+            if isinstance(inner, ir.Const) and inner.value and len(test.conds) == 1:
                 negated = test.conds[0].negate()
                 return () if isinstance(negated, bool) else (negated,)
-        case Apply() if test.primitive.name == "logical_not":
+        case ir.Apply() if test.primitive.name == "logical_not":
             return implied(test.args[0], not outcome)
-        case Apply() if test.primitive.name == ("logical_and" if outcome else "logical_or"):
+        case ir.Apply() if test.primitive.name == ("logical_and" if outcome else "logical_or"):
             return (*implied(test.args[0], outcome), *implied(test.args[1], outcome))
-        case Apply() if test.primitive.name == ("logical_or" if outcome else "logical_and"):
+        case ir.Apply() if test.primitive.name == ("logical_or" if outcome else "logical_and"):
             one, other = (implied(a, outcome) for a in test.args)
             return (*(c for c in one if prove(c, other)), *(c for c in other if prove(c, one)))
-        case Select() if outcome and isinstance(test.otherwise, Zero):
+        case ir.Select() if outcome and isinstance(test.otherwise, ir.Zero):
             return (*implied(test.test, True), *implied(test.then, True))
         case _:
             pass

@@ -12,52 +12,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pullback.ir.expr import Scalar
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks, map_scalars, with_fields
+from pullback.ir import nodes as ir
+from pullback.ir.program import map_blocks, map_scalars, with_fields
 from pullback.ir.traverse import rewrite
 
 
-def each_scalar(program: Program, change: Callable[[Scalar], Scalar]) -> Program:
+def each_scalar(program: ir.Program, change: Callable[[ir.Scalar], ir.Scalar]) -> ir.Program:
     """The program with each expression that a statement computes changed."""
     return program.with_body(_scalars(program.body, change))
 
 
-def _scalars(block: Block, change: Callable[[Scalar], Scalar]) -> Block:
+def _scalars(block: ir.Block, change: Callable[[ir.Scalar], ir.Scalar]) -> ir.Block:
     found = (map_blocks(map_scalars(s, change), lambda b: _scalars(b, change)) for s in block.statements)
     return with_fields(block, statements=tuple(found))
 
 
-def each_build(program: Program, change: Callable[[Build], Sequence[Statement]]) -> Program:
+def each_build(program: ir.Program, change: Callable[[ir.Build], Sequence[ir.Statement]]) -> ir.Program:
     """Replace each build of the program by the changed statements."""
     return program.with_body(_builds(program.body, change))
 
 
-def _builds(block: Block, change: Callable[[Build], Sequence[Statement]]) -> Block:
-    out: list[Statement] = []
+def _builds(block: ir.Block, change: Callable[[ir.Build], Sequence[ir.Statement]]) -> ir.Block:
+    out: list[ir.Statement] = []
     for s in block.statements:
-        out += change(s) if isinstance(s, Build) else (map_blocks(s, lambda b: _builds(b, change)),)
+        out += change(s) if isinstance(s, ir.Build) else (map_blocks(s, lambda b: _builds(b, change)),)
     return with_fields(block, statements=tuple(out))
 
 
-def each_block(program: Program, change: Callable[[Block], Block]) -> Program:
+def each_block(program: ir.Program, change: Callable[[ir.Block], ir.Block]) -> ir.Program:
     """Change each block of the program, inner ones first."""
     return program.with_body(_inside_out(program.body, change))
 
 
-def _inside_out(block: Block, change: Callable[[Block], Block]) -> Block:
+def _inside_out(block: ir.Block, change: Callable[[ir.Block], ir.Block]) -> ir.Block:
     inner = tuple(map_blocks(s, lambda b: _inside_out(b, change)) for s in block.statements)
     return change(with_fields(block, statements=inner))
 
 
-def taken_out(s: Build, apart: Callable[[Scalar], tuple[Sequence[Build], Scalar] | None]) -> list[Statement]:
+def taken_out(
+    s: ir.Build, apart: Callable[[ir.Scalar], tuple[Sequence[ir.Build], ir.Scalar] | None]
+) -> list[ir.Statement]:
     """Split parts of a statement's values into separate statements before it.
 
     Args:
         apart: statements for an expression, and what stands for it then; None for those that stay.
     """
-    before: list[Build] = []
+    before: list[ir.Build] = []
 
-    def element(e: Scalar) -> Scalar | None:
+    def element(e: ir.Scalar) -> ir.Scalar | None:
         found = apart(e)
         if found is None:
             return None

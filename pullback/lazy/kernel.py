@@ -17,9 +17,9 @@ import numpy as np
 from pullback.calls import policy
 from pullback.calls.mistakes import out_of_memory
 from pullback.errors import CompilerError, PullbackError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
-from pullback.ir.program import Program
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.types import ArrayType
 
@@ -34,7 +34,7 @@ class Kernel:
 
     __slots__ = ("_cache", "_calls", "_captured", "_entry", "_inputs", "_outputs", "_program", "_slowly", "_state")
 
-    def __init__(self, program: Program, inputs: Sequence[ArrayType], outputs: Sequence[ArrayType]) -> None:
+    def __init__(self, program: ir.Program, inputs: Sequence[ArrayType], outputs: Sequence[ArrayType]) -> None:
         self._program = program
         self._captured = list(program.settings.captured)
         self._inputs = tuple(inputs)

@@ -19,9 +19,9 @@ import numpy as np
 
 from pullback.calls.traced import run
 from pullback.errors import TraceError
-from pullback.ir.expr import Apply, Get, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Build, Fold, Program, Statement, blocks_of, program_of
+from pullback.ir.program import blocks_of, program_of
 from pullback.ir.settings import DEFAULT
 from pullback.ir.traverse import children, walk
 from pullback.ir.types import DType, f32
@@ -152,7 +152,7 @@ def leaves_of(x: Any) -> tuple[list[Any], Structure]:
 
 def traced_program(
     name: str, operands: Sequence[ArrayType], body: Callable[[list[Any]], Any]
-) -> tuple[Program, tuple[ArrayType, ...], Structure]:
+) -> tuple[ir.Program, tuple[ArrayType, ...], Structure]:
     """Trace a function for arrays of these types; return the program, result types and structure."""
     floats = [t.part for t in operands]
     tracer = Tracer(name, float_beside(floats))
@@ -328,36 +328,36 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
                        smooth=any(map(_is_smooth, program.body.statements)))  # fmt: skip
 
 
-def _is_checked(s: Statement) -> bool:
+def _is_checked(s: ir.Statement) -> bool:
     """Whether a statement may read where an index computed from data says, or run without end."""
-    return not isinstance(s, Build) or any(has_data_index(v) for v in s.values)
+    return not isinstance(s, ir.Build) or any(has_data_index(v) for v in s.values)
 
 
-def _is_smooth(s: Statement) -> bool:
+def _is_smooth(s: ir.Statement) -> bool:
     """Whether a statement may have a derivative: it reads elements elsewhere than in steps and constants."""
-    if not isinstance(s, Build):
+    if not isinstance(s, ir.Build):
         return True
-    stack: list[Scalar] = list(s.values)
+    stack: list[ir.Scalar] = list(s.values)
     while stack:
         e = stack.pop()
-        if isinstance(e, Get):
+        if isinstance(e, ir.Get):
             return True
-        if not (isinstance(e, Apply) and e.primitive.no_derivative):
+        if not (isinstance(e, ir.Apply) and e.primitive.no_derivative):
             stack += children(e)
     return False
 
 
-def _work(program: Program) -> float:
+def _work(program: ir.Program) -> float:
     """About how many operations a program takes."""
     return sum(_statement_work(s) for s in program.body.statements)
 
 
-def _statement_work(s: Statement) -> float:
+def _statement_work(s: ir.Statement) -> float:
     inner = sum(_statement_work(t) for b in blocks_of(s) for t in b.statements)
-    if isinstance(s, Fold):
+    if isinstance(s, ir.Fold):
         return inner * _extent((s.var,))
-    if isinstance(s, Build):
-        sums = (_extent(e.vars) for v in s.values for e in walk(v) if isinstance(e, Reduce))
+    if isinstance(s, ir.Build):
+        sums = (_extent(e.vars) for v in s.values for e in walk(v) if isinstance(e, ir.Reduce))
         return _extent(s.vars) * (len(s.values) + sum(sums) / TERMS)
     return inner + sum(_extent(r.shape) for r in s.outs)
 

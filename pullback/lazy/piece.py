@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pullback.derivatives.direction import substituted
 from pullback.ir import expr
-from pullback.ir.expr import Const, Ref, Scalar, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Block, Build, Program
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.operation import Application, traced_program
@@ -62,7 +61,7 @@ class Piece:
         self.wanted = wanted
         self.types = tuple(self._type(k) for k in wanted)
         self.work = sum(application.work for application, _ in steps)
-        self._program: Program | None = None
+        self._program: ir.Program | None = None
         self._kernels: dict[Any, Any] = {}
         self._split: dict[tuple[int, ...], Any] = {}
 
@@ -80,7 +79,7 @@ class Piece:
         return [made[k] for k in self.wanted]
 
     @property
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         """The program of the piece, traced on first use."""
         if self._program is None:
             self._program, _, _ = traced_program("piece", self.leaves, self.run)
@@ -191,27 +190,27 @@ class Piece:
                 found = self._split[wrt] = split(self.program, self._positions(wrt), self.program.inputs)
         return found
 
-    def _vjp(self, wrt: tuple[int, ...]) -> Program:
+    def _vjp(self, wrt: tuple[int, ...]) -> ir.Program:
         from pullback.ad.reverse import vjp
 
         return vjp(self.program, self._positions(wrt))
 
-    def _seeded(self, program: Program, first: int, given: tuple[int, ...], one: int | None) -> Program:
+    def _seeded(self, program: ir.Program, first: int, given: tuple[int, ...], one: int | None) -> ir.Program:
         """Fix missing cotangents of a derivative: one for result `one`, else zero."""
         seeds = []  # for each floating array of the results its result
         for k, t in enumerate(self.types):
             seeds += [k] * (2 if t.form else 1) if t.floating else []
         refs = program.inputs[first : first + len(seeds)]
-        constants: dict[Ref, Scalar] = {
+        constants: dict[ir.Ref, ir.Scalar] = {
             r: expr.const(1.0, r.dtype) if k == one else expr.zero(r.dtype)
             for r, k in zip(refs, seeds, strict=True)
             if k not in given
         }
         statements, results = substituted(program, {}, constants)
         inputs = tuple(r for r in program.inputs if r not in constants)
-        return replace(program, inputs=inputs, body=Block(statements, results))
+        return replace(program, inputs=inputs, body=ir.Block(statements, results))
 
-    def _deltas(self, program: Program, types: Sequence[ArrayType], wrt: tuple[int, ...], before: int) -> Backward:
+    def _deltas(self, program: ir.Program, types: Sequence[ArrayType], wrt: tuple[int, ...], before: int) -> Backward:
         """The kernel of a derivative without all-zero cotangents; `before` results come first."""
         from pullback.rewrite.copies import tidy
 
@@ -220,9 +219,9 @@ class Piece:
         zeros = {
             r
             for s in program.body.statements
-            if isinstance(s, Build)
+            if isinstance(s, ir.Build)
             for r, v in zip(s.outs, s.values)
-            if isinstance(v, Zero) or (isinstance(v, Const) and not v.value)
+            if isinstance(v, ir.Zero) or (isinstance(v, ir.Const) and not v.value)
         }
         results, places = list(program.body.results[:start]), []
         at = start
@@ -243,7 +242,7 @@ class Piece:
         return Backward(Kernel(program, types, outputs), tuple(places))
 
 
-def _types(refs: Sequence[Ref]) -> tuple[ArrayType, ...]:
+def _types(refs: Sequence[ir.Ref]) -> tuple[ArrayType, ...]:
     from pullback.lazy.types import array_type
 
     return tuple(array_type(r.storage, tuple(int(e.constant or 0) for e in r.shape)) for r in refs)

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 import pullback as pb
 from pullback.errors import ShapeError
-from pullback.ir.program import Block, Program
+from pullback.ir import nodes as ir
 from pullback.ir.settings import MODES
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
@@ -202,7 +202,7 @@ def _row(call: Call) -> LayerRow:
 
 
 def _operations(call: Call) -> int:
-    return operation_count(Program(call.name, (), Block(call.statements, ())))
+    return operation_count(ir.Program(call.name, (), ir.Block(call.statements, ())))
 
 
 def _numbers(extents: Sequence[Any]) -> list[int]:

@@ -17,8 +17,8 @@ import numpy as np
 
 import pullback as pb
 from pullback.errors import PullbackError, ShapeError, TraceError
+from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index
-from pullback.ir.program import Statement
 from pullback.source import user_position
 from pullback.tracing import tree
 from pullback.tracing.array import Array, shape_text, type_text
@@ -69,7 +69,7 @@ class Call:
     state: list[Wanted] = field(default_factory=list)
     composed: bool = False  # whether it is made of layers of its own
     extents: tuple[Index, ...] = ()  # of the result, where it is one array
-    statements: tuple[Statement, ...] = ()  # what it computes, all of its parts included
+    statements: tuple[ir.Statement, ...] = ()  # what it computes, all of its parts included
 
     @property
     def name(self) -> str:

@@ -17,26 +17,10 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback.errors import DataError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims
-from pullback.ir.expr import (
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Node,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    read_by,
-)
+from pullback.ir.expr import read_by
 from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Build, Program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import DType
 from pullback.nn.parameters import named
@@ -119,7 +103,7 @@ def _extent(v: Var) -> int:
     return v.extent.constant
 
 
-def _shape(r: Ref) -> list[int]:
+def _shape(r: ir.Ref) -> list[int]:
     return [e.constant or 0 for e in r.shape]
 
 
@@ -128,10 +112,10 @@ class _Writer:
     """A graph while it is written."""
 
     onnx: Any
-    program: Program
+    program: ir.Program
     nodes: list[Any] = field(default_factory=list)
     arrays: dict[str, Table] = field(default_factory=dict)
-    names: dict[Ref, str] = field(default_factory=dict)
+    names: dict[ir.Ref, str] = field(default_factory=dict)
     known: dict[Any, Tensor] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
 
@@ -148,7 +132,7 @@ class _Writer:
         given = inputs[len(held) : first]
         self.names |= {r: r.name for r in given}
         for s in self.program.body.statements:
-            if isinstance(s, Build):
+            if isinstance(s, ir.Build):
                 self._build(s)
             else:
                 self.missing[f"a {type(s).__name__.lower()} that gives {', '.join(r.name for r in s.outs)}"] = None
@@ -169,7 +153,7 @@ class _Writer:
         versions = [self.onnx.helper.make_opsetid("", VERSION)]
         return self.onnx.helper.make_model(graph, opset_imports=versions, ir_version=8, producer_name="pullback")
 
-    def _info(self, name: str, r: Ref) -> Any:
+    def _info(self, name: str, r: ir.Ref) -> Any:
         return self.onnx.helper.make_tensor_value_info(name, self._code(r.dtype), _shape(r))
 
     def _code(self, dtype: DType) -> int:
@@ -213,7 +197,7 @@ class _Writer:
         names, axes = self.aligned(tensors)
         return self.node(op, names, axes, dtype, **attributes)
 
-    def _build(self, s: Build) -> None:
+    def _build(self, s: ir.Build) -> None:
         for r, value in zip(s.outs, s.values, strict=True):
             t = self.scalar(value)
             order = _sorted(s.vars)
@@ -229,39 +213,39 @@ class _Writer:
 
     # Expressions --------------------------------------------------------------------------------------------------
 
-    def scalar(self, e: Scalar) -> Tensor:
+    def scalar(self, e: ir.Scalar) -> Tensor:
         """The value of an expression, written once."""
         if e not in self.known:
             self.known[e] = self._scalar(e)  # type: ignore[arg-type]
         return self.known[e]
 
-    def _scalar(self, e: Node) -> Tensor:
+    def _scalar(self, e: ir.Node) -> Tensor:
         match e:
-            case Const():
+            case ir.Const():
                 return self.table(e.value, (), e.dtype)
-            case Zero():
+            case ir.Zero():
                 return self.table(0, (), e.dtype)
-            case FromIndex():
+            case ir.FromIndex():
                 return self.cast(self.index(e.index), e.dtype)
-            case Get():
+            case ir.Get():
                 return self._get(e)
-            case Apply():
+            case ir.Apply():
                 return self._apply(e)
-            case Cast():
+            case ir.Cast():
                 return self.cast(self.scalar(e.arg), e.dtype)
-            case Add() | Mul():
+            case ir.Add() | ir.Mul():
                 first, *others = (self.scalar(a) for a in e.args)
                 for t in others:
-                    first = self.apply("Add" if isinstance(e, Add) else "Mul", [first, t], e.dtype)
+                    first = self.apply("Add" if isinstance(e, ir.Add) else "Mul", [first, t], e.dtype)
                 return first
-            case Bracket():
+            case ir.Bracket():
                 value = self.scalar(e.arg)
                 for c in e.conds:
                     value = self.apply("Where", [self.condition(c), value, self.table(0, (), e.dtype)], e.dtype)
                 return value
-            case Select():
+            case ir.Select():
                 return self.apply("Where", [self.scalar(a) for a in (e.test, e.then, e.otherwise)], e.dtype)
-            case Reduce():
+            case ir.Reduce():
                 return self._reduce(e)
             case _:
                 assert_never(e)
@@ -270,7 +254,7 @@ class _Writer:
         """The same numbers of another type."""
         return t if t.dtype is dtype else self.node("Cast", [t.name], t.axes, dtype, to=self._code(dtype))
 
-    def _apply(self, e: Apply) -> Tensor:
+    def _apply(self, e: ir.Apply) -> Tensor:
         name, args = e.primitive.name, [self.scalar(a) for a in e.args]
         if name in PRIMITIVES and not (name == "divide" and e.dtype.is_integer):
             return self.apply(PRIMITIVES[name], args, e.dtype)
@@ -300,8 +284,8 @@ class _Writer:
                 self.missing[name] = None
                 return args[0]
 
-    def _reduce(self, e: Reduce) -> Tensor:
-        if e.op == "sum" and isinstance(e.arg, Mul) and e.dtype.is_floating:
+    def _reduce(self, e: ir.Reduce) -> Tensor:
+        if e.op == "sum" and isinstance(e.arg, ir.Mul) and e.dtype.is_floating:
             factors = [self.scalar(a) for a in e.arg.args]
             if all(any(v in t.axes for t in factors) for v in e.vars):
                 return self._einsum(factors, e)
@@ -328,14 +312,14 @@ class _Writer:
         left = tuple(v for v in t.axes if v not in variables)
         return self.node(REDUCED[op], [t.name, self.ints(*places)], left, t.dtype, keepdims=0)
 
-    def _einsum(self, factors: Sequence[Tensor], e: Reduce) -> Tensor:
+    def _einsum(self, factors: Sequence[Tensor], e: ir.Reduce) -> Tensor:
         letters = {v: chr(97 + k) for k, v in enumerate(_sorted({v for t in factors for v in t.axes}))}
         left = tuple(v for v in letters if v not in e.vars)
         given = ",".join("".join(letters[v] for v in t.axes) for t in factors)
         equation = f"{given}->{''.join(letters[v] for v in left)}"
         return self.node("Einsum", [t.name for t in factors], left, e.dtype, equation=equation)
 
-    def _position(self, e: Reduce, value: Tensor) -> Tensor:
+    def _position(self, e: ir.Reduce, value: Tensor) -> Tensor:
         """The place of the largest or least element among the values of all variables together."""
         left = tuple(v for v in value.axes if v not in e.vars)
         order = (*left, *e.vars)
@@ -408,7 +392,7 @@ class _Writer:
         found = self.apply("GreaterOrEqual" if c.op == ">=" else "Equal", sides, pb.bool)
         return self.apply("Not", [found], pb.bool) if c.op == "!=" else found
 
-    def _get(self, e: Get) -> Tensor:
+    def _get(self, e: ir.Get) -> Tensor:
         """Read an array's elements: whole axes, index tables along each, or one index table for all."""
         name, extents = self.names[e.ref], _shape(e.ref)
         free = [v for i in e.indices for v in i.free]
@@ -432,7 +416,7 @@ class _Writer:
             return Tensor(name, order, e.dtype)
         return self.node("Transpose", [name], order, e.dtype, perm=[axes.index(v) for v in order])
 
-    def _read_flat(self, e: Get, name: str, extents: list[int]) -> Tensor:
+    def _read_flat(self, e: ir.Get, name: str, extents: list[int]) -> Tensor:
         place = self.table(0, (), pb.int64)
         for i, extent in zip(e.indices, extents):
             own = self.index(i)

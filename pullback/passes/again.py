@@ -18,9 +18,9 @@ from itertools import pairwise
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index
-from pullback.ir.program import Block, Build, Program, Statement, statement_reads, with_fields
+from pullback.ir.program import statement_reads, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction
@@ -31,29 +31,29 @@ SMALL = 16  # of how many times its size other arrays may stay alive for it
 LONG = 4  # times its size in arrays that are made between two readers, for these to be far apart
 
 
-def compute_again(program: Program) -> Program:
+def compute_again(program: ir.Program) -> ir.Program:
     """Recompute long-lived elementwise arrays for their late readers."""
     return each_block(program, _block)
 
 
-def _block(block: Block) -> Block:
-    readers: dict[Ref, list[int]] = {}
+def _block(block: ir.Block) -> ir.Block:
+    readers: dict[ir.Ref, list[int]] = {}
     for k, s in enumerate(block.statements):
         for r in statement_reads(s):
             readers.setdefault(r, []).append(k)
     made = [sum(map(_bytes, s.outs)) for s in block.statements]
-    changed: dict[int, Statement] = {}
-    before: dict[int, list[Statement]] = {}
+    changed: dict[int, ir.Statement] = {}
+    before: dict[int, list[ir.Statement]] = {}
     for s in block.statements:
         late = _late(s, readers, made, block)
         if late:
-            assert isinstance(s, Build)
+            assert isinstance(s, ir.Build)
             fired("again.elementwise")
             again = Substitution().statement(s)
             before.setdefault(late[0], []).append(again)
             for k in late:
                 reader = changed.get(k, block.statements[k])
-                assert isinstance(reader, Build)
+                assert isinstance(reader, ir.Build)
                 changed[k] = _reading(reader, {s.outs[0]: again.outs[0]})
     if not changed:
         return block
@@ -61,9 +61,9 @@ def _block(block: Block) -> Block:
     return with_fields(block, statements=tuple(statements))
 
 
-def _late(s: Statement, readers: Mapping[Ref, list[int]], made: list[int], block: Block) -> list[int]:
+def _late(s: ir.Statement, readers: Mapping[ir.Ref, list[int]], made: list[int], block: ir.Block) -> list[int]:
     """The positions of late readers of an array; none if recomputing does not pay."""
-    if not isinstance(s, Build) or len(s.outs) != 1 or s.outs[0] in block.results:
+    if not isinstance(s, ir.Build) or len(s.outs) != 1 or s.outs[0] in block.results:
         return []
     r, value = s.outs[0], s.values[0]
     size = _bytes(r)
@@ -74,20 +74,20 @@ def _late(s: Statement, readers: Mapping[Ref, list[int]], made: list[int], block
     widest = max(gaps)
     first = gaps.index(widest) + 1
     late = places[first:]
-    if widest < LONG * size or not all(isinstance(block.statements[k], Build) for k in late):
+    if widest < LONG * size or not all(isinstance(block.statements[k], ir.Build) for k in late):
         return []
     waiting = [q for q in statement_reads(s) if SMALL * _bytes(q) > size]
     return late if all(readers[q][-1] > places[first - 1] for q in waiting) else []
 
 
-def _reading(s: Build, instead: Mapping[Ref, Ref]) -> Build:
+def _reading(s: ir.Build, instead: Mapping[ir.Ref, ir.Ref]) -> ir.Build:
     """The statement reading other arrays."""
 
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         return expr.get(instead.get(ref, ref), *indices)
 
     return replace(s, values=tuple(map(Substitution(get=element).scalar, s.values)))
 
 
-def _bytes(r: Ref) -> int:
+def _bytes(r: ir.Ref) -> int:
     return prod(d.constant or 1 for d in r.shape) * r.dtype.size

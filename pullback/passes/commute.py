@@ -11,18 +11,14 @@ where reassociation is allowed.
 from __future__ import annotations
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Get, Mul, Reduce, Ref, Scalar, Select
-from pullback.ir.program import (
-    Program,
-    bound_refs,
-    walk_statements,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.program import bound_refs, walk_statements
 from pullback.ir.traverse import walk
 from pullback.ir.walks import each_scalar
 from pullback.rewrite.normal_form import peel_guards, under_guards
 
 
-def commute(program: Program) -> Program:
+def commute(program: ir.Program) -> ir.Program:
     """The program with the factors of every product in order."""
     made = (r for s in walk_statements(program.body) for r in (*bound_refs(s), *s.outs))
     places = {r: k for k, r in enumerate((*program.inputs, *made))}
@@ -30,48 +26,48 @@ def commute(program: Program) -> Program:
 
 
 class _Commute:
-    def __init__(self, places: dict[Ref, int], exact: bool) -> None:
+    def __init__(self, places: dict[ir.Ref, int], exact: bool) -> None:
         self.places = places
         self.exact = exact
-        self.done: dict[Scalar, Scalar] = {}
+        self.done: dict[ir.Scalar, ir.Scalar] = {}
 
-    def scalar(self, e: Scalar) -> Scalar:
+    def scalar(self, e: ir.Scalar) -> ir.Scalar:
         """The expression with its factors in order; each node once."""
         for node in walk(e, into_indices=False):
             if node not in self.done:
                 self.done[node] = self._node(node)
         return self.done[e]
 
-    def _node(self, e: Scalar) -> Scalar:
+    def _node(self, e: ir.Scalar) -> ir.Scalar:
         done = self.done
         match e:
-            case Mul():
+            case ir.Mul():
                 return self._product(expr.mul(*(done[a] for a in e.args)))
-            case Add():
+            case ir.Add():
                 return expr.add(*(done[a] for a in e.args))
-            case Apply():
+            case ir.Apply():
                 return expr.apply(e.primitive, *(done[a] for a in e.args))
-            case Bracket():
+            case ir.Bracket():
                 return expr.bracket(e.conds, done[e.arg])
-            case Select():
+            case ir.Select():
                 return expr.select(done[e.test], done[e.then], done[e.otherwise])
-            case Reduce():
+            case ir.Reduce():
                 return expr.reduce(e.op, e.vars, done[e.arg])
-            case Cast():
+            case ir.Cast():
                 return expr.cast(done[e.arg], e.dtype)
             case _:
                 return e
 
-    def _product(self, e: Scalar) -> Scalar:
+    def _product(self, e: ir.Scalar) -> ir.Scalar:
         """Order a product, flattening factors that became products."""
         guards, core = peel_guards(e)
-        if not isinstance(core, Mul) or (self.exact and sum(not expr.is_sign(a) for a in core.args) != 2):
+        if not isinstance(core, ir.Mul) or (self.exact and sum(not expr.is_sign(a) for a in core.args) != 2):
             return e
         args = sorted(core.args, key=self.key)
         return e if tuple(args) == core.args else under_guards(expr.mul(*args), guards)
 
-    def key(self, e: Scalar) -> tuple[int, ...]:
+    def key(self, e: ir.Scalar) -> tuple[int, ...]:
         """The sort key: numbers, then the factors that depend on fewest loops, elements by array, others."""
-        if isinstance(e, Const):
+        if isinstance(e, ir.Const):
             return (0,)
-        return (1, len(e.free), self.places.get(e.ref, -1) if isinstance(e, Get) else len(self.places))
+        return (1, len(e.free), self.places.get(e.ref, -1) if isinstance(e, ir.Get) else len(self.places))

@@ -14,24 +14,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pullback.ir.expr import Bracket, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Atom, Cond, DimSymbol, Floor, Index, Var, as_index, cond, polynomial
-from pullback.ir.program import Build, Program
 from pullback.ir.walks import each_build, taken_out
 
-Changed = tuple[Sequence[Build], Scalar]  # statements, and what stands for the sum when they are there
+Changed = tuple[Sequence[ir.Build], ir.Scalar]  # statements, and what stands for the sum when they are there
 
 
-def each_conditional_sum(program: Program, change: Callable[[Reduce, Bracket, Build], Changed | None]) -> Program:
+def each_conditional_sum(
+    program: ir.Program, change: Callable[[ir.Reduce, ir.Bracket, ir.Build], Changed | None]
+) -> ir.Program:
     """The program with sums of terms under conditions changed; `change` sees each in its statement."""
     return each_build(program, lambda s: taken_out(s, conditional_sums(lambda e, b: change(e, b, s))))
 
 
-def conditional_sums(change: Callable[[Reduce, Bracket], Changed | None]) -> Callable[[Scalar], Changed | None]:
+def conditional_sums(
+    change: Callable[[ir.Reduce, ir.Bracket], Changed | None],
+) -> Callable[[ir.Scalar], Changed | None]:
     """A rewrite that changes only sums of terms under conditions."""
 
-    def of(e: Scalar) -> Changed | None:
-        return change(e, e.arg) if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket) else None
+    def of(e: ir.Scalar) -> Changed | None:
+        return (
+            change(e, e.arg) if isinstance(e, ir.Reduce) and e.op == "sum" and isinstance(e.arg, ir.Bracket) else None
+        )
 
     return of
 

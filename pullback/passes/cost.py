@@ -7,10 +7,9 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
+from pullback.ir import nodes as ir
 from pullback.ir.dims import evaluate
-from pullback.ir.expr import Add, Apply, Bracket, Get, Mul, Reduce, Scalar, Select
 from pullback.ir.index import ZERO_INDEX, Cond, Data, Index, Var, as_index, prove_nonnegative
-from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.passes.conditions import undivided
 
@@ -18,53 +17,53 @@ LONGEST: Final = 4096  # of an axis whose range is found by its conditions
 TYPICAL: Final = 720  # what an extent without a number is taken for in estimates; many small numbers divide it
 
 
-def operations(e: Scalar) -> int:
+def operations(e: ir.Scalar) -> int:
     """Rough operations to evaluate e once, reductions not multiplied by their trips; loads count one."""
     total = 0
     for node in walk(e):
         match node:
-            case Add() | Mul():
+            case ir.Add() | ir.Mul():
                 total += len(node.args) - 1
-            case Apply():
+            case ir.Apply():
                 total += node.primitive.cost
-            case Get() | Select():
+            case ir.Get() | ir.Select():
                 total += 1
             case _:
                 pass
     return total
 
 
-def is_inside(e: Scalar, known: Sequence[Cond]) -> bool:
+def is_inside(e: ir.Scalar, known: Sequence[Cond]) -> bool:
     """Whether conditions prove that an element is one of its array; true of anything else."""
-    return not isinstance(e, Get) or all(
+    return not isinstance(e, ir.Get) or all(
         prove_nonnegative(i, tuple(known)) and prove_nonnegative(d - 1 - i, tuple(known))
         for i, d in zip(e.indices, e.ref.shape, strict=True)
     )
 
 
-def has_reduction(e: Scalar) -> bool:
+def has_reduction(e: ir.Scalar) -> bool:
     """Whether a reduction occurs."""
-    return any(isinstance(n, Reduce) for n in walk(e))
+    return any(isinstance(n, ir.Reduce) for n in walk(e))
 
 
-def has_transcendental(e: Scalar) -> bool:
+def has_transcendental(e: ir.Scalar) -> bool:
     """Whether exp, log, tanh and the like occur."""
-    return any(isinstance(n, Apply) and n.primitive.transcendental for n in walk(e))
+    return any(isinstance(n, ir.Apply) and n.primitive.transcendental for n in walk(e))
 
 
-def has_guard(e: Scalar) -> bool:
+def has_guard(e: ir.Scalar) -> bool:
     """Whether a bracket or a choice occurs."""
-    return any(isinstance(n, Bracket | Select) for n in walk(e))
+    return any(isinstance(n, ir.Bracket | ir.Select) for n in walk(e))
 
 
-def has_data_index(e: Scalar) -> bool:
+def has_data_index(e: ir.Scalar) -> bool:
     """Whether an index depends on data."""
     return any(isinstance(a, Data) for n in walk(e) for i in indices_of(n) for a in i.every_atom)
 
 
-def is_movement(e: Scalar) -> bool:
+def is_movement(e: ir.Scalar) -> bool:
     """A single element of another array, affine: a transpose, slice or broadcast."""
-    return isinstance(e, Get) and not has_data_index(e)
+    return isinstance(e, ir.Get) and not has_data_index(e)
 
 
 def size(extents: tuple[Index, ...]) -> int | None:
@@ -82,7 +81,7 @@ def typical_size(extents: Iterable[Index]) -> int:
     return prod(max(1, evaluate(d, {a.name: TYPICAL for a in d.symbols})) for d in extents)
 
 
-def cuts(s: Build) -> tuple[Var, list[int]] | None:
+def cuts(s: ir.Build) -> tuple[Var, list[int]] | None:
     """The one axis that all conditions of a build are about, and the numbers where they change along it."""
     found = cuts_by_axis(s)
     if found is None or len(found) != 1:
@@ -92,7 +91,7 @@ def cuts(s: Build) -> tuple[Var, list[int]] | None:
     return (axis, numbers) if axis.extent.constant is not None and len(numbers) == len(places) else None
 
 
-def cuts_by_axis(s: Build, others: bool = False) -> dict[Var, list[Index]] | None:
+def cuts_by_axis(s: ir.Build, others: bool = False) -> dict[Var, list[Index]] | None:
     """The places along each axis, outermost first, where conditions change; None if unknown.
 
     Places are in terms of the dims, in order for all sizes.
@@ -100,9 +99,9 @@ def cuts_by_axis(s: Build, others: bool = False) -> dict[Var, list[Index]] | Non
     Args:
         others: whether conditions about several axes, or about data, may be among them, which change anywhere.
     """
-    if any(isinstance(n, Reduce) for n in walk(s.values[0])):
+    if any(isinstance(n, ir.Reduce) for n in walk(s.values[0])):
         return None
-    conds = {c for n in walk(s.values[0]) if isinstance(n, Bracket) for c in n.conds}
+    conds = {c for n in walk(s.values[0]) if isinstance(n, ir.Bracket) for c in n.conds}
     if others:
         conds = {c for c in conds if len(c.free) == 1 and not c.index.data}
     if not conds or not all(c.free and c.free <= set(s.vars) for c in conds):

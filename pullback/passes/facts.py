@@ -8,10 +8,10 @@ from itertools import zip_longest
 from typing import Final
 
 from pullback.errors import VerifyError
-from pullback.ir.expr import Get, Reduce, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import as_index
 from pullback.ir.printer import print_statement
-from pullback.ir.program import Build, Call, Program, Sort, Statement, walk_statements
+from pullback.ir.program import walk_statements
 from pullback.ir.traverse import walk
 from pullback.passes.commute import commute
 from pullback.rewrite.cse import eliminate_dead
@@ -29,11 +29,11 @@ class Fact:
     """
 
     text: str
-    against: Callable[[Program], Iterable[Ref | Statement]]
+    against: Callable[[ir.Program], Iterable[ir.Ref | ir.Statement]]
     lasting: bool = True
 
 
-def check_fact(fact: Fact, program: Program) -> None:
+def check_fact(fact: Fact, program: ir.Program) -> None:
     """Look whether a fact holds of a program.
 
     Raises:
@@ -41,49 +41,51 @@ def check_fact(fact: Fact, program: Program) -> None:
     """
     found = next(iter(fact.against(program)), None)
     if found is not None:
-        what = found.name if isinstance(found, Ref) else print_statement(found).splitlines()[0].strip()
+        what = found.name if isinstance(found, ir.Ref) else print_statement(found).splitlines()[0].strip()
         raise VerifyError("E316", f"{program.name}: it should hold that {fact.text}", facts=[what])
 
 
-def _wide(program: Program) -> Iterator[Ref]:
+def _wide(program: ir.Program) -> Iterator[ir.Ref]:
     return (r for r in (*program.inputs, *program.outputs) if r.storage is not r.dtype)
 
 
-def _ruled(program: Program) -> Iterator[Statement]:
-    return (s for s in walk_statements(program.body) if isinstance(s, Call) and s.rules)
+def _ruled(program: ir.Program) -> Iterator[ir.Statement]:
+    return (s for s in walk_statements(program.body) if isinstance(s, ir.Call) and s.rules)
 
 
-def _calls(program: Program) -> Iterator[Statement]:
-    return (s for s in walk_statements(program.body) if isinstance(s, Call))
+def _calls(program: ir.Program) -> Iterator[ir.Statement]:
+    return (s for s in walk_statements(program.body) if isinstance(s, ir.Call))
 
 
-def _nested(program: Program) -> Iterator[Statement]:
+def _nested(program: ir.Program) -> Iterator[ir.Statement]:
     for s in walk_statements(program.body):
-        if isinstance(s, Build) and any(map(_holds_reduction, s.values)):
+        if isinstance(s, ir.Build) and any(map(_holds_reduction, s.values)):
             yield s
 
 
-def _holds_reduction(value: Scalar) -> bool:
+def _holds_reduction(value: ir.Scalar) -> bool:
     """Whether there is a reduction below the top other than under guards, index guards included."""
     core = peel_guards(value)[1]
-    inner = core.arg if isinstance(core, Reduce) else core
-    return any(isinstance(n, Reduce) for n in walk(inner, into_indices=False))
+    inner = core.arg if isinstance(core, ir.Reduce) else core
+    return any(isinstance(n, ir.Reduce) for n in walk(inner, into_indices=False))
 
 
-def _unsorted(program: Program) -> Iterator[Statement]:
+def _unsorted(program: ir.Program) -> Iterator[ir.Statement]:
     for s in walk_statements(program.body):
-        if isinstance(s, Sort) and not (isinstance(s.value, Get) and s.value.indices == tuple(map(as_index, s.vars))):
+        if isinstance(s, ir.Sort) and not (
+            isinstance(s.value, ir.Get) and s.value.indices == tuple(map(as_index, s.vars))
+        ):
             yield s
 
 
-def _not_same(program: Program, run: Callable[[Program], Program]) -> Iterator[Statement]:
+def _not_same(program: ir.Program, run: Callable[[ir.Program], ir.Program]) -> Iterator[ir.Statement]:
     """The statements that the function changes."""
     pairs = zip_longest(walk_statements(program.body), walk_statements(run(program).body))
     return (a for a, b in pairs if a is not None and (b is None or a.outs != b.outs or _values(a) != _values(b)))
 
 
-def _values(s: Statement) -> tuple[Scalar, ...]:
-    return s.values if isinstance(s, Build) else ()
+def _values(s: ir.Statement) -> tuple[ir.Scalar, ...]:
+    return s.values if isinstance(s, ir.Build) else ()
 
 
 STORED: Final = Fact("inputs and results have the types in which they lie in memory", _wide)

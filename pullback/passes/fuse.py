@@ -24,9 +24,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Statement, statement_reads, with_fields
+from pullback.ir.program import statement_reads, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
 from pullback.passes.cost import (
@@ -48,7 +48,7 @@ AGAIN = 24  # operations for an element of a reader that evaluates a stage of a 
 CHEAP = 6  # operations up to which recomputing an element beats storing and loading it
 
 
-def fuse(program: Program) -> Program:
+def fuse(program: ir.Program) -> ir.Program:
     """The program with statements inlined as the table above says, in rounds from first to last."""
     return each_block(program, _block)
 
@@ -61,22 +61,22 @@ class _Uses:
     opaque: bool = False  # read by a loop, a scatter or as a result
 
 
-def _block(block: Block) -> Block:
-    statements: list[Statement | None] = list(block.statements)
+def _block(block: ir.Block) -> ir.Block:
+    statements: list[ir.Statement | None] = list(block.statements)
     uses = _uses(statements, block.results)
-    weights = [sum(map(operations, s.values)) if isinstance(s, Build) else 0 for s in statements]
+    weights = [sum(map(operations, s.values)) if isinstance(s, ir.Build) else 0 for s in statements]
     # what a slice leaves out is left out of what it reads, too; readers that became one may take what several may not
     for decide in (_decide_slice, _decide_term, fusion, fusion):
         for k in range(len(statements)):
             s = statements[k]
-            if not isinstance(s, Build) or len(s.outs) != 1:
+            if not isinstance(s, ir.Build) or len(s.outs) != 1:
                 continue
             out = s.outs[0]
             use = uses.get(out)
             if use is None or use.opaque or not use.readers:
                 continue
             readers = [statements[j] for j in use.readers]
-            builds = [r for r in readers if isinstance(r, Build)]
+            builds = [r for r in readers if isinstance(r, ir.Build)]
             is_full = not is_movement(s.values[0]) and any(weights[j] > FULL for j in use.readers)
             rule = decide(s, builds) if len(builds) == len(readers) and not is_full else None
             if rule is None:
@@ -84,7 +84,7 @@ def _block(block: Block) -> Block:
             fired("fuse." + rule)
             for j in list(use.readers):
                 reader = statements[j]
-                assert isinstance(reader, Build)
+                assert isinstance(reader, ir.Build)
                 statements[j] = merged = inline(s, reader)
                 weights[j] += weights[k]
                 _recount(uses, j, reader, merged)
@@ -94,8 +94,8 @@ def _block(block: Block) -> Block:
     return with_fields(block, statements=tuple(s for s in statements if s is not None))
 
 
-def _uses(statements: list[Statement | None], results: tuple[Ref, ...]) -> dict[Ref, _Uses]:
-    uses: dict[Ref, _Uses] = {}
+def _uses(statements: list[ir.Statement | None], results: tuple[ir.Ref, ...]) -> dict[ir.Ref, _Uses]:
+    uses: dict[ir.Ref, _Uses] = {}
     for r in results:
         uses.setdefault(r, _Uses()).opaque = True
     for k, s in enumerate(statements):
@@ -104,11 +104,11 @@ def _uses(statements: list[Statement | None], results: tuple[Ref, ...]) -> dict[
         for r in statement_reads(s):
             use = uses.setdefault(r, _Uses())
             use.readers.append(k)
-            use.opaque |= not isinstance(s, Build)
+            use.opaque |= not isinstance(s, ir.Build)
     return uses
 
 
-def _recount(uses: dict[Ref, _Uses], k: int, before: Build, after: Build) -> None:
+def _recount(uses: dict[ir.Ref, _Uses], k: int, before: ir.Build, after: ir.Build) -> None:
     """Bring the use table up to date after statement k changed."""
     old, new = statement_reads(before), statement_reads(after)
     for r in new:
@@ -120,11 +120,11 @@ def _recount(uses: dict[Ref, _Uses], k: int, before: Build, after: Build) -> Non
             uses[r].readers.remove(k)
 
 
-def _gets_in(readers: list[Build], out: Ref) -> set[Get]:
-    return {n for r in readers for v in r.values for n in walk(v) if isinstance(n, Get) and n.ref is out}
+def _gets_in(readers: list[ir.Build], out: ir.Ref) -> set[ir.Get]:
+    return {n for r in readers for v in r.values for n in walk(v) if isinstance(n, ir.Get) and n.ref is out}
 
 
-def fusion(s: Build, readers: list[Build]) -> str | None:
+def fusion(s: ir.Build, readers: list[ir.Build]) -> str | None:
     """The name of the rule by which s goes into all its readers, or None."""
     value, out = s.values[0], s.outs[0]
     if is_movement(value) or isinstance(value, expr.Const | expr.Zero):
@@ -155,7 +155,7 @@ def fusion(s: Build, readers: list[Build]) -> str | None:
     return "stage" if _is_stage(s, readers, gets) else None
 
 
-def _is_stage(s: Build, readers: list[Build], gets: set[Get]) -> bool:
+def _is_stage(s: ir.Build, readers: list[ir.Build], gets: set[ir.Get]) -> bool:
     """Whether s is large, and cheap to recompute at the few constant offsets where it is read.
 
     Conditions are borders of one axis, on whose stretches readers have none.
@@ -171,14 +171,14 @@ def _is_stage(s: Build, readers: list[Build], gets: set[Get]) -> bool:
     )
 
 
-def _is_shifted(reader: Build, g: Get) -> bool:
+def _is_shifted(reader: ir.Build, g: ir.Get) -> bool:
     """Whether an element is the reader's own or one at a constant distance."""
     shifts = [i - as_index(v) for i, v in zip(g.indices, reader.vars)]
     return (len(g.indices) == len(reader.vars) and all(d.constant is not None for d in shifts)
             and all(v.extent is d for v, d in zip(reader.vars, g.ref.shape)))
 
 
-def _decide_slice(s: Build, readers: list[Build]) -> str | None:
+def _decide_slice(s: ir.Build, readers: list[ir.Build]) -> str | None:
     """A reduction goes into the one slice that is all that is read of it."""
     value = s.values[0]
     if len(readers) != 1 or not has_reduction(value) or has_data_index(value) or not is_movement(readers[0].values[0]):
@@ -187,7 +187,7 @@ def _decide_slice(s: Build, readers: list[Build]) -> str | None:
     return "reduction_into_slice" if _reads_once(readers[0], g) else None
 
 
-def _decide_term(s: Build, readers: list[Build]) -> str | None:
+def _decide_term(s: ir.Build, readers: list[ir.Build]) -> str | None:
     """An elementwise statement goes into the one reduction that reads each of its elements once."""
     value = s.values[0]
     if has_data_index(value) or has_reduction(value) or operations(value) > LARGE:
@@ -198,36 +198,36 @@ def _decide_term(s: Build, readers: list[Build]) -> str | None:
     return "term_into_reduction" if _is_term(s, readers, gets) else None
 
 
-def _completes_sum(s: Build, readers: list[Build], gets: set[Get]) -> bool:
+def _completes_sum(s: ir.Build, readers: list[ir.Build], gets: set[ir.Get]) -> bool:
     """Whether s is a product whose one reader sums it, each element once and without conditions."""
     if len(readers) != 1 or len(gets) != 1 or len(readers[0].values) != 1:
         return False
     (reader,), (g,) = readers, gets
     value = reader.values[0]
-    if not isinstance(value, Reduce) or value.op != "sum" or has_reduction(value.arg) or has_guard(value):
+    if not isinstance(value, ir.Reduce) or value.op != "sum" or has_reduction(value.arg) or has_guard(value):
         return False
-    product = all(isinstance(n, Mul | Get | Bracket) for n in walk(s.values[0]))
+    product = all(isinstance(n, ir.Mul | ir.Get | ir.Bracket) for n in walk(s.values[0]))
     return product and _reads_once(reader, g) and not has_guard(inline(s, reader).values[0])
 
 
-def _is_term(s: Build, readers: list[Build], gets: set[Get]) -> bool:
+def _is_term(s: ir.Build, readers: list[ir.Build], gets: set[ir.Get]) -> bool:
     """Whether s is cheap arithmetic whose one reader reduces its elements, each once, and nothing else."""
     if len(readers) != 1 or len(gets) != 1 or len(readers[0].values) != 1:
         return False
     (reader,), (g,) = readers, gets
     value, term = reader.values[0], s.values[0]
     return (
-        isinstance(value, Reduce)
-        and all(n is g for n in walk(value.arg) if isinstance(n, Get))
+        isinstance(value, ir.Reduce)
+        and all(n is g for n in walk(value.arg) if isinstance(n, ir.Get))
         and not has_transcendental(term)
         and _reads_once(reader, g)
     )
 
 
-def _reads_once(reader: Build, g: Get) -> bool:
+def _reads_once(reader: ir.Build, g: ir.Get) -> bool:
     """Whether the reader reads each element of g's array at most once: indices are shifted variables."""
     value = reader.values[0]
-    bound = (*reader.vars, *value.vars) if isinstance(value, Reduce) else reader.vars
+    bound = (*reader.vars, *value.vars) if isinstance(value, ir.Reduce) else reader.vars
     left = [v for v in bound if v.extent is not ONE_INDEX]
     for i in g.indices:
         found = next((v for v in left if not (i - as_index(v)).free), None)
@@ -236,18 +236,18 @@ def _reads_once(reader: Build, g: Get) -> bool:
     return not left
 
 
-def _same_space(reader: Build, g: Get) -> bool:
+def _same_space(reader: ir.Build, g: ir.Get) -> bool:
     """Whether g reads the reader's own element: each variable once, over the whole array."""
     read = [(i.single, d) for i, d in zip(g.indices, g.ref.shape, strict=True) if i is not ZERO_INDEX]
     wide = {v: v.extent for v in reader.vars if v.extent is not ONE_INDEX}
     return len(read) == len(wide) and dict(read) == wide
 
 
-def inline(s: Build, reader: Build) -> Build:
+def inline(s: ir.Build, reader: ir.Build) -> ir.Build:
     """The reader with every element of s's array replaced by the expression that defines it."""
     by_out = dict(zip(s.outs, s.values, strict=True))
 
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         value = by_out.get(ref)
         if value is None:
             return expr.get(ref, *indices)

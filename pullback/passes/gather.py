@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from math import inf
 
-from pullback.ir.expr import Get, Reduce, Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import as_index
-from pullback.ir.program import Block, Build, Program, Statement, statement_reads, with_fields
+from pullback.ir.program import statement_reads, with_fields
 from pullback.ir.traverse import walk
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction, size
@@ -26,13 +26,13 @@ SMALL = 64  # elements and terms of a statement that may move
 WIDER = 8  # how many times as many one has that it moves past
 
 
-def gather_neighbours(program: Program) -> Program:
+def gather_neighbours(program: ir.Program) -> ir.Program:
     """Move small statements as early as possible, and results next to their inputs."""
     return each_block(program, _block)
 
 
-def _block(block: Block) -> Block:
-    out: list[Statement] = []
+def _block(block: ir.Block) -> ir.Block:
+    out: list[ir.Statement] = []
     for s in block.statements:
         at = len(out)
         if _work(s) <= SMALL:
@@ -45,12 +45,12 @@ def _block(block: Block) -> Block:
     return with_fields(block, statements=tuple(_beside_operands(out, set(block.results))))
 
 
-def _beside_operands(statements: list[Statement], results: set[Ref]) -> list[Statement]:
+def _beside_operands(statements: list[ir.Statement], results: set[ir.Ref]) -> list[ir.Statement]:
     """The statements with elementwise results right behind the last one over their space that they read."""
-    place: dict[Ref, tuple[int, ...]] = {}  # of the statement that makes an array
-    read: dict[Ref, tuple[int, ...]] = {}  # of the last statement that reads it
-    makers: dict[Ref, Build] = {}
-    keyed: list[tuple[tuple[int, ...], Statement]] = []
+    place: dict[ir.Ref, tuple[int, ...]] = {}  # of the statement that makes an array
+    read: dict[ir.Ref, tuple[int, ...]] = {}  # of the last statement that reads it
+    makers: dict[ir.Ref, ir.Build] = {}
+    keyed: list[tuple[tuple[int, ...], ir.Statement]] = []
     for k, s in enumerate(statements):
         reads = statement_reads(s)
         key: tuple[int, ...] = (k,)
@@ -63,26 +63,26 @@ def _beside_operands(statements: list[Statement], results: set[Ref]) -> list[Sta
         keyed.append((key, s))
         place |= dict.fromkeys(s.outs, key)
         read |= {r: max(read.get(r, key), key) for r in reads}
-        if isinstance(s, Build):
+        if isinstance(s, ir.Build):
             makers |= dict.fromkeys(s.outs, s)
     return [s for _, s in sorted(keyed, key=lambda x: x[0])]
 
 
-def _is_at_own_points(s: Statement, maker: Build) -> bool:
+def _is_at_own_points(s: ir.Statement, maker: ir.Build) -> bool:
     """Whether both are elementwise over one large space, and one reads the other at its own points alone."""
-    if not isinstance(s, Build) or _work(s) <= SMALL or any(map(has_reduction, (*s.values, *maker.values))):
+    if not isinstance(s, ir.Build) or _work(s) <= SMALL or any(map(has_reduction, (*s.values, *maker.values))):
         return False
     if [v.extent for v in s.vars] != [v.extent for v in maker.vars]:
         return False
     here = tuple(as_index(v) for v in s.vars)
-    gets = (n for e in s.values for n in walk(e) if isinstance(n, Get))
+    gets = (n for e in s.values for n in walk(e) if isinstance(n, ir.Get))
     return not any(map(has_data_index, s.values)) and all(g.indices == here for g in gets if g.ref in maker.outs)
 
 
-def _work(s: Statement) -> float:
+def _work(s: ir.Statement) -> float:
     """Elements of a build, or terms of a reduction in it where they are more; anything else is large."""
-    if not isinstance(s, Build):
+    if not isinstance(s, ir.Build):
         return inf
-    spaces = [s.vars, *(n.vars for e in s.values for n in walk(e) if isinstance(n, Reduce))]
+    spaces = [s.vars, *(n.vars for e in s.values for n in walk(e) if isinstance(n, ir.Reduce))]
     found = [size(tuple(v.extent for v in space)) for space in spaces]
     return max(inf if n is None else n for n in found)

@@ -13,31 +13,31 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Block, Build, Program, Statement, blocks_of, walk_statements, whole_reads
+from pullback.ir.program import blocks_of, walk_statements, whole_reads
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
 
 
-def store_halves(program: Program) -> Program:
+def store_halves(program: ir.Program) -> ir.Program:
     """Give inputs and results their storage types."""
-    halves = {r: Ref(r.name, r.storage, r.shape) for r in program.inputs if r.storage is not r.dtype}
+    halves = {r: ir.Ref(r.name, r.storage, r.shape) for r in program.inputs if r.storage is not r.dtype}
     if not halves and all(r.storage is r.dtype for r in program.outputs):
         return program
     whole = {r for s in walk_statements(program.body) for b in blocks_of(s) for r in b.results}
     whole.update(r for s in walk_statements(program.body) for r in whole_reads(s))
-    before: list[Statement] = []
+    before: list[ir.Statement] = []
     wide = {r: _converted(halves[r], r.dtype, before) for r in halves if r in whole}
 
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         if ref in halves and ref not in wide:
             fired("halves.read")
             return expr.cast(expr.get(halves[ref], *indices), ref.dtype)
         return expr.get(ref, *indices)
 
     body = Substitution(refs=dict(wide), get=element).block(program.body)
-    after: list[Statement] = []
+    after: list[ir.Statement] = []
     results = []
     for old, r in zip(program.outputs, body.results, strict=True):
         if old.storage is old.dtype:
@@ -45,13 +45,13 @@ def store_halves(program: Program) -> Program:
         else:
             fired("halves.store")
             results.append(_converted(halves.get(old, r), old.storage, after))
-    block = Block((*before, *body.statements, *after), tuple(results))
+    block = ir.Block((*before, *body.statements, *after), tuple(results))
     return replace(program, inputs=tuple(halves.get(r, r) for r in program.inputs), body=block)
 
 
-def _converted(r: Ref, dtype: expr.DType, statements: list[Statement]) -> Ref:
+def _converted(r: ir.Ref, dtype: expr.DType, statements: list[ir.Statement]) -> ir.Ref:
     """The array in another type, as a statement."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
-    out = Ref(r.name, dtype, r.shape)
-    statements.append(Build((out,), variables, (expr.cast(expr.get(r, *variables), dtype),)))
+    out = ir.Ref(r.name, dtype, r.shape)
+    statements.append(ir.Build((out,), variables, (expr.cast(expr.get(r, *variables), dtype),)))
     return out

@@ -15,15 +15,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index
 from pullback.ir.program import (
-    Block,
-    Build,
-    Program,
-    Scatter,
-    Sort,
-    Statement,
     blocks_of,
     map_blocks,
     map_scalars,
@@ -39,27 +33,27 @@ from pullback.rewrite.fired import fired
 WIDTHS = ((1 << 8, u8), (1 << 16, u16), (1 << 31, i32))  # values are below the first
 
 
-def narrow_positions(program: Program) -> Program:
+def narrow_positions(program: ir.Program) -> ir.Program:
     """The program with arrays of bounded positions in the smallest type that holds them."""
     whole = {r for b in _blocks(program.body) for r in b.results}
     whole.update(r for s in walk_statements(program.body) for r in whole_reads(s))
-    whole.update(r for s in walk_statements(program.body) if isinstance(s, Sort) for r in statement_reads(s))
-    narrow: dict[Ref, Ref] = {}
+    whole.update(r for s in walk_statements(program.body) if isinstance(s, ir.Sort) for r in statement_reads(s))
+    narrow: dict[ir.Ref, ir.Ref] = {}
     for s in walk_statements(program.body):
-        if isinstance(s, Build):
+        if isinstance(s, ir.Build):
             for r in s.outs:
                 dtype = _dtype(r)
                 if dtype is not None and r not in whole:
                     fired("narrow.position")
-                    narrow[r] = Ref(r.name, dtype, r.shape, r.bounds)
+                    narrow[r] = ir.Ref(r.name, dtype, r.shape, r.bounds)
     return program.with_body(_block(program.body, narrow)) if narrow else program
 
 
-def _blocks(block: Block) -> list[Block]:
+def _blocks(block: ir.Block) -> list[ir.Block]:
     return [block, *(b for s in walk_statements(block) for b in blocks_of(s))]
 
 
-def _dtype(r: Ref) -> DType | None:
+def _dtype(r: ir.Ref) -> DType | None:
     """The type for an array of positions; None where it stays."""
     if r.dtype is not i64 or r.rank == 0 or r.bounds is None:
         return None
@@ -69,8 +63,8 @@ def _dtype(r: Ref) -> DType | None:
     return next((dtype for limit, dtype in WIDTHS if high <= limit), None)
 
 
-def _block(block: Block, narrow: Mapping[Ref, Ref]) -> Block:
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+def _block(block: ir.Block, narrow: Mapping[ir.Ref, ir.Ref]) -> ir.Block:
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         found = narrow.get(ref)
         return expr.get(ref, *indices) if found is None else expr.cast(expr.get(found, *indices), ref.dtype)
 
@@ -78,14 +72,14 @@ def _block(block: Block, narrow: Mapping[Ref, Ref]) -> Block:
     return with_fields(block, statements=statements)
 
 
-def _statement(s: Statement, narrow: Mapping[Ref, Ref], m: Substitution) -> Statement:
+def _statement(s: ir.Statement, narrow: Mapping[ir.Ref, ir.Ref], m: Substitution) -> ir.Statement:
     reads = not narrow.keys().isdisjoint(statement_reads(s))
     match s:
-        case Build():
+        case ir.Build():
             values = tuple(m.scalar(v) for v in s.values) if reads else s.values
             outs = tuple(narrow.get(r, r) for r in s.outs)
             return replace(s, outs=outs, values=tuple(expr.cast(v, o.dtype) for v, o in zip(values, outs, strict=True)))
-        case Scatter():
+        case ir.Scatter():
             return map_scalars(s, m.scalar, m.index) if reads else s
         case _:
             return map_blocks(s, lambda b: _block(b, narrow))

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks, with_fields
+from pullback.ir.program import map_blocks, with_fields
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.passes.cost import is_inside, range_of, typical_size
 from pullback.passes.speculate import WORTH, chosen_if_finite, looks
@@ -31,26 +31,26 @@ from pullback.rewrite.fired import fired
 STEPS = (1, -1, 2, -2, 3, -3, 4, -4)  # of a sum's variable to one of the output's
 
 
-def separate_operands(program: Program) -> Program:
+def separate_operands(program: ir.Program) -> ir.Program:
     """Store guarded operands of contractions in separate arrays."""
     return program.with_body(_block(program.body))
 
 
-def _block(block: Block) -> Block:
-    out: list[Statement] = []
+def _block(block: ir.Block) -> ir.Block:
+    out: list[ir.Statement] = []
     finite = looks(block)
     for s in block.statements:
-        if isinstance(s, Build):
+        if isinstance(s, ir.Build):
             out += _build(s)
-        elif isinstance(s, Choose) and s.test in finite:
+        elif isinstance(s, ir.Choose) and s.test in finite:
             out.append(with_fields(s, then=_block(s.then)))  # the other branch is there for what is not finite
         else:
             out.append(map_blocks(s, _block))
     return with_fields(block, statements=tuple(out))
 
 
-def _build(s: Build) -> list[Statement]:
-    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+def _build(s: ir.Build) -> list[ir.Statement]:
+    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce))
     if len(sums) != 1:
         return [s]
     (total,) = sums
@@ -69,43 +69,43 @@ class _Guarded:
     """A sum's term: index conditions, guards that read data from the outside in, and factors."""
 
     conds: tuple[Cond, ...]
-    guards: tuple[Bracket | Select, ...]
-    factors: tuple[Scalar, ...]
+    guards: tuple[ir.Bracket | ir.Select, ...]
+    factors: tuple[ir.Scalar, ...]
 
 
-def _guarded(term: Scalar) -> _Guarded:
+def _guarded(term: ir.Scalar) -> _Guarded:
     conds: list[Cond] = []
-    guards: list[Bracket | Select] = []
+    guards: list[ir.Bracket | ir.Select] = []
     while True:
         match term:
-            case Bracket():
+            case ir.Bracket():
                 if any(isinstance(a, Data) for c in term.conds for a in c.index.every_atom):
                     guards.append(term)
                 else:
                     conds += term.conds
                 term = term.arg
-            case Select() if isinstance(term.otherwise, Zero):
+            case ir.Select() if isinstance(term.otherwise, ir.Zero):
                 guards.append(term)
                 term = term.then
             case _:
-                return _Guarded(tuple(conds), tuple(guards), term.args if isinstance(term, Mul) else (term,))
+                return _Guarded(tuple(conds), tuple(guards), term.args if isinstance(term, ir.Mul) else (term,))
 
 
-def _separated(s: Build, total: Reduce) -> tuple[Build, Scalar, list[Ref]] | None:
+def _separated(s: ir.Build, total: ir.Reduce) -> tuple[ir.Build, ir.Scalar, list[ir.Ref]] | None:
     """The array of a guarded factor, the term that reads it, and the arrays that must be finite."""
     if total.op != "sum" or not total.dtype.is_floating:
         return None
     parts = _guarded(total.arg)
     terms = typical_size(v.extent for v in (*s.vars, *total.vars))
-    if not parts.guards or not all(isinstance(f, Get | Const) for f in parts.factors):
+    if not parts.guards or not all(isinstance(f, ir.Get | ir.Const) for f in parts.factors):
         return None
     for f in parts.factors:
         free = f.free.union(*(_test_of(g) for g in parts.guards))
         if not _in_range(f, free, parts):
             continue
         others = [g for g in parts.factors if g is not f]
-        read = list(dict.fromkeys(g.ref for g in others if isinstance(g, Get)))
-        if isinstance(f, Const) or not read:
+        read = list(dict.fromkeys(g.ref for g in others if isinstance(g, ir.Get)))
+        if isinstance(f, ir.Const) or not read:
             continue
         operand, element = _operand(f, free, parts, s, total)
         if all(typical_size(r.shape) * WORTH <= terms for r in (operand.outs[0], *read)):
@@ -113,7 +113,7 @@ def _separated(s: Build, total: Reduce) -> tuple[Build, Scalar, list[Ref]] | Non
     return None
 
 
-def _in_range(f: Scalar, free: frozenset[Var], parts: _Guarded) -> bool:
+def _in_range(f: ir.Scalar, free: frozenset[Var], parts: _Guarded) -> bool:
     """Whether an operand's reads are in range without the conditions that involve other factors."""
     if all(c.free <= free or not c.free & free for c in parts.conds):
         return True
@@ -121,14 +121,16 @@ def _in_range(f: Scalar, free: frozenset[Var], parts: _Guarded) -> bool:
     return all(is_inside(g, own) for g in walk(_under(parts.guards, f)))
 
 
-def _under(guards: Sequence[Bracket | Select], e: Scalar) -> Scalar:
+def _under(guards: Sequence[ir.Bracket | ir.Select], e: ir.Scalar) -> ir.Scalar:
     """A factor under all guards of its term."""
     for g in reversed(guards):
-        e = expr.bracket(g.conds, e) if isinstance(g, Bracket) else expr.select(g.test, e, g.otherwise)
+        e = expr.bracket(g.conds, e) if isinstance(g, ir.Bracket) else expr.select(g.test, e, g.otherwise)
     return e
 
 
-def _operand(f: Scalar, free: frozenset[Var], parts: _Guarded, s: Build, total: Reduce) -> tuple[Build, Scalar]:
+def _operand(
+    f: ir.Scalar, free: frozenset[Var], parts: _Guarded, s: ir.Build, total: ir.Reduce
+) -> tuple[ir.Build, ir.Scalar]:
     """A factor with the guards as an array over the free variables of both, and its element in the sum."""
     value = expr.bracket([c for c in parts.conds if c.free <= free], _under(parts.guards, f))
     axes: dict[Var, Index] = {v: as_index(v) for v in (*s.vars, *total.vars) if v in free}
@@ -143,18 +145,18 @@ def _operand(f: Scalar, free: frozenset[Var], parts: _Guarded, s: Build, total: 
     axes = {v: axes[v] for v in sorted(axes, key=lambda v: places.get(v, len(places)))}
     own = {v: Var(v.name, v.extent) for v in axes}
     value = Substitution(variables={v: as_index(w) for v, w in own.items()}).scalar(value)
-    name = f.ref.name if isinstance(f, Get) else "operand"
-    out = Ref(f"{name}_guarded", total.dtype, [v.extent for v in own.values()])
-    return Build((out,), tuple(own.values()), (value,), s.positions), expr.get(out, *axes.values())
+    name = f.ref.name if isinstance(f, ir.Get) else "operand"
+    out = ir.Ref(f"{name}_guarded", total.dtype, [v.extent for v in own.values()])
+    return ir.Build((out,), tuple(own.values()), (value,), s.positions), expr.get(out, *axes.values())
 
 
-def _places(f: Scalar, value: Scalar) -> dict[Var, int]:
+def _places(f: ir.Scalar, value: ir.Scalar) -> dict[Var, int]:
     """The memory axis of each variable: of the factor's array, else of its guards' arrays.
 
     An operand in this order is computed and read as it lies, and is one array for all sums that want it.
     """
-    gets = [g for g in walk(value) if isinstance(g, Get)]
-    own = [g for g in gets if isinstance(f, Get) and g.ref is f.ref]
+    gets = [g for g in walk(value) if isinstance(g, ir.Get)]
+    own = [g for g in gets if isinstance(f, ir.Get) and g.ref is f.ref]
     places: dict[Var, int] = {}
     for g in (*own, *gets):
         for axis, index in enumerate(g.indices):
@@ -163,13 +165,13 @@ def _places(f: Scalar, value: Scalar) -> dict[Var, int]:
     return places
 
 
-def _test_of(g: Bracket | Select) -> frozenset[Var]:
-    if isinstance(g, Select):
+def _test_of(g: ir.Bracket | ir.Select) -> frozenset[Var]:
+    if isinstance(g, ir.Select):
         return g.test.free
     return frozenset[Var]().union(*(c.free for c in g.conds))
 
 
-def _joined(value: Scalar, i: Var, p: Var) -> Iterator[tuple[Scalar, Var, Index]]:
+def _joined(value: ir.Scalar, i: Var, p: Var) -> Iterator[tuple[ir.Scalar, Var, Index]]:
     """The value over u = i - c p, if i and p occur only so: the value, u, and its definition."""
     first, last = i.extent.constant, p.extent.constant
     if first is None or last is None:
@@ -180,7 +182,7 @@ def _joined(value: Scalar, i: Var, p: Var) -> Iterator[tuple[Scalar, Var, Index]
         made = Substitution(variables={i: as_index(u) + least + as_index(p) * c}).scalar(value)
         if p in made.free:
             continue
-        inside = range_of(u, made.conds if isinstance(made, Bracket) else ())
+        inside = range_of(u, made.conds if isinstance(made, ir.Bracket) else ())
         narrow = Var(i.name, inside[1] - inside[0] + 1)
         made = Substitution(variables={u: as_index(narrow) + inside[0]}).scalar(made)
         yield made, narrow, as_index(i) - as_index(p) * c - least - inside[0]

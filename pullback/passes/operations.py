@@ -25,16 +25,15 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.errors import ShapeError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import evaluate
-from pullback.ir.expr import Add, Apply, Bracket, Const, Mul, Reduce, Scalar, Select, Zero
 from pullback.ir.index import Cond, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import children
 
 LIMIT: Final = 1 << 22  # points up to which conditions are counted; beyond, they are taken to hold
 
 
-def operation_count(program: Program, dims: Mapping[str, int] | None = None) -> int:
+def operation_count(program: ir.Program, dims: Mapping[str, int] | None = None) -> int:
     """The scalar operations of one run.
 
     Args:
@@ -61,34 +60,34 @@ class _Count:
                 raise ShapeError("E115", f"the dim {s.name} is not given", remedy=f"{s.name}=…")
         return evaluate(d, self.dims)
 
-    def block(self, block: Block) -> int:
+    def block(self, block: ir.Block) -> int:
         return sum(map(self.statement, block.statements))
 
-    def statement(self, s: Statement) -> int:
+    def statement(self, s: ir.Statement) -> int:
         match s:
-            case Build():
-                seen: set[Scalar] = set()
+            case ir.Build():
+                seen: set[ir.Scalar] = set()
                 return sum(self.scalar(v, _Domain(frozenset(s.vars)), seen) for v in s.values)
-            case Scatter():
+            case ir.Scatter():
                 domain = _Domain(frozenset(s.vars))
                 return self.scalar(s.value, domain, set()) + self.trips(domain.inside(s.value))
-            case Sort():
+            case ir.Sort():
                 domain = _Domain(frozenset(s.vars))
                 length = self.extent(s.vars[-1].extent)
                 return self.scalar(s.value, domain, set()) + self.trips(domain) * length.bit_length()
-            case Fold():
+            case ir.Fold():
                 return self.extent(s.var.extent) * self.block(s.body)
-            case While():
+            case ir.While():
                 steps = 1 if s.max_trips is None else self.extent(s.max_trips)
                 return steps * (self.block(s.test) + self.block(s.body))
-            case Choose():
+            case ir.Choose():
                 return max(self.block(s.then), self.block(s.otherwise))
-            case Call():
+            case ir.Call():
                 return self.block(s.body)
-            case External():  # each element is touched, at least
+            case ir.External():  # each element is touched, at least
                 return sum(prod(self.extent(d) for d in r.shape) for r in (*s.operands, *s.outs))
 
-    def scalar(self, e: Scalar, domain: _Domain, seen: set[Scalar]) -> int:
+    def scalar(self, e: ir.Scalar, domain: _Domain, seen: set[ir.Scalar]) -> int:
         """The operations of e over its domain, without parts seen before."""
         total = 0
         pending = [(e, domain)]
@@ -99,10 +98,10 @@ class _Count:
             seen.add(e)
             if e.free.isdisjoint(domain.variables):
                 domain = _Domain(frozenset())
-            if isinstance(e, Reduce):
+            if isinstance(e, ir.Reduce):
                 domain = _Domain(domain.variables | frozenset(e.vars), domain.conditions)
                 total += self.trips(domain.inside(e.arg) if e.op == "sum" else domain)
-            elif isinstance(e, Add):
+            elif isinstance(e, ir.Add):
                 terms = [self.trips(domain.inside(a)) for a in e.args]
                 total += sum(terms) - max(terms)
             else:
@@ -179,30 +178,30 @@ class _Domain:
     variables: frozenset[Var]
     conditions: frozenset[Cond] = frozenset()
 
-    def inside(self, e: Scalar) -> _Domain:
+    def inside(self, e: ir.Scalar) -> _Domain:
         """The part where e is not zero by its brackets."""
         domain = self
-        while isinstance(e, Bracket):
+        while isinstance(e, ir.Bracket):
             domain = _Domain(domain.variables, domain.conditions | frozenset(e.conds))
             e = e.arg
         return domain
 
 
-def _own(e: Scalar) -> int:
+def _own(e: ir.Scalar) -> int:
     """The operations of one node by itself."""
     match e:
-        case Mul():
+        case ir.Mul():
             return len(e.args) - 1 - any(_is_sign(a) for a in e.args)
-        case Select():
-            return int(not isinstance(e.otherwise, Zero))
-        case Apply():
+        case ir.Select():
+            return int(not isinstance(e.otherwise, ir.Zero))
+        case ir.Apply():
             return 1
         case _:
             return 0
 
 
-def _is_sign(e: Scalar) -> bool:
-    return isinstance(e, Const) and e.value == -1 and not isinstance(e.value, bool)
+def _is_sign(e: ir.Scalar) -> bool:
+    return isinstance(e, ir.Const) and e.value == -1 and not isinstance(e.value, bool)
 
 
 __all__ = ["operation_count"]

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prove_nonnegative
-from pullback.ir.program import Block, Build, Choose, Program, Statement
 from pullback.ir.types import bool_
 from pullback.ir.walks import each_build, taken_out
 from pullback.passes.conditions import Changed, atom_interval, bounds, conditional_sums, interval
@@ -31,12 +30,12 @@ WIDE, ROOM = 2, 8  # an axis may grow to so many times its extent, and a little
 WORTH = 4  # a copy must be this many times smaller than the number of terms
 
 
-def pad_operands(program: Program) -> Program:
+def pad_operands(program: ir.Program) -> ir.Program:
     """The program with borders instead of conditions where that pays."""
     return each_build(program, _build)
 
 
-def _build(s: Build) -> list[Statement]:
+def _build(s: ir.Build) -> list[ir.Statement]:
     """A build with borders; if they may be too wide for some sizes, a runtime choice of both forms.
 
     That without has products before shifts, if it can.
@@ -46,25 +45,25 @@ def _build(s: Build) -> list[Statement]:
     if not narrow:
         return out
     shifted = taken_out(s, conditional_sums(lambda e, b: _shifted(e, b, s, narrow)))
-    products = [x for p in shifted[:-1] if isinstance(p, Build) for x in _with_borders(p, {})]
-    chosen = Ref("narrow", bool_, ())
-    test = Build((chosen,), (), (expr.bracket(tuple(narrow), expr.const(True, bool_)),), s.positions)
-    return [test, Choose(s.outs, chosen, _block(out), _block([*products, shifted[-1]]), s.positions)]
+    products = [x for p in shifted[:-1] if isinstance(p, ir.Build) for x in _with_borders(p, {})]
+    chosen = ir.Ref("narrow", bool_, ())
+    test = ir.Build((chosen,), (), (expr.bracket(tuple(narrow), expr.const(True, bool_)),), s.positions)
+    return [test, ir.Choose(s.outs, chosen, _block(out), _block([*products, shifted[-1]]), s.positions)]
 
 
-def _block(statements: Sequence[Statement]) -> Block:
+def _block(statements: Sequence[ir.Statement]) -> ir.Block:
     """A block of the last statement's results."""
     *before, last = statements
-    assert isinstance(last, Build)
+    assert isinstance(last, ir.Build)
     result = fresh(last)
-    return Block((*before, result), result.outs)
+    return ir.Block((*before, result), result.outs)
 
 
-def _with_borders(s: Build, narrow: dict[Cond, None]) -> list[Statement]:
+def _with_borders(s: ir.Build, narrow: dict[Cond, None]) -> list[ir.Statement]:
     return taken_out(s, conditional_sums(lambda e, b: _bordered(e, b, s, narrow)))
 
 
-def _shifted(e: Reduce, b: Bracket, s: Build, narrow: dict[Cond, None]) -> Changed | None:
+def _shifted(e: ir.Reduce, b: ir.Bracket, s: ir.Build, narrow: dict[Cond, None]) -> Changed | None:
     """A sum as products before shifts; `narrow` grows by that this saves less than it costs."""
     for shift in shifts(e, b, s):
         saves_little = cond(">=", -1 - shift.saved)
@@ -75,20 +74,20 @@ def _shifted(e: Reduce, b: Bracket, s: Build, narrow: dict[Cond, None]) -> Chang
     return None
 
 
-def _bordered(r: Reduce, b: Bracket, s: Build, narrow: dict[Cond, None]) -> Changed | None:
+def _bordered(r: ir.Reduce, b: ir.Bracket, s: ir.Build, narrow: dict[Cond, None]) -> Changed | None:
     """The padded copies of a sum's operands, and the sum that reads them; None where no border pays.
 
     Args:
         narrow: grows by what must hold of the dims for borders not to be wide.
     """
-    if not isinstance(b.arg, Mul) or not all(isinstance(f, Get | Const) for f in b.arg.args):
+    if not isinstance(b.arg, ir.Mul) or not all(isinstance(f, ir.Get | ir.Const) for f in b.arg.args):
         return None
-    copies: list[Build] = []
+    copies: list[ir.Build] = []
     terms = typical_size(v.extent for v in (*s.vars, *r.vars))
     conds = list(b.conds)
     factors = list(b.arg.args)
     for k, f in enumerate(factors):
-        if not isinstance(f, Get):
+        if not isinstance(f, ir.Get):
             continue
         mine = [_range_axis(c, f) for c in conds]
         mine = [None if a is not None and (_wide(f, a) or _mostly_outside(f, a, s, r)) else a for a in mine]
@@ -114,7 +113,7 @@ def _bordered(r: Reduce, b: Bracket, s: Build, narrow: dict[Cond, None]) -> Chan
     return (copies, expr.reduce("sum", r.vars, expr.bracket(conds, expr.mul(*factors)))) if copies else None
 
 
-def _range_axis(c: Cond, g: Get) -> int | None:
+def _range_axis(c: Cond, g: ir.Get) -> int | None:
     """The axis of g that the range condition is about: i >= 0 or extent - 1 - i >= 0."""
     for axis, (i, d) in enumerate(zip(g.indices, g.ref.shape, strict=True)):
         if c in (cond(">=", i), cond(">=", d - 1 - i)):
@@ -122,7 +121,7 @@ def _range_axis(c: Cond, g: Get) -> int | None:
     return None
 
 
-def _wide(g: Get, axis: int) -> bool:
+def _wide(g: ir.Get, axis: int) -> bool:
     """Whether this axis' border is known to exceed the array, so that few terms lie inside."""
     ends, extent = interval(g.indices[axis]), g.ref.shape[axis].constant
     if ends is None or extent is None:
@@ -130,7 +129,7 @@ def _wide(g: Get, axis: int) -> bool:
     return max(ends[1], extent - 1) - min(ends[0], 0) >= WIDE * extent + ROOM
 
 
-def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
+def _mostly_outside(g: ir.Get, axis: int, s: ir.Build, r: ir.Reduce) -> bool:
     """Whether loop bounds on this axis skip many of the terms, so that a border would add work.
 
     The last axis is the one that vectors run along: its conditions become a border.
@@ -157,7 +156,7 @@ def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
     return inside < KEEP * sum(counts)
 
 
-def _padded(g: Get, axes: set[int], s: Build) -> tuple[Build, Scalar] | None:
+def _padded(g: ir.Get, axes: set[int], s: ir.Build) -> tuple[ir.Build, ir.Scalar] | None:
     """The padded copy of g's array along these axes, and g's element in it; None where ends are not known."""
     shape: list[Index] = []
     shift: list[Index] = []
@@ -172,8 +171,8 @@ def _padded(g: Get, axes: set[int], s: Build) -> tuple[Build, Scalar] | None:
     variables = tuple(Var(n, d) for n, d in zip(names, shape, strict=True))
     source = [as_index(v) + low for v, low in zip(variables, shift, strict=True)]
     conds = [c for k in sorted(axes) for c in (cond(">=", source[k]), cond(">=", g.ref.shape[k] - 1 - source[k]))]
-    out = Ref(f"{g.ref.name}_padded", g.dtype, shape)
-    copy = Build((out,), variables, (expr.bracket(conds, expr.get(g.ref, *source)),), s.positions)
+    out = ir.Ref(f"{g.ref.name}_padded", g.dtype, shape)
+    copy = ir.Build((out,), variables, (expr.bracket(conds, expr.get(g.ref, *source)),), s.positions)
     return copy, expr.get(out, *(i - low for i, low in zip(g.indices, shift, strict=True)))
 
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from pullback.clock import stage
 from pullback.errors import VerifyError
+from pullback.ir import nodes as ir
 from pullback.ir.equivalence import equivalence
-from pullback.ir.program import Program
 from pullback.ir.settings import MODES, MemoryMode, Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import Verified, verify, verifying
@@ -67,14 +67,14 @@ class Pass:
 
     name: str
     purpose: str
-    run: Callable[..., Program]
+    run: Callable[..., ir.Program]
     after: tuple[str, ...] = ()
     gives: Fact | None = None
     exact: bool = True
     modes: tuple[MemoryMode, ...] = MODES
     asks: bool = False
 
-    def __call__(self, program: Program, machine: Machine) -> Program:
+    def __call__(self, program: ir.Program, machine: Machine) -> ir.Program:
         """The program after the pass."""
         return self.run(program, machine) if self.asks else self.run(program)
 
@@ -85,7 +85,7 @@ class Stage:
 
     name: str
     purpose: str
-    program: Program
+    program: ir.Program
     rules: dict[str, int]
 
 
@@ -154,8 +154,8 @@ def chosen(settings: Settings, mode: MemoryMode) -> tuple[Pass, ...]:
     return tuple(p for p in PASSES if mode in p.modes and (p.exact or not settings.exact))
 
 
-def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, mode: MemoryMode = "fastest",
-             machine: Machine = GENERIC) -> Program:
+def optimise(program: ir.Program, dims: Mapping[str, int], levels: int = 1, mode: MemoryMode = "fastest",
+             machine: Machine = GENERIC) -> ir.Program:
     """The program for the given dims after every pass. Time is linear in its size.
 
     Args:
@@ -185,9 +185,9 @@ class _Checked:
     def __init__(self) -> None:
         self.verified = Verified()
         self.lasting: dict[Fact, None] = {}
-        self.before: Program | None = None
+        self.before: ir.Program | None = None
 
-    def after(self, p: Pass, program: Program) -> None:
+    def after(self, p: Pass, program: ir.Program) -> None:
         """Raise a VerifyError that names the pass; for an unchanged program, check new facts only."""
         facts = {} if p.gives is None else {p.gives: None}
         if p.gives is not None and p.gives.lasting:
@@ -204,7 +204,7 @@ class _Checked:
         self.before = program
 
 
-def stages(program: Program, dims: Mapping[str, int], machine: Machine = GENERIC) -> list[Stage]:
+def stages(program: ir.Program, dims: Mapping[str, int], machine: Machine = GENERIC) -> list[Stage]:
     """The program as written, specialised, and after each pass."""
     out = [Stage("elaborated", "as traced and checked", program, {})]
     if dims:

@@ -13,20 +13,20 @@ variables (002's rules 22 and 23). Terms come in another order, so the pass is o
 from __future__ import annotations
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Reduce, Scalar, read_by
+from pullback.ir import nodes as ir
+from pullback.ir.expr import read_by
 from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Build, Program
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.passes.conditions import Changed, each_conditional_sum
 from pullback.rewrite.fired import fired
 
 
-def sum_blocks(program: Program) -> Program:
+def sum_blocks(program: ir.Program) -> ir.Program:
     """The program with such sums over blocks."""
     return each_conditional_sum(program, _reduced)
 
 
-def _reduced(e: Reduce, b: Bracket, _: Build) -> Changed | None:
+def _reduced(e: ir.Reduce, b: ir.Bracket, _: ir.Build) -> Changed | None:
     """A sum without any delta of places; None if it has none."""
     if not any(c.op == "==" and any(isinstance(a, Data) for a in c.index.atoms) for c in b.conds):
         return None
@@ -43,11 +43,11 @@ def _reduced(e: Reduce, b: Bracket, _: Build) -> Changed | None:
     return None
 
 
-def _split(e: Reduce) -> tuple[list[Var], set[Var], Bracket] | None:
+def _split(e: ir.Reduce) -> tuple[list[Var], set[Var], ir.Bracket] | None:
     """The sum's variables, split into block and place where read in blocks; the places; the argument."""
     variables: list[Var] = []
     places: set[Var] = set()
-    arg: Scalar = e.arg
+    arg: ir.Scalar = e.arg
     for v in e.vars:
         width = _width(arg, v)
         if width is None:
@@ -57,10 +57,10 @@ def _split(e: Reduce) -> tuple[list[Var], set[Var], Bracket] | None:
         arg = Substitution(variables={v: as_index(block) * width + as_index(place)}).scalar(arg)
         variables += [block, place]
         places.add(place)
-    return (variables, places, arg) if places and isinstance(arg, Bracket) else None
+    return (variables, places, arg) if places and isinstance(arg, ir.Bracket) else None
 
 
-def _width(arg: Scalar, v: Var) -> int | None:
+def _width(arg: ir.Scalar, v: Var) -> int | None:
     """The c of v // c and v % c, if v occurs only so and c divides its size."""
     found: set[int | None] = set()
 

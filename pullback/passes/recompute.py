@@ -24,27 +24,17 @@ from functools import partial
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import (
-    Block,
-    Build,
-    Elementwise,
-    Fold,
-    Program,
-    Scatter,
-    Statement,
-    scalars_of,
-    statement_reads,
-)
+from pullback.ir.program import scalars_of, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
 
-Reads = Mapping[Ref, list[Statement]]
+Reads = Mapping[ir.Ref, list[ir.Statement]]
 
 
-def recompute_rows(program: Program, levels: int) -> Program:
+def recompute_rows(program: ir.Program, levels: int) -> ir.Program:
     """Recompute the rows between pairs of loops on a number of levels; 1 changes nothing.
 
     Args:
@@ -58,8 +48,8 @@ def recompute_rows(program: Program, levels: int) -> Program:
 class Pair:
     """A loop, the loop that reads its rows backwards, and which rows."""
 
-    forward: Fold
-    backward: Fold
+    forward: ir.Fold
+    backward: ir.Fold
     rows: list[int]
 
     @property
@@ -70,26 +60,26 @@ class Pair:
         return trips
 
 
-def _block(block: Block, levels: int) -> Block:
+def _block(block: ir.Block, levels: int) -> ir.Block:
     for pair in list(pairs(block)):
         block = _split(block, pair, levels)
     return block
 
 
-def pairs(block: Block) -> Iterator[Pair]:
+def pairs(block: ir.Block) -> Iterator[Pair]:
     """The pairs of loops of a block; a loop is in one at most."""
-    readers: dict[Ref, list[Statement]] = {}
+    readers: dict[ir.Ref, list[ir.Statement]] = {}
     for s in block.statements:
         for r in statement_reads(s):
             readers.setdefault(r, []).append(s)
-    taken: set[Statement] = set()
+    taken: set[ir.Statement] = set()
     for s in block.statements:
-        if not isinstance(s, Fold) or s.var.extent.constant is None or s in taken:
+        if not isinstance(s, ir.Fold) or s.var.extent.constant is None or s in taken:
             continue
-        by_reader: dict[Fold, list[int]] = {}
+        by_reader: dict[ir.Fold, list[int]] = {}
         for k in range(len(s.states), len(s.outs)):
             found = readers.get(s.outs[k], [])
-            if len(found) == 1 and s.outs[k] not in block.results and isinstance(found[0], Fold):
+            if len(found) == 1 and s.outs[k] not in block.results and isinstance(found[0], ir.Fold):
                 if _reads_backwards(found[0], s.outs[k]):
                     by_reader.setdefault(found[0], []).append(k)
         for reader, rows in by_reader.items():
@@ -99,28 +89,28 @@ def pairs(block: Block) -> Iterator[Pair]:
                 break
 
 
-def _reads_backwards(s: Fold, r: Ref) -> bool:
+def _reads_backwards(s: ir.Fold, r: ir.Ref) -> bool:
     """Whether a loop of matching length reads r only as r[T - 1 - u, ..], in its own statements."""
     if s.var.extent is not r.shape[0] or r in s.inits or r in s.body.results:
         return False
     row = s.var.extent - 1 - as_index(s.var)
     for t in s.body.statements:
         if r in statement_reads(t):
-            if not isinstance(t, Elementwise):
+            if not isinstance(t, ir.Elementwise):
                 return False
             for v in scalars_of(t):
-                if any(isinstance(n, Get) and n.ref is r and n.indices[0] is not row for n in walk(v)):
+                if any(isinstance(n, ir.Get) and n.ref is r and n.indices[0] is not row for n in walk(v)):
                     return False
-            if isinstance(t, Scatter) and any(r in expr.index_refs(i) for i in t.indices):
+            if isinstance(t, ir.Scatter) and any(r in expr.index_refs(i) for i in t.indices):
                 return False
     return True
 
 
-def _bytes(r: Ref) -> int:
+def _bytes(r: ir.Ref) -> int:
     return prod(d.constant or 1 for d in r.shape) * r.dtype.numpy.itemsize
 
 
-def _split(block: Block, pair: Pair, levels: int) -> Block:
+def _split(block: ir.Block, pair: Pair, levels: int) -> ir.Block:
     """The block with the pair split into blocks of steps, on a number of levels."""
     if levels < 2:
         return block
@@ -129,7 +119,7 @@ def _split(block: Block, pair: Pair, levels: int) -> Block:
         return block
     fired("recompute.rows")
     work = _Blocks(pair, size, levels)
-    out: list[Statement] = []
+    out: list[ir.Statement] = []
     for s in block.statements:
         out += work.forward() if s is pair.forward else work.backward() if s is pair.backward else (s,)
     block = replace(block, statements=tuple(out))
@@ -159,11 +149,11 @@ class _Blocks:
         self.count, self.rest = divmod(pair.trips, size)
         f = pair.forward
         self.kept = [k for k in range(len(f.states), len(f.outs)) if k not in pair.rows]
-        self.starts = [Ref(f"{r.name}_starts", r.dtype, (as_index(self.count), *r.shape)) for r in f.states]
-        self.last_rows: dict[Ref, Ref] = {}
+        self.starts = [ir.Ref(f"{r.name}_starts", r.dtype, (as_index(self.count), *r.shape)) for r in f.states]
+        self.last_rows: dict[ir.Ref, ir.Ref] = {}
         self.left: Pair | None = None
 
-    def forward(self) -> list[Statement]:
+    def forward(self) -> list[ir.Statement]:
         """The blocks, which store their initial states, and the remaining steps."""
         f = self.pair.forward
         b = Var(f"{f.var.name}_block", as_index(self.count))
@@ -172,10 +162,10 @@ class _Blocks:
         count = len(states)
         results = (*inner.outs[:count], *inner.outs[count:], *states)
         finals = _like(f.outs[:count]) if self.rest else f.outs[:count]
-        stacks = [Ref(r.name, r.dtype, (b.extent, *r.shape)) for r in inner.outs[count:]]
+        stacks = [ir.Ref(r.name, r.dtype, (b.extent, *r.shape)) for r in inner.outs[count:]]
         outs = (*finals, *stacks, *self.starts)
-        made: list[Statement] = [Fold(outs, b, states, f.inits, Block((inner,), results), f.positions)]
-        tails: tuple[Ref, ...] = ()
+        made: list[ir.Statement] = [ir.Fold(outs, b, states, f.inits, ir.Block((inner,), results), f.positions)]
+        tails: tuple[ir.Ref, ...] = ()
         if self.rest:
             wanted = [*self.kept, *self.pair.rows]
             left = self.last = self._steps(finals, as_index(self.count * self.size), self.rest, wanted, f.outs[:count])
@@ -187,8 +177,8 @@ class _Blocks:
         return made
 
     def _steps(
-        self, inits: tuple[Ref, ...], first: Index, trips: int, rows: list[int], finals: tuple[Ref, ...] = ()
-    ) -> Fold:
+        self, inits: tuple[ir.Ref, ...], first: Index, trips: int, rows: list[int], finals: tuple[ir.Ref, ...] = ()
+    ) -> ir.Fold:
         """The forward loop over `trips` steps from `first` on, keeping some rows."""
         f = self.pair.forward
         c = Var(f.var.name, as_index(trips))
@@ -198,15 +188,15 @@ class _Blocks:
         body = Substitution(variables={f.var: first + as_index(c)}, refs=refs).block(
             replace(f.body, results=tuple(f.body.results[k] for k in kept))
         )
-        stacked = (Ref(f.outs[k].name, f.outs[k].dtype, (c.extent, *f.outs[k].shape[1:])) for k in rows)
-        return Fold((*(finals or _like(f.states)), *stacked), c, states, inits, body, f.positions)
+        stacked = (ir.Ref(f.outs[k].name, f.outs[k].dtype, (c.extent, *f.outs[k].shape[1:])) for k in rows)
+        return ir.Fold((*(finals or _like(f.states)), *stacked), c, states, inits, body, f.positions)
 
-    def backward(self) -> list[Statement]:
+    def backward(self) -> list[ir.Statement]:
         """The rest of the steps from their rows, then the blocks, last first, each from rows computed again."""
         f, g = self.pair.forward, self.pair.backward
         count = len(g.states)
-        inits, made = g.inits, list[Statement]()
-        heads: tuple[Ref, ...] = ()
+        inits, made = g.inits, list[ir.Statement]()
+        heads: tuple[ir.Ref, ...] = ()
         if self.rest:
             left = self._backward_steps(inits, as_index(0), self.rest, self.last_rows)
             made.append(left)
@@ -220,30 +210,32 @@ class _Blocks:
         rows = dict(zip((f.outs[k] for k in self.pair.rows), again.outs[len(f.states) :], strict=True))
         first = self.rest + as_index(v) * self.size
         back = self._backward_steps(states, first, self.size, rows)
-        body = Block((*copies, again, back), back.outs)
+        body = ir.Block((*copies, again, back), back.outs)
         body = _split(body, Pair(again, back, list(range(len(f.states), len(again.outs)))), self.levels - 1)
-        stacks = [Ref(r.name, r.dtype, (v.extent, *r.shape)) for r in back.outs[count:]]
-        made.append(Fold((*g.outs[:count], *stacks), v, states, inits, body, g.positions))
+        stacks = [ir.Ref(r.name, r.dtype, (v.extent, *r.shape)) for r in back.outs[count:]]
+        made.append(ir.Fold((*g.outs[:count], *stacks), v, states, inits, body, g.positions))
         for j, stack in enumerate(stacks):
             made.append(self._together(g.outs[count + j], stack, heads[j] if self.rest else None, last=False))
         return made
 
-    def _backward_steps(self, inits: tuple[Ref, ...], first: Index, trips: int, rows: Mapping[Ref, Ref]) -> Fold:
+    def _backward_steps(
+        self, inits: tuple[ir.Ref, ...], first: Index, trips: int, rows: Mapping[ir.Ref, ir.Ref]
+    ) -> ir.Fold:
         """The backward loop over `trips` steps from `first` on, which reads these rows, the last first."""
         g = self.pair.backward
         w = Var(g.var.name, as_index(trips))
         states = _like(g.states)
 
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             found = rows.get(ref)
             return expr.get(ref, *indices) if found is None else expr.get(found, trips - 1 - as_index(w), *indices[1:])
 
         variables = {g.var: first + as_index(w)}
         body = Substitution(variables=variables, refs=dict(zip(g.states, states, strict=True)), get=element)
-        outs = (*_like(g.states), *(Ref(r.name, r.dtype, (w.extent, *r.shape[1:])) for r in g.outs[len(states) :]))
-        return Fold(outs, w, states, inits, body.block(g.body), g.positions)
+        outs = (*_like(g.states), *(ir.Ref(r.name, r.dtype, (w.extent, *r.shape[1:])) for r in g.outs[len(states) :]))
+        return ir.Fold(outs, w, states, inits, body.block(g.body), g.positions)
 
-    def _together(self, out: Ref, blocks: Ref, rest: Ref | None, last: bool) -> Build:
+    def _together(self, out: ir.Ref, blocks: ir.Ref, rest: ir.Ref | None, last: bool) -> ir.Build:
         """Concatenate the rows of blocks with those of the remainder, which comes last or first."""
         variables = tuple(Var(n, d) for n, d in zip("tijklmnpqrs", out.shape))
         t, others = as_index(variables[0]), variables[1:]
@@ -255,13 +247,13 @@ class _Blocks:
             outside = cond(">=", t - border) if last else cond(">=", self.rest - 1 - t)
             other = expr.get(rest, t - border if last else t, *others)
             value = expr.bracket((inside,), value) + expr.bracket((outside,), other)
-        return Build((out,), variables, (value,), self.pair.forward.positions)
+        return ir.Build((out,), variables, (value,), self.pair.forward.positions)
 
 
-def _like(refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
-    return tuple(Ref(r.name, r.dtype, r.shape, r.bounds) for r in refs)
+def _like(refs: tuple[ir.Ref, ...]) -> tuple[ir.Ref, ...]:
+    return tuple(ir.Ref(r.name, r.dtype, r.shape, r.bounds) for r in refs)
 
 
-def _row(name: str, source: Ref, at: Index) -> Build:
+def _row(name: str, source: ir.Ref, at: Index) -> ir.Build:
     variables = tuple(Var(n, d) for n, d in zip("ijklmnpqrs", source.shape[1:]))
-    return Build((Ref(name, source.dtype, source.shape[1:]),), variables, (expr.get(source, at, *variables),))
+    return ir.Build((ir.Ref(name, source.dtype, source.shape[1:]),), variables, (expr.get(source, at, *variables),))

@@ -18,9 +18,9 @@ from functools import partial
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads, with_fields
+from pullback.ir.program import statement_reads, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction, has_transcendental, operations
@@ -32,18 +32,18 @@ CHEAP = 10  # operations of a statement that is
 MORE = 20  # operations for a row, what others need as well not counted
 
 
-def recompute_cheap_rows(program: Program) -> Program:
+def recompute_cheap_rows(program: ir.Program) -> ir.Program:
     """The program with rows computed again where that is cheap."""
     return each_block(program, partial(_block, functions=False))
 
 
-def recompute_function_rows(program: Program) -> Program:
+def recompute_function_rows(program: ir.Program) -> ir.Program:
     """The program with rows computed again where that takes transcendental functions at most."""
     return each_block(program, partial(_block, functions=True))
 
 
-def _block(block: Block, functions: bool) -> Block:
-    changed: dict[Statement, Statement] = {}
+def _block(block: ir.Block, functions: bool) -> ir.Block:
+    changed: dict[ir.Statement, ir.Statement] = {}
     for pair in pairs(block):
         work = _Rows(pair, functions)
         if work.dropped:
@@ -66,12 +66,12 @@ class _Rows:
         self.pair = pair
         f = pair.forward
         self.own = {*f.states, *(o for s in f.body.statements for o in s.outs)}
-        self.made = {s.outs[0]: s for s in f.body.statements if isinstance(s, Build) and _is_cheap(s, functions)}
+        self.made = {s.outs[0]: s for s in f.body.statements if isinstance(s, ir.Build) and _is_cheap(s, functions)}
         place = {o: k for k, s in enumerate(f.body.statements) for o in s.outs}
         held = {f.body.results[k]: f.outs[k] for k in pair.rows}
         self.kept = {r: out for r, out in held.items() if r not in self.made}
-        self.dropped: dict[Ref, Ref] = {}
-        self.again: dict[Ref, Build] = {}
+        self.dropped: dict[ir.Ref, ir.Ref] = {}
+        self.again: dict[ir.Ref, ir.Build] = {}
         for r in sorted(held.keys() & self.made.keys(), key=place.__getitem__):
             needed = self._needed(r) if prod(d.constant or 0 for d in held[r].shape) * r.dtype.size >= LARGE else None
             if needed is None or sum(operations(s.values[0]) for s in needed.values()) > MORE:
@@ -80,14 +80,14 @@ class _Rows:
                 self.dropped[r] = held[r]
                 self.again |= needed
 
-    def _needed(self, r: Ref) -> dict[Ref, Build] | None:
+    def _needed(self, r: ir.Ref) -> dict[ir.Ref, ir.Build] | None:
         """The statements that give r from rows that are kept, in order; None where it needs something else."""
         if r in self.again or r in self.kept or r not in self.own:
             return {}
         s = self.made.get(r)
         if s is None:
             return None
-        out: dict[Ref, Build] = {}
+        out: dict[ir.Ref, ir.Build] = {}
         for q in statement_reads(s):
             more = self._needed(q)
             if more is None:
@@ -95,20 +95,20 @@ class _Rows:
             out |= more
         return {**out, r: s}
 
-    def forward(self) -> Fold:
+    def forward(self) -> ir.Fold:
         """The loop without these rows."""
         f = self.pair.forward
         kept = [k for k, out in enumerate(f.outs) if out not in self.dropped.values()]
         body = replace(f.body, results=tuple(f.body.results[k] for k in kept))
         return replace(f, outs=tuple(f.outs[k] for k in kept), body=body)
 
-    def backward(self) -> Fold:
+    def backward(self) -> ir.Fold:
         """The loop that computes them."""
         f, g = self.pair.forward, self.pair.backward
         now = g.var.extent - 1 - as_index(g.var)
         rows = {out: r for r, out in self.dropped.items()}
 
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             if ref in rows:
                 return expr.get(m.ref(rows[ref]), *indices[1:])
             return expr.get(self.kept[ref], now, *indices) if ref in self.kept else expr.get(ref, *indices)
@@ -118,7 +118,7 @@ class _Rows:
         return replace(g, body=body)
 
 
-def _is_cheap(s: Build, functions: bool) -> bool:
+def _is_cheap(s: ir.Build, functions: bool) -> bool:
     value = s.values[0]
     if len(s.outs) != 1 or has_reduction(value) or has_data_index(value):
         return False

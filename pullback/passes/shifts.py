@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, Cond, Index, Var, as_index, cond, prove_nonnegative
-from pullback.ir.program import Build, Program
 from pullback.ir.traverse import Substitution
 from pullback.passes.conditions import Changed, each_conditional_sum
 from pullback.passes.cost import is_inside
@@ -31,12 +30,12 @@ from pullback.rewrite.fired import fired
 WORTH = 8  # as many multiply-adds must be saved for each element that is written and for each that is added
 
 
-def shift_products(program: Program) -> Program:
+def shift_products(program: ir.Program) -> ir.Program:
     """The program with products before shifts where that saves work."""
     return each_conditional_sum(program, _product)
 
 
-def _product(e: Reduce, b: Bracket, s: Build) -> Changed | None:
+def _product(e: ir.Reduce, b: ir.Bracket, s: ir.Build) -> Changed | None:
     """The product of a sum, and the sum of its shifts; None if it saves nothing."""
     for shift in shifts(e, b, s):
         if (shift.saved.constant or -1) >= 0:
@@ -45,7 +44,7 @@ def _product(e: Reduce, b: Bracket, s: Build) -> Changed | None:
     return None
 
 
-def shifts(e: Reduce, b: Bracket, s: Build) -> Iterator[Shift]:
+def shifts(e: ir.Reduce, b: ir.Bracket, s: ir.Build) -> Iterator[Shift]:
     """The ways to see a sum as one of shifts."""
     return (shift for q in e.vars if (shift := _shift(e, b, s, q)) is not None)
 
@@ -59,13 +58,13 @@ class Shift:
         conds: those that are left, which are about other axes.
     """
 
-    total: Reduce
-    build: Build
+    total: ir.Reduce
+    build: ir.Build
     q: Var
     step: int
     first: Index
     at: Var
-    factors: tuple[Scalar, ...]
+    factors: tuple[ir.Scalar, ...]
     conds: tuple[Cond, ...]
 
     @property
@@ -92,23 +91,23 @@ class Shift:
         kept = [*self.axes[:place], q, *self.axes[place:], self.at]
         fresh = tuple(Var(v.name, v.extent) for v in kept)
         rename = Substitution(variables={v: as_index(w) for v, w in zip(kept, fresh, strict=True)})
-        out = Ref(f"{s.outs[0].name}_product", self.total.dtype, [v.extent for v in fresh])
+        out = ir.Ref(f"{s.outs[0].name}_product", self.total.dtype, [v.extent for v in fresh])
         term = expr.bracket(self.conds, expr.mul(*self.factors))
         product = expr.reduce("sum", [v for v in self.total.vars if v is not q], term)
         v = as_index(j) - as_index(q) * self.step - self.first
         element = expr.get(out, *kept[:-1], v)
         inside = (cond(">=", v), cond(">=", self.at.extent - 1 - v))
-        return ([Build((out,), fresh, (rename.scalar(product),), s.positions)],
+        return ([ir.Build((out,), fresh, (rename.scalar(product),), s.positions)],
                 expr.reduce("sum", [q], expr.bracket(inside, element)))
 
 
-def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> Shift | None:
+def _shift(total: ir.Reduce, b: ir.Bracket, s: ir.Build, q: Var) -> Shift | None:
     """The dependence of a sum on the last axis through q alone; None if it is another."""
-    if not s.vars or len(total.vars) < 2 or not isinstance(b.arg, Mul):
+    if not s.vars or len(total.vars) < 2 or not isinstance(b.arg, ir.Mul):
         return None
     j = s.vars[-1]
     step = next((n for n in (_step(c, j, q) for c in b.conds) if n is not None), None)
-    if step is None or not all(isinstance(f, Get | Const) for f in b.arg.args):
+    if step is None or not all(isinstance(f, ir.Get | ir.Const) for f in b.arg.args):
         return None
     there = Substitution(variables={j: as_index(j) + as_index(q) * step})  # j stands for j - step * q from here on
     mine = [c for c in b.conds if j in c.free]
@@ -118,7 +117,7 @@ def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> Shift | None:
     first, last = bounds
     at = Var(j.name, as_index(last - first + 1))
     if at.extent.constant is None and not any(
-        d is at.extent for f in b.arg.args if isinstance(f, Get) for d in f.ref.shape
+        d is at.extent for f in b.arg.args if isinstance(f, ir.Get) for d in f.ref.shape
     ):
         return None  # it might be none
     here = Substitution(variables={j: as_index(at) + first})

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pullback.ir import expr, types
-from pullback.ir.expr import Apply, Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Program, Statement, with_fields
+from pullback.ir.program import with_fields
 from pullback.ir.traverse import Substitution, rewrite
 from pullback.ir.walks import each_build
 from pullback.passes.cost import typical_size
@@ -31,11 +31,11 @@ from pullback.rewrite.fired import fired
 WORTH = 8  # a contraction must have this many terms for each element that is looked at
 
 
-def speculate_guards(program: Program) -> Program:
+def speculate_guards(program: ir.Program) -> ir.Program:
     """The program with guarded contractions chosen at run time, where that pays."""
-    defined: dict[Ref, Build] = {}
+    defined: dict[ir.Ref, ir.Build] = {}
 
-    def change(s: Build) -> list[Statement]:
+    def change(s: ir.Build) -> list[ir.Statement]:
         s = with_fields(s, values=tuple(rewrite(v, _outside) for v in s.values))
         out = _build(s, defined)
         defined.update(dict.fromkeys(s.outs, s))
@@ -44,9 +44,9 @@ def speculate_guards(program: Program) -> Program:
     return each_build(program, change)
 
 
-def _outside(e: Scalar) -> Scalar | None:
+def _outside(e: ir.Scalar) -> ir.Scalar | None:
     """A sum under a guard without the sum's variables as the guard around the sum."""
-    if not isinstance(e, Reduce) or e.op != "sum":
+    if not isinstance(e, ir.Reduce) or e.op != "sum":
         return None
     conds, guard = _guard(e.arg)
     if guard is None or not guard.test.free.isdisjoint(e.vars):
@@ -56,14 +56,14 @@ def _outside(e: Scalar) -> Scalar | None:
     return expr.select(guard.test, inner, guard.otherwise)
 
 
-def _guard(e: Scalar) -> tuple[tuple[Cond, ...], Select | None]:
+def _guard(e: ir.Scalar) -> tuple[tuple[Cond, ...], ir.Select | None]:
     """The conditions around a term, and the inner guard that is zero where its test fails."""
-    conds, term = (e.conds, e.arg) if isinstance(e, Bracket) else ((), e)
-    return conds, term if isinstance(term, Select) and isinstance(term.otherwise, Zero) else None
+    conds, term = (e.conds, e.arg) if isinstance(e, ir.Bracket) else ((), e)
+    return conds, term if isinstance(term, ir.Select) and isinstance(term.otherwise, ir.Zero) else None
 
 
-def _build(s: Build, defined: dict[Ref, Build]) -> list[Statement]:
-    looked_at: dict[Ref, None] = {}
+def _build(s: ir.Build, defined: dict[ir.Ref, ir.Build]) -> list[ir.Statement]:
+    looked_at: dict[ir.Ref, None] = {}
     values = tuple(_value(v, s, defined, looked_at) for v in s.values)
     if not looked_at:
         return [s]
@@ -71,49 +71,49 @@ def _build(s: Build, defined: dict[Ref, Build]) -> list[Statement]:
     return chosen_if_finite(s, values, looked_at)
 
 
-def chosen_if_finite(s: Build, values: tuple[Scalar, ...], arrays: Iterable[Ref]) -> list[Statement]:
+def chosen_if_finite(s: ir.Build, values: tuple[ir.Scalar, ...], arrays: Iterable[ir.Ref]) -> list[ir.Statement]:
     """The statement with other values if all elements of the arrays are finite, else unchanged."""
     sums = [_total(r) for r in arrays]
     all_finite, *others = (expr.apply("isfinite", expr.get(t.outs[0])) for t in sums)
     for t in others:
         all_finite = expr.apply("logical_and", all_finite, t)
-    chosen = Ref("finite", types.bool_, ())
+    chosen = ir.Ref("finite", types.bool_, ())
     plain, careful = fresh(replace(s, values=values)), fresh(s)
-    choice = Choose(s.outs, chosen, Block((plain,), plain.outs), Block((careful,), careful.outs), s.positions)
-    return [*sums, Build((chosen,), (), (all_finite,), s.positions), choice]
+    choice = ir.Choose(s.outs, chosen, ir.Block((plain,), plain.outs), ir.Block((careful,), careful.outs), s.positions)
+    return [*sums, ir.Build((chosen,), (), (all_finite,), s.positions), choice]
 
 
-def looks(block: Block) -> set[Ref]:
+def looks(block: ir.Block) -> set[ir.Ref]:
     """The arrays of a block that say whether other arrays are finite."""
-    return {s.outs[0] for s in block.statements if isinstance(s, Build) and not s.vars and _is_look(s.values[0])}
+    return {s.outs[0] for s in block.statements if isinstance(s, ir.Build) and not s.vars and _is_look(s.values[0])}
 
 
-def _is_look(e: Scalar) -> bool:
-    if isinstance(e, Apply) and e.primitive.name == "logical_and":
+def _is_look(e: ir.Scalar) -> bool:
+    if isinstance(e, ir.Apply) and e.primitive.name == "logical_and":
         return all(map(_is_look, e.args))
-    return isinstance(e, Apply) and e.primitive.name == "isfinite"
+    return isinstance(e, ir.Apply) and e.primitive.name == "isfinite"
 
 
-def fresh(s: Build) -> Build:
+def fresh(s: ir.Build) -> ir.Build:
     """A copy that defines fresh arrays."""
-    outs = tuple(Ref(o.name, o.dtype, o.shape, o.bounds) for o in s.outs)
+    outs = tuple(ir.Ref(o.name, o.dtype, o.shape, o.bounds) for o in s.outs)
     variables = tuple(Var(v.name, v.extent) for v in s.vars)
     m = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, variables, strict=True)})
     return replace(s, outs=outs, vars=variables, values=tuple(m.scalar(v) for v in s.values))
 
 
-def _total(r: Ref) -> Build:
+def _total(r: ir.Ref) -> ir.Build:
     """The sum of all elements of an array."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
     value = expr.reduce("sum", variables, expr.get(r, *variables))
-    return Build((Ref(f"{r.name}_sum", r.dtype, ()),), (), (value,))
+    return ir.Build((ir.Ref(f"{r.name}_sum", r.dtype, ()),), (), (value,))
 
 
-def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, None]) -> Scalar:
+def _value(e: ir.Scalar, s: ir.Build, defined: dict[ir.Ref, ir.Build], looked_at: dict[ir.Ref, None]) -> ir.Scalar:
     """The value with the guards of its sums dropped; notes which arrays must be finite for that."""
 
-    def plain(e: Scalar) -> Scalar | None:
-        if not isinstance(e, Reduce) or e.op != "sum":
+    def plain(e: ir.Scalar) -> ir.Scalar | None:
+        if not isinstance(e, ir.Reduce) or e.op != "sum":
             return None
         conds, guard = _guard(e.arg)
         if guard is None:
@@ -128,27 +128,27 @@ def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, 
     return rewrite(e, plain)
 
 
-def _unguarded(e: Select, defined: dict[Ref, Build]) -> list[Ref]:
+def _unguarded(e: ir.Select, defined: dict[ir.Ref, ir.Build]) -> list[ir.Ref]:
     """The arrays whose finiteness makes select(test, product, 0) equal the product; none if impossible.
 
     One factor must be an element of an array that is 0 wherever the test fails.
     """
-    product = e.then.args if isinstance(e.then, Mul) else (e.then,)
-    if not all(isinstance(f, Get | Const) for f in product):
+    product = e.then.args if isinstance(e.then, ir.Mul) else (e.then,)
+    if not all(isinstance(f, ir.Get | ir.Const) for f in product):
         return []
     for f in product:
-        if isinstance(f, Get) and _zero_outside(f, e.test, defined):
-            return list(dict.fromkeys(g.ref for g in product if isinstance(g, Get) and g is not f))
+        if isinstance(f, ir.Get) and _zero_outside(f, e.test, defined):
+            return list(dict.fromkeys(g.ref for g in product if isinstance(g, ir.Get) and g is not f))
     return []
 
 
-def _zero_outside(g: Get, test: Scalar, defined: dict[Ref, Build]) -> bool:
+def _zero_outside(g: ir.Get, test: ir.Scalar, defined: dict[ir.Ref, ir.Build]) -> bool:
     """Whether the element is a structural zero wherever the test fails."""
     s = defined.get(g.ref)
     if s is None or len(s.outs) != 1:
         return False
     value = s.values[0]
-    if not isinstance(value, Select) or not isinstance(value.otherwise, Zero):
+    if not isinstance(value, ir.Select) or not isinstance(value.otherwise, ir.Zero):
         return False
     variables: dict[Var, Index] = dict(zip(s.vars, g.indices, strict=True))
     return Substitution(variables=variables).scalar(value.test) is test

@@ -11,27 +11,29 @@ what all steps of a layer are given. To fill an array costs no more than to copy
 
 from __future__ import annotations
 
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Build, Fold, Program, Statement, with_fields
+from pullback.ir import nodes as ir
+from pullback.ir.program import with_fields
 from pullback.ir.traverse import Substitution
 from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
 
 
-def separate_starts(program: Program) -> Program:
+def separate_starts(program: ir.Program) -> ir.Program:
     """Give each state that begins with a constant array its own copy."""
     return each_block(program, _block)
 
 
-def _block(block: Block) -> Block:
-    constant = {s.outs[0]: s for s in block.statements if isinstance(s, Build) and len(s.outs) == 1 and _is_constant(s)}
-    taken: set[Ref] = set(block.results)
-    out: list[Statement] = []
+def _block(block: ir.Block) -> ir.Block:
+    constant = {
+        s.outs[0]: s for s in block.statements if isinstance(s, ir.Build) and len(s.outs) == 1 and _is_constant(s)
+    }
+    taken: set[ir.Ref] = set(block.results)
+    out: list[ir.Statement] = []
     for s in block.statements:
-        if not isinstance(s, Fold):
+        if not isinstance(s, ir.Fold):
             out.append(s)
             continue
-        inits: list[Ref] = []
+        inits: list[ir.Ref] = []
         for r in s.inits:
             if r in constant and r in taken:
                 fired("starts.own")
@@ -45,5 +47,5 @@ def _block(block: Block) -> Block:
     return with_fields(block, statements=tuple(out))
 
 
-def _is_constant(s: Build) -> bool:
+def _is_constant(s: ir.Build) -> bool:
     return not s.values[0].refs and bool(s.vars)

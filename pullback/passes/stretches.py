@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Reduce, Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Var, as_index, cond
-from pullback.ir.program import Build, Program
 from pullback.ir.traverse import Substitution
 from pullback.passes.conditions import Changed, each_conditional_sum
 from pullback.passes.cost import range_of, size
@@ -28,12 +27,12 @@ MOST = 2 / 3  # of the elements that a part may have
 LEAST = 8  # steps of an axis worth parting: shorter ones are told apart step by step (`loops/product/residues.py`)
 
 
-def separate_stretches(program: Program) -> Program:
+def separate_stretches(program: ir.Program) -> ir.Program:
     """Store sums over parts of axes in separate arrays."""
     return each_conditional_sum(program, _part)
 
 
-def _part(e: Reduce, b: Bracket, s: Build) -> Changed | None:
+def _part(e: ir.Reduce, b: ir.Bracket, s: ir.Build) -> Changed | None:
     """The array of a sum over its part of the axes, and its reader; None if the part is large."""
     if not e.free <= {*s.vars}:
         return None
@@ -47,12 +46,12 @@ def _part(e: Reduce, b: Bracket, s: Build) -> Changed | None:
         return None
     fresh = {v: Var(v.name, last - first + 1) for v, (first, last) in bounds.items()}
     moved = Substitution(variables={v: as_index(w) + bounds[v][0] for v, w in fresh.items()})
-    out = Ref(f"{s.outs[0].name}_part", e.dtype, tuple(w.extent for w in fresh.values()))
+    out = ir.Ref(f"{s.outs[0].name}_part", e.dtype, tuple(w.extent for w in fresh.values()))
     element = expr.get(out, *(as_index(v) - first for v, (first, _) in bounds.items()))
     inside = [c for v, (first, last) in bounds.items()
               for c in (cond(">=", as_index(v) - first), cond(">=", last - as_index(v)))]
     fired("stretches.part")
-    return [Build((out,), tuple(fresh.values()), (moved.scalar(e),), s.positions)], expr.bracket(inside, element)
+    return [ir.Build((out,), tuple(fresh.values()), (moved.scalar(e),), s.positions)], expr.bracket(inside, element)
 
 
 def _bounds(v: Var, conds: Sequence[Cond]) -> tuple[int, int]:

@@ -25,19 +25,9 @@ from functools import partial
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Get, Reduce, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import (
-    Block,
-    Build,
-    Fold,
-    Program,
-    Scatter,
-    Statement,
-    scalars_of,
-    statement_reads,
-    with_fields,
-)
+from pullback.ir.program import scalars_of, statement_reads, with_fields
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.walks import each_block
 from pullback.machine import Machine
@@ -53,21 +43,21 @@ STAYING = 2  # of how many parts of the second cache one holds arrays that do
 ENOUGH = 32  # rows of a strip for which kernels are as quick as for all rows
 LIGHT = 8  # operations for each byte of an array, below which memory is waited for
 
-Cut = Build | Scatter  # statements that can run a stretch at a time
+Cut = ir.Build | ir.Scatter  # statements that can run a stretch at a time
 Place = tuple[object, object]  # (array, axis), or (position of a statement, variable)
 
 
-def strip_mine(program: Program) -> Program:
+def strip_mine(program: ir.Program) -> ir.Program:
     """The program with strips wherever they save memory."""
     return each_block(program, partial(_block, strips=_Strips.of))
 
 
-def strip_for_caches(program: Program, machine: Machine) -> Program:
+def strip_for_caches(program: ir.Program, machine: Machine) -> ir.Program:
     """The program with strips where they save waiting for memory."""
     return each_block(program, partial(_block, strips=partial(_Strips.near, cache=machine.caches[1])))
 
 
-def _block(block: Block, strips: Callable[[Block, _Axis], _Strips | None]) -> Block:
+def _block(block: ir.Block, strips: Callable[[ir.Block, _Axis], _Strips | None]) -> ir.Block:
     best: _Strips | None = None
     for axis in _axes(block):
         found = strips(block, axis)
@@ -87,12 +77,12 @@ class _Axis:
     """The axes of arrays and variables of statements that run together, and each statement's reads."""
 
     extent: int
-    of_array: Mapping[Ref, int]
+    of_array: Mapping[ir.Ref, int]
     variables: frozenset[tuple[int, Var]]
-    reads: Sequence[Mapping[Ref, None]]
+    reads: Sequence[Mapping[ir.Ref, None]]
 
 
-def _axes(block: Block) -> Iterator[_Axis]:
+def _axes(block: ir.Block) -> Iterator[_Axis]:
     """The axes of a block: joined where a variable reads or writes a whole array axis."""
     parent: dict[Place, Place] = {}
 
@@ -105,7 +95,7 @@ def _axes(block: Block) -> Iterator[_Axis]:
     for k, s in enumerate(block.statements):
         if not isinstance(s, Cut):
             continue
-        for o in s.outs if isinstance(s, Build) else ():
+        for o in s.outs if isinstance(s, ir.Build) else ():
             for axis, v in enumerate(s.vars):
                 parent[root((o, axis))] = root((k, v))
         for g in _gets(s):
@@ -118,8 +108,8 @@ def _axes(block: Block) -> Iterator[_Axis]:
     for p in parent:
         joined.setdefault(root(p), []).append(p)
     for places in joined.values():
-        arrays: dict[Ref, int] = {}
-        for p in sorted((p for p in places if isinstance(p[0], Ref)), key=lambda p: (p[0].serial, p[1])):  # type: ignore[attr-defined]
+        arrays: dict[ir.Ref, int] = {}
+        for p in sorted((p for p in places if isinstance(p[0], ir.Ref)), key=lambda p: (p[0].serial, p[1])):  # type: ignore[attr-defined]
             arrays.setdefault(p[0], p[1])  # type: ignore[arg-type]
         extents = {r.shape[axis].constant for r, axis in arrays.items()}
         if len(extents) == 1 and (extent := extents.pop()) is not None and extent >= 2 * LEAST:
@@ -127,13 +117,13 @@ def _axes(block: Block) -> Iterator[_Axis]:
             yield _Axis(extent, arrays, here, reads)  # type: ignore[arg-type]
 
 
-def _gets(s: Cut) -> list[Get]:
+def _gets(s: Cut) -> list[ir.Get]:
     """The elements that a statement reads, and the element that a scatter adds to."""
-    written = [expr.get(s.out, *s.indices)] if isinstance(s, Scatter) else []
-    return [n for v in (*scalars_of(s), *written) for n in walk(v) if isinstance(n, Get)]
+    written = [expr.get(s.out, *s.indices)] if isinstance(s, ir.Scatter) else []
+    return [n for v in (*scalars_of(s), *written) for n in walk(v) if isinstance(n, ir.Get)]
 
 
-def _bytes(r: Ref) -> int:
+def _bytes(r: ir.Ref) -> int:
     return prod(d.constant or 0 for d in r.shape) * r.dtype.size
 
 
@@ -150,8 +140,8 @@ class _Role:
     """
 
     var: Var | None
-    sums: dict[Reduce, Var]
-    rest: tuple[Scalar, ...] = ()
+    sums: dict[ir.Reduce, Var]
+    rest: tuple[ir.Scalar, ...] = ()
     phase: int = 0
 
 
@@ -171,12 +161,12 @@ class _Strips:
             labels. A sum of them is then known before the strips, and no pass over the axis has to end first.
     """
 
-    def __init__(self, block: Block, axis: _Axis, ahead: bool = False) -> None:
+    def __init__(self, block: ir.Block, axis: _Axis, ahead: bool = False) -> None:
         self.original = block
         self.axis = axis
         self.roles: dict[int, _Role] = {}
         self.levels: dict[int, int] = {}
-        self.whole: set[Ref] = set()
+        self.whole: set[ir.Ref] = set()
         self.rows = 0
         self.reads = axis.reads
         for k in sorted({k for k, _ in axis.variables}):
@@ -192,7 +182,7 @@ class _Strips:
         self.saved = sum(map(_bytes, self.local))
 
     @staticmethod
-    def of(block: Block, axis: _Axis) -> _Strips | None:
+    def of(block: ir.Block, axis: _Axis) -> _Strips | None:
         """The strips; None where they would save little."""
         if sum(map(_bytes, axis.of_array)) < 2 * SMALL:
             return None
@@ -205,7 +195,7 @@ class _Strips:
         return made._in_rows(LEAST, max(SMALL, axis.extent * row // SHARE) // max(row, 1))
 
     @staticmethod
-    def near(block: Block, axis: _Axis, cache: int) -> _Strips | None:
+    def near(block: ir.Block, axis: _Axis, cache: int) -> _Strips | None:
         """Strips whose arrays fit a cache of this size; None if they fit anyway, or it does not pay."""
         if sum(map(_bytes, axis.of_array)) < LEAVING * cache:
             return None
@@ -222,12 +212,12 @@ class _Strips:
         self.rows = max(fitting, default=most // WHOLE * WHOLE or most)
         return self if self.rows >= least else None
 
-    def _stored(self) -> list[Ref]:
+    def _stored(self) -> list[ir.Ref]:
         """Local arrays that one loop cannot keep: their values are sums, or rows that data name."""
-        out: dict[Ref, None] = {}
+        out: dict[ir.Ref, None] = {}
         for k in self.roles:
             s = self._statement(k)
-            if isinstance(s, Scatter) or any(has_reduction(v) or has_data_index(v) for v in s.values):
+            if isinstance(s, ir.Scatter) or any(has_reduction(v) or has_data_index(v) for v in s.values):
                 out |= dict.fromkeys(o for o in s.outs if o in self.local and o.rank > 1)
         return list(out)
 
@@ -237,28 +227,28 @@ class _Strips:
         for k in self.roles:
             s = self._statement(k)
             for v in scalars_of(s):
-                steps = [prod(x.extent.constant or 1 for x in n.vars) for n in walk(v) if isinstance(n, Reduce)]
+                steps = [prod(x.extent.constant or 1 for x in n.vars) for n in walk(v) if isinstance(n, ir.Reduce)]
                 total += prod(x.extent.constant or 1 for x in s.vars) * max(steps, default=1)
         return total
 
-    def _role(self, k: int, s: Statement) -> _Role | None:
+    def _role(self, k: int, s: ir.Statement) -> _Role | None:
         """The role of a single statement; None if it sees the axis as a whole."""
         if not isinstance(s, Cut):
             return None
         own = [v for v in s.vars if (k, v) in self.axis.variables]
         if own:
-            places = s.indices if isinstance(s, Scatter) else tuple(map(as_index, s.vars))
+            places = s.indices if isinstance(s, ir.Scatter) else tuple(map(as_index, s.vars))
             along = [places[self.axis.of_array[o]].single if o in self.axis.of_array else None for o in s.outs]
             return _Role(own[0], {}) if self._is_whole(own[0]) and all(v is own[0] for v in along) else None
-        if isinstance(s, Scatter):
+        if isinstance(s, ir.Scatter):
             return None
-        sums: dict[Reduce, Var] = {}
+        sums: dict[ir.Reduce, Var] = {}
         for n in dict.fromkeys(n for v in s.values for n in walk(v, into_indices=False)):
-            if isinstance(n, Reduce) and n.op == "sum":
+            if isinstance(n, ir.Reduce) and n.op == "sum":
                 over = [v for v in n.vars if (k, v) in self.axis.variables]
                 if over and self._is_whole(over[0]):
                     sums[n] = over[0]
-        totals: dict[Scalar, Scalar] = {r: expr.get(Ref("total", r.dtype, ())) for r in sums}
+        totals: dict[ir.Scalar, ir.Scalar] = {r: expr.get(ir.Ref("total", r.dtype, ())) for r in sums}
         return _Role(None, sums, tuple(rewrite(v, totals.get) for v in s.values)) if sums else None
 
     def _numbers(self) -> list[int]:
@@ -281,22 +271,22 @@ class _Strips:
         assert isinstance(s, Cut)
         return s
 
-    def _matches(self, k: int, ref: Ref) -> bool:
+    def _matches(self, k: int, ref: ir.Ref) -> bool:
         """Whether statement k, in its role, reads an array along the axis at its own place only."""
         s, role = self._statement(k), self.roles[k]
         axis = self.axis.of_array[ref]
         if role.var is not None:
             return all(g.indices[axis].single is role.var for g in _gets(s) if g.ref is ref)
         for r, v in role.sums.items():
-            if any(isinstance(n, Get) and n.ref is ref and n.indices[axis].single is not v for n in walk(r.arg)):
+            if any(isinstance(n, ir.Get) and n.ref is ref and n.indices[axis].single is not v for n in walk(r.arg)):
                 return False
-        return not any(isinstance(n, Get) and n.ref is ref for v in role.rest for n in walk(v))
+        return not any(isinstance(n, ir.Get) and n.ref is ref for v in role.rest for n in walk(v))
 
     def _settle(self) -> bool:
         """Find phases, levels and whole arrays; True if statements lost roles and it must be repeated."""
         statements = self.original.statements
         cut = {o: k for k, r in self.roles.items() if r.var for o in statements[k].outs}
-        level: dict[Ref, int] = {}  # of arrays that are complete: after how many passes
+        level: dict[ir.Ref, int] = {}  # of arrays that are complete: after how many passes
         whole = {r for r in self.original.results if r in cut}
         for k, s in enumerate(statements):
             role = self.roles.get(k)
@@ -325,7 +315,7 @@ class _Strips:
             del self.roles[k]
         return bool(lost)
 
-    def _belongs(self, k: int, cut: Mapping[Ref, int]) -> bool:
+    def _belongs(self, k: int, cut: Mapping[ir.Ref, int]) -> bool:
         """Whether a statement touches an array that strips keep small, and can make its whole arrays."""
         s, role = self.original.statements[k], self.roles[k]
         if role.var is not None and any(o in self.whole and self.axis.of_array[o] != 0 for o in s.outs):
@@ -346,9 +336,9 @@ class _Strips:
 
     # The program with strips --------------------------------------------------------------------------------------
 
-    def block(self) -> Block:
+    def block(self) -> ir.Block:
         """The block with a loop for each phase, other statements as soon as they can be."""
-        out: list[Statement] = []
+        out: list[ir.Statement] = []
         last = max([*(r.phase for r in self.roles.values()), *self.levels.values()])
         for phase in range(last + 1):
             out += [s for k, s in enumerate(self.original.statements) if self.levels.get(k) == phase
@@ -366,13 +356,13 @@ class _Stretch:
         self.strips = strips
         self.start = start
         self.rows = rows
-        self.small: dict[Ref, Ref] = {}
-        self.body: list[Statement] = []
+        self.small: dict[ir.Ref, ir.Ref] = {}
+        self.body: list[ir.Statement] = []
 
     def _substitution(self, variables: Mapping[Var, Index]) -> Substitution:
         """Puts variables in, and reads arrays along the axis from this stretch."""
 
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             small = self.small.get(ref)
             if small is None:
                 return expr.get(ref, *indices)
@@ -388,28 +378,28 @@ class _Stretch:
         at = {v: as_index(w) for v, w in zip(s.vars, variables, strict=True)} | {var: self.start + as_index(own)}
         m = self._substitution(at)
         values = tuple(map(m.scalar, scalars_of(s)))
-        self.small |= {o: Ref(o.name, o.dtype, self._shape(o), o.bounds) for o in s.outs}
+        self.small |= {o: ir.Ref(o.name, o.dtype, self._shape(o), o.bounds) for o in s.outs}
         outs = tuple(self.small[o] for o in s.outs)
-        if isinstance(s, Build):
+        if isinstance(s, ir.Build):
             self.body.append(replace(s, outs=outs, vars=variables, values=values))
             return
         written = m.scalar(expr.get(s.out, *s.indices))  # at its place in this stretch
-        assert isinstance(written, Get)
+        assert isinstance(written, ir.Get)
         self.body.append(replace(s, out=outs[0], vars=variables, indices=written.indices, value=values[0]))
 
-    def _shape(self, ref: Ref) -> tuple[Index, ...]:
+    def _shape(self, ref: ir.Ref) -> tuple[Index, ...]:
         """The shape of an array along the axis in this stretch."""
         axis = self.strips.axis.of_array[ref]
         return (*ref.shape[:axis], as_index(self.rows), *ref.shape[axis + 1 :])
 
-    def add(self, s: Build, r: Reduce, var: Var, free: tuple[Var, ...], before: Ref, after: Ref) -> None:
+    def add(self, s: ir.Build, r: ir.Reduce, var: Var, free: tuple[Var, ...], before: ir.Ref, after: ir.Ref) -> None:
         """Add the sum over the stretch to the accumulated one."""
         variables = tuple(Var(v.name, v.extent) for v in free)
         own = Var(var.name, as_index(self.rows))
         at = dict(zip(free, map(as_index, variables), strict=True)) | {var: self.start + as_index(own)}
         over = tuple(own if v is var else v for v in r.vars)
         part = expr.reduce("sum", over, self._substitution(at).scalar(r.arg))
-        self.body.append(Build((after,), variables, (expr.add(expr.get(before, *variables), part),), s.positions))
+        self.body.append(ir.Build((after,), variables, (expr.add(expr.get(before, *variables), part),), s.positions))
 
 
 class _Loop:
@@ -422,17 +412,17 @@ class _Loop:
         self.strip = Var("strip", as_index(count))
         self.each = _Stretch(strips, as_index(self.strip) * strips.rows, strips.rows)
         self.rest = _Stretch(strips, as_index(count * strips.rows), rest) if rest else None
-        self.before: list[Statement] = []
-        self.after: list[Statement] = []
-        self.states: list[tuple[Ref, Ref, Ref, Ref]] = []  # out, state, init, new
+        self.before: list[ir.Statement] = []
+        self.after: list[ir.Statement] = []
+        self.states: list[tuple[ir.Ref, ir.Ref, ir.Ref, ir.Ref]] = []  # out, state, init, new
 
-    def statements(self) -> list[Statement]:
+    def statements(self) -> list[ir.Statement]:
         """The statements that replace the members."""
-        stacked: list[tuple[Ref, Ref]] = []
+        stacked: list[tuple[ir.Ref, ir.Ref]] = []
         for k in self.members:
             s, role = self.strips.original.statements[k], self.strips.roles[k]
             if role.var is None:
-                assert isinstance(s, Build)
+                assert isinstance(s, ir.Build)
                 self._sum(s, role)
                 continue
             assert isinstance(s, Cut)
@@ -441,39 +431,39 @@ class _Loop:
             for o in s.outs:
                 if o in self.strips.whole:
                     small = self.each.small[o]
-                    stacked.append((Ref(o.name, o.dtype, (self.strip.extent, *small.shape)), small))
+                    stacked.append((ir.Ref(o.name, o.dtype, (self.strip.extent, *small.shape)), small))
                     self.after.append(self._together(o, stacked[-1][0]))
         results = (*(new for _, _, _, new in self.states), *(small for _, small in stacked))
         outs = (*(out for out, _, _, _ in self.states), *(stack for stack, _ in stacked))
         if not outs:
             return [self.strips.original.statements[k] for k in self.members]  # nothing reads what comes of them
-        fold = Fold(outs, self.strip, tuple(state for _, state, _, _ in self.states),
-                    tuple(init for _, _, init, _ in self.states), Block(tuple(self.each.body), results))
+        fold = ir.Fold(outs, self.strip, tuple(state for _, state, _, _ in self.states),
+                    tuple(init for _, _, init, _ in self.states), ir.Block(tuple(self.each.body), results))
         return [*self.before, fold, *(self.rest.body if self.rest else ()), *self.after]
 
-    def _sum(self, s: Build, role: _Role) -> None:
+    def _sum(self, s: ir.Build, role: _Role) -> None:
         """Accumulate a statement's sums over the axis from strip to strip."""
-        totals: dict[Scalar, Scalar] = {}
+        totals: dict[ir.Scalar, ir.Scalar] = {}
         alone = len(s.outs) == 1 and len(role.sums) == 1 and s.values[0] in role.sums
         for r, var in role.sums.items():
             free = tuple(v for v in s.vars if v in r.free) if not alone else s.vars
             shape = tuple(v.extent for v in free)
-            state, new, init, out = (Ref(s.outs[0].name, r.dtype, shape) for _ in range(4))
+            state, new, init, out = (ir.Ref(s.outs[0].name, r.dtype, shape) for _ in range(4))
             total = s.outs[0] if alone else out
             self.each.add(s, r, var, free, state, new)
             zeros = tuple(Var(v.name, v.extent) for v in free)
-            self.before.append(Build((init,), zeros, (expr.const(0, r.dtype),), s.positions))
+            self.before.append(ir.Build((init,), zeros, (expr.const(0, r.dtype),), s.positions))
             if self.rest is None:
                 self.states.append((total, state, init, new))
             else:
-                strips = Ref(s.outs[0].name, r.dtype, shape)
+                strips = ir.Ref(s.outs[0].name, r.dtype, shape)
                 self.states.append((strips, state, init, new))
                 self.rest.add(s, r, var, free, strips, total)
             totals[r] = expr.get(total, *free)
         if not alone:
             self.after.append(replace(s, values=tuple(rewrite(v, totals.get) for v in s.values)))
 
-    def _together(self, out: Ref, stack: Ref) -> Build:
+    def _together(self, out: ir.Ref, stack: ir.Ref) -> ir.Build:
         """An array stored by strips, under its own name and shape; its memory order is unchanged."""
         first, *others = (Var(n, d) for n, d in zip("tijklmnpqrs", out.shape))
         rows, t = self.strips.rows, as_index(first)
@@ -483,4 +473,4 @@ class _Loop:
             tail = expr.get(self.rest.small[out], t - border, *others)
             value = expr.add(expr.bracket([c for c in (cond(">=", border - 1 - t),) if isinstance(c, Cond)], value),
                              expr.bracket([c for c in (cond(">=", t - border),) if isinstance(c, Cond)], tail))
-        return Build((out,), (first, *others), (value,))
+        return ir.Build((out,), (first, *others), (value,))

@@ -30,23 +30,22 @@ from functools import partial
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar, Select
+from pullback.ir import nodes as ir
 from pullback.ir.index import Atom, Cond, Data, Index, Var, as_index, cond
-from pullback.ir.program import Build, Program, Scatter, Statement
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_build
 from pullback.rewrite.fired import fired
 
 FEW = 4  # places of a result for each place that a term can come from, at least
 
-def rearrange_sums(program: Program) -> Program:
+def rearrange_sums(program: ir.Program) -> ir.Program:
     """The program with the two rewrites applied wherever they save work."""
     return each_build(program, partial(_rearranged, exact=program.settings.exact))
 
 
-def _rearranged(s: Build, exact: bool) -> list[Statement]:
+def _rearranged(s: ir.Build, exact: bool) -> list[ir.Statement]:
     value = s.values[0]
-    if len(s.values) != 1 or not isinstance(value, Reduce) or value.op != "sum":
+    if len(s.values) != 1 or not isinstance(value, ir.Reduce) or value.op != "sum":
         return [s]
     placed = _scatter(s, value) or _band(s, value)
     if placed is not None:
@@ -55,7 +54,7 @@ def _rearranged(s: Build, exact: bool) -> list[Statement]:
     return [s] if parts is None else [q for p in parts for q in _rearranged(p, exact)]
 
 
-def _scatter(s: Build, value: Reduce) -> Scatter | None:
+def _scatter(s: ir.Build, value: ir.Reduce) -> ir.Scatter | None:
     """The sum as a scatter, where a condition says that one index of the result is a datum of the terms."""
     conds, term = _guarded(value.arg)
     for c in conds:
@@ -73,25 +72,25 @@ def _scatter(s: Build, value: Reduce) -> Scatter | None:
             others = tuple(v for v in s.vars if v is not j)
             indices = tuple(there if v is j else as_index(v) for v in s.vars)
             fired("sums.scatter")
-            return Scatter(s.outs[0], (*value.vars, *others), indices, put, s.positions)
+            return ir.Scatter(s.outs[0], (*value.vars, *others), indices, put, s.positions)
     return None
 
 
-def _guarded(term: Scalar) -> tuple[tuple[Cond, ...], Scalar]:
+def _guarded(term: ir.Scalar) -> tuple[tuple[Cond, ...], ir.Scalar]:
     """The conditions around a term, and the term."""
     conds: tuple[Cond, ...] = ()
-    while isinstance(term, Bracket):
+    while isinstance(term, ir.Bracket):
         conds, term = (*conds, *term.conds), term.arg
     return conds, term
 
 
-def _band(s: Build, value: Reduce) -> Scatter | None:
+def _band(s: ir.Build, value: ir.Reduce) -> ir.Scatter | None:
     """The sum as a scatter over the places it reads, if these are few beside an index of the result."""
     conds, term = _guarded(value.arg)
-    if not conds or any(isinstance(n, Bracket | Select | Reduce) for n in walk(term)):
+    if not conds or any(isinstance(n, ir.Bracket | ir.Select | ir.Reduce) for n in walk(term)):
         return None  # what is read under further conditions need not be in range under these
     for g in walk(term):
-        for index, extent in zip(g.indices, g.ref.shape, strict=True) if isinstance(g, Get) else ():
+        for index, extent in zip(g.indices, g.ref.shape, strict=True) if isinstance(g, ir.Get) else ():
             for i in s.vars:
                 if extent.constant and FEW * extent.constant <= (i.extent.constant or 0):
                     there = _shifted(index, i, value.vars)
@@ -110,7 +109,7 @@ def _shifted(index: Index, i: Var, summed: tuple[Var, ...]) -> Index | None:
     return rest if not linear and rest.free <= set(summed) else None  # linear ones are narrowed by `windows`
 
 
-def _placed(s: Build, value: Reduce, i: Var, index: Index, w: Var, rest: Index) -> Scatter:
+def _placed(s: ir.Build, value: ir.Reduce, i: Var, index: Index, w: Var, rest: Index) -> ir.Scatter:
     """Put each term in its place: for w = `index`, i is ±w less the rest."""
     factor = index.coefficient(i)
     assert factor is not None
@@ -120,7 +119,7 @@ def _placed(s: Build, value: Reduce, i: Var, index: Index, w: Var, rest: Index) 
     others = tuple(v for v in s.vars if v is not i)
     fired("sums.band")
     at = tuple(there if v is i else as_index(v) for v in s.vars)
-    return Scatter(s.outs[0], (*others, *value.vars, w), at, put, s.positions)
+    return ir.Scatter(s.outs[0], (*others, *value.vars, w), at, put, s.positions)
 
 
 def _solved(equation: Index, j: Var) -> Atom | None:
@@ -132,9 +131,9 @@ def _solved(equation: Index, j: Var) -> Atom | None:
     return rest.single if j not in rest.free else None
 
 
-def _split(s: Build, value: Reduce) -> tuple[Build, Build] | None:
+def _split(s: ir.Build, value: ir.Reduce) -> tuple[ir.Build, ir.Build] | None:
     """Inner and outer sum of a product, where the inner one does not need every index of the result."""
-    if not isinstance(value.arg, Mul):
+    if not isinstance(value.arg, ir.Mul):
         return None
     factors = value.arg.args
     sizes = {v: v.extent.constant for v in (*s.vars, *value.vars)}
@@ -144,7 +143,7 @@ def _split(s: Build, value: Reduce) -> tuple[Build, Build] | None:
     def size(variables: Iterable[Var]) -> int:
         return prod(sizes[v] or 0 for v in variables)
 
-    best: tuple[int, tuple[Var, ...], list[Scalar], list[Var]] | None = None
+    best: tuple[int, tuple[Var, ...], list[ir.Scalar], list[Var]] | None = None
     for f in factors:
         away = tuple(v for v in value.vars if v not in f.free)
         if not away or len(away) == len(value.vars):
@@ -162,12 +161,12 @@ def _split(s: Build, value: Reduce) -> tuple[Build, Build] | None:
     _, away, within, kept = best
     fresh = tuple(Var(v.name, v.extent) for v in kept)
     rename = Substitution(variables={v: as_index(w) for v, w in zip(kept, fresh, strict=True)})
-    out = Ref(f"{s.outs[0].name}_part", s.outs[0].dtype, [v.extent for v in fresh])
+    out = ir.Ref(f"{s.outs[0].name}_part", s.outs[0].dtype, [v.extent for v in fresh])
     part = expr.reduce("sum", away, expr.mul(*within))
     fired("sums.split")
     left = expr.mul(*(g for g in factors if g not in within), expr.get(out, *kept))
     rest = tuple(v for v in value.vars if v not in away)
     return (
-        Build((out,), fresh, (rename.scalar(part),), s.positions),
+        ir.Build((out,), fresh, (rename.scalar(part),), s.positions),
         replace(s, values=(expr.reduce("sum", rest, left),)),
     )

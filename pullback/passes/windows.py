@@ -21,31 +21,30 @@ from dataclasses import dataclass
 from functools import partial
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Get, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, Var, as_index, cond, floor_divide
-from pullback.ir.program import Build, Program
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.conditions import Changed, each_conditional_sum, factor
 from pullback.rewrite.fired import fired
 
 
-def narrow_windows(program: Program) -> Program:
+def narrow_windows(program: ir.Program) -> ir.Program:
     """The program with sums over windows of known width."""
     return each_conditional_sum(program, partial(_narrowed, exact=program.settings.exact))
 
 
-def _narrowed(e: Reduce, b: Bracket, s: Build, exact: bool) -> Changed | None:
+def _narrowed(e: ir.Reduce, b: ir.Bracket, s: ir.Build, exact: bool) -> Changed | None:
     """Narrow a sum to the windows of its variables, guards kept; None if there are none."""
     narrowed = next((n for v in e.vars if (n := _narrow(e, b, v, s, exact)) is not None), None)
     if narrowed is None:
         return None
     fired("window.floor")
-    if isinstance(narrowed, Reduce) and narrowed.op == "sum" and isinstance(narrowed.arg, Bracket):
+    if isinstance(narrowed, ir.Reduce) and narrowed.op == "sum" and isinstance(narrowed.arg, ir.Bracket):
         return _narrowed(narrowed, narrowed.arg, s, exact) or ([], narrowed)
     return [], narrowed
 
 
-def _narrow(r: Reduce, b: Bracket, v: Var, s: Build, exact: bool) -> Scalar | None:
+def _narrow(r: ir.Reduce, b: ir.Bracket, v: Var, s: ir.Build, exact: bool) -> ir.Scalar | None:
     """The sum over v as a sum over the steps of its window; None where its conditions give none."""
     extent = v.extent.constant
     found = _window(b, v, s, exact)
@@ -70,7 +69,7 @@ class _Window:
     met: tuple[Cond, ...]
 
 
-def _window(b: Bracket, v: Var, s: Build, exact: bool) -> _Window | None:
+def _window(b: ir.Bracket, v: Var, s: ir.Build, exact: bool) -> _Window | None:
     """The steps of v between the conditions s v >= L and U >= s v; None without such a pair."""
     outer = frozenset(s.vars)
     for low in b.conds:
@@ -88,6 +87,6 @@ def _window(b: Bracket, v: Var, s: Build, exact: bool) -> _Window | None:
                     continue
                 if step > 1:
                     return _Window(floor_divide(least + (step - 1), as_index(step)), 1, width // step + 1, (low,))
-                backwards = not exact and any(high.index in g.indices for g in walk(b.arg) if isinstance(g, Get))
+                backwards = not exact and any(high.index in g.indices for g in walk(b.arg) if isinstance(g, ir.Get))
                 return _Window(most if backwards else least, -1 if backwards else 1, width + 1, (low, high))
     return None

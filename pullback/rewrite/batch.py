@@ -16,29 +16,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pullback.ir import expr, types
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    Choose,
-    External,
-    Fold,
-    Program,
-    Rule,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-    scalars_of,
-    statement_reads,
-    walk_statements,
-)
+from pullback.ir.program import scalars_of, statement_reads, walk_statements
 from pullback.ir.traverse import Substitution, indices_of, walk
 
 
-def batch(program: Program, inputs: Collection[Ref], axes: Sequence[Var]) -> Program:
+def batch(program: ir.Program, inputs: Collection[ir.Ref], axes: Sequence[Var]) -> ir.Program:
     """The program with leading axes on some inputs.
 
     Args:
@@ -51,25 +35,27 @@ def batch(program: Program, inputs: Collection[Ref], axes: Sequence[Var]) -> Pro
     given = tuple(work.lifted(r) if r in inputs else r for r in program.inputs)
     statements = work.statements(program.body.statements)
     results = tuple(work.repeated(r, statements) for r in program.outputs)
-    return replace(program, inputs=given, body=Block(tuple(statements), results))
+    return replace(program, inputs=given, body=ir.Block(tuple(statements), results))
 
 
 class _Batch:
     """A walk that batches; `new` maps arrays to batched forms, `asked` selects members, if given."""
 
-    def __init__(self, axes: tuple[Var, ...], new: Mapping[Ref, Ref] | None = None, asked: Ref | None = None) -> None:
+    def __init__(
+        self, axes: tuple[Var, ...], new: Mapping[ir.Ref, ir.Ref] | None = None, asked: ir.Ref | None = None
+    ) -> None:
         self.axes = axes
-        self.new: dict[Ref, Ref] = dict(new or {})
+        self.new: dict[ir.Ref, ir.Ref] = dict(new or {})
         self.asked = asked
 
-    def within(self, asked: Ref | None = None) -> _Batch:
+    def within(self, asked: ir.Ref | None = None) -> _Batch:
         """A walk for a block, with the knowledge of this one."""
         return _Batch(self.axes, self.new, asked or self.asked)
 
-    def lifted(self, r: Ref) -> Ref:
+    def lifted(self, r: ir.Ref) -> ir.Ref:
         """The batched form of an array, made when it is first met."""
         if r not in self.new:
-            self.new[r] = Ref(r.name, r.dtype, (*(v.extent for v in self.axes), *r.shape), r.bounds, r.storage)
+            self.new[r] = ir.Ref(r.name, r.dtype, (*(v.extent for v in self.axes), *r.shape), r.bounds, r.storage)
         return self.new[r]
 
     def lead(self) -> tuple[Var, ...]:
@@ -79,69 +65,69 @@ class _Batch:
     def substitution(self, lead: Sequence[Var]) -> Substitution:
         """Reads of batched arrays at the leading indices."""
 
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             return expr.get(self.new[ref], *lead, *indices) if ref in self.new else expr.get(ref, *indices)
 
         return Substitution(get=element)
 
-    def repeated(self, r: Ref, statements: list[Statement]) -> Ref:
+    def repeated(self, r: ir.Ref, statements: list[ir.Statement]) -> ir.Ref:
         """The batched form; an array that does not depend on the batch is repeated."""
         if r in self.new:
             return self.new[r]
         lead, own = self.lead(), tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
-        out = Ref(r.name, r.dtype, (*(v.extent for v in lead), *r.shape), r.bounds, r.storage)
-        statements.append(Build((out,), (*lead, *own), (expr.get(r, *own),)))
+        out = ir.Ref(r.name, r.dtype, (*(v.extent for v in lead), *r.shape), r.bounds, r.storage)
+        statements.append(ir.Build((out,), (*lead, *own), (expr.get(r, *own),)))
         return out
 
-    def statements(self, statements: Sequence[Statement]) -> list[Statement]:
+    def statements(self, statements: Sequence[ir.Statement]) -> list[ir.Statement]:
         """The statements in order, with batch axes where they depend on the batch."""
-        out: list[Statement] = []
+        out: list[ir.Statement] = []
         for s in statements:
-            again = isinstance(s, Call) and s.again
+            again = isinstance(s, ir.Call) and s.again
             tested = self.asked is not None and _depends_on_asking(s)
             if not again and not tested and not any(r in self.new for r in statement_reads(s)):
                 out.append(s)
                 continue
             match s:
-                case Build():
+                case ir.Build():
                     lead = self.lead()
                     m = self.substitution(lead)
                     values = tuple(self._if_asked(m.scalar(v), lead) for v in s.values)
                     outs = tuple(self.lifted(o) for o in s.outs)
                     out.append(replace(s, outs=outs, vars=(*lead, *s.vars), values=values))
-                case Scatter():
+                case ir.Scatter():
                     lead = self.lead()
                     m = self.substitution(lead)
                     indices = (*map(as_index, lead), *(m.index(i) for i in s.indices))
                     value = self._if_asked(m.scalar(s.value), lead, indices)
                     out.append(replace(s, out=self.lifted(s.out), vars=(*lead, *s.vars), indices=indices, value=value))
-                case Sort():
+                case ir.Sort():
                     lead = self.lead()
                     value = self._if_asked(self.substitution(lead).scalar(s.value), lead)
                     out.append(replace(s, out=self.lifted(s.out), vars=(*lead, *s.vars), value=value))
-                case Fold():
+                case ir.Fold():
                     self._fold(s, out)
-                case While():
+                case ir.While():
                     self._while(s, out)
-                case Choose():
+                case ir.Choose():
                     self._choose(s, out)
-                case Call():
+                case ir.Call():
                     self._call(s, out)
-                case External():
+                case ir.External():
                     out += external_in_turn(s, self.lead(), lambda r, at: self._row(r, at), self.lifted)
         return out
 
-    def _row(self, r: Ref, at: Sequence[Index]) -> tuple[Ref, tuple[Index, ...]]:
+    def _row(self, r: ir.Ref, at: Sequence[Index]) -> tuple[ir.Ref, tuple[Index, ...]]:
         """The location of one batch member of an array."""
         return (self.new[r], tuple(at)) if r in self.new else (r, ())
 
-    def _if_asked(self, value: Scalar, lead: Sequence[Var], at: Sequence[Index] = ()) -> Scalar:
+    def _if_asked(self, value: ir.Scalar, lead: Sequence[Var], at: Sequence[Index] = ()) -> ir.Scalar:
         """Restrict a value with tested places to the members that ask for it."""
         if self.asked is None or not _tests_places(value, at):
             return value
         return expr.select(expr.get(self.asked, *lead), value, expr.zero(value.dtype))
 
-    def _carried(self, s: Fold | While) -> tuple[list[int], list[Statement]]:
+    def _carried(self, s: ir.Fold | ir.While) -> tuple[list[int], list[ir.Statement]]:
         """The batched states, found as a fixed point, and the body's statements."""
         moving = [k for k, init in enumerate(s.inits) if init in self.new]
         while True:
@@ -155,34 +141,34 @@ class _Batch:
                 return moving, statements
             moving = sorted([*moving, *more])
 
-    def _fold(self, s: Fold, out: list[Statement]) -> None:
+    def _fold(self, s: ir.Fold, out: list[ir.Statement]) -> None:
         moving, body = self._carried(s)
         count = len(s.states)
         states = tuple(self.new.get(r, r) for r in s.states)
         inits = tuple(self.repeated(r, out) if k in moving else r for k, r in enumerate(s.inits))
-        results: list[Ref] = []
-        outs: list[Ref] = []
-        after: list[Statement] = []
+        results: list[ir.Ref] = []
+        outs: list[ir.Ref] = []
+        after: list[ir.Statement] = []
         for k, (r, o) in enumerate(zip(s.body.results, s.outs, strict=True)):
             if k < count:
                 results.append(self.repeated(r, body) if k in moving else r)
                 outs.append(self.lifted(o) if k in moving else o)
             elif r in self.new:
                 row = self.new[r]
-                stack = Ref(o.name, o.dtype, (s.var.extent, *row.shape))
+                stack = ir.Ref(o.name, o.dtype, (s.var.extent, *row.shape))
                 results.append(row)
                 outs.append(stack)
                 lead, own = self.lead(), tuple(Var(f"i{j}", d) for j, d in enumerate(o.shape))
                 value = expr.get(stack, own[0], *lead, *own[1:])
-                after.append(Build((self.lifted(o),), (*lead, *own), (value,)))
+                after.append(ir.Build((self.lifted(o),), (*lead, *own), (value,)))
             else:
                 results.append(r)
                 outs.append(o)
-        block = Block(tuple(body), tuple(results))
+        block = ir.Block(tuple(body), tuple(results))
         out.append(replace(s, outs=tuple(outs), states=states, inits=inits, body=block))
         out += after
 
-    def _while(self, s: While, out: list[Statement]) -> None:
+    def _while(self, s: ir.While, out: list[ir.Statement]) -> None:
         moving, _ = self._carried(s)
         test = self.within()
         tested = test.statements(s.test.statements)
@@ -194,20 +180,20 @@ class _Batch:
         inits = tuple(self.repeated(r, out) if k in moving else r for k, r in enumerate(s.inits))
         results = tuple(self.repeated(r, body) if k in moving else r for k, r in enumerate(s.body.results))
         outs = tuple(self.lifted(o) if k in moving else o for k, o in enumerate(s.outs))
-        block, check = Block(tuple(body), results), Block(tuple(tested), s.test.results)
+        block, check = ir.Block(tuple(body), results), ir.Block(tuple(tested), s.test.results)
         out.append(replace(s, outs=outs, states=states, inits=inits, test=check, body=block))
 
-    def _masked_while(self, s: While, out: list[Statement]) -> None:
+    def _masked_while(self, s: ir.While, out: list[ir.Statement]) -> None:
         """A loop whose test differs along the batch: a state keeps its value once its own test has failed."""
         inits = tuple(self.repeated(r, out) for r in s.inits)
         start = self._tested(s, inits, self.asked, out)
-        alive, going = Ref("alive", types.bool_, start.shape), Ref("going", types.bool_, ())
+        alive, going = ir.Ref("alive", types.bool_, start.shape), ir.Ref("going", types.bool_, ())
         for r in s.states:
             self.lifted(r)
         states = tuple(self.new[r] for r in s.states)
         lead = self.lead()
         any_alive = expr.reduce("any", lead, expr.get(alive, *lead))
-        test = Block((Build((going,), (), (any_alive,)),), (going,))
+        test = ir.Block((ir.Build((going,), (), (any_alive,)),), (going,))
         work = self.within(alive)
         body = work.statements(s.body.statements)
         kept = []
@@ -215,31 +201,31 @@ class _Batch:
             lead, own = self.lead(), tuple(Var(f"i{k}", d) for k, d in enumerate(old.shape))
             moved = expr.get(work.repeated(new, body), *lead, *own)
             value = expr.select(expr.get(alive, *lead), moved, expr.get(self.new[old], *lead, *own))
-            kept.append(Ref(old.name, old.dtype, self.new[old].shape))
-            body.append(Build((kept[-1],), (*lead, *own), (value,)))
+            kept.append(ir.Ref(old.name, old.dtype, self.new[old].shape))
+            body.append(ir.Build((kept[-1],), (*lead, *own), (value,)))
         still = self._tested(s, kept, alive, body)
-        left = Ref("alive", types.bool_, start.shape)
+        left = ir.Ref("alive", types.bool_, start.shape)
         outs = (*(self.lifted(o) for o in s.outs), left)
-        block = Block(tuple(body), (*kept, still))
+        block = ir.Block(tuple(body), (*kept, still))
         out.append(replace(s, outs=outs, states=(*states, alive), inits=(*inits, start), test=test, body=block))
 
-    def _tested(self, s: While, states: Sequence[Ref], asked: Ref | None, out: list[Statement]) -> Ref:
+    def _tested(self, s: ir.While, states: Sequence[ir.Ref], asked: ir.Ref | None, out: list[ir.Statement]) -> ir.Ref:
         """The members, among those asked about, for which the loop's test holds in these states."""
         work = self.within(asked)
         work.new |= dict(zip(s.states, states, strict=True))
         out += work.statements(s.test.statements)
         return self._both(asked, work.repeated(s.test.results[0], out), out)
 
-    def _both(self, asked: Ref | None, test: Ref, out: list[Statement]) -> Ref:
+    def _both(self, asked: ir.Ref | None, test: ir.Ref, out: list[ir.Statement]) -> ir.Ref:
         """The members that are asked about and for which a batched test holds."""
         if asked is None:
             return test
         lead = self.lead()
         both = expr.apply("logical_and", expr.get(asked, *lead), expr.get(test, *lead))
-        out.append(Build((Ref("asked", types.bool_, test.shape),), lead, (both,)))
+        out.append(ir.Build((ir.Ref("asked", types.bool_, test.shape),), lead, (both,)))
         return out[-1].outs[0]
 
-    def _call(self, s: Call, out: list[Statement]) -> None:
+    def _call(self, s: ir.Call, out: list[ir.Statement]) -> None:
         """Batch a call: its operands, results and rules all have the axes."""
         operands = tuple(self.repeated(r, out) for r in s.operands)
         params = tuple(self.lifted(p) for p in s.params)
@@ -248,17 +234,17 @@ class _Batch:
         call = replace(s, outs=outs, operands=operands, params=params, body=body)
         out.append(replace(call, forward=forward, backward=backward))
 
-    def _rule(self, r: Rule | None) -> Rule | None:
-        return r and Rule(tuple(self.lifted(p) for p in r.params), self._block(r.block))
+    def _rule(self, r: ir.Rule | None) -> ir.Rule | None:
+        return r and ir.Rule(tuple(self.lifted(p) for p in r.params), self._block(r.block))
 
-    def _block(self, block: Block, asked: Ref | None = None) -> Block:
+    def _block(self, block: ir.Block, asked: ir.Ref | None = None) -> ir.Block:
         """A block whose results all have the axes."""
         work = self.within(asked)
         statements = work.statements(block.statements)
         results = tuple(work.repeated(r, statements) for r in block.results)
-        return Block(tuple(statements), results)
+        return ir.Block(tuple(statements), results)
 
-    def _choose(self, s: Choose, out: list[Statement]) -> None:
+    def _choose(self, s: ir.Choose, out: list[ir.Statement]) -> None:
         if s.test in self.new:
             results = []
             for block, taken in ((s.then, True), (s.otherwise, False)):
@@ -270,27 +256,27 @@ class _Batch:
                 lead, own = self.lead(), tuple(Var(f"i{k}", d) for k, d in enumerate(o.shape))
                 test = expr.get(self.new[s.test], *lead)
                 value = expr.select(test, expr.get(then, *lead, *own), expr.get(otherwise, *lead, *own))
-                out.append(Build((self.lifted(o),), (*lead, *own), (value,), s.positions))
+                out.append(ir.Build((self.lifted(o),), (*lead, *own), (value,), s.positions))
             return
         outs = tuple(self.lifted(o) for o in s.outs)
         out.append(replace(s, outs=outs, then=self._block(s.then), otherwise=self._block(s.otherwise)))
 
-    def _taking(self, test: Ref, taken: bool, out: list[Statement]) -> Ref:
+    def _taking(self, test: ir.Ref, taken: bool, out: list[ir.Statement]) -> ir.Ref:
         """The members that are asked about and take a branch."""
         if not taken:
             lead = self.lead()
             refused = expr.apply("logical_not", expr.get(test, *lead))
-            out.append(Build((Ref("refused", types.bool_, test.shape),), lead, (refused,)))
+            out.append(ir.Build((ir.Ref("refused", types.bool_, test.shape),), lead, (refused,)))
             test = out[-1].outs[0]
         return self._both(self.asked, test, out)
 
 
 def external_in_turn(
-    s: External,
+    s: ir.External,
     axes: Sequence[Var],
-    row: Callable[[Ref, Sequence[Index]], tuple[Ref, tuple[Index, ...]]],
-    lifted: Callable[[Ref], Ref],
-) -> list[Statement]:
+    row: Callable[[ir.Ref, Sequence[Index]], tuple[ir.Ref, tuple[Index, ...]]],
+    lifted: Callable[[ir.Ref], ir.Ref],
+) -> list[ir.Statement]:
     """Call the user's C function for one value of the axes after another, on copied rows.
 
     Args:
@@ -298,37 +284,39 @@ def external_in_turn(
         lifted: the array of all results.
     """
     at = tuple(map(as_index, axes))
-    statements: list[Statement] = []
-    given: list[Ref] = []
+    statements: list[ir.Statement] = []
+    given: list[ir.Ref] = []
     for r in s.operands:
         whole, lead = row(r, at)
         if lead:
             own = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
-            given.append(Ref(r.name, r.dtype, r.shape))
-            statements.append(Build((given[-1],), own, (expr.get(whole, *lead, *own),)))
+            given.append(ir.Ref(r.name, r.dtype, r.shape))
+            statements.append(ir.Build((given[-1],), own, (expr.get(whole, *lead, *own),)))
         else:
             given.append(whole)
-    made = tuple(Ref(o.name, o.dtype, o.shape) for o in s.outs)
+    made = tuple(ir.Ref(o.name, o.dtype, o.shape) for o in s.outs)
     statements.append(replace(s, outs=made, operands=tuple(given)))
     for k, v in reversed(list(enumerate(axes))):
-        rows = tuple(lifted(o) if k == 0 else Ref(o.name, o.dtype, (v.extent, *r.shape)) for o, r in zip(s.outs, made))
-        statements = [Fold(rows, v, (), (), Block(tuple(statements), made), s.positions)]
+        rows = tuple(
+            lifted(o) if k == 0 else ir.Ref(o.name, o.dtype, (v.extent, *r.shape)) for o, r in zip(s.outs, made)
+        )
+        statements = [ir.Fold(rows, v, (), (), ir.Block(tuple(statements), made), s.positions)]
         made = rows
     return statements
 
 
-def _depends_on_asking(s: Statement) -> bool:
+def _depends_on_asking(s: ir.Statement) -> bool:
     """Whether a statement must run only for members that ask: it tests indices, or may not end."""
-    for t in walk_statements(Block((s,), ())):
-        if isinstance(t, While):
+    for t in walk_statements(ir.Block((s,), ())):
+        if isinstance(t, ir.While):
             return True
-        if isinstance(t, Scatter) and _tests_places(t.value, t.indices):
+        if isinstance(t, ir.Scatter) and _tests_places(t.value, t.indices):
             return True
-        if isinstance(t, Build | Sort) and any(map(_tests_places, scalars_of(t))):
+        if isinstance(t, ir.Build | ir.Sort) and any(map(_tests_places, scalars_of(t))):
             return True
     return False
 
 
-def _tests_places(value: Scalar, at: Sequence[Index] = ()) -> bool:
+def _tests_places(value: ir.Scalar, at: Sequence[Index] = ()) -> bool:
     """Whether a place is tested when the value is computed, or put where `at` says."""
     return any(map(expr.tests_places, (*at, *(i for n in walk(value) for i in indices_of(n)))))

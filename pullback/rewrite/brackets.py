@@ -31,7 +31,7 @@ from math import gcd
 from typing import NamedTuple
 
 from pullback.ir import expr
-from pullback.ir.expr import Const, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import (
     ONE_INDEX,
     ZERO_INDEX,
@@ -66,7 +66,7 @@ class Solution:
     """
 
     variables: tuple[Var, ...]
-    term: Scalar
+    term: ir.Scalar
     found: dict[Var, Index]
     conds: tuple[Cond | bool, ...] = ()
 
@@ -86,7 +86,7 @@ MOST_KNOWN = 4096
 _KNOWN: dict[Hashable, tuple[_Outcome, tuple[Var, ...]]] = registered({}, MOST_KNOWN)  # up to the names of variables
 
 
-def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> Solution | None:
+def solve(variables: tuple[Var, ...], equations: list[Index], term: ir.Scalar) -> Solution | None:
     """The sum over `variables` of `term` where all equations are zero; None if it takes a scatter."""
     state = _State(list(variables), list(equations), term)
     form = None if recording() else _form(variables, equations)
@@ -140,7 +140,7 @@ def _hidden_in_data(e: Index, variables: list[Var]) -> bool:
 
 
 class _State:
-    def __init__(self, variables: list[Var], equations: list[Index], term: Scalar) -> None:
+    def __init__(self, variables: list[Var], equations: list[Index], term: ir.Scalar) -> None:
         self.variables = variables
         self.ages = dict.fromkeys(variables, 0)
         self.equations = equations
@@ -187,7 +187,7 @@ class _State:
         self.solved = {mine[v]: m.index(i) for v, i in other.solved.items()}  # type: ignore[misc]
         self.impossible = other.impossible
 
-    def summand(self) -> Scalar:
+    def summand(self) -> ir.Scalar:
         """The summand over the remaining variables."""
         if self.impossible:
             return expr.zero(self.term.dtype)
@@ -476,7 +476,7 @@ class _State:
 
     def _eliminate(self, v: Var, value: Index) -> None:
         """Put `value` for v everywhere; its range becomes conditions."""
-        if isinstance(self.term, Const):
+        if isinstance(self.term, ir.Const):
             fired("solve.alone")
         self.variables.remove(v)
         self._linears.clear()

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from functools import partial
 
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Call, Program, Statement, map_blocks, with_fields
+from pullback.ir import nodes as ir
+from pullback.ir.program import map_blocks, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import rename_reads
 from pullback.rewrite.fired import fired
 
 
-def inline_rules(program: Program) -> Program:
+def inline_rules(program: ir.Program) -> ir.Program:
     """The program with the body of each call that has a rule in its place; checkpoints stay."""
     return program.with_body(_block(program.body, checkpoints=False))
 
 
-def inline_checkpoints(program: Program) -> Program:
+def inline_checkpoints(program: ir.Program) -> ir.Program:
     """Inline all calls: recomputation by checkpoints becomes ordinary statements."""
     return program.with_body(_block(program.body, checkpoints=True))
 
 
-def inlined(s: Call) -> Block:
+def inlined(s: ir.Call) -> ir.Block:
     """The body of a call over its operands, with fresh names."""
     return Substitution(refs=dict(zip(s.params, s.operands, strict=True))).block(s.body)
 
 
-def _block(block: Block, checkpoints: bool) -> Block:
-    out: list[Statement] = []
-    given: dict[Ref, Ref] = {}
+def _block(block: ir.Block, checkpoints: bool) -> ir.Block:
+    out: list[ir.Statement] = []
+    given: dict[ir.Ref, ir.Ref] = {}
     for s in block.statements:
         s = rename_reads(s, given) if given else s
-        if isinstance(s, Call) and (checkpoints or s.rules):
+        if isinstance(s, ir.Call) and (checkpoints or s.rules):
             fired("call.inline")
             body = _block(inlined(s), checkpoints)
             out += body.statements

@@ -11,26 +11,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from functools import partial
 
-from pullback.ir.expr import Reduce, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.intern import kept
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    Choose,
-    External,
-    Fold,
-    Program,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-    map_blocks,
-    map_scalars,
-    statement_reads,
-    with_fields,
-)
+from pullback.ir.program import map_blocks, map_scalars, statement_reads, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
 
@@ -40,10 +24,10 @@ def _canonical_var(depth: int, extent: Index) -> Var:
     return kept((Var, depth, extent), lambda: Var(f"c{depth}", extent))
 
 
-def canonical_value(variables: tuple[Var, ...], value: Scalar) -> Hashable:
+def canonical_value(variables: tuple[Var, ...], value: ir.Scalar) -> Hashable:
     """A key for a value up to the names of its variables; inner reductions count by identity."""
     rename: dict[Var, Index] = {v: as_index(_canonical_var(d, v.extent)) for d, v in enumerate(variables)}
-    if isinstance(value, Reduce):
+    if isinstance(value, ir.Reduce):
         depth = len(variables)
         inner = {v: as_index(_canonical_var(depth + d, v.extent)) for d, v in enumerate(value.vars)}
         extents = tuple(v.extent for v in value.vars)
@@ -51,7 +35,7 @@ def canonical_value(variables: tuple[Var, ...], value: Scalar) -> Hashable:
     return Substitution(variables=rename).scalar(value)
 
 
-def eliminate_common(program: Program) -> Program:
+def eliminate_common(program: ir.Program) -> ir.Program:
     """The program with equal builds merged into the first."""
     return program.with_body(_merge_block(program.body, None, {}))
 
@@ -61,10 +45,10 @@ class _Seen:
 
     def __init__(self, around: _Seen | None) -> None:
         self._around = around
-        self._alike: dict[Hashable, list[Build]] = {}
-        self._keys: dict[Build, Hashable] = {}
+        self._alike: dict[Hashable, list[ir.Build]] = {}
+        self._keys: dict[ir.Build, Hashable] = {}
 
-    def equal(self, s: Build) -> Ref | None:
+    def equal(self, s: ir.Build) -> ir.Ref | None:
         """The array equal to this single-array build; None if there is none, and the build is recorded."""
         value = s.values[0]
         glance = (tuple(v.extent for v in s.vars), type(value), value.dtype, value.refs)
@@ -77,26 +61,26 @@ class _Seen:
         self._alike.setdefault(glance, []).append(s)
         return None
 
-    def _key(self, s: Build) -> Hashable:
+    def _key(self, s: ir.Build) -> Hashable:
         if s not in self._keys:
             self._keys[s] = canonical_value(s.vars, s.values[0])
         return self._keys[s]
 
 
-def _merge_block(block: Block, around: _Seen | None, outer: Mapping[Ref, Ref]) -> Block:
+def _merge_block(block: ir.Block, around: _Seen | None, outer: Mapping[ir.Ref, ir.Ref]) -> ir.Block:
     seen = _Seen(around)
-    merged: dict[Ref, Ref] = dict(outer)
-    out: list[Statement] = []
+    merged: dict[ir.Ref, ir.Ref] = dict(outer)
+    out: list[ir.Statement] = []
     for s in block.statements:
         s = _rename(s, merged)
         match s:
-            case Build() if len(s.outs) == 1:
+            case ir.Build() if len(s.outs) == 1:
                 same = seen.equal(s)
                 if same is not None:
                     merged[s.outs[0]] = same
                     fired("cse")
                     continue
-            case Call():  # what a checkpoint computes again stays its own
+            case ir.Call():  # what a checkpoint computes again stays its own
                 s = map_blocks(s, partial(_merge_block, around=None, outer={}))
             case _:
                 s = map_blocks(s, partial(_merge_block, around=seen, outer={}))
@@ -104,41 +88,41 @@ def _merge_block(block: Block, around: _Seen | None, outer: Mapping[Ref, Ref]) -
     return with_fields(block, statements=tuple(out), results=tuple(merged.get(r, r) for r in block.results))
 
 
-def _rename(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
+def _rename(s: ir.Statement, refs: Mapping[ir.Ref, ir.Ref]) -> ir.Statement:
     """Make the statement read other arrays; its results keep their identity."""
     hit = {r: refs[r] for r in statement_reads(s) if r in refs}
     return rename_reads(s, hit) if hit else s
 
 
-def rename_reads(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
+def rename_reads(s: ir.Statement, refs: Mapping[ir.Ref, ir.Ref]) -> ir.Statement:
     """The statement with arrays it reads replaced; definitions stay the same objects."""
     m = Substitution(refs=refs)
     match s:
-        case Build() | Scatter() | Sort():
+        case ir.Build() | ir.Scatter() | ir.Sort():
             return map_scalars(s, m.scalar, m.index)
-        case Fold() | While():
+        case ir.Fold() | ir.While():
             s = with_fields(s, inits=tuple(m.ref(r) for r in s.inits))
-        case Choose():
+        case ir.Choose():
             s = with_fields(s, test=m.ref(s.test))
-        case Call() | External():
+        case ir.Call() | ir.External():
             s = with_fields(s, operands=tuple(m.ref(r) for r in s.operands))
     return map_blocks(s, partial(rename_block, refs=refs))
 
 
-def rename_block(block: Block, refs: Mapping[Ref, Ref]) -> Block:
+def rename_block(block: ir.Block, refs: Mapping[ir.Ref, ir.Ref]) -> ir.Block:
     """The block reading other arrays."""
     statements = tuple(_rename(s, refs) for s in block.statements)
     return with_fields(block, statements=statements, results=tuple(refs.get(r, r) for r in block.results))
 
 
-def eliminate_dead(program: Program) -> Program:
+def eliminate_dead(program: ir.Program) -> ir.Program:
     """Remove statements, fold outputs and states that nothing needs."""
     return program.with_body(_live_block(program.body))
 
 
-def _live_block(block: Block) -> Block:
-    live: set[Ref] = set(block.results)
-    kept: list[Statement] = []
+def _live_block(block: ir.Block) -> ir.Block:
+    live: set[ir.Ref] = set(block.results)
+    kept: list[ir.Statement] = []
     for s in reversed(block.statements):
         if not any(o in live for o in s.outs):
             continue
@@ -148,14 +132,14 @@ def _live_block(block: Block) -> Block:
     return with_fields(block, statements=tuple(reversed(kept)))
 
 
-def _live_statement(s: Statement, live: set[Ref]) -> Statement:
+def _live_statement(s: ir.Statement, live: set[ir.Ref]) -> ir.Statement:
     match s:
-        case Build() if len(s.outs) > 1:
+        case ir.Build() if len(s.outs) > 1:
             keep = [k for k, o in enumerate(s.outs) if o in live]
             return with_fields(s, outs=tuple(s.outs[k] for k in keep), values=tuple(s.values[k] for k in keep))
-        case Fold():
+        case ir.Fold():
             return _live_fold(s, live)
-        case Choose() | Call() if not isinstance(s, Call) or not s.rules:
+        case ir.Choose() | ir.Call() if not isinstance(s, ir.Call) or not s.rules:
             keep = [k for k, o in enumerate(s.outs) if o in live]
             fewer = with_fields(s, outs=tuple(s.outs[k] for k in keep))
             return map_blocks(fewer, lambda b: _live_block(with_fields(b, results=tuple(b.results[k] for k in keep))))
@@ -163,7 +147,7 @@ def _live_statement(s: Statement, live: set[Ref]) -> Statement:
             return map_blocks(s, _live_block)
 
 
-def _live_fold(s: Fold, live: set[Ref]) -> Fold:
+def _live_fold(s: ir.Fold, live: set[ir.Ref]) -> ir.Fold:
     """A fold keeps the states that are needed after it or by a kept result, to a fixed point."""
     n = len(s.states)
     keep = [k for k, o in enumerate(s.outs) if o in live]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from pullback.ir.program import Program
+from pullback.ir import nodes as ir
 from pullback.rewrite.steps import Formula, Rewritten
 from pullback.state import context_variable
 
@@ -70,7 +70,7 @@ def unrecorded() -> Iterator[None]:
         _STEPS.reset(token)
 
 
-def in_steps(program: Program, *passes: Callable[[Program], Program]) -> Program:
+def in_steps(program: ir.Program, *passes: Callable[[ir.Program], ir.Program]) -> ir.Program:
     """Apply passes in order, each as a separate step."""
     for run in passes:
         before = program

@@ -23,9 +23,9 @@ from functools import partial
 from typing import Any
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, Mod, Var, as_index, cond
-from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, map_scalars, with_fields
+from pullback.ir.program import map_blocks, map_scalars, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_scalar
 from pullback.rewrite.brackets import solve
@@ -41,7 +41,7 @@ SOLVED = ("sum", "any")  # reductions that terms which are zero do not change
 MANY_SUMS = 256  # the same where the terms are what is wanted
 
 
-def eliminate_deltas(program: Program, sums: bool = False) -> Program:
+def eliminate_deltas(program: ir.Program, sums: bool = False) -> ir.Program:
     """The program with deltas inlined and summed away.
 
     Args:
@@ -51,12 +51,12 @@ def eliminate_deltas(program: Program, sums: bool = False) -> Program:
     return program.with_body(_Eliminator(sums).block(program.body, {}))
 
 
-def simplify(e: Scalar) -> Scalar:
+def simplify(e: ir.Scalar) -> ir.Scalar:
     """Solve deltas in the sums of `e` for the summed variables."""
     return _Eliminator(False).simplify(e)
 
 
-def solve_deltas(program: Program) -> Program:
+def solve_deltas(program: ir.Program) -> ir.Program:
     """The program with the deltas that were written into its sums solved; arrays stay as they are.
 
     Before    y = build k < K { sum i < N { [i == data(j[k])] exp(x[i]) } }
@@ -64,7 +64,7 @@ def solve_deltas(program: Program) -> Program:
     """
     exact = program.settings.exact
 
-    def solved(e: Scalar) -> Scalar:
+    def solved(e: ir.Scalar) -> ir.Scalar:
         if not any(_has_delta(n, exact) for n in walk(e, into_indices=False)):
             return e
         return _Eliminator(False, exact).simplify(e)
@@ -72,12 +72,12 @@ def solve_deltas(program: Program) -> Program:
     return each_scalar(program, solved)
 
 
-def _has_delta(e: Scalar, exact: bool) -> bool:
+def _has_delta(e: ir.Scalar, exact: bool) -> bool:
     """Whether a reduction has a delta over a variable; under `exact`, one without other terms."""
-    if not isinstance(e, Reduce) or e.op not in SOLVED:
+    if not isinstance(e, ir.Reduce) or e.op not in SOLVED:
         return False
-    terms = e.arg.args if isinstance(e.arg, Add) and not exact else (e.arg,)
-    return any(isinstance(t, Bracket) and any(_concerns(e.vars, c) for c in _conditions(t)[0]) for t in terms)
+    terms = e.arg.args if isinstance(e.arg, ir.Add) and not exact else (e.arg,)
+    return any(isinstance(t, ir.Bracket) and any(_concerns(e.vars, c) for c in _conditions(t)[0]) for t in terms)
 
 
 @dataclass(frozen=True)
@@ -86,26 +86,26 @@ class Delta:
 
     summed: tuple[Var, ...]
     conditions: tuple[Cond, ...]
-    factor: Scalar
+    factor: ir.Scalar
 
     @property
-    def scalar(self) -> Scalar:
+    def scalar(self) -> ir.Scalar:
         """The term as an expression."""
         return expr.reduce("sum", self.summed, expr.bracket(self.conditions, self.factor))
 
 
-def delta_terms(value: Scalar) -> list[Delta] | None:
+def delta_terms(value: ir.Scalar) -> list[Delta] | None:
     """The terms of a sum of deltas; None for any other value."""
-    if isinstance(value, Zero):
+    if isinstance(value, ir.Zero):
         return []
     out = []
-    for t in value.args if isinstance(value, Add) else (value,):
-        summed, inner = (t.vars, t.arg) if isinstance(t, Reduce) and t.op == "sum" else ((), t)
+    for t in value.args if isinstance(value, ir.Add) else (value,):
+        summed, inner = (t.vars, t.arg) if isinstance(t, ir.Reduce) and t.op == "sum" else ((), t)
         guards, core = peel_guards(inner)
         conds = tuple(g for g in guards if isinstance(g, Cond))
         if not any(c.op == "==" for c in conds):
             return None
-        out.append(Delta(summed, conds, under_guards(core, [g for g in guards if isinstance(g, Scalar)])))
+        out.append(Delta(summed, conds, under_guards(core, [g for g in guards if isinstance(g, ir.Scalar)])))
     return out
 
 
@@ -116,36 +116,36 @@ class _Eliminator:
         self.sums = sums
         self.exact = exact
         self.many = MANY_SUMS if sums else MANY
-        self._simple: dict[Scalar, Scalar] = {}
+        self._simple: dict[ir.Scalar, ir.Scalar] = {}
 
-    def terms(self, e: Scalar) -> list[Delta] | None:
+    def terms(self, e: ir.Scalar) -> list[Delta] | None:
         """The deltas whose sum an expression is; None if it is no such sum."""
         found = delta_terms(e)
         return found if self.sums or not any(t.summed for t in found or ()) else None
 
-    def block(self, block: Block, known: dict[Ref, Build]) -> Block:
+    def block(self, block: ir.Block, known: dict[ir.Ref, ir.Build]) -> ir.Block:
         """The block's statements, with deltas inlined into their readers."""
         deltas = dict(known)
 
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             s = deltas.get(ref)
             if s is None:
                 return expr.get(ref, *indices)
             fired("kronecker.inline")
             return Substitution(variables=dict(zip(s.vars, indices, strict=True))).scalar(s.values[0])
 
-        def inlined(e: Scalar) -> Scalar:
+        def inlined(e: ir.Scalar) -> ir.Scalar:
             return e if deltas.keys().isdisjoint(e.refs) else Substitution(get=element).scalar(e)
 
-        out: list[Statement] = []
+        out: list[ir.Statement] = []
         for s in block.statements:
             match s:
-                case Build():
+                case ir.Build():
                     s = with_fields(s, values=tuple(self.simplify(inlined(v)) for v in s.values))
                     terms = self.terms(s.values[0]) if len(s.outs) == 1 else None
                     if terms is not None and len(terms) <= self.many and (self.sums or not _is_full(s, terms)):
                         s = deltas[s.outs[0]] = _carried(s, terms, out, s.outs[0] in block.results)
-                case Scatter():
+                case ir.Scatter():
                     value = inlined(s.value)
                     s = with_fields(s, value=self.simplify(value))
                     gathered = self._gathered(s) if self.sums else None
@@ -154,14 +154,14 @@ class _Eliminator:
                     terms = None if gathered is None else self.terms(gathered.values[0])
                     if gathered is not None and terms is not None and len(terms) <= self.many:
                         deltas[s.out] = _carried(gathered, terms, out, False)
-                case Sort():
+                case ir.Sort():
                     s = map_scalars(s, inlined)
                 case _:
                     s = map_blocks(s, partial(self.block, known=deltas))
             out.append(s)
         return with_fields(block, statements=tuple(out))
 
-    def _gathered(self, s: Scatter) -> Build | None:
+    def _gathered(self, s: ir.Scatter) -> ir.Build | None:
         """Turn a scatter of a sum of deltas into out[m..] = sum of [m == index] value."""
         terms = self.terms(s.value)
         if terms is None:
@@ -169,44 +169,44 @@ class _Eliminator:
         own = tuple(Var(f"m{k}", d) for k, d in enumerate(s.out.shape))
         equal = [cond("==", as_index(m) - i) for m, i in zip(own, s.indices, strict=True)]
         found = (self._sum(s.vars, _under(t, lambda x: expr.bracket(equal, x))) for t in terms)
-        return Build((s.out,), own, (self._merged(expr.add(expr.zero(s.out.dtype), *found)),), s.positions)
+        return ir.Build((s.out,), own, (self._merged(expr.add(expr.zero(s.out.dtype), *found)),), s.positions)
 
-    def simplify(self, e: Scalar) -> Scalar:
+    def simplify(self, e: ir.Scalar) -> ir.Scalar:
         """Solve deltas in the sums of `e` for the summed variables; shared parts are visited once."""
         out = self._simple.get(e)
         if out is None:
             out = self._simple[e] = self._simplified(e)
         return out
 
-    def _simplified(self, e: Scalar) -> Scalar:
+    def _simplified(self, e: ir.Scalar) -> ir.Scalar:
         match e:
-            case Reduce():
+            case ir.Reduce():
                 arg = self.simplify(e.arg)
                 return self._sum(e.vars, arg) if e.op == "sum" else self._solved(e.op, e.vars, arg)
-            case Add():
+            case ir.Add():
                 return self._merged(expr.add(*(self.simplify(a) for a in e.args)))
-            case Mul():
+            case ir.Mul():
                 out = expr.mul(*(self.simplify(a) for a in e.args))
                 return self._merged(self._multiplied_out(out) or out)
-            case Bracket():
+            case ir.Bracket():
                 return self._each(self.simplify(e.arg), lambda t: expr.bracket(e.conds, t))
-            case Select():
+            case ir.Select():
                 return self._select(e.test, self.simplify(e.then), self.simplify(e.otherwise))
-            case Apply():
+            case ir.Apply():
                 return expr.apply(e.primitive, *(self.simplify(a) for a in e.args))
-            case Cast():
+            case ir.Cast():
                 return self._each(self.simplify(e.arg), lambda t: expr.cast(t, e.dtype))
             case _:
                 return e
 
-    def _each(self, e: Scalar, f: Callable[[Scalar], Scalar]) -> Scalar:
+    def _each(self, e: ir.Scalar, f: Callable[[ir.Scalar], ir.Scalar]) -> ir.Scalar:
         """Apply a linear function to each delta's factor; to other values directly."""
-        terms = self.terms(e) if isinstance(e, Add | Reduce) else None
+        terms = self.terms(e) if isinstance(e, ir.Add | ir.Reduce) else None
         if not terms:
             return f(e)
         return self._merged(expr.add(*(_under(t, f) for t in terms)))
 
-    def _select(self, test: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
+    def _select(self, test: ir.Scalar, then: ir.Scalar, otherwise: ir.Scalar) -> ir.Scalar:
         """A choice between sums of deltas, as a sum of deltas with choices as factors."""
         if any(self.terms(x) is None for x in (then, otherwise)):
             return expr.select(test, then, otherwise)
@@ -217,9 +217,9 @@ class _Eliminator:
                 terms.append(replace(t, factor=factor).scalar)
         return self._merged(expr.add(expr.zero(then.dtype), *terms))
 
-    def _merged(self, e: Scalar) -> Scalar:
+    def _merged(self, e: ir.Scalar) -> ir.Scalar:
         """Merge deltas with equal conditions: [c] a + [c] b = [c] (a + b)."""
-        terms = self.terms(e) if isinstance(e, Add) else None
+        terms = self.terms(e) if isinstance(e, ir.Add) else None
         if not terms:
             return e
         by_condition: dict[tuple[Any, ...], list[Delta]] = {}
@@ -234,24 +234,24 @@ class _Eliminator:
         fired("kronecker.merge")
         return expr.add(*(replace(g[0], factor=expr.add(*(t.factor for t in g))).scalar for g in by_condition.values()))
 
-    def _sum(self, variables: tuple[Var, ...], arg: Scalar) -> Scalar:
+    def _sum(self, variables: tuple[Var, ...], arg: ir.Scalar) -> ir.Scalar:
         """The sum of arg over the variables, term by term if a term has a delta over one."""
-        if not self.exact and isinstance(arg, Add) and any(self._solvable(variables, t) for t in arg.args):
+        if not self.exact and isinstance(arg, ir.Add) and any(self._solvable(variables, t) for t in arg.args):
             fired("kronecker.distribute")
             return expr.add(*(self._sum(variables, t) for t in arg.args))
         factored = self._distributed(variables, arg)
         if factored is not None:
             return self._sum(variables, factored)
-        if isinstance(arg, Reduce) and arg.op == "sum":
+        if isinstance(arg, ir.Reduce) and arg.op == "sum":
             variables, arg = (*variables, *arg.vars), arg.arg
         return self._solved("sum", variables, arg)
 
-    def _solved(self, op: expr.ReduceOp, variables: tuple[Var, ...], arg: Scalar) -> Scalar:
+    def _solved(self, op: expr.ReduceOp, variables: tuple[Var, ...], arg: ir.Scalar) -> ir.Scalar:
         """The reduction over the variables, solved if its argument is a delta over one.
 
         Elsewhere the argument is zero, which adds nothing to a sum, and false, which no `any` is true for.
         """
-        if op not in SOLVED or not isinstance(arg, Bracket) or not self._solvable(variables, arg):
+        if op not in SOLVED or not isinstance(arg, ir.Bracket) or not self._solvable(variables, arg):
             return expr.reduce(op, variables, arg)
         conds, term = _conditions(arg)
         equations = [c.index for c in conds if _concerns(variables, c)]
@@ -262,31 +262,31 @@ class _Eliminator:
         fired("kronecker.sum")
         return expr.reduce(op, solution.variables, solution.term)
 
-    def _distributed(self, variables: tuple[Var, ...], arg: Scalar) -> Scalar | None:
+    def _distributed(self, variables: tuple[Var, ...], arg: ir.Scalar) -> ir.Scalar | None:
         """Multiply out a product with a sum of deltas over one of the variables."""
         out = self._multiplied_out(arg)
         if out is None:
             return None
-        terms = out.args if isinstance(out, Add) else (out,)
+        terms = out.args if isinstance(out, ir.Add) else (out,)
         return out if any(self._solvable(variables, t) for t in terms) else None
 
-    def _multiplied_out(self, e: Scalar) -> Scalar | None:
+    def _multiplied_out(self, e: ir.Scalar) -> ir.Scalar | None:
         """Expand `w * (a * [i == j] + b * [i == k])` into a sum of deltas; None without such a factor."""
-        if not isinstance(e, Mul) or self.exact:
+        if not isinstance(e, ir.Mul) or self.exact:
             return None
         for k, f in enumerate(e.args):
-            if isinstance(f, Add | Reduce) and self.terms(f):
+            if isinstance(f, ir.Add | ir.Reduce) and self.terms(f):
                 fired("kronecker.multiply_out")
                 others = (*e.args[:k], *e.args[k + 1 :])
                 return self._each(f, lambda t: expr.mul(t, *others))
         return None
 
-    def _solvable(self, variables: tuple[Var, ...], e: Scalar) -> bool:
-        inner = e.arg if isinstance(e, Reduce) and e.op == "sum" else e
-        return isinstance(inner, Bracket) and any(_concerns(variables, c) for c in _conditions(inner)[0])
+    def _solvable(self, variables: tuple[Var, ...], e: ir.Scalar) -> bool:
+        inner = e.arg if isinstance(e, ir.Reduce) and e.op == "sum" else e
+        return isinstance(inner, ir.Bracket) and any(_concerns(variables, c) for c in _conditions(inner)[0])
 
 
-def _is_full(s: Build, terms: list[Delta]) -> bool:
+def _is_full(s: ir.Build, terms: list[Delta]) -> bool:
     """Whether the terms fill the array, as in a small matrix written out: it is read, not copied."""
     if len(terms) <= FULL:
         return False
@@ -301,31 +301,31 @@ def _is_full(s: Build, terms: list[Delta]) -> bool:
     return filled >= 1
 
 
-def _carried(s: Build, terms: list[Delta], out: list[Statement], last: bool) -> Build:
+def _carried(s: ir.Build, terms: list[Delta], out: list[ir.Statement], last: bool) -> ir.Build:
     """The sum of deltas for its readers: costly factors become arrays."""
     kept = (t.scalar if _is_small(t.factor, last) else _compressed(t, s, out) for t in terms)
     return replace(s, values=(expr.add(expr.zero(s.outs[0].dtype), *kept),))
 
 
-def _is_small(factor: Scalar, last: bool) -> bool:
+def _is_small(factor: ir.Scalar, last: bool) -> bool:
     """Whether a factor stays in its term, to be recomputed by each reader."""
     nodes = list(walk(factor))
     operations = sum(map(_operations, nodes))
-    return len(nodes) <= SMALL and (last or operations <= FEW) and not any(isinstance(n, Reduce) for n in nodes)
+    return len(nodes) <= SMALL and (last or operations <= FEW) and not any(isinstance(n, ir.Reduce) for n in nodes)
 
 
-def _operations(e: Scalar) -> int:
+def _operations(e: ir.Scalar) -> int:
     """The operations of the node alone; a sign costs none."""
     match e:
-        case Add() | Mul():
-            return len(e.args) - 1 - any(isinstance(a, Const) and a.value == -1 for a in e.args)
+        case ir.Add() | ir.Mul():
+            return len(e.args) - 1 - any(isinstance(a, ir.Const) and a.value == -1 for a in e.args)
         case _:
-            return isinstance(e, Apply | Select)
+            return isinstance(e, ir.Apply | ir.Select)
 
 
-def _compressed(term: Delta, s: Build, out: list[Statement]) -> Scalar:
+def _compressed(term: Delta, s: ir.Build, out: list[ir.Statement]) -> ir.Scalar:
     """The term with its factor as an array over the variables that the delta leaves free."""
-    if isinstance(term.factor, Select) and any(expr.tests_places(c.index) for c in term.conditions):
+    if isinstance(term.factor, ir.Select) and any(expr.tests_places(c.index) for c in term.conditions):
         return term.scalar  # places are tested under the factor's guards
     equations = [c.index for c in term.conditions if c.op == "=="]
     rest = [c for c in term.conditions if c.op != "=="]
@@ -338,12 +338,12 @@ def _compressed(term: Delta, s: Build, out: list[Statement]) -> Scalar:
     kept = [v for v in variables if v in solution.term.free]
     fresh = tuple(Var(v.name, v.extent) for v in kept)
     rename = Substitution(variables={v: as_index(w) for v, w in zip(kept, fresh, strict=True)})
-    ref = Ref(f"{s.outs[0].name}_values", term.factor.dtype, [v.extent for v in fresh])
-    out.append(Build((ref,), fresh, (rename.scalar(solution.term),), s.positions))
+    ref = ir.Ref(f"{s.outs[0].name}_values", term.factor.dtype, [v.extent for v in fresh])
+    out.append(ir.Build((ref,), fresh, (rename.scalar(solution.term),), s.positions))
     return replace(term, factor=expr.get(ref, *kept)).scalar
 
 
-def _under(t: Delta, f: Callable[[Scalar], Scalar]) -> Scalar:
+def _under(t: Delta, f: Callable[[ir.Scalar], ir.Scalar]) -> ir.Scalar:
     """The term with f taken inside its sum, whose variables are renamed against capture."""
     fresh = tuple(Var(v.name, v.extent) for v in t.summed)
     rename = Substitution(variables={v: as_index(w) for v, w in zip(t.summed, fresh, strict=True)})
@@ -359,9 +359,9 @@ def _over(t: Delta, variables: tuple[Var, ...]) -> Delta:
     return t if renamed is t else replace(renamed, summed=variables)
 
 
-def _conditions(e: Bracket) -> tuple[tuple[Cond, ...], Scalar]:
+def _conditions(e: ir.Bracket) -> tuple[tuple[Cond, ...], ir.Scalar]:
     """All conditions of nested brackets, data-dependent ones included, and the guarded value."""
-    return ((*e.conds, *e.arg.conds), e.arg.arg) if isinstance(e.arg, Bracket) else (e.conds, e.arg)
+    return ((*e.conds, *e.arg.conds), e.arg.arg) if isinstance(e.arg, ir.Bracket) else (e.conds, e.arg)
 
 
 def _concerns(variables: tuple[Var, ...], c: Cond) -> bool:

@@ -18,24 +18,10 @@ from typing import Final
 from weakref import WeakSet
 
 from pullback.ir import expr
-from pullback.ir.expr import (
-    POSITIONS,
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.expr import POSITIONS
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, with_fields
+from pullback.ir.program import map_blocks, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.cse import canonical_value
 from pullback.rewrite.fired import fired, step
@@ -45,24 +31,24 @@ from pullback.source import Position
 from pullback.state import registered
 
 
-def normalise(program: Program) -> Program:
+def normalise(program: ir.Program) -> ir.Program:
     """The program with every statement in normal form; loops that are reductions are statements."""
     program = reduce_loops(program)
     return program.with_body(_block(program.body, program.settings.exact))
 
 
-_NORMAL: Final[dict[bool, WeakSet[Build]]] = {
+_NORMAL: Final[dict[bool, WeakSet[ir.Build]]] = {
     exact: registered(WeakSet(), "living statements") for exact in (True, False)
 }  # found so before
 
 
-def _block(block: Block, exact: bool) -> Block:
-    statements: list[Statement] = []
+def _block(block: ir.Block, exact: bool) -> ir.Block:
+    statements: list[ir.Statement] = []
     for s in block.statements:
         match s:
-            case Build() if s in _NORMAL[exact]:
+            case ir.Build() if s in _NORMAL[exact]:
                 statements.append(s)
-            case Build():
+            case ir.Build():
                 lift = _Lift(s.vars, s.outs[0].name, s.positions, exact)
                 values = tuple(lift.top(v) for v in s.values)
                 into = [*lift.statements, with_fields(s, values=values)]
@@ -71,12 +57,12 @@ def _block(block: Block, exact: bool) -> Block:
                     _NORMAL[exact].add(s)
                 if lift.statements:
                     step(lambda s=s, into=into: Separated(s, tuple(into)))  # type: ignore[misc]
-            case Scatter():
+            case ir.Scatter():
                 lift = _Lift(s.vars, s.out.name, s.positions, exact)
                 value = lift.inner(s.value, ())
                 indices = tuple(lift.index(i, ()) for i in s.indices)
                 statements += [*lift.statements, with_fields(s, value=value, indices=indices)]
-            case Sort():
+            case ir.Sort():
                 lift = _Lift(s.vars, s.out.name, s.positions, exact)
                 value = lift.inner(s.value, ())
                 statements += [*lift.statements, with_fields(s, value=value)]
@@ -85,7 +71,7 @@ def _block(block: Block, exact: bool) -> Block:
     return with_fields(block, statements=tuple(statements))
 
 
-Guard = Cond | Scalar  # a condition on indices, or a bool scalar that must be true
+Guard = Cond | ir.Scalar  # a condition on indices, or a bool scalar that must be true
 
 
 class _Lift:
@@ -101,44 +87,44 @@ class _Lift:
         name: str,
         positions: tuple[Position, ...],
         exact: bool,
-        shared: dict[Hashable, Ref] | None = None,
+        shared: dict[Hashable, ir.Ref] | None = None,
     ) -> None:
         self.order = list(variables)
         self.name = name
         self.positions = positions
         self.exact = exact
-        self.statements: list[Statement] = []
-        self.shared: dict[Hashable, Ref] = {} if shared is None else shared
-        self._arguments: set[Scalar] = set()
-        self._done: dict[tuple[Scalar, tuple[Guard, ...]], Scalar] = {}
+        self.statements: list[ir.Statement] = []
+        self.shared: dict[Hashable, ir.Ref] = {} if shared is None else shared
+        self._arguments: set[ir.Scalar] = set()
+        self._done: dict[tuple[ir.Scalar, tuple[Guard, ...]], ir.Scalar] = {}
 
-    def top(self, e: Scalar) -> Scalar:
+    def top(self, e: ir.Scalar) -> ir.Scalar:
         """The value of a statement: a reduction or transcendental at its top, inside its guards, stays.
 
         Guards around a reduction move into its argument, where they are zeros of every operation's range.
         """
         for n in walk(e, into_indices=False):
-            if isinstance(n, Apply) and n.primitive.transcendental:
+            if isinstance(n, ir.Apply) and n.primitive.transcendental:
                 self._arguments.update(a for a in n.args if not _is_element(a))
         guards, core = peel_guards(e)
-        if isinstance(core, Reduce):
+        if isinstance(core, ir.Reduce):
             self.order += core.vars
             out = expr.reduce(core.op, core.vars, self.inner(under_guards(core.arg, guards), ()))
             del self.order[-len(core.vars) :]
             return out
-        if isinstance(core, Apply) and core.primitive.transcendental:
+        if isinstance(core, ir.Apply) and core.primitive.transcendental:
             kept = [g if isinstance(g, Cond) else self.inner(g, ()) for g in guards]
             return under_guards(expr.apply(core.primitive, *(self.argument(a, tuple(kept)) for a in core.args)), kept)
         return self.inner(e, ())
 
-    def argument(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
+    def argument(self, e: ir.Scalar, path: tuple[Guard, ...]) -> ir.Scalar:
         """An operand of a transcendental: an element or a number, so that its cotangent is computed once.
 
         Without this, the derivative of tanh(a + b) would carry the factor 1 - tanh^2 into both a's and b's sums.
         """
         return self.inner(e, path) if _is_element(e) else self.lift(e, path, "in")
 
-    def inner(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
+    def inner(self, e: ir.Scalar, path: tuple[Guard, ...]) -> ir.Scalar:
         """An expression below the top: reductions and transcendentals become elements of new arrays."""
         key = (e, path)
         out = self._done.get(key)
@@ -147,66 +133,66 @@ class _Lift:
             out = self._done[key] = self.lift(e, path, "in") if lifted else self._inner(e, path)
         return out
 
-    def _inner(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
+    def _inner(self, e: ir.Scalar, path: tuple[Guard, ...]) -> ir.Scalar:
         match e:
-            case Const() | Zero():
+            case ir.Const() | ir.Zero():
                 return e
-            case FromIndex():
+            case ir.FromIndex():
                 return expr.from_index(self.index(e.index, path), e.dtype)
-            case Get():
+            case ir.Get():
                 return expr.get(e.ref, *(self.index(i, path) for i in e.indices))
-            case Apply():
+            case ir.Apply():
                 if e.primitive.transcendental and (e.free or e.refs):
                     return self.lift(e, path, e.primitive.name)
                 return expr.apply(e.primitive, *(self.inner(a, path) for a in e.args))
-            case Cast():
+            case ir.Cast():
                 return expr.cast(self.inner(e.arg, path), e.dtype)
-            case Add():
+            case ir.Add():
                 part = self._part(e)
                 if part is None:
                     return expr.add(*(self.inner(a, path) for a in e.args))
                 rest = [a for a in e.args if a not in part.args]
                 return expr.add(self.inner(part, path), *(self.inner(a, path) for a in rest))
-            case Mul():
+            case ir.Mul():
                 return expr.mul(*(self.inner(a, path) for a in e.args))
-            case Bracket():
+            case ir.Bracket():
                 return expr.bracket(e.conds, self.inner(e.arg, (*path, *e.conds)))
-            case Select():
+            case ir.Select():
                 test = self.inner(e.test, path)
                 then = self.inner(e.then, (*path, test))
-                if isinstance(e.otherwise, Zero):
+                if isinstance(e.otherwise, ir.Zero):
                     return expr.select(test, then, e.otherwise)
                 refused = expr.apply("logical_not", test)
                 return expr.select(test, then, self.inner(e.otherwise, (*path, refused)))
-            case Reduce():
+            case ir.Reduce():
                 return self.lift(e, path, e.op)
             case _:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
 
-    def _part(self, e: Add) -> Add | None:
+    def _part(self, e: ir.Add) -> ir.Add | None:
         """The longest sum among transcendentals' operands whose terms are all terms of e, flattened into e.
 
         To compute it once is to add in another order, but for the first terms of e.
         """
         own = set(e.args)
-        sums = [a for a in self._arguments if isinstance(a, Add) and a is not e and own.issuperset(a.args)]
+        sums = [a for a in self._arguments if isinstance(a, ir.Add) and a is not e and own.issuperset(a.args)]
         if self.exact:
             sums = [a for a in sums if a.args == e.args[: len(a.args)]]
         return max(sums, key=lambda a: len(a.args), default=None)
 
     def index(self, e: Index, path: tuple[Guard, ...]) -> Index:
         """An index whose data-dependent atoms read arrays only."""
-        atoms = {a: None for a in e.data if not isinstance(expr.read_by(a), Get)}
+        atoms = {a: None for a in e.data if not isinstance(expr.read_by(a), ir.Get)}
         if not atoms:
             return e
         out = e
         for a in atoms:
             scalar = expr.read_by(a)
-            if any(isinstance(n, Reduce) for n in walk(scalar)):
+            if any(isinstance(n, ir.Reduce) for n in walk(scalar)):
                 out = _replace_data(out, a, expr.data_index(self.inner(scalar, path), a.extent, a.checked))
         return out
 
-    def lift(self, e: Scalar, path: tuple[Guard, ...], suffix: str) -> Scalar:
+    def lift(self, e: ir.Scalar, path: tuple[Guard, ...], suffix: str) -> ir.Scalar:
         """Emit a statement for e over its variables; return the element that replaces it."""
         fired("normal_form." + suffix)
         guards, free = _guards_about(e, path)
@@ -221,15 +207,15 @@ class _Lift:
         value = lift.top(rename.scalar(guarded))
         self.statements += lift.statements
         bounds = None
-        if isinstance(e, Reduce) and e.op in POSITIONS:
+        if isinstance(e, ir.Reduce) and e.op in POSITIONS:
             bounds = (as_index(0), expr.places(e))
-        ref = Ref(f"{self.name}_{suffix}", e.dtype, [v.extent for v in fresh], bounds)
-        self.statements.append(Build((ref,), tuple(fresh), (value,), self.positions))
+        ref = ir.Ref(f"{self.name}_{suffix}", e.dtype, [v.extent for v in fresh], bounds)
+        self.statements.append(ir.Build((ref,), tuple(fresh), (value,), self.positions))
         self.shared[key] = ref
         return expr.get(ref, *variables)
 
 
-def _guards_about(e: Scalar, path: Sequence[Guard]) -> tuple[list[Guard], frozenset[Var]]:
+def _guards_about(e: ir.Scalar, path: Sequence[Guard]) -> tuple[list[Guard], frozenset[Var]]:
     """The guards that share an index with e, directly or through other guards, and their free variables.
 
     A guard may be what keeps what another one reads in range: none is left without those that its own indices are in.
@@ -243,41 +229,41 @@ def _guards_about(e: Scalar, path: Sequence[Guard]) -> tuple[list[Guard], frozen
         free = wider
 
 
-def _is_element(e: Scalar) -> bool:
+def _is_element(e: ir.Scalar) -> bool:
     """Whether an operand of a transcendental stays in its place."""
-    return isinstance(e, Get | Const) or not e.refs
+    return isinstance(e, ir.Get | ir.Const) or not e.refs
 
 
-def _is_lifted(e: Scalar) -> bool:
+def _is_lifted(e: ir.Scalar) -> bool:
     """Whether an expression becomes an array by its own kind."""
-    return isinstance(e, Reduce) or (isinstance(e, Apply) and e.primitive.transcendental)
+    return isinstance(e, ir.Reduce) or (isinstance(e, ir.Apply) and e.primitive.transcendental)
 
 
-def peel_guards(e: Scalar) -> tuple[list[Guard], Scalar]:
+def peel_guards(e: ir.Scalar) -> tuple[list[Guard], ir.Scalar]:
     """The guards around an expression, outermost first, and the guarded expression."""
     guards: list[Guard] = []
     while True:
-        if isinstance(e, Bracket):
+        if isinstance(e, ir.Bracket):
             guards += e.conds
             e = e.arg
-        elif isinstance(e, Select) and isinstance(e.otherwise, Zero):
+        elif isinstance(e, ir.Select) and isinstance(e.otherwise, ir.Zero):
             guards.append(e.test)
             e = e.then
         else:
             return guards, e
 
 
-def under_guards(e: Scalar, guards: Sequence[Guard]) -> Scalar:
+def under_guards(e: ir.Scalar, guards: Sequence[Guard]) -> ir.Scalar:
     """The expression under guards, index conditions outermost."""
     conds = [g for g in guards if isinstance(g, Cond)]
     out = e
     for g in reversed(guards):
-        if isinstance(g, Scalar):
+        if isinstance(g, ir.Scalar):
             out = expr.select(g, out, expr.zero(e.dtype))
     return expr.bracket(conds, out) if conds else out
 
 
-def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
+def guarded_sum(terms: Sequence[ir.Scalar]) -> ir.Scalar:
     """The sum of terms under their common guards, and under the disjunction of their data tests.
 
         [c] (t ? x : {}) + [c] (u ? y : {})  -->  [c] (t or u ? (t ? x : {}) + (u ? y : {}) : {})
@@ -290,18 +276,18 @@ def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
     common = [g for g in peeled[0][0] if all(g in guards for guards, _ in peeled)]
     rests = [([g for g in guards if g not in common], core) for guards, core in peeled]
     total = expr.add(*(under_guards(core, guards) for guards, core in rests))
-    if all(any(isinstance(g, Scalar) for g in guards) for guards, _ in rests):  # of indices alone, they are deltas
+    if all(any(isinstance(g, ir.Scalar) for g in guards) for guards, _ in rests):  # of indices alone, they are deltas
         total = expr.select(any_of([all_of(guards) for guards, _ in rests]), total, expr.zero(total.dtype))
     return under_guards(total, common)
 
 
-def all_of(guards: Sequence[Guard]) -> Scalar:
+def all_of(guards: Sequence[Guard]) -> ir.Scalar:
     """The conjunction of guards as a bool scalar, evaluated outermost first."""
-    *outer, last = sorted(guards, key=lambda g: isinstance(g, Scalar))  # index conditions are outermost
+    *outer, last = sorted(guards, key=lambda g: isinstance(g, ir.Scalar))  # index conditions are outermost
     return under_guards(expr.test((last,)) if isinstance(last, Cond) else last, outer)
 
 
-def any_of(tests: Sequence[Scalar]) -> Scalar:
+def any_of(tests: Sequence[ir.Scalar]) -> ir.Scalar:
     """The disjunction of bool scalars."""
     first, *rest = dict.fromkeys(tests)
     for t in rest:

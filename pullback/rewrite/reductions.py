@@ -24,9 +24,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Const, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import ReduceOp
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads, with_fields
+from pullback.ir.program import statement_reads, with_fields
 from pullback.ir.reduction import COMBINING, REDUCTIONS, neutral
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
@@ -39,32 +40,32 @@ class _Step:
 
     op: ReduceOp
     variables: tuple[Var, ...]
-    term: Scalar
-    combine: Callable[[Scalar, Scalar], Scalar]
+    term: ir.Scalar
+    combine: Callable[[ir.Scalar, ir.Scalar], ir.Scalar]
 
 
-def reduce_loops(program: Program) -> Program:
+def reduce_loops(program: ir.Program) -> ir.Program:
     """The program with states that are reductions taken out of their loops."""
     return program if program.settings.exact else each_block(program, _block)
 
 
-def _block(block: Block) -> Block:
-    statements: list[Statement] = []
-    constants: dict[Ref, float] = {}
+def _block(block: ir.Block) -> ir.Block:
+    statements: list[ir.Statement] = []
+    constants: dict[ir.Ref, float] = {}
     for s in block.statements:
-        statements += _fold(s, constants) if isinstance(s, Fold) else (s,)
-        if isinstance(s, Build):
-            constants |= {o: v.value for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, Const)}
+        statements += _fold(s, constants) if isinstance(s, ir.Fold) else (s,)
+        if isinstance(s, ir.Build):
+            constants |= {o: v.value for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, ir.Const)}
     return with_fields(block, statements=tuple(statements))
 
 
-def _fold(s: Fold, constants: Mapping[Ref, float]) -> list[Statement]:
+def _fold(s: ir.Fold, constants: Mapping[ir.Ref, float]) -> list[ir.Statement]:
     """The replacement of a fold: a statement for each reduction, and a loop for the other states."""
     found = {k: step for k in range(len(s.states)) if (step := _step(s, k, constants.get(s.inits[k]))) is not None}
     if not found:
         return [s]
     fired("loops.reduction")
-    out: list[Statement] = [_reduction(s, k, step) for k, step in found.items()]
+    out: list[ir.Statement] = [_reduction(s, k, step) for k, step in found.items()]
     kept = [k for k in range(len(s.outs)) if k not in found]
     if kept:
         made = {s.body.results[k] for k in found}
@@ -84,21 +85,26 @@ def _fold(s: Fold, constants: Mapping[Ref, float]) -> list[Statement]:
     return out
 
 
-def _reduction(s: Fold, k: int, step: _Step) -> Build:
+def _reduction(s: ir.Fold, k: int, step: _Step) -> ir.Build:
     """The statement of a state that is a reduction."""
     t = Var(s.var.name, s.var.extent)
     fresh = tuple(Var(v.name, v.extent) for v in step.variables)
     places: dict[Var, Index] = {v: as_index(w) for v, w in zip((*step.variables, s.var), (*fresh, t), strict=True)}
     total = expr.reduce(step.op, (t,), Substitution(variables=places).scalar(step.term))
-    return Build((s.outs[k],), fresh, (step.combine(expr.get(s.inits[k], *fresh), total),), s.positions)
+    return ir.Build((s.outs[k],), fresh, (step.combine(expr.get(s.inits[k], *fresh), total),), s.positions)
 
 
-def _step(s: Fold, k: int, start: float | None) -> _Step | None:
+def _step(s: ir.Fold, k: int, start: float | None) -> _Step | None:
     """The effect of a step on state k with a known start, if any; None if it is no reduction."""
     state, new = s.states[k], s.body.results[k]
     made = {o: t for t in s.body.statements for o in t.outs}
     build = made.get(new)
-    if not isinstance(build, Build) or len(build.outs) != 1 or s.body.results.count(new) > 1 or state in s.body.results:
+    if (
+        not isinstance(build, ir.Build)
+        or len(build.outs) != 1
+        or s.body.results.count(new) > 1
+        or state in s.body.results
+    ):
         return None
     if any(state in statement_reads(t) or new in statement_reads(t) for t in s.body.statements if t is not build):
         return None
@@ -118,30 +124,30 @@ def _step(s: Fold, k: int, start: float | None) -> _Step | None:
 
 
 def _taken_apart(
-    value: Scalar, here: Scalar
-) -> tuple[ReduceOp, Scalar, Callable[[Scalar, Scalar], Scalar]] | None:
+    value: ir.Scalar, here: ir.Scalar
+) -> tuple[ReduceOp, ir.Scalar, Callable[[ir.Scalar, ir.Scalar], ir.Scalar]] | None:
     """(op, term, how both are combined) of a value that combines `here` with a term."""
     match value:
-        case Add() if value.args.count(here) == 1:
+        case ir.Add() if value.args.count(here) == 1:
             return "sum", expr.add(*(a for a in value.args if a is not here)), expr.add
-        case Mul() if value.args.count(here) == 1:
+        case ir.Mul() if value.args.count(here) == 1:
             return "prod", expr.mul(*(a for a in value.args if a is not here)), expr.mul
-        case Apply() if value.primitive.name in COMBINING and value.args[0] is here:
+        case ir.Apply() if value.primitive.name in COMBINING and value.args[0] is here:
             name = value.primitive.name
             return COMBINING[name], value.args[1], lambda a, b: expr.apply(name, a, b)
-        case Select() if value.otherwise is here and (found := _taken_apart(value.then, here)) and found[0] == "sum":
+        case ir.Select() if value.otherwise is here and (found := _taken_apart(value.then, here)) and found[0] == "sum":
             return "sum", expr.select(value.test, found[1], expr.zero(value.dtype)), expr.add
         case _:
             return None
 
 
-def _inlined(term: Scalar, made: dict[Ref, Statement], states: frozenset[Ref]) -> Scalar | None:
+def _inlined(term: ir.Scalar, made: dict[ir.Ref, ir.Statement], states: frozenset[ir.Ref]) -> ir.Scalar | None:
     """The term with the body's statements inlined; None if it reads a state, or sums kept as an array.
 
     A number that is a reduction is put in too: normal form takes it out again, as one number for each step.
     """
     while True:
-        own = {n.ref for n in walk(term) if isinstance(n, Get) and n.ref in made}
+        own = {n.ref for n in walk(term) if isinstance(n, ir.Get) and n.ref in made}
         if not own:
             return term if states.isdisjoint(term.refs) else None
         values = {r: _element(made[r], r) for r in own}
@@ -150,16 +156,18 @@ def _inlined(term: Scalar, made: dict[Ref, Statement], states: frozenset[Ref]) -
         term = Substitution(get=_reader(values)).scalar(term)
 
 
-def _element(s: Statement, r: Ref) -> tuple[Sequence[Var], Scalar] | None:
+def _element(s: ir.Statement, r: ir.Ref) -> tuple[Sequence[Var], ir.Scalar] | None:
     """The variables and the value of a statement's element, where it is elementwise or a single number."""
-    if not isinstance(s, Build):
+    if not isinstance(s, ir.Build):
         return None
     value = s.values[s.outs.index(r)]
-    return None if s.vars and any(isinstance(n, Reduce) for n in walk(value)) else (s.vars, value)
+    return None if s.vars and any(isinstance(n, ir.Reduce) for n in walk(value)) else (s.vars, value)
 
 
-def _reader(values: dict[Ref, tuple[Sequence[Var], Scalar] | None]) -> Callable[[Ref, tuple[Index, ...]], Scalar]:
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+def _reader(
+    values: dict[ir.Ref, tuple[Sequence[Var], ir.Scalar] | None],
+) -> Callable[[ir.Ref, tuple[Index, ...]], ir.Scalar]:
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         found = values.get(ref)
         if found is None:
             return expr.get(ref, *indices)

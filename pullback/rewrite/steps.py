@@ -20,16 +20,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Block, Program, Statement
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """The cotangent of a result, or the tangent of an argument, that the caller gives."""
 
-    direction: Ref
+    direction: ir.Ref
     array: str
     is_tangent: bool = False
 
@@ -38,27 +37,27 @@ class Given:
 class Separated:
     """A statement that was not in normal form, and the statements it became."""
 
-    statement: Statement
-    into: tuple[Statement, ...]
+    statement: ir.Statement
+    into: tuple[ir.Statement, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Local:
     """A statement with its local derivatives, and the statements that these need."""
 
-    statement: Statement
+    statement: ir.Statement
     derivatives: tuple[LocalDerivative, ...]
-    needs: tuple[Statement, ...] = ()
+    needs: tuple[ir.Statement, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class LocalDerivative:
     """The derivative `d result / d operand[i'..]`: the weight under deltas [i'.. = source], summed."""
 
-    result: Ref
-    operand: Ref
+    result: ir.Ref
+    operand: ir.Ref
     source: tuple[Index, ...]
-    weight: Scalar
+    weight: ir.Scalar
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,61 +67,61 @@ class Transposed:
     `summed` are the statement's variables and those it sums over.
     """
 
-    result: Ref
-    operand: Ref
+    result: ir.Ref
+    operand: ir.Ref
     variables: tuple[Var, ...]
     summed: tuple[Var, ...]
-    value: Scalar
+    value: ir.Scalar
 
 
 @dataclass(frozen=True, eq=False)
 class Solved:
     """A sum over deltas after one more rule was applied."""
 
-    value: Scalar
+    value: ir.Scalar
 
 
 @dataclass(frozen=True, eq=False)
 class Scattered:
     """An unsolvable sum over deltas, as a scatter."""
 
-    statement: Statement
+    statement: ir.Statement
 
 
 @dataclass(frozen=True, eq=False)
 class Accumulated:
     """The cotangent of an array, complete."""
 
-    array: Ref
-    cotangent: Ref
+    array: ir.Ref
+    cotangent: ir.Ref
     variables: tuple[Var, ...]
-    value: Scalar
+    value: ir.Scalar
 
 
 @dataclass(frozen=True, eq=False)
 class Tangent:
     """The tangent of an array, from those of its statement's operands."""
 
-    array: Ref
-    tangent: Ref
-    statement: Statement
+    array: ir.Ref
+    tangent: ir.Ref
+    statement: ir.Statement
 
 
 @dataclass(frozen=True, eq=False)
 class Looped:
     """A statement with blocks, whose blocks the next steps derive."""
 
-    statement: Statement
+    statement: ir.Statement
 
 
 @dataclass(frozen=True, eq=False)
 class Seeded:
     """A derivative with directions inserted: constant values, and renamed arrays."""
 
-    seeds: tuple[tuple[Ref, Scalar], ...]
-    renamed: Mapping[Ref, Ref]
-    before: Block
-    after: Block
+    seeds: tuple[tuple[ir.Ref, ir.Scalar], ...]
+    renamed: Mapping[ir.Ref, ir.Ref]
+    before: ir.Block
+    after: ir.Block
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +129,8 @@ class Rewritten:
     """A program before and after a pass."""
 
     name: str
-    before: Program
-    after: Program
+    before: ir.Program
+    after: ir.Program
 
 
 Reached = Local | Transposed | Solved | Scattered | Accumulated | Tangent  # by a step inside a sweep

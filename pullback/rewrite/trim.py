@@ -14,44 +14,32 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index, prove_nonnegative
-from pullback.ir.program import (
-    Build,
-    Program,
-    Scatter,
-    Sort,
-    Statement,
-    blocks_of,
-    map_blocks,
-    map_scalars,
-    walk_statements,
-    whole_reads,
-    with_fields,
-)
+from pullback.ir.program import blocks_of, map_blocks, map_scalars, walk_statements, whole_reads, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
 
 Box = tuple[tuple[Index, Index] | None, ...]  # for each axis where the reads begin and how many places they are at
 
 
-def trim(program: Program) -> Program:
+def trim(program: ir.Program) -> ir.Program:
     """Trim arrays to the elements that are read."""
     body = program.body
     whole = {r for s in walk_statements(body) for r in (*whole_reads(s), *(r for b in blocks_of(s) for r in b.results))}
     whole.update(body.results)
-    boxes: dict[Ref, Box] = {}
-    cut: dict[Ref, tuple[Ref, tuple[Index, ...]]] = {}
-    out: list[Statement] = []
+    boxes: dict[ir.Ref, Box] = {}
+    cut: dict[ir.Ref, tuple[ir.Ref, tuple[Index, ...]]] = {}
+    out: list[ir.Statement] = []
     for s in reversed(body.statements):
-        if isinstance(s, Build) and len(s.outs) == 1 and s.outs[0] not in whole:
+        if isinstance(s, ir.Build) and len(s.outs) == 1 and s.outs[0] not in whole:
             s = _cut(s, boxes.get(s.outs[0]), cut)
         _collect(s, boxes)
         out.append(s)
     if not cut:
         return program
 
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         if ref not in cut:
             return expr.get(ref, *indices)
         smaller, start = cut[ref]
@@ -61,7 +49,7 @@ def trim(program: Program) -> Program:
     return program.with_body(with_fields(body, statements=tuple(_mapped(s, reading) for s in reversed(out))))
 
 
-def _cut(s: Build, box: Box | None, cut: dict[Ref, tuple[Ref, tuple[Index, ...]]]) -> Build:
+def _cut(s: ir.Build, box: Box | None, cut: dict[ir.Ref, tuple[ir.Ref, tuple[Index, ...]]]) -> ir.Build:
     """The statement for the box alone."""
     if box is None:
         return s
@@ -72,7 +60,7 @@ def _cut(s: Build, box: Box | None, cut: dict[Ref, tuple[Ref, tuple[Index, ...]]
     if all(extent is v.extent for (_, extent), v in zip(ranges, s.vars)):
         return s
     variables = tuple(Var(v.name, extent) for v, (_, extent) in zip(s.vars, ranges))
-    smaller = Ref(out.name, out.dtype, tuple(extent for _, extent in ranges), out.bounds)
+    smaller = ir.Ref(out.name, out.dtype, tuple(extent for _, extent in ranges), out.bounds)
     moved = Substitution({v: as_index(n) + start for v, n, (start, _) in zip(s.vars, variables, ranges)})
     fired("trim")
     cut[out] = smaller, tuple(start for start, _ in ranges)
@@ -84,10 +72,10 @@ def _is_within(start: Index, extent: Index, whole: Index) -> bool:
     return prove_nonnegative(start) and prove_nonnegative(whole - extent - start)
 
 
-def _collect(s: Statement, boxes: dict[Ref, Box]) -> None:
+def _collect(s: ir.Statement, boxes: dict[ir.Ref, Box]) -> None:
     """Note where a statement reads."""
 
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         new = tuple(map(_place, indices))
         known = boxes.get(ref, new)
         boxes[ref] = tuple(a if a is not None and a == b else None for a, b in zip(known, new, strict=True))
@@ -105,8 +93,8 @@ def _place(index: Index) -> tuple[Index, Index] | None:
     return (start, variable.extent) if not start.free else None
 
 
-def _mapped(s: Statement, m: Substitution) -> Statement:
-    if isinstance(s, Build | Scatter | Sort):
+def _mapped(s: ir.Statement, m: Substitution) -> ir.Statement:
+    if isinstance(s, ir.Build | ir.Scatter | ir.Sort):
         return map_scalars(s, m.scalar, m.index)
     return map_blocks(s, lambda b: with_fields(b, statements=tuple(_mapped(t, m) for t in b.statements)))
 

@@ -12,6 +12,7 @@ from pullback.clock import stage
 from pullback.codegen.target import Printing, Source, Style, Target
 from pullback.codegen.targets import PLAIN_C, C
 from pullback.errors import CompilerError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims, needed_conditions
 from pullback.ir.equivalence import equivalence
 from pullback.ir.expr import in_order
@@ -19,7 +20,6 @@ from pullback.ir.halves import elements_of
 from pullback.ir.index import Cond
 from pullback.ir.intern import uncollected
 from pullback.ir.printer import print_statement
-from pullback.ir.program import Program, Statement
 from pullback.ir.renewal import renewed
 from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.traverse import specialise
@@ -47,18 +47,18 @@ MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is n
 class Lowered:
     """An optimised program with its loops and its memory."""
 
-    program: Program
+    program: ir.Program
     function: Function
     memory: MemoryPlan
     mode: MemoryMode = "fastest"
 
 
-def mathematics(s: Statement) -> tuple[str, ...]:
+def mathematics(s: ir.Statement) -> tuple[str, ...]:
     """A statement as lines of program text, for the comment on its kernel."""
     return tuple(print_statement(s).splitlines())
 
 
-def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
+def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool = True,
                   machine: Machine = GENERIC, canonical: bool = False, threaded: bool = False,
                   timed: bool = False) -> Lowered:
     """Optimize, lower and plan a program for dims, in the first form within its memory limit.
@@ -98,7 +98,7 @@ class _Settings:
 class _Forms:
     """The forms of a program for some dims, made on first use; shared parts are made once."""
 
-    def __init__(self, program: Program, dims: Mapping[str, int], settings: _Settings) -> None:
+    def __init__(self, program: ir.Program, dims: Mapping[str, int], settings: _Settings) -> None:
         self.program = program
         self.dims = dims
         self.exact = program.settings.exact
@@ -107,7 +107,7 @@ class _Forms:
         self.symbolic = not determined_dims(program).keys() <= dims.keys()
         self.settings = settings
         self._made: dict[_Form, Lowered] = {}
-        self._prepared: dict[tuple[int, tuple[Pass, ...]], Program] = {}
+        self._prepared: dict[tuple[int, tuple[Pass, ...]], ir.Program] = {}
         self._kernels: Templates = {}
         self._shared_out: Known = {}
 
@@ -171,7 +171,7 @@ class _Forms:
                                 facts=facts, remedy="numbers for all dims")
         return needs
 
-    def _optimised(self, form: _Form) -> Program:
+    def _optimised(self, form: _Form) -> ir.Program:
         """The program as it is lowered, before its statements are ordered."""
         key = form.levels, chosen(self.program.settings, form.mode)
         if key not in self._prepared:
@@ -180,7 +180,7 @@ class _Forms:
         return self._prepared[key]
 
 
-def _planned(program: Program, function: Function, mode: MemoryMode = "fastest") -> Lowered:
+def _planned(program: ir.Program, function: Function, mode: MemoryMode = "fastest") -> Lowered:
     with stage("plan memory"):
         memory = plan(function)
     if verifying():
@@ -188,7 +188,7 @@ def _planned(program: Program, function: Function, mode: MemoryMode = "fastest")
     return Lowered(program, function, memory, mode)
 
 
-def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
+def lower_debug(program: ir.Program, dims: Mapping[str, int]) -> Lowered:
     """Lower a program as written for debug builds: each statement separately, with a tested result."""
     with deep_recursion(), in_order(program.settings.exact):
         prepared = specialise(program, dims)
@@ -201,7 +201,7 @@ def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
         return _planned(prepared, function)
 
 
-def asked_mode(program: Program) -> MemoryMode:
+def asked_mode(program: ir.Program) -> MemoryMode:
     """The memory mode that a program's function asks for."""
     return program.settings.memory
 
@@ -223,14 +223,14 @@ def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user
         return target.source(lowered.function, lowered.memory, Printing(names, comments, lines, places))
 
 
-def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
+def emit_c(program: ir.Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
            machine: Machine = GENERIC, target: Target = C) -> Source:
     """The C of a program, and its properties."""
     lowered = lower_program(program, dims, comments, target.machine(machine), canonical=names == "canonical")
     return print_lowered(with_constants(lowered, program), names=names, comments=comments, target=target)
 
 
-def with_constants(lowered: Lowered, program: Program) -> Lowered:
+def with_constants(lowered: Lowered, program: ir.Program) -> Lowered:
     """Embed read-only captured arrays in the C, for export.
 
     Tables of the library are so, and what users have made read-only with `setflags`; others are arguments.
@@ -250,7 +250,7 @@ def is_constant(array: NDArray) -> bool:
     return held is None
 
 
-def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True,
+def c_source(program: ir.Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True,
              plain: bool = False) -> str:
     """Standalone C99 of a program for the given dims, all others being arguments.
 
@@ -262,7 +262,7 @@ def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", c
     return emit_c(program, dims, names=names, comments=comments, target=PLAIN_C if plain else C).text
 
 
-def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = None,
+def memory(program: ir.Program, dims: Mapping[str, int], mode: MemoryMode | None = None,
            threads: int = 1, build: Build = "call") -> MemoryTable | SizeTable:
     """The memory of a program's calls, or of its exported C, in a mode; by default the program's own.
 
@@ -292,6 +292,6 @@ def exported_memory(lowered: Lowered) -> MemoryTable | SizeTable:
     return size_table(f, plan) if f.dims else memory_table(f, plan, lowered.mode, build="export")
 
 
-def with_mode(program: Program, mode: MemoryMode) -> Program:
+def with_mode(program: ir.Program, mode: MemoryMode) -> ir.Program:
     """The program of a function that asks for a mode."""
     return replace(program, settings=replace(program.settings, memory=mode))

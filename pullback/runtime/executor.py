@@ -18,10 +18,11 @@ import numpy as np
 from pullback.clock import stage
 from pullback.codegen.c.build import DEBUG_FLAGS, EXACT_FLAGS, PLAIN_FLAGS
 from pullback.errors import CompilerError, IndexRangeError, NotFiniteError, UnfinishedError
+from pullback.ir import nodes as ir
 from pullback.ir.dims import evaluate
 from pullback.ir.grid import unfinished_error
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Known, Program, program_of
+from pullback.ir.program import program_of
 from pullback.ir.types import dtype_named
 from pullback.machine import SCALAR, Machine, native
 from pullback.runtime.arena import arenas, empty
@@ -252,7 +253,7 @@ def _not_finite(site: Site, shape: tuple[int, ...], index: int, kind: int) -> No
 
 
 def compile_program(
-    program: Known, dims: Mapping[str, int], threads: int = 1, entry: CacheEntry | None = None
+    program: ir.Known, dims: Mapping[str, int], threads: int = 1, entry: CacheEntry | None = None
 ) -> Executable:
     """Compile a program for the given dims, or find it in the cache.
 
@@ -274,7 +275,7 @@ def compile_program(
 Compiled = tuple[Record, Library, Callable[[], "Lowered"]]
 
 
-def _compiled(program: Known, dims: Mapping[str, int], entry: CacheEntry | None = None) -> Compiled:
+def _compiled(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry | None = None) -> Compiled:
     """The compiled form of a program, cached or new, and a function that lowers it again to show loops.
 
     Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
@@ -288,7 +289,7 @@ def _compiled(program: Known, dims: Mapping[str, int], entry: CacheEntry | None 
         return _found_or_made(program, dims, entry, record)
 
 
-def _found_or_made(program: Known, dims: Mapping[str, int], entry: CacheEntry, record: Record | None) -> Compiled:
+def _found_or_made(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry, record: Record | None) -> Compiled:
     try:
         if record is not None:
             return record, record.load(), lambda: _lowered(program, dims, native())
@@ -308,7 +309,7 @@ def _found_or_made(program: Known, dims: Mapping[str, int], entry: CacheEntry, r
         return _plain(program, dims, entry, error)
 
 
-def compile_timed(program: Program, dims: Mapping[str, int], threads: int = 1) -> tuple[Executable, Program]:
+def compile_timed(program: ir.Program, dims: Mapping[str, int], threads: int = 1) -> tuple[Executable, ir.Program]:
     """A program that takes the time between its statements, and these statements; see `runtime.stamps`.
 
     Raises:
@@ -323,13 +324,13 @@ def compile_timed(program: Program, dims: Mapping[str, int], threads: int = 1) -
         return Executable(record, record.entry(record.load()), lambda: made, threads=threads), made.program
 
 
-def _lowered(program: Known, dims: Mapping[str, int], machine: Machine) -> Lowered:
+def _lowered(program: ir.Known, dims: Mapping[str, int], machine: Machine) -> Lowered:
     from pullback.runtime.emit import lower_program
 
     return lower_program(program_of(program), dims, False, machine, threaded=True)
 
 
-def _made(program: Known, dims: Mapping[str, int], plain: bool = False) -> tuple[Record, Lowered]:
+def _made(program: ir.Known, dims: Mapping[str, int], plain: bool = False) -> tuple[Record, Lowered]:
     """The program lowered and printed now; as one file of plain C, or with vectors and in units."""
     from pullback.runtime.emit import print_lowered
 
@@ -339,7 +340,7 @@ def _made(program: Known, dims: Mapping[str, int], plain: bool = False) -> tuple
     return Record.of(made.function, source, (*(PLAIN_FLAGS if plain else ()), *exact)), made
 
 
-def _debug(program: Known, dims: Mapping[str, int]) -> Compiled:
+def _debug(program: ir.Known, dims: Mapping[str, int]) -> Compiled:
     """The program in a debug build, which is not recorded because it knows its source lines."""
     from pullback.runtime.emit import lower_debug, print_lowered
 
@@ -351,7 +352,7 @@ def _debug(program: Known, dims: Mapping[str, int]) -> Compiled:
 _warned: set[str] = registered(set(), "one for each compiler", stays="with the process: a warning is given once")
 
 
-def _plain(program: Known, dims: Mapping[str, int], entry: CacheEntry, error: CompilerError) -> Compiled:
+def _plain(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry, error: CompilerError) -> Compiled:
     """The program as plain C after the usual compilation failed; reported once for each compiler."""
     record, _ = _made(program, dims, plain=True)
     try:
@@ -375,7 +376,7 @@ def _warn(what: str) -> None:
 class GeneralExecutable:
     """A compiled program for open dims, all or some."""
 
-    def __init__(self, program: Known, record: Record, library: Library, lowered: Callable[[], Lowered]) -> None:
+    def __init__(self, program: ir.Known, record: Record, library: Library, lowered: Callable[[], Lowered]) -> None:
         self.program = program
         self.record = record
         self._lowered = lowered
@@ -412,7 +413,7 @@ class GeneralExecutable:
         return Executable(record, self._entry, lambda: self.lowered, numbers, threads)
 
 
-def compile_general(program: Known, given: Mapping[str, int] | None = None) -> GeneralExecutable:
+def compile_general(program: ir.Known, given: Mapping[str, int] | None = None) -> GeneralExecutable:
     """Compile a program for all sizes, or find it in the cache.
 
     Args:

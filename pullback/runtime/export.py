@@ -25,10 +25,10 @@ from pullback.codegen.target import Source, Target
 from pullback.codegen.targets import C
 from pullback.errors import IndexRangeError, ShapeError, UsageError
 from pullback.files import name_problem, put_file
+from pullback.ir import nodes as ir
 from pullback.ir.dims import holds
 from pullback.ir.halves import elements_of, to_half
 from pullback.ir.interpret import interpret
-from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import DType, f64
 from pullback.loops.plain.storage import make_buffer
@@ -82,7 +82,7 @@ class Passed:
         return prod(self.shape)
 
 
-Reference = Callable[[Program, Sequence[NDArray]], tuple[list[NDArray], list[NDArray]]]
+Reference = Callable[[ir.Program, Sequence[NDArray]], tuple[list[NDArray], list[NDArray]]]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Exported:
         return {f"{self.name}.h": self.header, f"{self.name}.c": self.text}
 
 
-def library(program: Program, dims: Mapping[str, int], how: str = HOW, target: Target = C) -> Exported:
+def library(program: ir.Program, dims: Mapping[str, int], how: str = HOW, target: Target = C) -> Exported:
     """The C of a program with its header, for the given dims; others are arguments of the function.
 
     Args:
@@ -150,7 +150,7 @@ def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes
     return [str(folder / file) for file in texts]
 
 
-def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
+def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
            reference_inputs: Sequence[NDArray] | None = None, reference: Reference | None = None,
            target: Target = C) -> dict[str, Any]:
     """Write the C project of a program for the given dims; others are arguments of the function.
@@ -179,13 +179,13 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
     return {"files": files, "peak_bytes": peak}
 
 
-def _interpreted(program: Program, inputs: Sequence[NDArray]) -> tuple[list[NDArray], list[NDArray]]:
+def _interpreted(program: ir.Program, inputs: Sequence[NDArray]) -> tuple[list[NDArray], list[NDArray]]:
     """The interpreter's results; no distance is allowed beyond the general one."""
     outputs = interpret(program, inputs)
     return outputs, [np.full(a.shape, np.inf) for a in outputs]
 
 
-def _small_dims(program: Program, lowered: Lowered) -> dict[str, int]:
+def _small_dims(program: ir.Program, lowered: Lowered) -> dict[str, int]:
     """Numbers for the dims that are arguments, as the function takes them and different where they can be."""
     function = lowered.function
     names = [d.name for d in function.dims]
@@ -219,7 +219,7 @@ def _made_up(b: Buffer, seed: int, modulus: int | None, low: int) -> NDArray:
 Rule = tuple[int, int | None, int] | None  # seed, modulus, lowest; None: embedded
 
 
-def _reference_inputs(program: Program, given: Sequence[NDArray] | None,
+def _reference_inputs(program: ir.Program, given: Sequence[NDArray] | None,
                       captured: Sequence[NDArray]) -> tuple[list[NDArray], list[Rule]]:
     """Values for all inputs: those given, and captured ones if few or constant; others are made up."""
     buffers = [make_buffer(r, "input") for r in program.inputs]
@@ -264,7 +264,7 @@ def _failure(site: Site) -> str:
     return f"an index left the range of {site.array} (in {site.statement})"
 
 
-def _shapes(program: Program, lowered: Lowered, source: Source) -> str:
+def _shapes(program: ir.Program, lowered: Lowered, source: Source) -> str:
     """The shape of each array of the prototype, in the user's dims and in numbers if known."""
     f = lowered.function
     inputs = [(r, b) for r, b in zip(program.inputs, f.inputs, strict=True) if b not in f.constants]
@@ -282,7 +282,7 @@ def _shapes(program: Program, lowered: Lowered, source: Source) -> str:
     return "\n".join([*about, "   Results:", *results])
 
 
-def _header(program: Program, lowered: Lowered, source: Source, how: str) -> str:
+def _header(program: ir.Program, lowered: Lowered, source: Source, how: str) -> str:
     macro = source.name.upper()
     about = " ".join(program.doc.split()) if program.doc else program.name
     about = about.replace("*/", "* /")
@@ -374,7 +374,7 @@ add_test(NAME example COMMAND example)
 """
 
 
-def _example(program: Program, source: Source, lowered: Lowered, dims: Mapping[str, int], inputs: Sequence[NDArray],
+def _example(program: ir.Program, source: Source, lowered: Lowered, dims: Mapping[str, int], inputs: Sequence[NDArray],
              rules: Sequence[Rule], outputs: Sequence[NDArray], allowed: Sequence[NDArray]) -> str:
     name, macro = source.name, source.name.upper()
     arena_bytes, f = lowered.memory.bytes_at(dims), lowered.function

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from pullback.codegen.targets import PLAIN_C
 from pullback.errors import CompilerError
-from pullback.ir.program import Program
+from pullback.ir import nodes as ir
 from pullback.runtime.emit import asked_mode, with_mode
 from pullback.runtime.export import Exported, library, put_files
 
@@ -29,7 +29,7 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def export(
-    program: Program,
+    program: ir.Program,
     dims: Mapping[str, int],
     directory: str | os.PathLike[str],
     arena: Arena = "given",

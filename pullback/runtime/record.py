@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pullback.ir import nodes as ir
 from pullback.ir.identity import digest, identity
-from pullback.ir.program import Known
 from pullback.machine import native
 from pullback.runtime.buffer import extents
 from pullback.runtime.cache import Found, find, keep
@@ -136,7 +136,7 @@ def _is_brief(function: Function) -> bool:
     return operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
 
 
-def record_key(program: Known, dims: Mapping[str, int]) -> str:
+def record_key(program: ir.Known, dims: Mapping[str, int]) -> str:
     """Return the key of a program's record."""
     return digest(identity(program), json.dumps(sorted(dims.items())), f"{native()}", fingerprint())
 
@@ -148,7 +148,7 @@ class CacheEntry:
         key: the only digest of the program that a compilation computes.
     """
 
-    def __init__(self, program: Known, dims: Mapping[str, int]) -> None:
+    def __init__(self, program: ir.Known, dims: Mapping[str, int]) -> None:
         self.key = record_key(program, dims)
 
     @cached_property

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.foreign import Foreign
-from pullback.ir.program import Block, External, Program, Statement
 from pullback.ir.types import i64
 from pullback.loops.plain.candidates import Head
 from pullback.loops.plain.lower import MOST_TOGETHER
@@ -37,36 +36,36 @@ void pb_now(int64_t *now) {
 )
 
 
-def stamped(program: Program, head: Head) -> Program:
+def stamped(program: ir.Program, head: Head) -> ir.Program:
     """Insert a time stamp before the statements and after each, or each group, as last results."""
-    statements: list[Statement] = []
-    stamps: list[Ref] = []
+    statements: list[ir.Statement] = []
+    stamps: list[ir.Ref] = []
 
     def stamp() -> None:
-        stamps.append(Ref(f"stamp_{len(stamps)}", i64, ()))
-        statements.append(External((stamps[-1],), CLOCK, (), ()))
+        stamps.append(ir.Ref(f"stamp_{len(stamps)}", i64, ()))
+        statements.append(ir.External((stamps[-1],), CLOCK, (), ()))
 
     stamp()
     for group in _groups(program.body.statements, head):
         statements.extend(group)
         stamp()
     names = (*program.output_names, *(s.name for s in stamps)) if program.output_names else ()
-    body = Block(tuple(statements), (*program.body.results, *stamps))
+    body = ir.Block(tuple(statements), (*program.body.results, *stamps))
     return replace(program, body=body, output_names=names)
 
 
-def timed(program: Program) -> list[tuple[Statement, ...]]:
+def timed(program: ir.Program) -> list[tuple[ir.Statement, ...]]:
     """The statements between one stamp and the next."""
-    out: list[list[Statement]] = []
+    out: list[list[ir.Statement]] = []
     for s in program.body.statements:
-        if isinstance(s, External) and s.foreign is CLOCK:
+        if isinstance(s, ir.External) and s.foreign is CLOCK:
             out.append([])
         else:
             out[-1].append(s)
     return [tuple(group) for group in out[:-1]]
 
 
-def _groups(statements: tuple[Statement, ...], head: Head) -> Iterator[tuple[Statement, ...]]:
+def _groups(statements: tuple[ir.Statement, ...], head: Head) -> Iterator[tuple[ir.Statement, ...]]:
     k = 0
     while k < len(statements):
         count = head(statements[k : k + MOST_TOGETHER])

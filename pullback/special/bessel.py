@@ -14,7 +14,8 @@ from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import exp as exp_of
 from pullback.arrays.elementwise import sign as sign_of
 from pullback.arrays.elementwise import where
-from pullback.ir.expr import Scalar, apply, select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import apply, select
 from pullback.ir.notation import cos, equal, exp, less, log, sign, sin, sqrt
 from pullback.special import tables as t
 from pullback.special.elements import Function, Kernel, fitted, number, special
@@ -26,7 +27,7 @@ FAR = 8.0  # of I
 NEAR = 2.0  # of K
 
 
-def _waves(order: int, x: Scalar) -> tuple[Scalar, Scalar]:
+def _waves(order: int, x: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar]:
     """Bessel functions J and Y above the limit, from sin x and cos x with angle x - π/4 or x - 3π/4."""
     inverse = LIMIT / x
     square = inverse * inverse
@@ -37,14 +38,14 @@ def _waves(order: int, x: Scalar) -> tuple[Scalar, Scalar]:
     return scale * (p * cosine - q * sine), scale * (p * sine + q * cosine)
 
 
-def _low(x: Scalar) -> Scalar:
+def _low(x: ir.Scalar) -> ir.Scalar:
     """The square of `x`, clamped to the limit: fits evaluated outside their interval must not overflow."""
     low = apply("minimum", x, number(LIMIT))
     return low * low
 
 
 def _j(order: int) -> Kernel:
-    def kernel(x: Scalar) -> Scalar:
+    def kernel(x: ir.Scalar) -> ir.Scalar:
         size = apply("abs", x)
         near = fitted((t.J0, t.J1)[order], _low(size), 0, LIMIT**2)
         far = _waves(order, size)[0]
@@ -56,13 +57,13 @@ def _j(order: int) -> Kernel:
     return kernel
 
 
-def _y0(x: Scalar) -> Scalar:
+def _y0(x: ir.Scalar) -> ir.Scalar:
     low = _low(x)
     near = BY_PI * (log(x) * fitted(t.J0, low, 0, LIMIT**2)) + fitted(t.Y0, low, 0, LIMIT**2)
     return select(less(x, number(LIMIT)), near, select(less(number(1e300), x), number(0.0), _waves(0, x)[1]))
 
 
-def _y1(x: Scalar) -> Scalar:
+def _y1(x: ir.Scalar) -> ir.Scalar:
     low = _low(x)
     logarithm = log(select(equal(x, number(0.0)), number(1.0), x))  # times 0
     inner = BY_PI * (logarithm * (x * fitted(t.J1, low, 0, LIMIT**2)) - 1 / x)
@@ -73,7 +74,7 @@ def _y1(x: Scalar) -> Scalar:
 def _i_scaled(order: int) -> Kernel:
     """exp(-|x|) I(x)."""
 
-    def kernel(x: Scalar) -> Scalar:
+    def kernel(x: ir.Scalar) -> ir.Scalar:
         size = apply("abs", x)
         near = fitted((t.I0E, t.I1E)[order], apply("minimum", size, number(FAR)), 0, FAR)
         far = fitted((t.I0E_FAR, t.I1E_FAR)[order], FAR / size, 0, 1) / sqrt(size)
@@ -87,7 +88,7 @@ def _i_scaled(order: int) -> Kernel:
 def _i(order: int) -> Kernel:
     scaled = _i_scaled(order)
 
-    def kernel(x: Scalar) -> Scalar:
+    def kernel(x: ir.Scalar) -> ir.Scalar:
         size = apply("abs", x)
         half = exp(0.5 * apply("minimum", size, number(1000.0)))  # exp(|x|) itself overflows before the result does
         return half * (scaled(apply("maximum", apply("minimum", x, number(1000.0)), number(-1000.0))) * half)
@@ -96,7 +97,7 @@ def _i(order: int) -> Kernel:
 
 
 def _k(order: int, scaled: bool) -> Kernel:
-    def kernel(x: Scalar) -> Scalar:
+    def kernel(x: ir.Scalar) -> ir.Scalar:
         low = apply("minimum", x, number(NEAR))
         square = low * low
         grown = fitted((t.I0, t.I1)[order], square, 0, NEAR**2)
@@ -118,7 +119,7 @@ def _k(order: int, scaled: bool) -> Kernel:
 def _even(name: str, row: tuple[float, ...], limit: float, odd: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """An odd function over x: near 0 the fit in x², so that derivatives hold there to any order."""
 
-    def kernel(x: Scalar) -> Scalar:
+    def kernel(x: ir.Scalar) -> ir.Scalar:
         near = select(less(apply("abs", x), number(limit)), x, number(0.0))
         return fitted(row, near * near, 0, limit**2)
 

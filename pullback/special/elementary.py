@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.arrays.elementwise import elementwise, log, log1p, sin, tanh, where
-from pullback.ir.expr import Scalar, select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import select
 from pullback.ir.notation import equal, greater, less
 from pullback.ir.notation import log as logarithm
 from pullback.special.elements import floating, number, special
@@ -109,7 +110,7 @@ def xlog1py(x: Any, y: Any, /) -> Array:
     return _xlog1py(x, y)
 
 
-def _entr(x: Scalar) -> Scalar:
+def _entr(x: ir.Scalar) -> ir.Scalar:
     inside = -x * logarithm(select(greater(x, number(0.0)), x, number(1.0)))
     inside = select(equal(x, number(0.0)), number(0.0), inside)
     return select(less(x, number(0.0)), number(-math.inf), inside)

@@ -12,7 +12,8 @@ from typing import Any
 from pullback.arrays.elementwise import convert
 from pullback.errors import DTypeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Scalar, apply, select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import apply, select
 from pullback.ir.index import Index
 from pullback.ir.notation import exp, less
 from pullback.ir.types import DType
@@ -23,13 +24,13 @@ from pullback.tracing.custom import emit_call
 from pullback.tracing.making import as_array, describe, emit, scalar
 from pullback.tracing.tracer import current
 
-Kernel = Callable[..., Scalar]
+Kernel = Callable[..., ir.Scalar]
 Partials = Callable[..., Sequence[Any]]
 Function = Callable[..., Array]
 
 
 def special(
-    name: str, kernel: Kernel, partials: Partials | None = None, first: Callable[..., Sequence[Scalar]] | None = None
+    name: str, kernel: Kernel, partials: Partials | None = None, first: Callable[..., Sequence[ir.Scalar]] | None = None
 ) -> Function:
     """The function on arrays, whose operands broadcast.
 
@@ -87,7 +88,7 @@ def _elements(
     """The kernel of every element; `alone`: as a statement, even where it is one number."""
     dtype = result or operands[0].settled
 
-    def rule(indices: tuple[Index, ...]) -> Scalar:
+    def rule(indices: tuple[Index, ...]) -> ir.Scalar:
         return expr.cast(kernel(*(expr.cast(aligned(h, indices), types.f64) for h in operands)), dtype)
 
     extents = broadcast_extents(name, operands, user_position())
@@ -97,11 +98,11 @@ def _elements(
 # Parts of kernels ---------------------------------------------------------------------------------------------------
 
 
-def horner(coefficients: Sequence[float], t: Scalar) -> Scalar:
+def horner(coefficients: Sequence[float], t: ir.Scalar) -> ir.Scalar:
     """Evaluate a polynomial, lowest power first, as E(t²) + t O(t²): two chains of half the length."""
     square = t * t
 
-    def chain(part: Sequence[float]) -> Scalar:
+    def chain(part: Sequence[float]) -> ir.Scalar:
         total = expr.const(part[-1], types.f64)
         for c in part[-2::-1]:
             total = total * square + c
@@ -111,12 +112,12 @@ def horner(coefficients: Sequence[float], t: Scalar) -> Scalar:
     return even + t * chain(coefficients[1::2]) if len(coefficients) > 1 else even
 
 
-def fitted(coefficients: Sequence[float], x: Scalar, low: float, high: float) -> Scalar:
+def fitted(coefficients: Sequence[float], x: ir.Scalar, low: float, high: float) -> ir.Scalar:
     """Evaluate a row of the tables at x, between low and high."""
     return horner(coefficients, (x - (low + high) / 2) * (2 / (high - low)))
 
 
-def gaussian(x: Scalar, half: float = 1.0) -> Scalar:
+def gaussian(x: ir.Scalar, half: float = 1.0) -> ir.Scalar:
     """exp(-half x²) for x >= 0, without the error that rounding x² brings.
 
     x = h + l with so few bits in h that h² is exact; x² = h² + l (x + h).
@@ -126,12 +127,12 @@ def gaussian(x: Scalar, half: float = 1.0) -> Scalar:
     return exp(-half * (h * h)) * exp(-half * ((x - h) * (x + h)))
 
 
-def number(value: float) -> Scalar:
+def number(value: float) -> ir.Scalar:
     """A constant in f64."""
     return expr.const(value, types.f64)
 
 
-def between(x: Scalar, limits: Sequence[float], values: Sequence[Scalar]) -> Scalar:
+def between(x: ir.Scalar, limits: Sequence[float], values: Sequence[ir.Scalar]) -> ir.Scalar:
     """The first value where x is below the first limit, and so on; the last one beyond all and for NaN."""
     out = values[-1]
     for limit, value in zip(reversed(limits), reversed(values[:-1])):

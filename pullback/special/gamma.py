@@ -7,7 +7,8 @@ from typing import Any
 
 from pullback.arrays.elementwise import convert
 from pullback.errors import ShapeError
-from pullback.ir.expr import Scalar, apply, select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import apply, select
 from pullback.ir.notation import cos, equal, exp, greater, less, log, power, sin, sqrt
 from pullback.source import user_position
 from pullback.special.elements import Function, Kernel, fitted, floating, number, special
@@ -18,12 +19,12 @@ LOG_PI, HALF_LOG_TWO_PI = math.log(math.pi), math.log(2 * math.pi) / 2
 FAR = 8  # from here on the asymptotic series serve
 
 
-def _turn(x: Scalar) -> Scalar:
+def _turn(x: ir.Scalar) -> ir.Scalar:
     """The angle π (x - round(x))."""
     return (x - apply("round", x)) * math.pi
 
 
-def _series(x: Scalar, coefficients: list[float]) -> Scalar:
+def _series(x: ir.Scalar, coefficients: list[float]) -> ir.Scalar:
     """The series Σ k: c[k] x^-2k, by Horner's rule."""
     square = 1 / (x * x)
     total = number(coefficients[-1])
@@ -32,7 +33,7 @@ def _series(x: Scalar, coefficients: list[float]) -> Scalar:
     return total
 
 
-def _steps(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+def _steps(x: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar, ir.Scalar]:
     """Shift `x` into [1, 2] by whole steps, up one or down at most six, without branches.
 
     Returns z, and with the steps x - 1, ..., x - n = z that were taken down: their product, and the sum of 1 / (x - k)
@@ -49,13 +50,13 @@ def _steps(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     return z, product, top
 
 
-def _logarithm(x: Scalar) -> Scalar:
+def _logarithm(x: ir.Scalar) -> ir.Scalar:
     """The logarithm that log Γ(x) needs."""
     near = select(less(x, number(1.0)), x, _steps(x)[1])
     return log(select(less(number(FAR), x), x, near))
 
 
-def _lgamma_positive(x: Scalar, logarithm: Scalar | None = None) -> Scalar:
+def _lgamma_positive(x: ir.Scalar, logarithm: ir.Scalar | None = None) -> ir.Scalar:
     """For x > 0: log Γ(z) = (z - 1) (z - 2) P(z) on [1, 2], DLMF 5.5.1 from there to 8, and 5.11.1."""
     z, _, _ = _steps(x)
     small, far = less(x, number(1.0)), less(number(FAR), x)
@@ -67,18 +68,18 @@ def _lgamma_positive(x: Scalar, logarithm: Scalar | None = None) -> Scalar:
     return select(far, series, near)
 
 
-def _mirrored(x: Scalar) -> Scalar:
+def _mirrored(x: ir.Scalar) -> ir.Scalar:
     return select(less(x, number(0.0)), 1 - x, x)
 
 
-def _lgamma(x: Scalar, logarithm: Scalar, sine: Scalar) -> Scalar:
+def _lgamma(x: ir.Scalar, logarithm: ir.Scalar, sine: ir.Scalar) -> ir.Scalar:
     below = less(x, number(0.0))
     upper = _lgamma_positive(_mirrored(x), logarithm)
     reflected = LOG_PI - sine - upper  # DLMF 5.5.3
     return select(below, reflected, upper)
 
 
-def _digamma_positive(x: Scalar) -> Scalar:
+def _digamma_positive(x: ir.Scalar) -> ir.Scalar:
     """Digamma for x > 0: (z - root) P(z) on [1, 2], DLMF 5.5.2 from there to 8, and 5.11.2 beyond."""
     z, product, top = _steps(x)
     fit = fitted(DIGAMMA, z, 1, 2)
@@ -89,7 +90,7 @@ def _digamma_positive(x: Scalar) -> Scalar:
     return quotient + select(far, log(x) + _series(x, terms) / x / x, near)
 
 
-def _digamma(x: Scalar) -> Scalar:
+def _digamma(x: ir.Scalar) -> ir.Scalar:
     below = less(x, number(0.0))
     upper = _digamma_positive(select(below, 1 - x, x))
     turn = _turn(x)
@@ -102,7 +103,7 @@ def _polygamma(order: int) -> Kernel:
     factorial = float(math.factorial(order))
     terms = [b * math.factorial(2 * k + order - 1) / math.factorial(2 * k) for k, b in enumerate(BERNOULLI[:10], 1)]
 
-    def positive(x: Scalar) -> Scalar:
+    def positive(x: ir.Scalar) -> ir.Scalar:
         first = FAR + 5 * (order - 1)
         near = less(x, number(first))
         head = number(0.0)
@@ -116,7 +117,7 @@ def _polygamma(order: int) -> Kernel:
     return positive
 
 
-def _raised(y: Scalar, n: int) -> Scalar:
+def _raised(y: ir.Scalar, n: int) -> ir.Scalar:
     if n > 4:
         return power(y, number(float(n)))
     total = y
@@ -129,7 +130,7 @@ def _polygamma_of_all(order: int) -> Kernel:
     """Below 0 by reflection (DLMF 5.15.6): -π dⁿ cot(π x) / dxⁿ + (-1)ⁿ ψ⁽ⁿ⁾(1 - x)."""
     positive, sign, row = _polygamma(order), -1.0 if order % 2 else 1.0, _cotangent(order)
 
-    def kernel(x: Scalar) -> Scalar:
+    def kernel(x: ir.Scalar) -> ir.Scalar:
         below, turn = less(x, number(0.0)), _turn(x)
         cotangent, total = cos(turn) / sin(turn), number(row[-1])
         for c in row[-2::-1]:
@@ -149,14 +150,14 @@ def _cotangent(order: int) -> list[float]:
     return row
 
 
-def _lgamma_above(x: Scalar) -> Scalar:
+def _lgamma_above(x: ir.Scalar) -> ir.Scalar:
     """Log Γ(1 + x) for x >= 0, which is 0 at 0."""
     small = less(x, number(1.0))
     near = select(small, x, number(0.5))
     return select(small, near * (near - 1) * fitted(LGAMMA, near + 1, 1, 2), _lgamma_positive(x + 1))
 
 
-def _stirling_ratio(x: Scalar) -> Scalar:
+def _stirling_ratio(x: ir.Scalar) -> ir.Scalar:
     """Γ(x + 1) e^x / x^x for x > 0, which is √(2 π x) times the series of DLMF 5.11.1."""
     small = less(x, number(FAR))
     near, far = select(small, x, number(1.0)), select(small, number(FAR), x)
@@ -167,7 +168,7 @@ def _stirling_ratio(x: Scalar) -> Scalar:
     )
 
 
-def _stirling_slope(x: Scalar) -> Scalar:
+def _stirling_slope(x: ir.Scalar) -> ir.Scalar:
     """The derivative of the logarithm of `_stirling_ratio`, ψ(x + 1) - log x."""
     small = less(x, number(FAR))
     near, far = select(small, x, number(1.0)), select(small, number(FAR), x)
@@ -176,12 +177,12 @@ def _stirling_slope(x: Scalar) -> Scalar:
     return select(small, _digamma_positive(near + 1) - log(near), series)
 
 
-def _lbeta(a: Scalar, b: Scalar) -> Scalar:
+def _lbeta(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """The logarithm of the beta function; from 8 on by the corrections to Stirling's formula."""
     p, q = apply("maximum", a, b), apply("minimum", a, b)
     terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:9], 1)]
 
-    def rest(x: Scalar) -> Scalar:
+    def rest(x: ir.Scalar) -> ir.Scalar:
         return _series(x, terms) / x
 
     share = q / (p + q)
@@ -194,7 +195,7 @@ def _lbeta(a: Scalar, b: Scalar) -> Scalar:
     return select(less(p, number(FAR)), neither, select(less(q, number(FAR)), one, both))
 
 
-def _divided(coefficients: list[float], v: Scalar, w: Scalar) -> tuple[Scalar, Scalar]:
+def _divided(coefficients: list[float], v: ir.Scalar, w: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar]:
     """The polynomial at v by Horner's rule, and its difference to that at w over v - w."""
     total, slope = number(coefficients[-1]), number(0.0)
     for c in coefficients[-2::-1]:
@@ -202,7 +203,7 @@ def _divided(coefficients: list[float], v: Scalar, w: Scalar) -> tuple[Scalar, S
     return total, slope
 
 
-def _rise(x: Scalar, h: Scalar) -> Scalar:
+def _rise(x: ir.Scalar, h: ir.Scalar) -> ir.Scalar:
     """The difference ψ(x + h) - ψ(x) for x, h > 0, a sum of terms of one sign (DLMF 5.5.2, 5.11.2)."""
     steps = number(0.0)
     for k in range(FAR):
@@ -216,10 +217,10 @@ def _rise(x: Scalar, h: Scalar) -> Scalar:
     return steps + (apply("log1p", h / low) + rest)
 
 
-def _fall(x: Scalar, h: Scalar) -> Scalar:
+def _fall(x: ir.Scalar, h: ir.Scalar) -> ir.Scalar:
     """ψ'(x) - ψ'(x + h), likewise: by DLMF 5.15.5 to x + 8, and 5.15.8 from there."""
 
-    def difference(p: Scalar, q: Scalar, share: Scalar) -> Scalar:
+    def difference(p: ir.Scalar, q: ir.Scalar, share: ir.Scalar) -> ir.Scalar:
         return p * share * (p + q)  # p² - q², as p - q is p times the share
 
     steps = number(0.0)
@@ -233,10 +234,10 @@ def _fall(x: Scalar, h: Scalar) -> Scalar:
     return steps + (p * share * (1 + total) + (0.5 + q * slope) * squares)
 
 
-def _zeta(s: Scalar, a: Scalar) -> Scalar:
+def _zeta(s: ir.Scalar, a: ir.Scalar) -> ir.Scalar:
     """Euler and Maclaurin's sum from a + 10 on (DLMF 25.11.5 with 2.10.1), for s > 1 and a > 0."""
 
-    def raised(y: Scalar) -> Scalar:
+    def raised(y: ir.Scalar) -> ir.Scalar:
         return exp(-s * log(y))
 
     head = number(0.0)

@@ -10,7 +10,8 @@ import numpy as np
 
 from pullback.arrays.creation import zeros_like
 from pullback.arrays.elementwise import exp
-from pullback.ir.expr import Scalar, apply, select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import apply, select
 from pullback.ir.notation import less, log
 from pullback.special.elements import Function, number, special
 from pullback.special.tables import LEGENDRE_NODES, LEGENDRE_WEIGHTS
@@ -104,11 +105,11 @@ def integral(decay: Callable[[Any], Moving], length: Array, count: int) -> Movin
     return loop(len(LEGENDRE_NODES), (constant(zeros_like(length), count),), step)[0]
 
 
-def _logarithm(u: Scalar, ratio: Scalar) -> Scalar:
+def _logarithm(u: ir.Scalar, ratio: ir.Scalar) -> ir.Scalar:
     return select(less(apply("abs", u), number(0.4)), apply("log1p", u), log(ratio))
 
 
-def _excess(u: Scalar, ratio: Scalar) -> Scalar:
+def _excess(u: ir.Scalar, ratio: ir.Scalar) -> ir.Scalar:
     """By s = u / (2 + u), where log(1 + u) = 2 artanh(s): u s - 2 s³ (1/3 + s²/5 + ...)."""
     small = less(apply("abs", u), number(0.4))
     near = select(small, u, number(0.0))

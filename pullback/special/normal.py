@@ -8,7 +8,8 @@ from typing import Any
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import exp as exp_of
 from pullback.arrays.elementwise import where
-from pullback.ir.expr import Scalar, apply, select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import apply, select
 from pullback.ir.notation import equal, exp, greater, less, log, logical_and, sqrt
 from pullback.special.elements import Kernel, between, fitted, gaussian, horner, number, special
 from pullback.special.tables import (
@@ -26,7 +27,7 @@ from pullback.tracing.array import Array
 ROOT_PI, ROOT_TWO = math.sqrt(math.pi), math.sqrt(2)
 
 
-def _erfcx_positive(x: Scalar, n: int = 0) -> Scalar:
+def _erfcx_positive(x: ir.Scalar, n: int = 0) -> ir.Scalar:
     """exp(x²) iⁿerfc(x) for x >= 0, by t = (x - 4) / (x + 4); erfcx for n = 0."""
     t = select(greater(x, number(1e16)), number(1.0), (x - 4) / (x + 4))
     value = horner((ERFCX, ERFCX_1, ERFCX_2, ERFCX_3)[n], t)
@@ -38,7 +39,7 @@ def _erfcx_positive(x: Scalar, n: int = 0) -> Scalar:
 def _integral(n: int) -> Kernel:
     """exp(x²) iⁿerfc(x): below 0 by the recurrence of DLMF 7.18.7, in which nothing cancels there."""
 
-    def kernel(x: Scalar, scale: Scalar) -> Scalar:
+    def kernel(x: ir.Scalar, scale: ir.Scalar) -> ir.Scalar:
         values = [number(2 / ROOT_PI), _erfcx(x, scale)]
         for k in range(1, n + 1):
             values.append((values[-2] - 2 * x * values[-1]) / (2.0 * k))
@@ -48,17 +49,17 @@ def _integral(n: int) -> Kernel:
     return kernel
 
 
-def _erfc(x: Scalar, scale: Scalar) -> Scalar:
+def _erfc(x: ir.Scalar, scale: ir.Scalar) -> ir.Scalar:
     upper = scale * _erfcx_positive(apply("abs", x))
     return select(less(x, number(0.0)), 2 - upper, upper)
 
 
-def _erfcx(x: Scalar, scale: Scalar) -> Scalar:
+def _erfcx(x: ir.Scalar, scale: ir.Scalar) -> ir.Scalar:
     upper = _erfcx_positive(apply("abs", x))
     return select(less(x, number(0.0)), 2 / scale - upper, upper)
 
 
-def _inverse(w: Scalar, s: Scalar, tail: bool) -> Scalar:
+def _inverse(w: ir.Scalar, s: ir.Scalar, tail: bool) -> ir.Scalar:
     """erf⁻¹(y) / y by w = -log((1 - y)(1 + y)) and its root."""
     parts = [
         fitted(ERFINV_NEAR, w, 0, 5),
@@ -69,36 +70,36 @@ def _inverse(w: Scalar, s: Scalar, tail: bool) -> Scalar:
     return between(w, [5, 16, 49], parts) if tail else between(w, [5, 16], parts[:3])
 
 
-def _with_root(w: Scalar) -> tuple[Scalar, Scalar]:
+def _with_root(w: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar]:
     return w, sqrt(w)
 
 
-def _erfinv(y: Scalar, w: Scalar, s: Scalar) -> Scalar:
+def _erfinv(y: ir.Scalar, w: ir.Scalar, s: ir.Scalar) -> ir.Scalar:
     inside = y * _inverse(w, s, tail=False)
     return select(equal(apply("abs", y), number(1.0)), y * math.inf, inside)
 
 
-def _ndtr(x: Scalar, scale: Scalar) -> Scalar:
+def _ndtr(x: ir.Scalar, scale: ir.Scalar) -> ir.Scalar:
     lower = scale * _erfcx_positive(apply("abs", x) * (1 / ROOT_TWO)) * 0.5
     return select(greater(x, number(0.0)), 1 - lower, lower)
 
 
-def _logarithms(x: Scalar) -> tuple[Scalar, Scalar]:
+def _logarithms(x: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar]:
     size = apply("abs", x)
     scaled = _erfcx_positive(size * (1 / ROOT_TWO)) * 0.5
     lower = gaussian(size, 0.5) * scaled
     return log(scaled), apply("log1p", -select(greater(x, number(0.0)), lower, 1 - lower))
 
 
-def _log_ndtr(x: Scalar, scaled: Scalar, whole: Scalar) -> Scalar:
+def _log_ndtr(x: ir.Scalar, scaled: ir.Scalar, whole: ir.Scalar) -> ir.Scalar:
     return select(less(x, number(-1.0)), scaled - 0.5 * (x * x), whole)
 
 
-def _rest(p: Scalar) -> Scalar:
+def _rest(p: ir.Scalar) -> ir.Scalar:
     return apply("minimum", p, 1 - p)
 
 
-def _ndtri(p: Scalar, w: Scalar, s: Scalar) -> Scalar:
+def _ndtri(p: ir.Scalar, w: ir.Scalar, s: ir.Scalar) -> ir.Scalar:
     rest = _rest(p)
     upper = (1 - 2 * rest) * _inverse(w, s, tail=True) * ROOT_TWO
     found = select(equal(rest, number(0.0)), number(math.inf), upper)
@@ -113,7 +114,7 @@ _erfc_of = special(
 )
 
 
-def _scaled_size(x: Scalar) -> tuple[Scalar, ...]:
+def _scaled_size(x: ir.Scalar) -> tuple[ir.Scalar, ...]:
     return (gaussian(apply("abs", x)),)
 
 
@@ -136,7 +137,7 @@ _ndtr_of = special(
 )
 
 
-def _ndtri_slope(p: Scalar, x: Scalar) -> Scalar:
+def _ndtri_slope(p: ir.Scalar, x: ir.Scalar) -> ir.Scalar:
     """The derivative 1 / density; in the tails erfcx(|x| / √2) √(π/2) / r, as x² is inexact.
 
     Here r is the smaller of the two probabilities.

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Add, Const, FromIndex, Mul, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove_nonnegative
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, promote
@@ -29,7 +29,7 @@ def _kinds(name: str) -> tuple[str, ...]:
     return ("floating", "signed", "unsigned") if name in _OF_NUMBERS else PRIMITIVES[name].kinds
 
 
-def apply_scalars(name: str, args: Sequence[Scalar]) -> Scalar:
+def apply_scalars(name: str, args: Sequence[ir.Scalar]) -> ir.Scalar:
     """The operation on elements; all have one dtype."""
     match name:
         case "add":
@@ -63,14 +63,14 @@ def apply_scalars(name: str, args: Sequence[Scalar]) -> Scalar:
                 return expr.test([conds[0].negate()])
         case "power":
             exponent = args[1]
-            if isinstance(exponent, Const) and exponent.value in (1, 2, 3, 4):
+            if isinstance(exponent, ir.Const) and exponent.value in (1, 2, 3, 4):
                 return expr.mul(*[args[0]] * int(exponent.value))
         case _:
             pass
     return expr.apply(name, *args)
 
 
-def _equation(a: Scalar, b: Scalar) -> Cond | bool | None:
+def _equation(a: ir.Scalar, b: ir.Scalar) -> Cond | bool | None:
     """Write a == b as an index condition, if both are sums with indices; else None.
 
     The other part is a datum. Its arithmetic wraps as it did, and an index is no larger than memory is, so
@@ -80,10 +80,10 @@ def _equation(a: Scalar, b: Scalar) -> Cond | bool | None:
         return None
     index, rest = ZERO_INDEX, []
     for side, sign in ((a, 1), (b, -1)):
-        for t in side.args if isinstance(side, Add) else (side,):
-            negative = isinstance(t, Mul) and len(t.args) == 2 and t.args[0] is expr.const(-1, types.i64)
-            inner = t.args[1] if isinstance(t, Mul) and negative else t
-            if isinstance(inner, FromIndex):
+        for t in side.args if isinstance(side, ir.Add) else (side,):
+            negative = isinstance(t, ir.Mul) and len(t.args) == 2 and t.args[0] is expr.const(-1, types.i64)
+            inner = t.args[1] if isinstance(t, ir.Mul) and negative else t
+            if isinstance(inner, ir.FromIndex):
                 index += inner.index * (-sign if negative else sign)
             else:
                 rest.append(t if sign == -1 else expr.negative(t))
@@ -225,7 +225,7 @@ def _disagree(
     )
 
 
-def aligned(h: Array, indices: Indices, dtype: DType | None = None) -> Scalar:
+def aligned(h: Array, indices: Indices, dtype: DType | None = None) -> ir.Scalar:
     """The element of h that broadcasting puts at `indices`."""
     own = indices[len(indices) - h.rank :]
     return h.element(tuple(ZERO_INDEX if e.constant == 1 else i for i, e in zip(own, h.extents)), dtype)
@@ -254,7 +254,7 @@ def elementwise(name: str, *values: object, position: Position | None = None) ->
     _check_kind(name, dtype, operands, position)
     fixed: DType = dtype
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         return apply_scalars(name, [expr.cast(aligned(h, indices, fixed), fixed) for h in operands])
 
     extents = broadcast_extents(name, operands, position)
@@ -268,7 +268,7 @@ def _weakly(name: str, operands: Sequence[Array]) -> Array:
     kinds = _kinds(name)
     weaks = [h.weak for h in operands]
 
-    def at(dtype: DType) -> Scalar:
+    def at(dtype: DType) -> ir.Scalar:
         return apply_scalars(name, [h.element((), dtype) for h in operands])
 
     if name in PRIMITIVES and PRIMITIVES[name].result == "bool":
@@ -297,7 +297,7 @@ def choose(condition: object, then: object, otherwise: object, position: Positio
     dtype = common_dtype("where", [a, b], position)
     extents = broadcast_extents("where", [test, a, b], position)
 
-    def rule(indices: Indices, dtype: DType) -> Scalar:
+    def rule(indices: Indices, dtype: DType) -> ir.Scalar:
         guard = aligned(test, indices)
         pure = expr.conditions_of(guard) is not None
         sides = [

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, Self
 
 from pullback.ir import expr, types
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import Position
@@ -27,7 +27,7 @@ from pullback.tracing.refusals import Refusals
 
 Weak = Literal["bool", "integer", "floating"]
 Indices = tuple[Index, ...]
-Rule = Callable[[Indices], Scalar]
+Rule = Callable[[Indices], ir.Scalar]
 
 
 _WEAK: Final = {"bool": "a Python bool", "integer": "an index or Python int", "floating": "a Python float"}
@@ -85,9 +85,9 @@ class Array(TracedArray):
     __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "stored", "weak")
 
     extents: Indices
-    ref: Ref | None
+    ref: ir.Ref | None
     weak: Weak | None
-    make: Callable[[DType], Scalar] | None
+    make: Callable[[DType], ir.Scalar] | None
     index: Index | None
     literal: bool | int | float | None
     name: str | None
@@ -116,7 +116,7 @@ class Array(TracedArray):
         """The storage dtype: f16 or bf16 for arrays whose elements are read as f32."""
         return self.stored or self.settled
 
-    def element(self, indices: Indices = (), dtype: DType | None = None) -> Scalar:
+    def element(self, indices: Indices = (), dtype: DType | None = None) -> ir.Scalar:
         """The element at these indices; weak values take `dtype`."""
         if self.make is not None:
             return self.make(dtype or self.settled)
@@ -156,7 +156,7 @@ def blank() -> Array:
     return h
 
 
-def weak(kind: Weak, make: Callable[[DType], Scalar]) -> Array:
+def weak(kind: Weak, make: Callable[[DType], ir.Scalar]) -> Array:
     """A weak value of rank 0, which takes the dtype of its partner."""
     current()  # outside of a function there are none
     h = blank()

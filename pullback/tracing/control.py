@@ -7,10 +7,9 @@ from typing import Any, cast
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index, extreme
 from pullback.ir.index import cond as condition
-from pullback.ir.program import Block, Build, Choose, Fold, While
 from pullback.ir.types import DType
 from pullback.source import Position, user_position
 from pullback.tracing import tree
@@ -37,11 +36,11 @@ class _State:
         self.dtypes: list[DType | None] = [h.strong for h in self.handles]
         self.kinds = [h.weak for h in self.handles]
 
-    def refs(self, tracer: Tracer) -> list[Ref]:
+    def refs(self, tracer: Tracer) -> list[ir.Ref]:
         """Fresh arrays for the states, of the current block."""
         return [tracer.define(n, d or h.settled, h.extents) for n, d, h in zip(self.names, self.dtypes, self.handles)]
 
-    def view(self, refs: Sequence[Ref]) -> Any:
+    def view(self, refs: Sequence[ir.Ref]) -> Any:
         """The states as the user's function sees them; open dtypes are weak."""
         out: list[Array] = []
         for r, d, kind in zip(refs, self.dtypes, self.kinds):
@@ -60,7 +59,7 @@ class _State:
                 changed = True
         return changed
 
-    def inits(self) -> list[Ref]:
+    def inits(self) -> list[ir.Ref]:
         """The initial states as arrays with checked data reads, as later guards come too late."""
         out = []
         for h, d, n in zip(self.handles, self.dtypes, self.names):
@@ -159,20 +158,22 @@ def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tu
             results = [ref_of(h, name) for h, name in zip(handles, state.names)]
             row_names = tree.leaf_names(row_structure, "row")
             results += [ref_of(h, name) for h, name in zip(row_handles, row_names)]
-            printed: list[Ref] = []
+            printed: list[ir.Ref] = []
             if scope.prints:
                 taken = scalar(expr.const(True, types.bool_)) if going is None else going
                 printed = [ref_of(taken, "taken"), *arrays_of(scope.prints)]
             results += printed
             owed = tracer.settle_block(results)
-            body = Block(tuple(scope.statements), tuple(results))
+            body = ir.Block(tuple(scope.statements), tuple(results))
         break
     inits = state.inits()
-    outs = [Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
+    outs = [ir.Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
     names = [*row_names, *(r.name for r in printed)]
-    stacked = [Ref(name, r.dtype, (room, *r.shape), r.bounds) for name, r in zip(names, results[len(refs) :])]
+    stacked = [ir.Ref(name, r.dtype, (room, *r.shape), r.bounds) for name, r in zip(names, results[len(refs) :])]
     owed += tracer.settle(*inits)
-    statement = Fold((*outs, *stacked), var, tuple(refs), tuple(inits), body, () if position is None else (position,))
+    statement = ir.Fold(
+        (*outs, *stacked), var, tuple(refs), tuple(inits), body, () if position is None else (position,)
+    )
     tracer.emit(statement, owed)
     if printed:
         rows_printed = tuple(stacked[len(row_handles) :])
@@ -303,19 +304,19 @@ def while_loop(
             handles = state.check(structure, handles, position)
             results = [ref_of(h, name) for h, name in zip(handles, state.names)]
             owed = tracer.settle_block(results)
-            body_block = Block(tuple(scope.statements), tuple(results))
+            body_block = ir.Block(tuple(scope.statements), tuple(results))
         with tracer.block() as scope:
             for r in refs:
                 tracer.own(r)
             going = _bool(test(state.view(refs)), "while_loop")
             going_ref = ref_of(going, "going")
             owed += tracer.settle_block([going_ref])
-            test_block = Block(tuple(scope.statements), (going_ref,))
+            test_block = ir.Block(tuple(scope.statements), (going_ref,))
         break
     inits = state.inits()
-    outs = [Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
+    outs = [ir.Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
     tracer.emit(
-        While(
+        ir.While(
             tuple(outs),
             tuple(refs),
             tuple(inits),
@@ -353,9 +354,9 @@ def finished(result: Any, failed: Array, position: Position | None) -> Any:
     Raises:
         UnfinishedError: [E404] when the function runs.
     """
-    unfinished = Ref("unfinished", types.i64, ())
+    unfinished = ir.Ref("unfinished", types.i64, ())
     demand = expr.demand_not(from_ref(ref_of(failed, "max_trips_reached")).element())
-    current().emit(Build((unfinished,), (), (demand,), () if position is None else (position,)), [])
+    current().emit(ir.Build((unfinished,), (), (demand,), () if position is None else (position,)), [])
     return tree.map_leaves(lambda leaf: _demanding(leaf, from_ref(unfinished)), result)
 
 
@@ -416,7 +417,7 @@ def _chosen(
     chosen = _bool(test, "cond")
     if tracer.inside:
         return _both(chosen, then(*operands), otherwise(*operands), agree, position)
-    sides: list[tuple[Block, Structure, list[Array]]] = []
+    sides: list[tuple[ir.Block, Structure, list[Array]]] = []
     owed: list[Obligation] = []
     test_ref = ref_of(chosen, "test")
     results: list[tuple[Structure, list[Array]]] = []
@@ -433,9 +434,9 @@ def _chosen(
             names = tree.leaf_names(structure, assigned_name(position) or "value")
             refs = [ref_of(h if h.strong is d else convert(h, d), n) for h, d, n in zip(handles, dtypes, names)]
             owed += tracer.settle_block(refs, facts)
-            sides.append((Block(tuple(scope.statements), tuple(refs)), structure, handles))
-    outs = tuple(Ref(n, r.dtype, r.shape) for n, r in zip(names, sides[0][0].results))
-    tracer.emit(Choose(outs, test_ref, sides[0][0], sides[1][0], () if position is None else (position,)), owed)
+            sides.append((ir.Block(tuple(scope.statements), tuple(refs)), structure, handles))
+    outs = tuple(ir.Ref(n, r.dtype, r.shape) for n, r in zip(names, sides[0][0].results))
+    tracer.emit(ir.Choose(outs, test_ref, sides[0][0], sides[1][0], () if position is None else (position,)), owed)
     return tree.unflatten(sides[0][1], [from_ref(r) for r in outs])
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from pullback.errors import DerivativeError
 from pullback.ir import expr
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Call, Rule
+from pullback.ir import nodes as ir
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.arithmetic import convert
@@ -33,7 +32,7 @@ class _Arguments:
         self.handles: list[Array] = [as_array(self.leaves[k], "argument") for k in self.places]
         names = tree.leaf_names(self.structure, "x")
         self.operands = [ref_of(h, h.name or names[k]) for k, h in zip(self.places, self.handles)]
-        self.params = [Ref(r.name, r.dtype, r.shape, r.bounds) for r in self.operands]
+        self.params = [ir.Ref(r.name, r.dtype, r.shape, r.bounds) for r in self.operands]
 
     def tree(self) -> Any:
         """The arguments as the user's function sees them: arrays are the params."""
@@ -54,7 +53,7 @@ class _Arguments:
         """The places of leaves that have a derivative."""
         return [k for k, r in zip(self.places, self.params) if r.dtype.is_floating]
 
-    def beside(self, refs: Sequence[Ref]) -> Any:
+    def beside(self, refs: Sequence[ir.Ref]) -> Any:
         """A tree like the arguments with these arrays in the place of floating leaves, None elsewhere."""
         leaves: list[Any] = [None] * len(self.leaves)
         given = dict(zip(self.places, self.handles))
@@ -63,12 +62,12 @@ class _Arguments:
         return tree.unflatten(self.structure, leaves)
 
     @property
-    def weak(self) -> set[Ref]:
+    def weak(self) -> set[ir.Ref]:
         """The params of weak arguments, whose derivatives are weak too."""
         return {r for h, r in zip(self.handles, self.params) if h.weak is not None}
 
 
-def _standing_for(given: Array, r: Ref) -> Any:
+def _standing_for(given: Array, r: ir.Ref) -> Any:
     """An array in the place of an argument, or of its tangent: weak where that is."""
     if given.weak is None:
         return from_ref(r)
@@ -116,8 +115,8 @@ def emit_call(what: str, f: Body, args: tuple[Any, ...], jvp: Body | None = None
         names = tree.leaf_names(structure, assigned_name(position) or "value")
         results = [ref_of(h, n) for h, n in zip(handles, names)]
         owed = tracer.settle_block(results)
-        body = Block(tuple(scope.statements), tuple(results))
-    outs = [Ref(r.name, r.dtype, r.shape, r.bounds) for r in results]
+        body = ir.Block(tuple(scope.statements), tuple(results))
+    outs = [ir.Ref(r.name, r.dtype, r.shape, r.bounds) for r in results]
     forward = backward = None
     key = (f, jvp, vjp, *given.kinds())
     around = _again(key) if ruled else None
@@ -134,7 +133,7 @@ def emit_call(what: str, f: Body, args: tuple[Any, ...], jvp: Body | None = None
             tracer.ruled.pop()
     positions = () if position is None else (position,)
     operands, params = tuple(given.operands), tuple(given.params)
-    call = Call(tuple(outs), operands, params, body, forward, backward, positions, around.name)
+    call = ir.Call(tuple(outs), operands, params, body, forward, backward, positions, around.name)
     tracer.emit(call, owed)
     return tree.unflatten(structure, [from_ref(r) for r in outs])
 
@@ -146,7 +145,7 @@ class _Rules:
         self,
         what: str,
         given: _Arguments,
-        outs: list[Ref],
+        outs: list[ir.Ref],
         structure: Structure,
         position: Position | None,
         owed: list[Obligation],
@@ -155,17 +154,17 @@ class _Rules:
         self.position, self.owed = position, owed
         self.floating = [r for r in outs if r.dtype.is_floating]
 
-    def forward(self, jvp: Body) -> Rule:
+    def forward(self, jvp: Body) -> ir.Rule:
         """`jvp(primals, out, tangents) -> tangent`."""
         operands = [r for r in self.given.params if r.dtype.is_floating]
         places = [k for k, r in enumerate(self.outs) if r.dtype.is_floating]
         return self._rule("jvp", jvp, operands, "dot", self.given.beside, self.structure, places, self.floating)
 
-    def backward(self, vjp: Body) -> Rule:
+    def backward(self, vjp: Body) -> ir.Rule:
         """`vjp(primals, out, cotangent) -> cotangents`."""
         operands = [r for r in self.given.params if r.dtype.is_floating]
 
-        def beside(refs: Sequence[Ref]) -> Any:
+        def beside(refs: Sequence[ir.Ref]) -> Any:
             rest = iter(refs)
             leaves = [from_ref(next(rest)) if r.dtype.is_floating else None for r in self.outs]
             return tree.unflatten(self.structure, leaves)
@@ -176,17 +175,17 @@ class _Rules:
         self,
         kind: str,
         rule: Body,
-        like: Sequence[Ref],
+        like: Sequence[ir.Ref],
         mark: str,
-        beside: Callable[[Sequence[Ref]], Any],
+        beside: Callable[[Sequence[ir.Ref]], Any],
         structure: Structure,
         places: Sequence[int],
-        expected: Sequence[Ref],
-    ) -> Rule:
+        expected: Sequence[ir.Ref],
+    ) -> ir.Rule:
         """A rule as a block: from directions like `like` to a tree with floating leaves `expected`."""
         tracer = current()
-        outs = [Ref(r.name, r.dtype, r.shape, r.bounds) for r in self.outs]
-        directions = [Ref(f"{r.name}_{mark}", r.dtype, r.shape) for r in like]
+        outs = [ir.Ref(r.name, r.dtype, r.shape, r.bounds) for r in self.outs]
+        directions = [ir.Ref(f"{r.name}_{mark}", r.dtype, r.shape) for r in like]
         with tracer.block() as scope:
             primals = self.given.tree()
             for r in (*outs, *directions):
@@ -197,11 +196,11 @@ class _Rules:
             answer = rule(primals, out, beside(directions))
             results = self._checked(kind, answer, structure, places, expected)
             self.owed += tracer.settle_block(results)
-            return Rule((*outs, *directions), Block(tuple(scope.statements), tuple(results)))
+            return ir.Rule((*outs, *directions), ir.Block(tuple(scope.statements), tuple(results)))
 
     def _checked(
-        self, kind: str, answer: Any, structure: Structure, places: Sequence[int], expected: Sequence[Ref]
-    ) -> list[Ref]:
+        self, kind: str, answer: Any, structure: Structure, places: Sequence[int], expected: Sequence[ir.Ref]
+    ) -> list[ir.Ref]:
         """The arrays of a rule's answer, zeros where it gives None."""
         found = _leaves_beside(answer, structure)
         paths = tree.leaf_paths(structure, "result")
@@ -209,7 +208,7 @@ class _Rules:
             given = "one array" if tree.open_node(answer) is None else f"a tree {tree.flatten(answer)[1]}"
             wanted = f"a tree like {structure}" if structure.keys else "one array"
             raise self._wrong(kind, f"gives {given}", f"{wanted}, None for what is zero or not floating-point")
-        out: list[Ref] = []
+        out: list[ir.Ref] = []
         for k, r in zip(places, expected, strict=True):
             like = from_ref(r)
             if found[k] is None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.identity import digest
 from pullback.ir.index import DimSymbol, Index
 from pullback.ir.printer import print_program
-from pullback.ir.program import Block, Outline, Program, Statement, needed_for
+from pullback.ir.program import needed_for
 from pullback.ir.traverse import Substitution, instantiate
 
 
@@ -22,32 +22,32 @@ from pullback.ir.traverse import Substitution, instantiate
 class Deferred:
     """A deferred call outs = callee(operands), dims as given, before the caller's statement `at`."""
 
-    callee: Outline
-    operands: tuple[Ref, ...]
+    callee: ir.Outline
+    operands: tuple[ir.Ref, ...]
     dims: Mapping[DimSymbol, Index]
-    outs: tuple[Ref, ...]
+    outs: tuple[ir.Ref, ...]
     at: int
 
     @staticmethod
-    def of(callee: Outline, operands: Sequence[Ref], dims: Mapping[DimSymbol, Index], at: int) -> Deferred:
+    def of(callee: ir.Outline, operands: Sequence[ir.Ref], dims: Mapping[DimSymbol, Index], at: int) -> Deferred:
         """The call, with arrays for its results."""
         s = Substitution(dims=dims)
         outs = tuple(s.define(r) for r in callee.outputs)
         return Deferred(callee, tuple(operands), dims, outs, at)
 
 
-def outline_of(caller: Program, calls: Sequence[Deferred]) -> Outline:
+def outline_of(caller: ir.Program, calls: Sequence[Deferred]) -> ir.Outline:
     """The program with these calls in it, in outline."""
     p = caller
-    return Outline(p.name, p.inputs, p.outputs, _identity(p, calls), lambda: _joined(p, calls), p.output_names,
+    return ir.Outline(p.name, p.inputs, p.outputs, _identity(p, calls), lambda: _joined(p, calls), p.output_names,
                    p.requires, p.sizes, p.doc, p.settings)
 
 
-def _identity(caller: Program, calls: Sequence[Deferred]) -> str:
+def _identity(caller: ir.Program, calls: Sequence[Deferred]) -> str:
     """A digest of the caller with the calls' results as inputs and their operands as outputs."""
     given = [r for c in calls for r in c.outs]
     wanted = [r for c in calls for r in c.operands]
-    body = Block(caller.body.statements, (*caller.outputs, *wanted))
+    body = ir.Block(caller.body.statements, (*caller.outputs, *wanted))
     own = replace(caller, inputs=(*caller.inputs, *given), body=body, output_names=())
     parts = [f"{c.at} {len(c.operands)} {len(c.outs)} {c.callee.identity} {_text(c.dims)}" for c in calls]
     return digest(print_program(own), str(caller.output_names), caller.settings.text, *parts)
@@ -57,10 +57,10 @@ def _text(dims: Mapping[DimSymbol, Index]) -> str:
     return str(sorted((s.name, str(e)) for s, e in dims.items()))
 
 
-def _joined(caller: Program, calls: Sequence[Deferred]) -> Program:
+def _joined(caller: ir.Program, calls: Sequence[Deferred]) -> ir.Program:
     """The program with the statements of the calls in their places."""
     sub = Substitution()
-    statements: list[Statement] = []
+    statements: list[ir.Statement] = []
     done = 0
     for c in calls:
         statements += map(sub.statement, caller.body.statements[done : c.at])
@@ -72,4 +72,4 @@ def _joined(caller: Program, calls: Sequence[Deferred]) -> Program:
             sub.stand(out, r)
     statements += map(sub.statement, caller.body.statements[done:])
     results = tuple(map(sub.ref, caller.outputs))
-    return caller.with_body(Block(needed_for(statements, results), results))
+    return caller.with_body(ir.Block(needed_for(statements, results), results))

@@ -7,7 +7,8 @@ from typing import Any
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
-from pullback.ir.expr import Get, ReduceOp, Scalar, get
+from pullback.ir import nodes as ir
+from pullback.ir.expr import ReduceOp, get
 from pullback.ir.index import Cond, Index, Var, as_index, cond, extreme, prove
 from pullback.ir.reduction import REDUCTIONS, neutral
 from pullback.ir.traverse import Substitution
@@ -77,10 +78,10 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
     return tree.unflatten(structure, [made[k] for k in range(len(elements))])
 
 
-def _itself(value: Scalar, variables: tuple[Var, ...]) -> Array | None:
+def _itself(value: ir.Scalar, variables: tuple[Var, ...]) -> Array | None:
     """The array whose elements in order are `value` over the variables; None if that takes a statement."""
     own = tuple(map(as_index, variables))
-    if not isinstance(value, Get) or value.indices[len(value.indices) - len(own) :] != own:
+    if not isinstance(value, ir.Get) or value.indices[len(value.indices) - len(own) :] != own:
         return None
     ref, lead = value.ref, value.indices[: len(value.indices) - len(own)]
     if any(not i.free.isdisjoint(variables) for i in lead):
@@ -156,7 +157,7 @@ def _reduce_leaf(op: ReduceOp, variables: Sequence[Var], guards: Sequence[Cond |
     dtype = h.settled
     check_reduction(op, h)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         return expr.reduce(op, variables, _guarded(op, guards, h.element(indices), dtype))
 
     if h.rank == 0:
@@ -174,7 +175,7 @@ def check_reduction(op: ReduceOp, h: Array) -> None:
         raise DTypeError("E121", f"{op} takes {takes}, not {type_text(h)}", position=user_position(), remedy=remedy)
 
 
-def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: Scalar, dtype: DType) -> Scalar:
+def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: ir.Scalar, dtype: DType) -> ir.Scalar:
     """The value `e` where the guards hold, else the reduction's neutral element."""
     if not guards or op in ("sum", "any", "search"):
         return expr.bracket(guards, e)

@@ -7,33 +7,18 @@ from dataclasses import replace
 
 from pullback.errors import TraceError
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    Choose,
-    External,
-    Fold,
-    Rule,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-    blocks_of,
-    statement_reads,
-    whole_reads,
-)
+from pullback.ir.program import blocks_of, statement_reads, whole_reads
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.batch import external_in_turn
 
-Views = Mapping[Ref, tuple[Ref, tuple[Var, ...]]]
+Views = Mapping[ir.Ref, tuple[ir.Ref, tuple[Var, ...]]]
 
 
 def lift_statement(
-    statement: Statement, variables: tuple[Var, ...], mapping: dict[Ref, Ref], views: Views
-) -> list[Statement]:
+    statement: ir.Statement, variables: tuple[Var, ...], mapping: dict[ir.Ref, ir.Ref], views: Views
+) -> list[ir.Statement]:
     """Statements that compute `statement` for all values of `variables`.
 
     Args:
@@ -45,21 +30,21 @@ def lift_statement(
     return _Lift(variables, mapping, views).statement(statement)
 
 
-def free_variables(statement: Statement, views: Views) -> frozenset[Var]:
+def free_variables(statement: ir.Statement, views: Views) -> frozenset[Var]:
     """The index variables of the surroundings that a statement depends on."""
     free: set[Var] = set()
     bound: tuple[Var, ...] = ()
     match statement:
-        case Build():
+        case ir.Build():
             free.update(*(v.free for v in statement.values), *(v.extent.free for v in statement.vars))
             bound = statement.vars
-        case Scatter():
+        case ir.Scatter():
             free.update(statement.value.free, *(i.free for i in statement.indices))
             bound = statement.vars
-        case Sort():
+        case ir.Sort():
             free.update(statement.value.free, *(v.extent.free for v in statement.vars))
             bound = statement.vars
-        case Fold():
+        case ir.Fold():
             bound = (statement.var,)
             free |= statement.var.extent.free
         case _:
@@ -76,7 +61,7 @@ def free_variables(statement: Statement, views: Views) -> frozenset[Var]:
 
 
 class _Lift:
-    def __init__(self, variables: tuple[Var, ...], mapping: dict[Ref, Ref], views: Views) -> None:
+    def __init__(self, variables: tuple[Var, ...], mapping: dict[ir.Ref, ir.Ref], views: Views) -> None:
         self.variables = variables
         self.mapping = mapping
         self.views = views
@@ -85,43 +70,43 @@ class _Lift:
         copies = tuple(Var(v.name, v.extent) for v in self.variables)
         lead = tuple(as_index(c) for c in copies)
 
-        def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def get(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             lifted = self.mapping.get(ref)
             return expr.get(ref, *indices) if lifted is None else expr.get(lifted, *lead, *indices)
 
         return copies, Substitution(dict(zip(self.variables, lead)), get=get)
 
-    def define(self, ref: Ref) -> Ref:
-        out = Ref(ref.name, ref.dtype, (*(v.extent for v in self.variables), *ref.shape), ref.bounds)
+    def define(self, ref: ir.Ref) -> ir.Ref:
+        out = ir.Ref(ref.name, ref.dtype, (*(v.extent for v in self.variables), *ref.shape), ref.bounds)
         self.mapping[ref] = out
         return out
 
-    def _depends(self, s: Statement) -> bool:
-        if isinstance(s, Call) and s.again:
+    def _depends(self, s: ir.Statement) -> bool:
+        if isinstance(s, ir.Call) and s.again:
             return True
         return not free_variables(s, self.views).isdisjoint(self.variables) or any(
             r in self.mapping for r in statement_reads(s)
         )
 
-    def statement(self, s: Statement) -> list[Statement]:
+    def statement(self, s: ir.Statement) -> list[ir.Statement]:
         match s:
-            case Build():
+            case ir.Build():
                 copies, sub = self._copies()
                 inner, own = sub.under(s.vars)
                 values = tuple(inner.scalar(v) for v in s.values)
                 return [replace(s, outs=tuple(self.define(r) for r in s.outs), vars=(*copies, *own), values=values)]
-            case Scatter():
+            case ir.Scatter():
                 copies, sub = self._copies()
                 inner, own = sub.under(s.vars)
                 indices = (*(as_index(c) for c in copies), *(inner.index(i) for i in s.indices))
                 value = inner.scalar(s.value)
                 return [replace(s, out=self.define(s.out), vars=(*copies, *own), indices=indices, value=value)]
-            case Sort():
+            case ir.Sort():
                 copies, sub = self._copies()
                 inner, own = sub.under(s.vars)
                 return [replace(s, out=self.define(s.out), vars=(*copies, *own), value=inner.scalar(s.value))]
-            case Fold():
-                before: list[Statement] = []
+            case ir.Fold():
+                before: list[ir.Statement] = []
                 inits = tuple(self.whole(r, before) for r in s.inits)
                 states = tuple(self.define(r) for r in s.states)
                 body = self.block(s.body)
@@ -131,24 +116,27 @@ class _Lift:
                         outs.append(self.define(r))
                     else:  # rows are stacked in front of the lifted axes; give them back in the lifted order
                         outs.append(
-                            Ref(r.name, r.dtype, (s.var.extent, *(v.extent for v in self.variables), *r.shape[1:]))
+                            ir.Ref(r.name, r.dtype, (s.var.extent, *(v.extent for v in self.variables), *r.shape[1:]))
                         )
-                made: list[Statement] = [*before, replace(s, outs=tuple(outs), states=states, inits=inits, body=body)]
+                made: list[ir.Statement] = [
+                    *before,
+                    replace(s, outs=tuple(outs), states=states, inits=inits, body=body),
+                ]
                 for r, stacked in zip(s.outs[len(states) :], outs[len(states) :]):
                     made.append(self._rows_last(r, stacked))
                 return made
-            case Choose():
+            case ir.Choose():
                 return self._both(s)
-            case Call():
-                first: list[Statement] = []
+            case ir.Call():
+                first: list[ir.Statement] = []
                 operands = tuple(self.whole(r, first) for r in s.operands)
                 params = tuple(self.define(r) for r in s.params)
                 call = replace(s, operands=operands, params=params, body=self.block(s.body))
                 call = replace(call, forward=self._rule(s.forward), backward=self._rule(s.backward))
                 return [*first, replace(call, outs=tuple(self.define(r) for r in s.outs))]
-            case External():
+            case ir.External():
 
-                def row(r: Ref, at: Sequence[Index]) -> tuple[Ref, tuple[Index, ...]]:
+                def row(r: ir.Ref, at: Sequence[Index]) -> tuple[ir.Ref, tuple[Index, ...]]:
                     whole, theirs = self.views.get(r, (r, ()))
                     if r in self.mapping:
                         return self.mapping[r], tuple(at)
@@ -157,7 +145,7 @@ class _Lift:
 
                 axes = tuple(Var(v.name, v.extent) for v in self.variables)
                 return external_in_turn(s, axes, row, self.define)
-            case While():
+            case ir.While():
                 raise TraceError(
                     "E133",
                     "while_loop inside `build` or a reduction: each element would need its own number of steps",
@@ -165,17 +153,17 @@ class _Lift:
                     remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside",
                 )
 
-    def _rule(self, r: Rule | None) -> Rule | None:
-        return r and Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
+    def _rule(self, r: ir.Rule | None) -> ir.Rule | None:
+        return r and ir.Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
 
-    def block(self, b: Block) -> Block:
-        statements: list[Statement] = []
+    def block(self, b: ir.Block) -> ir.Block:
+        statements: list[ir.Statement] = []
         for s in b.statements:
             statements.extend(self.statement(s) if self._depends(s) else [s])
         results = tuple(self.whole(r, statements) for r in b.results)
-        return Block(tuple(statements), results)
+        return ir.Block(tuple(statements), results)
 
-    def whole(self, r: Ref, before: list[Statement]) -> Ref:
+    def whole(self, r: ir.Ref, before: list[ir.Statement]) -> ir.Ref:
         """The array `r` with all leading axes, copied if it lacks some."""
         if r in self.mapping:
             return self.mapping[r]
@@ -185,20 +173,20 @@ class _Lift:
         copies, sub = self._copies()
         axes = tuple(Var(n, d) for n, d in zip("ijklmnpqrs", r.shape))
         value = expr.get(source, *(sub.index(as_index(v)) for v in theirs), *(as_index(a) for a in axes))
-        out = Ref(r.name, r.dtype, (*(v.extent for v in self.variables), *r.shape), r.bounds)
-        before.append(Build((out,), (*copies, *axes), (value,)))
+        out = ir.Ref(r.name, r.dtype, (*(v.extent for v in self.variables), *r.shape), r.bounds)
+        before.append(ir.Build((out,), (*copies, *axes), (value,)))
         return out
 
-    def _rows_last(self, r: Ref, stacked: Ref) -> Statement:
+    def _rows_last(self, r: ir.Ref, stacked: ir.Ref) -> ir.Statement:
         copies, _ = self._copies()
         axes = tuple(Var(n, d) for n, d in zip("tijklmnpqrs", r.shape))
         value = expr.get(stacked, as_index(axes[0]), *(as_index(c) for c in copies), *(as_index(a) for a in axes[1:]))
-        return Build((self.define(r),), (*copies, *axes), (value,))
+        return ir.Build((self.define(r),), (*copies, *axes), (value,))
 
-    def _both(self, s: Choose) -> list[Statement]:
+    def _both(self, s: ir.Choose) -> list[ir.Statement]:
         """Cond for all values of the variables: both blocks, and an elementwise choice."""
-        made: list[Statement] = []
-        sides: list[Sequence[Ref]] = []
+        made: list[ir.Statement] = []
+        sides: list[Sequence[ir.Ref]] = []
         for b in (s.then, s.otherwise):
             for inner in b.statements:
                 made.extend(self.statement(inner) if self._depends(inner) else [inner])
@@ -209,5 +197,5 @@ class _Lift:
             axes = tuple(Var(n, d) for n, d in zip("ijklmnpqrs", out.shape))
             lead, rest = [as_index(c) for c in copies], [as_index(v) for v in axes]
             value = expr.select(expr.get(test, *lead), expr.get(a, *lead, *rest), expr.get(b, *lead, *rest))
-            made.append(Build((self.define(out),), (*copies, *axes), (value,), s.positions))
+            made.append(ir.Build((self.define(out),), (*copies, *axes), (value,), s.positions))
         return made

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
-from pullback.ir.expr import Add, Get, Mul, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import Position, user_position
@@ -32,7 +32,7 @@ WIDEST: Final = 64  # terms or factors
 Extent = Any  # int, dim, index handle, or None
 
 
-def from_ref(ref: Ref) -> Array:
+def from_ref(ref: ir.Ref) -> Array:
     """The handle of an array of the program."""
     h = blank()
     h.extents, h._dtype, h.ref, h.name = ref.shape, ref.dtype, ref, ref.name
@@ -49,9 +49,9 @@ def view(
     h.extents, h._dtype, h.name, h.position = tuple(extents), dtype, name, position
     rule = _where_there_are_any(h.extents, rule, dtype)
 
-    def read(indices: Indices) -> Scalar:
+    def read(indices: Indices) -> ir.Scalar:
         e = rule(indices)
-        if position is not None and isinstance(e, Get):
+        if position is not None and isinstance(e, ir.Get):
             current().positions.setdefault(e, position)
         return e
 
@@ -64,9 +64,9 @@ def _where_there_are_any(extents: Indices, rule: Rule, dtype: DType) -> Rule:
     return (lambda _: expr.zero(dtype)) if any(e.constant == 0 for e in extents) else rule
 
 
-def scalar(e: Scalar) -> Array:
+def scalar(e: ir.Scalar) -> Array:
     """A value of rank 0; a long expression becomes a statement, so that walks stay bounded."""
-    if e.depth > DEEPEST or (isinstance(e, Add | Mul) and len(e.args) > WIDEST):
+    if e.depth > DEEPEST or (isinstance(e, ir.Add | ir.Mul) and len(e.args) > WIDEST):
         position = user_position()
         return from_ref(current().build((), [e], [assigned_name(position) or "value"], position)[0])
     h = blank()
@@ -89,7 +89,7 @@ def from_number(value: bool | int | float) -> Array:
     return h
 
 
-def _integer(value: int, dtype: DType) -> Scalar:
+def _integer(value: int, dtype: DType) -> ir.Scalar:
     if dtype.is_integer and not dtype.minimum <= value <= dtype.maximum:
         raise DTypeError(
             "E124",
@@ -100,7 +100,7 @@ def _integer(value: int, dtype: DType) -> Scalar:
     return expr.const(value, dtype)
 
 
-def weak_input(ref: Ref, kind: Weak) -> Array:
+def weak_input(ref: ir.Ref, kind: Weak) -> Array:
     """A weak input for a plain `int`, `float` or `bool` argument."""
     h = weak(kind, lambda dtype: expr.cast(current().read(ref, ()), dtype))
     h.ref, h.name = ref, ref.name
@@ -237,7 +237,7 @@ def emit(
     return from_ref(tracer.build(variables, [value], [name], position)[0])
 
 
-def ref_of(h: Array, name: str | None = None) -> Ref:
+def ref_of(h: Array, name: str | None = None) -> ir.Ref:
     """The handle as an array of the program; a view becomes a statement."""
     if h.ref is not None and (h.weak is None or h.ref.dtype is h.settled):
         if not current().is_foreign(h.ref):

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback.errors import TraceError
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Known, Program, needed_for, program_of
+from pullback.ir import nodes as ir
+from pullback.ir.program import needed_for, program_of
 from pullback.ir.traverse import instantiate
 from pullback.source import user_position
 from pullback.tracing import tree
@@ -44,7 +44,7 @@ class Print:
     text: str
     structure: tree.Structure
     values: tuple[Any, ...]
-    refs: tuple[Ref, ...]
+    refs: tuple[ir.Ref, ...]
 
     def line(self, arrays: Iterator[NDArray]) -> str:
         """The text with these arrays."""
@@ -57,18 +57,18 @@ class Repeated:
     """The prints of a loop's steps. `refs` are stacked: whether a step is taken, and the printed arrays."""
 
     prints: tuple[Entry, ...]
-    refs: tuple[Ref, ...]
+    refs: tuple[ir.Ref, ...]
 
 
 Entry = Print | Repeated
 
 
-def arrays_of(prints: Sequence[Entry]) -> list[Ref]:
+def arrays_of(prints: Sequence[Entry]) -> list[ir.Ref]:
     """The arrays that prints need."""
     return [r for p in prints for r in p.refs]
 
 
-def over(prints: Sequence[Entry], refs: Iterator[Ref]) -> tuple[Entry, ...]:
+def over(prints: Sequence[Entry], refs: Iterator[ir.Ref]) -> tuple[Entry, ...]:
     """The prints of other arrays."""
     return tuple(replace(p, refs=tuple(next(refs) for _ in p.refs)) for p in prints)
 
@@ -118,22 +118,22 @@ class Prints:
     """
 
     entries: tuple[Entry, ...]
-    of: Known
-    known: Known
+    of: ir.Known
+    known: ir.Known
 
-    def alone(self) -> Program:
+    def alone(self) -> ir.Program:
         """The program of the printed arrays alone."""
         program = program_of(self.known)
         results = program.outputs[len(self.of.outputs) :]
-        body = Block(needed_for(program.body.statements, results), results)
+        body = ir.Block(needed_for(program.body.statements, results), results)
         return replace(program, body=body, output_names=())
 
-    def beside(self, known: Known) -> Program | None:
+    def beside(self, known: ir.Known) -> ir.Program | None:
         """A program derived from the function's, plus the printed arrays; None if its inputs differ."""
         alone = self.alone()
         if not set(alone.inputs) <= set(known.inputs):
             return None
         program = program_of(known)
         block = instantiate(alone, {r: r for r in alone.inputs})
-        body = Block((*block.statements, *program.body.statements), (*program.outputs, *block.results))
+        body = ir.Block((*block.statements, *program.body.statements), (*program.outputs, *block.results))
         return replace(program, body=body, output_names=())

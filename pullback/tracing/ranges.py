@@ -16,23 +16,8 @@ from typing import Protocol
 
 from pullback.errors import PullbackError, ShapeError
 from pullback.ir import expr, types
-from pullback.ir.expr import (
-    POSITIONS,
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    read_by,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.expr import POSITIONS, read_by
 from pullback.ir.index import (
     ZERO_INDEX,
     Cond,
@@ -59,7 +44,7 @@ Known = tuple[Cond, ...]
 class Access:
     """One index of one element that is read, for messages."""
 
-    ref: Ref
+    ref: ir.Ref
     axis: int
     indices: tuple[Index, ...]
     upper: bool
@@ -88,7 +73,7 @@ class Obligation:
 class Traced(Protocol):
     """The interface of the program under construction for a checker (`trace.Tracer`)."""
 
-    positions: dict[Scalar, Position]
+    positions: dict[ir.Scalar, Position]
 
     @property
     def lifted(self) -> Sequence[Var]:
@@ -105,10 +90,10 @@ class Traced(Protocol):
     def report(self, error: PullbackError) -> None:
         """Collect an error."""
 
-    def obligations(self, ref: Ref) -> tuple[tuple[Var, ...], tuple[Obligation, ...]]:
+    def obligations(self, ref: ir.Ref) -> tuple[tuple[Var, ...], tuple[Obligation, ...]]:
         """Conditions that a reader of the array must guarantee."""
 
-    def with_checks(self, ref: Ref) -> tuple[Ref, Ref]:
+    def with_checks(self, ref: ir.Ref) -> tuple[ir.Ref, ir.Ref]:
         """The array with checked obligations, and its original."""
 
 
@@ -121,9 +106,9 @@ class RangeChecker:
         self.assumed = tracer.known
         self.guardable = tracer.guardable - own
         self.obligations: list[Obligation] = []
-        self._memo: dict[tuple[Scalar, Known], Scalar] = {}
+        self._memo: dict[tuple[ir.Scalar, Known], ir.Scalar] = {}
 
-    def scalar(self, e: Scalar, known: Known) -> Scalar:
+    def scalar(self, e: ir.Scalar, known: Known) -> ir.Scalar:
         """`e` with run-time checks where they are needed; obligations and errors are collected."""
         if not e.refs:
             return e
@@ -133,46 +118,46 @@ class RangeChecker:
             out = self._memo[key] = self._scalar(e, known)
         return out
 
-    def _scalar(self, e: Scalar, known: Known) -> Scalar:
+    def _scalar(self, e: ir.Scalar, known: Known) -> ir.Scalar:
         match e:
-            case Get():
+            case ir.Get():
                 return self._get(e, known)
-            case FromIndex():
+            case ir.FromIndex():
                 index = self.index(e.index, known)
                 return e if index is e.index else expr.from_index(index, e.dtype)
-            case Apply():
+            case ir.Apply():
                 args = tuple(self.scalar(a, known) for a in e.args)
                 return e if args == e.args else expr.apply(e.primitive, *args)
-            case Add():
+            case ir.Add():
                 args = tuple(self.scalar(a, known) for a in e.args)
                 return e if args == e.args else expr.add(*args)
-            case Mul():
+            case ir.Mul():
                 args = tuple(self.scalar(a, known) for a in e.args)
                 return e if args == e.args else expr.mul(*args)
-            case Cast():
+            case ir.Cast():
                 arg = self.scalar(e.arg, known)
                 return e if arg is e.arg else expr.cast(arg, e.dtype)
-            case Bracket():
+            case ir.Bracket():
                 conds: list[Cond | bool] = []
                 for c in e.conds:
                     index = self.index(c.index, known)
                     conds.append(c if index is c.index else cond(c.op, index))
                 arg = self.scalar(e.arg, _join(known, e.conds))
                 return e if arg is e.arg and tuple(conds) == e.conds else expr.bracket(conds, arg)
-            case Select():
+            case ir.Select():
                 test = self.scalar(e.test, known)
                 then = self._side(e.then, e.test, True, known)
                 otherwise = self._side(e.otherwise, e.test, False, known)
                 if test is e.test and then is e.then and otherwise is e.otherwise:
                     return e
                 return expr.select(test, then, otherwise)
-            case Reduce():
+            case ir.Reduce():
                 arg = self.scalar(e.arg, known)
                 return e if arg is e.arg else expr.reduce(e.op, e.vars, arg)
             case _:
                 return e
 
-    def _side(self, e: Scalar, test: Scalar, truth: bool, known: Known) -> Scalar:
+    def _side(self, e: ir.Scalar, test: ir.Scalar, truth: bool, known: Known) -> ir.Scalar:
         """One side of a choice, under the test's index conditions.
 
         Comparisons of data with an extent are conditions on indices too, written as a bracket where they count.
@@ -206,7 +191,7 @@ class RangeChecker:
             return as_index(atom)
         return floor_divide(n, d) if isinstance(atom, Floor) else modulo(n, d)
 
-    def _get(self, e: Get, known: Known) -> Scalar:
+    def _get(self, e: ir.Get, known: Known) -> ir.Scalar:
         position = self.tracer.positions.get(e)
         indices: list[Index] = []
         guards: list[Cond | bool] = []
@@ -239,7 +224,7 @@ class RangeChecker:
         """Whether a condition on data may be known where the statement, which is lifted, is read."""
         return isinstance(c, Cond) and not c.free.isdisjoint(self.lifting)
 
-    def _owed(self, ref: Ref, indices: list[Index], known: Known, facts: Known) -> Ref:
+    def _owed(self, ref: ir.Ref, indices: list[Index], known: Known, facts: Known) -> ir.Ref:
         """Discharge a read's obligations for these indices; return the array to read, checked if needed."""
         lead, owed = self.tracer.obligations(ref)
         if not owed:
@@ -259,10 +244,10 @@ class RangeChecker:
         return self.tracer.with_checks(ref)[1] if checked else ref
 
 
-def _reads_at(e: Scalar, conds: list[Cond]) -> bool:
+def _reads_at(e: ir.Scalar, conds: list[Cond]) -> bool:
     """Whether an element is read at an index that holds data that the conditions are about."""
     data = {a for c in conds for a in c.index.data}
-    return any(not data.isdisjoint(i.every_atom) for g in walk(e) if isinstance(g, Get) for i in g.indices)
+    return any(not data.isdisjoint(i.every_atom) for g in walk(e) if isinstance(g, ir.Get) for i in g.indices)
 
 
 def _join(known: Known, more: tuple[Cond, ...] | list[Cond]) -> Known:
@@ -275,16 +260,16 @@ def _join(known: Known, more: tuple[Cond, ...] | list[Cond]) -> Known:
 _COMPARISONS = {"greater_equal", "greater", "less_equal", "less", "equal", "not_equal"}
 
 
-def conditions(test: Scalar, truth: bool) -> list[Cond]:
+def conditions(test: ir.Scalar, truth: bool) -> list[Cond]:
     """Index conditions that hold where the bool scalar `test` is `truth`."""
     match test:
-        case Bracket(conds=conds, arg=arg):
+        case ir.Bracket(conds=conds, arg=arg):
             if truth:
                 return [*conds, *conditions(arg, True)]
-            if len(conds) == 1 and isinstance(arg, Const) and arg.value:
+            if len(conds) == 1 and isinstance(arg, ir.Const) and arg.value:
                 negated = conds[0].negate()
                 return [negated] if isinstance(negated, Cond) else []
-        case Apply(primitive=p, args=args):
+        case ir.Apply(primitive=p, args=args):
             if p.name == "logical_not":
                 return conditions(args[0], not truth)
             if p.name == ("logical_and" if truth else "logical_or"):
@@ -294,10 +279,10 @@ def conditions(test: Scalar, truth: bool) -> list[Cond]:
                 if isinstance(c, Cond):
                     c = c if truth else c.negate()
                 return [c] if isinstance(c, Cond) else []
-        case Select(test=inner, then=then, otherwise=otherwise):
-            if truth and isinstance(otherwise, Zero | Const) and not getattr(otherwise, "value", False):
+        case ir.Select(test=inner, then=then, otherwise=otherwise):
+            if truth and isinstance(otherwise, ir.Zero | ir.Const) and not getattr(otherwise, "value", False):
                 return [*conditions(inner, True), *conditions(then, True)]
-            if not truth and isinstance(then, Const) and then.value:
+            if not truth and isinstance(then, ir.Const) and then.value:
                 return [*conditions(inner, False), *conditions(otherwise, False)]
         case _:
             pass
@@ -321,36 +306,36 @@ def compare(name: str, a: Index, b: Index) -> Cond | bool:
             return cond("!=", a - b)
 
 
-def to_index(e: Scalar) -> Index:
+def to_index(e: ir.Scalar) -> Index:
     """Convert an integer scalar to an index: its arithmetic to index arithmetic, its reads to data."""
     match e:
-        case Const():
+        case ir.Const():
             return as_index(int(e.value))
-        case FromIndex():
+        case ir.FromIndex():
             return e.index
-        case Zero():
+        case ir.Zero():
             return as_index(0)
-        case Cast() if e.arg.dtype.is_integer and e.dtype.bits >= e.arg.dtype.bits and e.dtype.kind == "signed":
+        case ir.Cast() if e.arg.dtype.is_integer and e.dtype.bits >= e.arg.dtype.bits and e.dtype.kind == "signed":
             return to_index(e.arg)
-        case Add():
+        case ir.Add():
             total = as_index(0)
             for a in e.args:
                 total = total + to_index(a)
             return total
-        case Mul():
+        case ir.Mul():
             product = as_index(1)
             for a in e.args:
                 product = product * to_index(a)
             return product
-        case Apply() if e.primitive.name in ("floor_divide", "remainder"):
+        case ir.Apply() if e.primitive.name in ("floor_divide", "remainder"):
             n, d = to_index(e.args[0]), to_index(e.args[1])
             if prove_nonnegative(d - 1):
                 return floor_divide(n, d) if e.primitive.name == "floor_divide" else modulo(n, d)
-        case Get() if e.ref.bounds is not None:
+        case ir.Get() if e.ref.bounds is not None:
             low, high = e.ref.bounds
             if low.constant == 0:
                 return expr.data_index(e, high)
-        case Reduce() if e.op in POSITIONS:
+        case ir.Reduce() if e.op in POSITIONS:
             return expr.data_index(e, expr.places(e))
         case _:
             pass
@@ -358,7 +343,7 @@ def to_index(e: Scalar) -> Index:
     return expr.data_index(e, limit)
 
 
-def from_end(e: Scalar, extent: Index) -> Index:
+def from_end(e: ir.Scalar, extent: Index) -> Index:
     """An integer of an index array as an index: from the end of the axis where it is negative."""
     index = to_index(e)
     if e.dtype.kind == "unsigned" or prove_nonnegative(index) or _nonnegative(e):
@@ -370,41 +355,41 @@ def from_end(e: Scalar, extent: Index) -> Index:
     return expr.data_index(expr.select(negative, expr.add(place, end), place))
 
 
-def _clipped(e: Scalar) -> Index | None:
+def _clipped(e: ir.Scalar) -> Index | None:
     """The size n in minimum(maximum(x, 0), n - 1), in either order."""
-    if not (isinstance(e, Apply) and e.primitive.name in ("minimum", "maximum")):
+    if not (isinstance(e, ir.Apply) and e.primitive.name in ("minimum", "maximum")):
         return None
     high = _upper(e)
     return high + 1 if high is not None and _nonnegative(e) else None
 
 
-def _upper(e: Scalar) -> Index | None:
+def _upper(e: ir.Scalar) -> Index | None:
     match e:
-        case Apply(primitive=p, args=args) if p.name == "minimum":
+        case ir.Apply(primitive=p, args=args) if p.name == "minimum":
             return next((b for b in map(_upper, args) if b is not None), None)
-        case Apply(primitive=p, args=args) if p.name == "maximum":
+        case ir.Apply(primitive=p, args=args) if p.name == "maximum":
             highs = [_upper(a) for a in args]
             if highs[0] is not None and highs[1] is not None:
                 for high, other in (highs, highs[::-1]):
                     if high is not None and other is not None and prove_nonnegative(high - other):
                         return high
             return None
-        case Const() | FromIndex():
+        case ir.Const() | ir.FromIndex():
             index = to_index(e)
             return index if index.is_dim else None
         case _:
             return None
 
 
-def _nonnegative(e: Scalar) -> bool:
+def _nonnegative(e: ir.Scalar) -> bool:
     match e:
-        case Apply(primitive=p, args=args) if p.name == "maximum":
+        case ir.Apply(primitive=p, args=args) if p.name == "maximum":
             return any(map(_nonnegative, args))
-        case Apply(primitive=p, args=args) if p.name == "minimum":
+        case ir.Apply(primitive=p, args=args) if p.name == "minimum":
             return all(map(_nonnegative, args))
-        case Const() | FromIndex():
+        case ir.Const() | ir.FromIndex():
             return prove_nonnegative(to_index(e))
-        case Get() if e.ref.bounds is not None:
+        case ir.Get() if e.ref.bounds is not None:
             return prove_nonnegative(e.ref.bounds[0])
         case _:
             return False
@@ -413,12 +398,12 @@ def _nonnegative(e: Scalar) -> bool:
 # Messages -------------------------------------------------------------------------------------------------------
 
 
-def range_of(e: Scalar) -> tuple[Index, Index] | None:
+def range_of(e: ir.Scalar) -> tuple[Index, Index] | None:
     """The known range [low, high) of an integer: of a position, or of the array it is read from."""
-    if isinstance(e, Reduce) and e.op in POSITIONS:
+    if isinstance(e, ir.Reduce) and e.op in POSITIONS:
         total = expr.places(e)
         return None if total.free else (ZERO_INDEX, total)
-    return e.ref.bounds if isinstance(e, Get) else None
+    return e.ref.bounds if isinstance(e, ir.Get) else None
 
 
 def range_error(access: Access) -> PullbackError:

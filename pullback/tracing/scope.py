@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Statement
 from pullback.source import Position
 from pullback.tracing.printing import Entry
 
@@ -23,7 +22,7 @@ class Scope:
     """
 
     def __init__(self, parameters: frozenset[Var] = frozenset()) -> None:
-        self.statements: list[Statement] = []
+        self.statements: list[ir.Statement] = []
         self.lifted: list[Var] = []
         self.parameters = parameters
         self.prints: list[Entry] | None = None
@@ -33,9 +32,9 @@ class Scope:
 class Recipe:
     """The ingredients to rebuild a statement."""
 
-    outs: tuple[Ref, ...]
+    outs: tuple[ir.Ref, ...]
     variables: tuple[Var, ...]
-    values: tuple[Scalar, ...]
+    values: tuple[ir.Scalar, ...]
     names: tuple[str, ...]
     position: Position | None
     bounds: Sequence[tuple[Index, Index] | None] | None

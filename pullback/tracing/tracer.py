@@ -25,18 +25,9 @@ import numpy as np
 
 from pullback.errors import PullbackError, ShapeError, TraceError, together
 from pullback.ir import expr
-from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, DimSymbol, Index, Var, as_index, cond, prove
-from pullback.ir.program import (
-    Block,
-    Build,
-    Known,
-    Outline,
-    Program,
-    Statement,
-    needed_for,
-    statement_reads,
-)
+from pullback.ir.program import needed_for, statement_reads
 from pullback.ir.settings import DEFAULT, Settings
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, bits_of, dtype_of, f64, i64
@@ -63,26 +54,26 @@ class Tracer:
         self.name = name
         self.default_float = default_float
         self.parent = parent
-        self.foreign: dict[Ref, Ref] = {}
+        self.foreign: dict[ir.Ref, ir.Ref] = {}
         self.scopes = [Scope(parent.guardable if parent else frozenset())]
         self.scopes[0].prints = []
         self.printed: Prints | None = None  # what it prints, when it is finished
-        self.inputs: list[Ref] = []
+        self.inputs: list[ir.Ref] = []
         self.requires: dict[Cond, None] = {}
-        self.positions: dict[Scalar, Position] = {}
-        self.origins: dict[Ref, Position] = {}
-        self.captured: dict[int, tuple[Ref, NDArray]] = {}
+        self.positions: dict[ir.Scalar, Position] = {}
+        self.origins: dict[ir.Ref, Position] = {}
+        self.captured: dict[int, tuple[ir.Ref, NDArray]] = {}
         self.errors: list[PullbackError] = []
         self.ruled: list[Any] = [] if parent is None else parent.ruled  # calls whose rules are being traced
         self.sizes: dict[str, None] = {}
         self.deferred: list[Deferred] = []
         self.place = ""  # what the names of arrays that are made begin with
-        self._owner: dict[Ref, Scope] = {}
-        self._views: dict[Ref, tuple[Ref, tuple[Var, ...]]] = {}
-        self._recipes: dict[Ref, Recipe] = {}
-        self._checked: dict[Ref, Ref] = {}
-        self._seen: dict[Ref, Ref] = {}
-        self._obligations: dict[Ref, tuple[tuple[Var, ...], tuple[Obligation, ...]]] = {}
+        self._owner: dict[ir.Ref, Scope] = {}
+        self._views: dict[ir.Ref, tuple[ir.Ref, tuple[Var, ...]]] = {}
+        self._recipes: dict[ir.Ref, Recipe] = {}
+        self._checked: dict[ir.Ref, ir.Ref] = {}
+        self._seen: dict[ir.Ref, ir.Ref] = {}
+        self._obligations: dict[ir.Ref, tuple[tuple[Var, ...], tuple[Obligation, ...]]] = {}
 
     # Scopes -------------------------------------------------------------------------------------------------
 
@@ -135,22 +126,24 @@ class Tracer:
 
     # Arrays -------------------------------------------------------------------------------------------------
 
-    def define(self, name: str, dtype: DType, shape: Sequence[Index], bounds: tuple[Index, Index] | None = None) -> Ref:
+    def define(
+        self, name: str, dtype: DType, shape: Sequence[Index], bounds: tuple[Index, Index] | None = None
+    ) -> ir.Ref:
         """A new array of the current block."""
-        return self.own(Ref(name, dtype, shape, bounds))
+        return self.own(ir.Ref(name, dtype, shape, bounds))
 
-    def own(self, ref: Ref) -> Ref:
+    def own(self, ref: ir.Ref) -> ir.Ref:
         """`ref` as an array of the current block."""
         self._owner[ref] = self.scope
         return ref
 
-    def input(self, name: str, dtype: DType, shape: Sequence[Index]) -> Ref:
+    def input(self, name: str, dtype: DType, shape: Sequence[Index]) -> ir.Ref:
         """A new input of the program."""
-        ref = self.own(Ref(name, dtype.computed, shape, storage=dtype))
+        ref = self.own(ir.Ref(name, dtype.computed, shape, storage=dtype))
         self.inputs.append(ref)
         return ref
 
-    def capture(self, array: NDArray, name: str | None = None) -> Ref:
+    def capture(self, array: NDArray, name: str | None = None) -> ir.Ref:
         """Capture an outer NumPy array as a further input; `name` if another function has named it."""
         found = self.captured.get(id(array))
         if found is None:
@@ -162,12 +155,12 @@ class Tracer:
             if dtype.is_integer and array.size and array.max() < i64.maximum:  # larger ones are no indices
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
             name = name or captured_name(array) or f"captured_{len(self.captured)}"
-            ref = Ref(name, dtype, shape, bounds, storage)
+            ref = ir.Ref(name, dtype, shape, bounds, storage)
             self._owner[ref] = self.scopes[0]
             found = self.captured[id(array)] = (ref, bits_of(array))
         return found[0]
 
-    def read(self, ref: Ref, indices: Sequence[Index]) -> Scalar:
+    def read(self, ref: ir.Ref, indices: Sequence[Index]) -> ir.Scalar:
         """An element of an array, the axes that lifting added supplied."""
         if self.is_foreign(ref):
             return self._read_foreign(ref, indices)
@@ -178,30 +171,30 @@ class Tracer:
         lifted, variables = view
         return expr.get(lifted, *(as_index(v) for v in variables), *indices)
 
-    def is_foreign(self, ref: Ref) -> bool:
+    def is_foreign(self, ref: ir.Ref) -> bool:
         """Whether the array belongs to the function around this one."""
         return self.parent is not None and ref not in self._owner
 
-    def _read_foreign(self, ref: Ref, indices: Sequence[Index]) -> Scalar:
+    def _read_foreign(self, ref: ir.Ref, indices: Sequence[Index]) -> ir.Scalar:
         assert self.parent is not None
         e = self.parent.read(self.parent.whole(ref), indices)  # a guard outside does not reach into a closure
-        assert isinstance(e, Get)
+        assert isinstance(e, ir.Get)
         mine = self.foreign.get(e.ref)
         if mine is None:
-            mine = self.foreign[e.ref] = Ref(e.ref.name, e.ref.dtype, e.ref.shape, e.ref.bounds, e.ref.storage)
+            mine = self.foreign[e.ref] = ir.Ref(e.ref.name, e.ref.dtype, e.ref.shape, e.ref.bounds, e.ref.storage)
             self._owner[mine] = self.scopes[0]
             self._obligations[mine] = self.parent.obligations(e.ref)
         return expr.get(mine, *e.indices)
 
-    def holds(self, ref: Ref) -> bool:
+    def holds(self, ref: ir.Ref) -> bool:
         """Whether the array is in the current block without obligations, so that it can be used as is."""
         return self._owner.get(ref) is self.scope and ref not in self._obligations and not self.inside
 
-    def is_view(self, ref: Ref) -> bool:
+    def is_view(self, ref: ir.Ref) -> bool:
         """Whether lifting gave the array more axes than the user sees."""
         return ref in self._views
 
-    def visible(self, ref: Ref) -> None:
+    def visible(self, ref: ir.Ref) -> None:
         """Refuse an array of a block that is finished, and one that an index out of scope selects from."""
         view = self._views.get(ref)
         if view is not None and not self.guardable.issuperset(view[1]):
@@ -220,26 +213,30 @@ class Tracer:
     def build(
         self,
         variables: Sequence[Var],
-        values: Sequence[Scalar],
+        values: Sequence[ir.Scalar],
         names: Sequence[str],
         position: Position | None,
         bounds: Sequence[tuple[Index, Index] | None] | None = None,
         strict: bool = False,
-    ) -> list[Ref]:
+    ) -> list[ir.Ref]:
         """Emit arrays with these elements as one statement; `strict` data checks do not wait for guards."""
         names = [self.place + name for name in names]
         if self.scope.lifted and not strict:  # what depends on nothing around is not lifted, and no guard is to come
-            stand_in = Build(tuple(Ref(n, v.dtype, ()) for n, v in zip(names, values)), tuple(variables), tuple(values))
+            stand_in = ir.Build(
+                tuple(ir.Ref(n, v.dtype, ()) for n, v in zip(names, values)), tuple(variables), tuple(values)
+            )
             strict = free_variables(stand_in, self._views).isdisjoint(self.scope.lifted)
         checker = RangeChecker(self, frozenset(variables), strict)
         checked = tuple(checker.scalar(v, ()) for v in values)
         shape = tuple(v.extent for v in variables)
         known = bounds or [None] * len(checked)
-        outs = tuple(Ref(n, v.dtype, shape, b or range_of(v)) for n, v, b in zip(names, checked, known))
+        outs = tuple(ir.Ref(n, v.dtype, shape, b or range_of(v)) for n, v, b in zip(names, checked, known))
         if position is not None:
             for out in outs:
                 self.origins[out] = position
-        self.emit(Build(outs, tuple(variables), checked, () if position is None else (position,)), checker.obligations)
+        self.emit(
+            ir.Build(outs, tuple(variables), checked, () if position is None else (position,)), checker.obligations
+        )
         if any(o.data for o in checker.obligations):
             recipe = Recipe(
                 outs,
@@ -264,7 +261,7 @@ class Tracer:
         finally:
             self.place = before
 
-    def with_checks(self, ref: Ref) -> tuple[Ref, Ref]:
+    def with_checks(self, ref: ir.Ref) -> tuple[ir.Ref, ir.Ref]:
         """The array with run-time checked data reads, in place of one that relied on a guard.
 
         Returns it as the user's code sees it and as it stands in the program.
@@ -286,13 +283,13 @@ class Tracer:
         found = self._checked[recipe.outs[position]]
         return found, self._views[found][0]
 
-    def whole(self, ref: Ref) -> Ref:
+    def whole(self, ref: ir.Ref) -> ir.Ref:
         """The array to use where all of it is used, and no guard can be known."""
         if ref in self._recipes and any(o.data for o in self.obligations(self._views[ref][0])[1]):
             return self.with_checks(ref)[0]
         return ref
 
-    def emit(self, statement: Statement, obligations: Sequence[Obligation] = ()) -> None:
+    def emit(self, statement: ir.Statement, obligations: Sequence[Obligation] = ()) -> None:
         """Add a statement to the current block, with an axis for each variable in scope that it depends on."""
         scope = self.scope
         free = free_variables(statement, self._views)
@@ -306,7 +303,7 @@ class Tracer:
             scope.statements.append(statement)
             self._owe(statement.outs, (), obligations)
             return
-        mapping: dict[Ref, Ref] = {}
+        mapping: dict[ir.Ref, ir.Ref] = {}
         scope.statements.extend(lift_statement(statement, needed, mapping, self._views))
         for new in mapping.values():
             self._owner[new] = scope
@@ -329,7 +326,7 @@ class Tracer:
             remedy="use an index only inside the function given to `build`, `sum_over` or `fold`",
         )
 
-    def adopt(self, block: Block) -> tuple[Ref, ...]:
+    def adopt(self, block: ir.Block) -> tuple[ir.Ref, ...]:
         """Add the statements of an instantiated block (a call) to the current one."""
         if not self.inside and not self._obligations:
             for s in block.statements:
@@ -338,7 +335,7 @@ class Tracer:
                 self.scope.statements.append(s)
             return block.results
 
-        def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def get(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             return self.read(ref, indices) if ref in self._views else expr.get(ref, *indices)
 
         sub = Substitution(get=get)
@@ -347,7 +344,7 @@ class Tracer:
             owing = [r for r in statement_reads(statement) if r in self._obligations]
             if not owing:
                 self.emit(statement)
-            elif isinstance(statement, Build):
+            elif isinstance(statement, ir.Build):
                 names = [r.name for r in statement.outs]
                 position = statement.positions[0] if statement.positions else None
                 bounds = [r.bounds for r in statement.outs]
@@ -357,7 +354,9 @@ class Tracer:
                 self.emit(statement, self.settle(*(self._seen.get(r, r) for r in owing)))
         return tuple(sub.ref(r) for r in block.results)
 
-    def defer(self, callee: Outline, operands: Sequence[Ref], dims: Mapping[DimSymbol, Index]) -> list[Ref] | None:
+    def defer(
+        self, callee: ir.Outline, operands: Sequence[ir.Ref], dims: Mapping[DimSymbol, Index]
+    ) -> list[ir.Ref] | None:
         """The results of a call whose statements join later; None where they cannot wait.
 
         They can at the top of a function, over arrays as they are: elsewhere they may become part of what is around.
@@ -391,16 +390,16 @@ class Tracer:
             self.require(condition)
         return extent
 
-    def obligations(self, ref: Ref) -> tuple[tuple[Var, ...], tuple[Obligation, ...]]:
+    def obligations(self, ref: ir.Ref) -> tuple[tuple[Var, ...], tuple[Obligation, ...]]:
         """The conditions for reading `ref`, in variables for its leading indices."""
         return self._obligations.get(ref, ((), ()))
 
-    def _owe(self, outs: Sequence[Ref], lead: tuple[Var, ...], obligations: Sequence[Obligation]) -> None:
+    def _owe(self, outs: Sequence[ir.Ref], lead: tuple[Var, ...], obligations: Sequence[Obligation]) -> None:
         if obligations:
             for out in outs:
                 self._obligations[out] = (lead, tuple(obligations))
 
-    def settle(self, *refs: Ref, facts: tuple[Cond, ...] = ()) -> list[Obligation]:
+    def settle(self, *refs: ir.Ref, facts: tuple[Cond, ...] = ()) -> list[Obligation]:
         """Settle obligations for using whole arrays: prove, report, or pass on to users of the result.
 
         `facts` are conditions that hold wherever they are used.
@@ -420,7 +419,7 @@ class Tracer:
                     self.report(range_error(o.access))
         return left
 
-    def settle_block(self, results: Sequence[Ref], facts: tuple[Cond, ...] = ()) -> list[Obligation]:
+    def settle_block(self, results: Sequence[ir.Ref], facts: tuple[Cond, ...] = ()) -> list[Obligation]:
         """Settle the results' obligations at a block's end, as far as the surrounding variables decide.
 
         An obligation on a variable of the block itself is an error: nothing is left that could hold.
@@ -454,11 +453,11 @@ class Tracer:
 
     def finish(
         self,
-        results: Sequence[Ref],
+        results: Sequence[ir.Ref],
         output_names: Sequence[str] = (),
         doc: str = "",
         settings: Settings = DEFAULT,
-    ) -> Known:
+    ) -> ir.Known:
         """The program; in outline where calls wait to join it."""
         prints = tuple(self.scopes[0].prints or ())
         more = arrays_of(prints)
@@ -472,15 +471,15 @@ class Tracer:
         return known
 
     def _known(
-        self, results: Sequence[Ref], output_names: Sequence[str], doc: str, settings: Settings
-    ) -> Known:
+        self, results: Sequence[ir.Ref], output_names: Sequence[str], doc: str, settings: Settings
+    ) -> ir.Known:
         captured = list(self.captured.values())
         statements = self.scope.statements
         kept = tuple(statements) if self.deferred else needed_for(statements, results)
-        program = Program(
+        program = ir.Program(
             self.name,
             (*self.inputs, *self.foreign.values(), *(ref for ref, _ in captured)),
-            Block(kept, tuple(results)),
+            ir.Block(kept, tuple(results)),
             tuple(output_names),
             tuple(self.requires),
             tuple(self.sizes),

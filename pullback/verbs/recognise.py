@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pullback.ir import expr
-from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, as_index
-from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.tracing.array import Array
@@ -29,14 +28,14 @@ def recognised(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) ->
     """The reduction that f computes: "sum", "prod", "max", "min", "any" or "all"; else None."""
     tracer = current()
     with tracer.block() as scope:
-        cells = [tracer.own(Ref(name, dtype, tuple(extents))) for name in ("a", "b")]
+        cells = [tracer.own(ir.Ref(name, dtype, tuple(extents))) for name in ("a", "b")]
         found = f(*map(from_ref, cells))
         if not isinstance(found, Array) or found.strong is not dtype or found.extents != tuple(extents):
             return None
         variables = axes_for(extents)
         value = _written(found.element(tuple(map(as_index, variables))), scope.statements)
         a, b = (expr.get(r, *variables) for r in cells)
-    ways: dict[str, tuple[Scalar, ...]]
+    ways: dict[str, tuple[ir.Scalar, ...]]
     if dtype.is_bool:
         ways = {op: (expr.apply(name, a, b), expr.apply(name, b, a)) for op, name in _LOGICAL.items()}
     else:
@@ -45,10 +44,10 @@ def recognised(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) ->
     return next((op for op, nodes in ways.items() if value in nodes), None)
 
 
-def _written(value: Scalar, statements: Sequence[Statement]) -> Scalar:
+def _written(value: ir.Scalar, statements: Sequence[ir.Statement]) -> ir.Scalar:
     """The value, or the value of the single statement that writes it."""
     match statements:
-        case [Build(outs=(out,), values=(written,)) as s] if isinstance(value, Get) and value.ref is out:
+        case [ir.Build(outs=(out,), values=(written,)) as s] if isinstance(value, ir.Get) and value.ref is out:
             return Substitution(variables=dict(zip(s.vars, value.indices, strict=True))).scalar(written)
         case _:
             return value

@@ -18,7 +18,7 @@ from pullback.arrays.reduction import normal_axes
 from pullback.arrays.subscript import subscript
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove
 from pullback.source import user_position
 from pullback.tracing.array import Array, Indices, shape_text
@@ -101,7 +101,7 @@ def take(counts: Any, x: Any) -> Array:
         else:
             parts.append((_extent(count, "take"), ZERO_INDEX))
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         own, conds = [], list[Cond | bool]()
         for i, n, (_, start) in zip(indices, h.extents, parts):
             if start is not None:
@@ -161,7 +161,7 @@ def reshape(shape: Any, x: Any) -> Array:
         )
     enough = prove(cond(">=", size - wanted), current().known)
 
-    def rule(indices: Indices) -> Scalar:
+    def rule(indices: Indices) -> ir.Scalar:
         flat = join(indices, extents)
         return h.element(split(flat if enough else flat % size, h.extents))
 

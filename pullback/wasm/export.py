@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pullback.codegen.c.names import identifier
 from pullback.errors import TraceError
-from pullback.ir.program import Program
+from pullback.ir import nodes as ir
 from pullback.runtime.export import Exported, library, put_files
 from pullback.templates import filled
 from pullback.wasm.compilers import compile_wasm
@@ -26,7 +26,7 @@ HOW: Final = "   Compiled to wasm:  zig cc -target wasm32-wasi -mexec-model=reac
 TYPES: Final = frozenset(["f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"])
 
 
-def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLike[str]) -> dict[str, Any]:
+def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.PathLike[str]) -> dict[str, Any]:
     """Write the module of a program with its loader, for sizes that are all given.
 
     Returns:

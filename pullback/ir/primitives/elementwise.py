@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.ir import nodes as ir
 from pullback.ir import semantics
-from pullback.ir.expr import Const, Scalar, apply, select, zero
+from pullback.ir.expr import apply, select, zero
 from pullback.ir.notation import (
     copysign,
     divide,
@@ -34,13 +35,13 @@ from pullback.ir.notation import (
 from pullback.ir.primitive import PRIMITIVES, Primitive
 
 NDArray = np.ndarray[Any, Any]
-Partial = tuple[Scalar | None, ...]
+Partial = tuple[ir.Scalar | None, ...]
 
 NUMBERS: Final = ("floating", "signed", "unsigned")
 STEPS: Final = "piecewise constant: its derivative is zero wherever it exists"
 
 
-def _divide_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+def _divide_partials(a: ir.Scalar, b: ir.Scalar, out: ir.Scalar) -> Partial:
     # d(a/b) = da/b - (a/b) db/b
     return one(a) / b, -(out / b)
 
@@ -56,7 +57,7 @@ FLOOR_DIVIDE: Final = PRIMITIVES.add(Primitive(
 ))
 
 
-def _remainder_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+def _remainder_partials(a: ir.Scalar, b: ir.Scalar, out: ir.Scalar) -> Partial:
     # a - b floor(a / b), where the floor is locally constant
     return one(a), -floor_divide(a, b)
 
@@ -76,23 +77,23 @@ def _power(a: NDArray, b: NDArray) -> NDArray:
     return np.asarray(np.where(b < 0, unit, np.power(a, np.where(b < 0, 0, b))), a.dtype)
 
 
-def _power_partials(x: Scalar, y: Scalar, out: Scalar) -> Partial:
+def _power_partials(x: ir.Scalar, y: ir.Scalar, out: ir.Scalar) -> Partial:
     # d/dx = y x^(y-1), which is 0 for y = 0 whatever x; d/dy = x^y log x, which is 0 at x = 0 for y >= 0. At y = 0 the
     # first is no constant 0: it has a derivative by y, and is guarded only where 0 * x^-1 would be NaN
-    if isinstance(y, Const):
+    if isinstance(y, ir.Const):
         return _constant_power_partial(x, float(y.value)), None
     nought = number(0, x)
     plain = select(logical_or(not_equal(y, nought), isfinite(divide(one(x), x))), y * power(x, y - 1), zero(x.dtype))
     # for small y by x^y y / x: x^(y-1) and its derivatives overflow where x^y is near 1
     small = logical_and(less(apply("abs", y), number(0.5, y)), not_equal(x, nought))
     by_x = select(small, out * divide(y, x), plain)
-    if isinstance(x, Const) and x.value > 0:
+    if isinstance(x, ir.Const) and x.value > 0:
         return None, out * log(x)
     by_y = select(logical_or(not_equal(x, nought), less(y, nought)), out * log(x), zero(x.dtype))
-    return (None if isinstance(x, Const) else by_x), by_y
+    return (None if isinstance(x, ir.Const) else by_x), by_y
 
 
-def _constant_power_partial(x: Scalar, c: float) -> Scalar:
+def _constant_power_partial(x: ir.Scalar, c: float) -> ir.Scalar:
     if c == 0:
         return zero(x.dtype)
     if c == 1:
@@ -140,11 +141,11 @@ TRUNC: Final = PRIMITIVES.add(Primitive(
     "trunc", "x without its fraction.", 1, np.trunc, no_derivative=STEPS))
 
 
-def _maximum_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+def _maximum_partials(a: ir.Scalar, b: ir.Scalar, out: ir.Scalar) -> Partial:
     return select(greater_equal(a, b), one(a), zero(a.dtype)), select(less(a, b), one(a), zero(a.dtype))
 
 
-def _minimum_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+def _minimum_partials(a: ir.Scalar, b: ir.Scalar, out: ir.Scalar) -> Partial:
     return select(less_equal(a, b), one(a), zero(a.dtype)), select(less(b, a), one(a), zero(a.dtype))
 
 
@@ -158,11 +159,11 @@ MINIMUM: Final = PRIMITIVES.add(Primitive(
     kinds=NUMBERS, partials=_minimum_partials,
 ))
 
-def _hypot_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+def _hypot_partials(a: ir.Scalar, b: ir.Scalar, out: ir.Scalar) -> Partial:
     # a / out and b / out, each 0 where out is: a kink as that of abs. Where one alone is infinite, it is 1 or -1
     length = select(equal(out, number(0, out)), one(out), out)
 
-    def share(x: Scalar, other: Scalar) -> Scalar:
+    def share(x: ir.Scalar, other: ir.Scalar) -> ir.Scalar:
         alone = logical_and(equal(apply("abs", x), number(math.inf, x)), isfinite(other))
         return select(alone, sign(x), divide(x, length))
 

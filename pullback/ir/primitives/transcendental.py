@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.ir.expr import Scalar, apply, select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import apply, select
 from pullback.ir.notation import cos, cosh, exp, greater, hypot, number, one, sin, sinh, sqrt
 from pullback.ir.primitive import PRIMITIVES, Partials, Primitive
 
@@ -40,7 +41,7 @@ COS: Final = _row("cos", "Cosine of x, in radians.", np.cos, lambda x, out: (-si
 TAN: Final = _row("tan", "Tangent of x, in radians.", np.tan, lambda x, out: (1 + out * out,), domain=(-1.3, 1.3))
 
 
-def _complement(x: Scalar) -> Scalar:
+def _complement(x: ir.Scalar) -> ir.Scalar:
     # 1 - x²: near 1 as a product, near 0 as a difference, where the derivative of the product cancels
     return select(greater(apply("abs", x), number(0.5, x)), (1 - x) * (1 + x), 1 - x * x)
 
@@ -51,7 +52,7 @@ ACOS: Final = _row("acos", "Angle whose cosine is x.", np.arccos, lambda x, out:
                    domain=(-0.9, 0.9))
 
 
-def _atan_partials(x: Scalar, out: Scalar) -> tuple[Scalar]:
+def _atan_partials(x: ir.Scalar, out: ir.Scalar) -> tuple[ir.Scalar]:
     # 1 / (1 + x²), for large x by 1 / x: its derivatives at infinity are 0
     large = greater(apply("abs", x), one(x))
     inverse = one(x) / select(large, x, one(x))
@@ -62,7 +63,7 @@ def _atan_partials(x: Scalar, out: Scalar) -> tuple[Scalar]:
 ATAN: Final = _row("atan", "Angle whose tangent is x.", np.arctan, _atan_partials)
 
 
-def _atan2_partials(y: Scalar, x: Scalar, out: Scalar) -> tuple[Scalar, Scalar]:
+def _atan2_partials(y: ir.Scalar, x: ir.Scalar, out: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar]:
     radius = hypot(x, y)  # whose square may overflow or vanish
     return x / radius / radius, -(y / radius / radius)
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Get, Mul, Reduce, Ref, Scalar, Select
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Build, Scatter
 from pullback.ir.traverse import children
 from pullback.loops.analysis.joined import elements
 from pullback.loops.program.cover import typical, typical_count
@@ -29,10 +28,10 @@ LOOP: Final = (1.0, 4.0)  # what a loop adds to a step of one element, and of a 
 STORE: Final = (1.0, 2.0)  # storing one
 
 
-def statement_cycles(s: Build | Scatter, machine: Machine) -> float:
+def statement_cycles(s: ir.Build | ir.Scatter, machine: Machine) -> float:
     """The cycles of plain loops over all elements of a statement."""
-    values = s.values if isinstance(s, Build) else (s.value,)
-    rows = prod(typical(v) for v in s.vars[:-1]) if any(isinstance(v, Bracket) for v in values) else 0
+    values = s.values if isinstance(s, ir.Build) else (s.value,)
+    rows = prod(typical(v) for v in s.vars[:-1]) if any(isinstance(v, ir.Bracket) for v in values) else 0
     return points_cycles(values, s.vars, machine) + rows * ZEROS
 
 
@@ -42,15 +41,15 @@ def line_wait(footprint: float, machine: Machine) -> float:
     return 0.0 if footprint <= first else machine.waits[footprint > second // 4]  # it shares the second with others
 
 
-def memory_cycles(arrays: Iterable[Ref], machine: Machine) -> float:
+def memory_cycles(arrays: Iterable[ir.Ref], machine: Machine) -> float:
     """Cycles to wait for the lines of arrays, each gone through once."""
     sizes = [r.dtype.size * typical_count(elements(r.shape)) for r in dict.fromkeys(arrays)]
     return sum(n / machine.line * line_wait(n, machine) for n in sizes)
 
 
 def points_cycles(
-    values: Sequence[Scalar], variables: Iterable[Var], machine: Machine, lanes: int = 1, axis: Var | None = None,
-    stored: int | None = None, known: Iterable[Scalar] = (),
+    values: Sequence[ir.Scalar], variables: Iterable[Var], machine: Machine, lanes: int = 1, axis: Var | None = None,
+    stored: int | None = None, known: Iterable[ir.Scalar] = (),
 ) -> float:
     """The cycles of values at all points of the variables, outermost first, `lanes` at a time on an axis.
 
@@ -67,17 +66,17 @@ def points_cycles(
     return points * around + sum(estimate.value(v, done, reach) for v in values)
 
 
-def operation_cycles(e: Scalar, lanes: int, machine: Machine) -> float:
+def operation_cycles(e: ir.Scalar, lanes: int, machine: Machine) -> float:
     """The cycles of an expression's own operation, for a number of lanes."""
     one = machine.operation(lanes * e.dtype.size) / machine.ports
     match e:
-        case Apply() if e.primitive.transcendental:
+        case ir.Apply() if e.primitive.transcendental:
             return ALONE if lanes == 1 else machine.function
-        case Apply():
+        case ir.Apply():
             return machine.division if e.primitive.name == "divide" else one
-        case Bracket():
+        case ir.Bracket():
             return 2 * one * len(e.conds)
-        case Select() | Cast():
+        case ir.Select() | ir.Cast():
             return 2 * one
         case _:
             return one
@@ -89,7 +88,7 @@ class _Estimate:
     def __init__(self, machine: Machine, lanes: int, axis: Var | None) -> None:
         self.machine, self.lanes, self.axis = machine, lanes, axis
 
-    def value(self, e: Scalar, done: set[Scalar], reach: Mapping[Var, float]) -> float:
+    def value(self, e: ir.Scalar, done: set[ir.Scalar], reach: Mapping[Var, float]) -> float:
         """The cycles of an expression; parts in `done` are free.
 
         Args:
@@ -99,7 +98,7 @@ class _Estimate:
             return 0.0
         done.add(e)
         times = max((reach[v] for v in e.free if v in reach), default=1.0)
-        if isinstance(e, Reduce):
+        if isinstance(e, ir.Reduce):
             inner, terms = dict(reach), 1.0
             for v in e.vars:
                 terms *= typical(v)
@@ -110,13 +109,13 @@ class _Estimate:
         lanes = self.lanes if self.axis is None or self.axis in e.free else 1
         return times * self._own(e, lanes) + sum(self.value(c, done, reach) for c in children(e))
 
-    def _own(self, e: Scalar, lanes: int) -> float:
+    def _own(self, e: ir.Scalar, lanes: int) -> float:
         match e:
-            case Add() | Mul():
+            case ir.Add() | ir.Mul():
                 return operation_cycles(e, lanes, self.machine) * (len(e.args) - 1)
-            case Get():
+            case ir.Get():
                 return LOAD if self._neighbours(e.ref.shape, e.indices) else LANE * lanes
-            case Apply() | Bracket() | Select() | Cast():
+            case ir.Apply() | ir.Bracket() | ir.Select() | ir.Cast():
                 return operation_cycles(e, lanes, self.machine)
             case _:
                 return 0.0

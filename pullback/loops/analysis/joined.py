@@ -19,9 +19,8 @@ from math import prod
 from typing import Final
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Get, Ref, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.cost import cuts
 
@@ -34,12 +33,12 @@ MOST: Final = 6  # stretches that are kernels of their own
 class Stretch:
     """A run of a joined array from `start` on, in memory order: its build, and the array it repeats."""
 
-    build: Build
+    build: ir.Build
     start: Index
-    part: Ref | None
+    part: ir.Ref | None
 
     @property
-    def out(self) -> Ref:
+    def out(self) -> ir.Ref:
         """The array of the stretch."""
         return self.build.outs[0]
 
@@ -52,10 +51,10 @@ def elements(shape: Iterable[Index]) -> Index:
     return out
 
 
-def is_renaming(s: Build, old: Ref) -> bool:
+def is_renaming(s: ir.Build, old: ir.Ref) -> bool:
     """Whether a build gives the elements of `old` in memory order: the array itself, or a reshape."""
     value = s.values[0]
-    if len(s.outs) != 1 or not isinstance(value, Get) or value.ref is not old:
+    if len(s.outs) != 1 or not isinstance(value, ir.Get) or value.ref is not old:
         return False
     if elements(old.shape) is not elements(s.outs[0].shape):
         return False
@@ -69,9 +68,9 @@ def is_renaming(s: Build, old: Ref) -> bool:
     return m.index(there) is m.index(here)
 
 
-def stretches(s: Build) -> list[Stretch]:
+def stretches(s: ir.Build) -> list[Stretch]:
     """The stretches of a build along its first axis; none if no stretch is an array, or too few are."""
-    if len(s.outs) != 1 or not any(isinstance(n, Bracket) for n in walk(s.values[0])):
+    if len(s.outs) != 1 or not any(isinstance(n, ir.Bracket) for n in walk(s.values[0])):
         return []
     found = cuts(s)
     wide = [v for v in s.vars if v.extent is not ONE_INDEX]
@@ -91,19 +90,19 @@ def _is_unrolled(wide: list[Var]) -> bool:
     return sizes[0] <= SMALL and prod(sizes[1:]) >= POINTS
 
 
-def _stretch(s: Build, axis: Var, start: int, end: int, row: Index) -> Stretch:
+def _stretch(s: ir.Build, axis: Var, start: int, end: int, row: Index) -> Stretch:
     build = stretch_of(s, axis, start, end)
     out = s.outs[0]
-    build = replace(build, outs=(Ref(out.name, out.dtype, [v.extent for v in build.vars], out.bounds),))
+    build = replace(build, outs=(ir.Ref(out.name, out.dtype, [v.extent for v in build.vars], out.bounds),))
     value = build.values[0]
-    part = value.ref if isinstance(value, Get) and is_renaming(build, value.ref) else None
+    part = value.ref if isinstance(value, ir.Get) and is_renaming(build, value.ref) else None
     return Stretch(build, start * row, part)
 
 
-def stretch_of(s: Build, axis: Var, start: Index | int, end: Index | int) -> Build:
+def stretch_of(s: ir.Build, axis: Var, start: Index | int, end: Index | int) -> ir.Build:
     """The elements of a build from `start` to `end` along an axis, which begins at 0 again."""
     part = Var(axis.name, end - start)
     value = Substitution(variables={axis: as_index(part) + start}).scalar(s.values[0])
-    if isinstance(value, Zero):
+    if isinstance(value, ir.Zero):
         value = expr.const(0, value.dtype)
     return replace(s, vars=tuple(part if v is axis else v for v in s.vars), values=(value,))

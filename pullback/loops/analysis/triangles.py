@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import permutations
 
-from pullback.ir.expr import Add, Bracket, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Var, as_index, prove_nonnegative
-from pullback.ir.program import Build, Statement
 
 Axes = tuple[int, int]  # an array is zero where its index on the second axis is larger than that on the first
 
 
-def triangles(statements: Iterable[Statement]) -> dict[Ref, Axes]:
+def triangles(statements: Iterable[ir.Statement]) -> dict[ir.Ref, Axes]:
     """The axes of each array that is such a triangle, as its statement shows."""
-    out: dict[Ref, Axes] = {}
+    out: dict[ir.Ref, Axes] = {}
     for s in statements:
-        if isinstance(s, Build):
+        if isinstance(s, ir.Build):
             for o, value in zip(s.outs, s.values, strict=True):
                 axes = _axes(value, s.vars)
                 if axes is not None:
@@ -30,14 +29,14 @@ def triangles(statements: Iterable[Statement]) -> dict[Ref, Axes]:
     return out
 
 
-def _axes(value: Scalar, variables: tuple[Var, ...]) -> Axes | None:
-    terms = value.args if isinstance(value, Add) else (value,)
-    if not all(isinstance(t, Bracket) for t in terms):
+def _axes(value: ir.Scalar, variables: tuple[Var, ...]) -> Axes | None:
+    terms = value.args if isinstance(value, ir.Add) else (value,)
+    if not all(isinstance(t, ir.Bracket) for t in terms):
         return None
     for p, q in permutations(range(len(variables)), 2):
         i, j = variables[p], variables[q]
         if i.extent is j.extent and all(
-            isinstance(t, Bracket) and prove_nonnegative(as_index(i) - as_index(j), t.conds) for t in terms
+            isinstance(t, ir.Bracket) and prove_nonnegative(as_index(i) - as_index(j), t.conds) for t in terms
         ):
             return p, q
     return None

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import prod
 
-from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Fold, Program, Statement, blocks_of, map_blocks, statement_reads
+from pullback.ir import nodes as ir
+from pullback.ir.program import blocks_of, map_blocks, statement_reads
 from pullback.loops.plain.candidates import Head, alone
 from pullback.loops.plain.storage import may_overwrite, replaced_arguments, updates_last
 
@@ -39,28 +39,28 @@ class Unit:
         reuses: arrays it may write one of its own over.
     """
 
-    statements: tuple[Statement, ...]
-    reads: tuple[Ref, ...]
-    outs: tuple[Ref, ...]
+    statements: tuple[ir.Statement, ...]
+    reads: tuple[ir.Ref, ...]
+    outs: tuple[ir.Ref, ...]
     inside: int
-    reuses: frozenset[Ref]
+    reuses: frozenset[ir.Ref]
 
 
 @dataclass(frozen=True)
 class OrderingStep:
     """A statement in its place: its arrays, its height, and the live arrays after it."""
 
-    outs: tuple[Ref, ...]
+    outs: tuple[ir.Ref, ...]
     height: int
-    live: tuple[Ref, ...]
+    live: tuple[ir.Ref, ...]
 
 
-def schedule(program: Program, head: Head = alone) -> Program:
+def schedule(program: ir.Program, head: Head = alone) -> ir.Program:
     """Order the statements of each block by the tried order that needs least memory."""
     return program.with_body(_schedule(program.body, head, replaced_arguments(program))[0])
 
 
-def steps(block: Block) -> list[OrderingStep]:
+def steps(block: ir.Block) -> list[OrderingStep]:
     """The statements of a block ordered by height, with the live arrays after each; results are excluded."""
     work = _Units(block)
     heights = work.heights()
@@ -69,7 +69,7 @@ def steps(block: Block) -> list[OrderingStep]:
     return [OrderingStep(work.units[k].outs, heights[k], tuple(alive)) for k, alive in zip(order, live, strict=True)]
 
 
-def _schedule(block: Block, head: Head, states: Mapping[Ref, Ref] | None = None) -> tuple[Block, int]:
+def _schedule(block: ir.Block, head: Head, states: Mapping[ir.Ref, ir.Ref] | None = None) -> tuple[ir.Block, int]:
     """The block in order, and the bytes its arrays need.
 
     Args:
@@ -83,16 +83,16 @@ def _schedule(block: Block, head: Head, states: Mapping[Ref, Ref] | None = None)
     return replace(block, statements=tuple(s for k in best for s in work.units[k].statements)), work.peak(best)
 
 
-def _scheduled(s: Statement, head: Head) -> Statement:
+def _scheduled(s: ir.Statement, head: Head) -> ir.Statement:
     """Order a statement's blocks; new loop states follow the readers of the old ones."""
-    if not isinstance(s, Fold):
+    if not isinstance(s, ir.Fold):
         return map_blocks(s, lambda b: _schedule(b, head)[0])
     body = replace(s.body, statements=updates_last(s))
     states = {new: old for new, old in zip(s.body.results, s.states, strict=False) if new is not old}
     return replace(s, body=_schedule(body, head, states)[0])
 
 
-def block_bytes(block: Block) -> int:
+def block_bytes(block: ir.Block) -> int:
     """Bytes that the arrays of a block need at once, its results apart, in the order of its statements."""
     work = _Units(block)
     return work.peak(range(len(work.units)))
@@ -101,15 +101,15 @@ def block_bytes(block: Block) -> int:
 class _Units:
     """The units of a block and their dependencies."""
 
-    def __init__(self, block: Block, head: Head = alone, states: Mapping[Ref, Ref] | None = None) -> None:
+    def __init__(self, block: ir.Block, head: Head = alone, states: Mapping[ir.Ref, ir.Ref] | None = None) -> None:
         self.results = block.results
         parts = list(_parts(block.statements, head))
         reads = [_reads(p) for p in parts]
-        used: set[Ref] = set(block.results).union(*reads)
+        used: set[ir.Ref] = set(block.results).union(*reads)
         self.maker = {o: k for k, p in enumerate(parts) for s in p for o in s.outs}
         self.units = [_unit(p, [r for r in found if r in self.maker], used) for p, found in zip(parts, reads)]
         self.bytes = {o: _bytes(o) for u in self.units for o in u.outs} | dict.fromkeys(block.results, 0)
-        self.readers: dict[Ref, list[int]] = {}
+        self.readers: dict[ir.Ref, list[int]] = {}
         for k, u in enumerate(self.units):
             for r in u.reads:
                 self.readers.setdefault(r, []).append(k)
@@ -184,10 +184,10 @@ class _Units:
 
     # What an order needs ------------------------------------------------------------------------------------------
 
-    def live(self, order: Sequence[int]) -> list[list[Ref]]:
+    def live(self, order: Sequence[int]) -> list[list[ir.Ref]]:
         """The arrays alive after each unit of the order, as they were made; results are not listed."""
         last = self._last(order)
-        alive: dict[Ref, None] = {}
+        alive: dict[ir.Ref, None] = {}
         out = []
         for now, k in enumerate(order):
             alive |= dict.fromkeys(o for o in self.units[k].outs if o not in self.results and o in last)
@@ -209,11 +209,11 @@ class _Units:
             alive -= sum(self.bytes[o] for o in u.outs if o not in last)
         return peak
 
-    def _last(self, order: Sequence[int]) -> dict[Ref, int]:
+    def _last(self, order: Sequence[int]) -> dict[ir.Ref, int]:
         return {r: now for now, k in enumerate(order) for r in self.units[k].reads}
 
 
-def _parts(statements: Sequence[Statement], head: Head) -> Iterable[tuple[Statement, ...]]:
+def _parts(statements: Sequence[ir.Statement], head: Head) -> Iterable[tuple[ir.Statement, ...]]:
     """The statements cut into groups, as lowering will."""
     rest = list(statements)
     while rest:
@@ -222,13 +222,13 @@ def _parts(statements: Sequence[Statement], head: Head) -> Iterable[tuple[Statem
         del rest[:count]
 
 
-def _reads(statements: Sequence[Statement]) -> dict[Ref, None]:
+def _reads(statements: Sequence[ir.Statement]) -> dict[ir.Ref, None]:
     """The arrays that a group of statements reads and does not make."""
     made = {o for s in statements for o in s.outs}
     return {r: None for s in statements for r in statement_reads(s) if r not in made}
 
 
-def _unit(statements: tuple[Statement, ...], reads: list[Ref], used: set[Ref]) -> Unit:
+def _unit(statements: tuple[ir.Statement, ...], reads: list[ir.Ref], used: set[ir.Ref]) -> Unit:
     outs = tuple(o for s in statements for o in s.outs if o in used)
     inside = max((block_bytes(b) for s in statements for b in blocks_of(s)), default=0)
     (first, *others) = statements
@@ -236,5 +236,5 @@ def _unit(statements: tuple[Statement, ...], reads: list[Ref], used: set[Ref]) -
     return Unit(statements, tuple(reads), outs, inside, reuses)
 
 
-def _bytes(r: Ref) -> int:
+def _bytes(r: ir.Ref) -> int:
     return prod(d.constant or 0 for d in r.shape) * r.dtype.size

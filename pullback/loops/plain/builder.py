@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, DimSymbol, Index, Var, as_index
-from pullback.ir.program import Statement, statement_reads
+from pullback.ir.program import statement_reads
 from pullback.loops.analysis.joined import elements
 from pullback.loops.analysis.triangles import Axes
 from pullback.loops.program import nodes
@@ -33,18 +33,22 @@ class Work:
         wish: steps that a plan is to have where a kind of kernel has several.
     """
 
-    statements: tuple[Statement, ...]
-    views: Mapping[Ref, View]
-    outs: tuple[Ref, ...]
+    statements: tuple[ir.Statement, ...]
+    views: Mapping[ir.Ref, View]
+    outs: tuple[ir.Ref, ...]
     exact: bool = False
-    triangles: Mapping[Ref, Axes] = field(default_factory=dict)
+    triangles: Mapping[ir.Ref, Axes] = field(default_factory=dict)
     wish: Schedule = PLAIN
     _parameters: dict[tuple[Buffer, Index], Buffer] = field(default_factory=dict, repr=False)
     _places: dict[Buffer, View] = field(default_factory=dict, repr=False)
 
     @staticmethod
-    def of(s: Statement, views: Mapping[Ref, View], exact: bool = False, triangles: Mapping[Ref, Axes] | None = None
-           ) -> Work:
+    def of(
+        s: ir.Statement,
+        views: Mapping[ir.Ref, View],
+        exact: bool = False,
+        triangles: Mapping[ir.Ref, Axes] | None = None,
+    ) -> Work:
         """The work of one statement."""
         return Work((s,), views, s.outs, exact, triangles or {})
 
@@ -53,20 +57,20 @@ class Work:
             self.parameter(self._old(out), written=True)
 
     @property
-    def statement(self) -> Statement:
+    def statement(self) -> ir.Statement:
         """The statement; of several the last."""
         return self.statements[-1]
 
-    def _old(self, out: Ref) -> Ref:
+    def _old(self, out: ir.Ref) -> ir.Ref:
         """The array that `out` overwrites elementwise, if any: its name says more."""
         view = self.views[out]
         return next((r for r in statement_reads(self.statement) if self.views[r].same_place(view)), out)
 
-    def holds(self, ref: Ref, out: Ref) -> bool:
+    def holds(self, ref: ir.Ref, out: ir.Ref) -> bool:
         """Whether two arrays are in one place."""
         return ref in self.views and self.views[ref].same_place(self.views[out])
 
-    def parameter(self, ref: Ref, written: bool = False) -> Buffer:
+    def parameter(self, ref: ir.Ref, written: bool = False) -> Buffer:
         """The parameter of an array; arrays in the same place share one."""
         view = self.views[ref]
         key = (view.buffer, view.offset)
@@ -80,26 +84,26 @@ class Work:
         """The place of a parameter."""
         return self._places[parameter]
 
-    def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+    def address(self, ref: ir.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
         """The address of an element: the parameter and the flat index."""
         return self.parameter(ref), flat_index(ref, indices)
 
 
-Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
+Address = Callable[[ir.Ref, tuple[Index, ...]], tuple[Buffer, Index]]
 """Where an element lies: its buffer and the flat index in it."""
 
 
 class Places(Protocol):
     """The source of array locations: the work while planning, a builder while writing a kernel."""
 
-    def parameter(self, ref: Ref, /) -> Buffer:
+    def parameter(self, ref: ir.Ref, /) -> Buffer:
         """The parameter of an array."""
 
-    def address(self, ref: Ref, indices: tuple[Index, ...], /) -> tuple[Buffer, Index]:
+    def address(self, ref: ir.Ref, indices: tuple[Index, ...], /) -> tuple[Buffer, Index]:
         """The address of an element."""
 
 
-def flat_index(ref: Ref, indices: tuple[Index, ...]) -> Index:
+def flat_index(ref: ir.Ref, indices: tuple[Index, ...]) -> Index:
     """The flat index of an element in its array."""
     flat = ZERO_INDEX
     for i, extent in zip(indices, ref.shape, strict=True):
@@ -127,15 +131,15 @@ class KernelBuilder:
         self.arguments: list[View] = []
         self.scratches: list[Buffer] = []
         self.outs = work.outs
-        self.own: dict[Ref, Buffer] = {}  # arrays that are there while the kernel runs
+        self.own: dict[ir.Ref, Buffer] = {}  # arrays that are there while the kernel runs
         for out in self.outs:
             self.parameter(out)
 
-    def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+    def address(self, ref: ir.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
         """The address of an element: the parameter and the flat index."""
         return self.parameter(ref), flat_index(ref, indices)
 
-    def parameter(self, ref: Ref) -> Buffer:
+    def parameter(self, ref: ir.Ref) -> Buffer:
         """The parameter of an array, which becomes one of the kernel's."""
         if ref in self.own:
             return self.own[ref]

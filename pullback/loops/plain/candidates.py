@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pullback.ir.program import Fold, Statement, statement_reads
+from pullback.ir import nodes as ir
+from pullback.ir.program import statement_reads
 from pullback.loops.analysis.estimates import memory_cycles
 from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import KernelBuilder, Work
@@ -57,11 +58,11 @@ class Candidate:
 Strategy = Callable[[Work, Machine], Iterable[Candidate]]
 
 
-Head = Callable[[Sequence[Statement]], int]
+Head = Callable[[Sequence[ir.Statement]], int]
 """How many of the first statements may be one kernel."""
 
 
-def alone(statements: Sequence[Statement]) -> int:
+def alone(statements: Sequence[ir.Statement]) -> int:
     """The head size for a chooser without fusion: one statement per kernel."""
     return 1
 
@@ -86,7 +87,7 @@ class Strategies:
         """The strategies for some work."""
         if len(work.statements) > 1:
             return self.several
-        return self.loops if isinstance(work.statement, Fold) else self.single
+        return self.loops if isinstance(work.statement, ir.Fold) else self.single
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Chooser:
     def candidates(self, work: Work) -> list[Candidate]:
         """All candidates: the wished one, then by cost; ties keep the order of the strategies."""
         found = self._offered(work)
-        if found and (len(work.statements) > 1 or isinstance(work.statement, Fold)):
+        if found and (len(work.statements) > 1 or isinstance(work.statement, ir.Fold)):
             found.append(self._apart(work))
         found.sort(key=lambda c: c.cycles)
         if self.wish is None:
@@ -129,10 +130,10 @@ class Chooser:
     def _apart(self, work: Work) -> Candidate:
         """A kernel for each of several statements, or of a loop's, with values between them stored."""
         last, machine = work.statement, self.machine
-        parts = last.body.statements if isinstance(last, Fold) else work.statements
+        parts = last.body.statements if isinstance(last, ir.Fold) else work.statements
         each = [self.candidates(Work.of(s, work.views, work.exact)) for s in parts]
         cycles = sum(CALL + (c[0].cycles if c else 0.0) for c in each)
-        if isinstance(last, Fold):
+        if isinstance(last, ir.Fold):
             carried = sum(r.dtype.size * typical_count(elements(r.shape)) for r in last.states) / machine.copied
             return Candidate("apart", typical(last.var) * (cycles + carried), _one_by_one, exact=True)
         arrays = [(*statement_reads(s), *s.outs) for s in parts]

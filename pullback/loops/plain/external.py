@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pullback.errors import CompilerError
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import ZERO_INDEX
-from pullback.ir.program import External, Program, walk_statements
+from pullback.ir.program import walk_statements
 from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.program.nodes import Kernel, Procedure, Run
 
 
-def external_kernel(s: External, builder: KernelBuilder) -> Kernel:
+def external_kernel(s: ir.External, builder: KernelBuilder) -> Kernel:
     """The kernel of a call of the user's C function."""
 
-    def whole(r: Ref) -> Run:
+    def whole(r: ir.Ref) -> Run:
         buffer = builder.parameter(r)
         return Run(buffer, ZERO_INDEX, buffer.elements)
 
@@ -22,7 +22,7 @@ def external_kernel(s: External, builder: KernelBuilder) -> Kernel:
     return builder.kernel((Procedure(s.foreign, reads, writes, s.sizes),))
 
 
-def check_names(program: Program) -> None:
+def check_names(program: ir.Program) -> None:
     """Refuse functions of one name in different texts: C has one of each.
 
     Raises:
@@ -30,7 +30,7 @@ def check_names(program: Program) -> None:
     """
     found: dict[str, Foreign] = {}
     for s in walk_statements(program.body):
-        if isinstance(s, External) and found.setdefault(s.foreign.name, s.foreign).source != s.foreign.source:
+        if isinstance(s, ir.External) and found.setdefault(s.foreign.name, s.foreign).source != s.foreign.source:
             raise CompilerError(
                 "E413",
                 f"{program.name} calls two functions in C named {s.foreign.name}, which is one too many for one file",

@@ -13,24 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pullback.ir import nodes as ir
 from pullback.ir.alpha import Key, alpha_key
 from pullback.ir.dims import determined_dims
-from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, DimSymbol, Index, Var, as_index, prove_nonnegative
-from pullback.ir.program import (
-    Block,
-    Build,
-    Choose,
-    External,
-    Fold,
-    Program,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-    statement_reads,
-    walk_statements,
-)
+from pullback.ir.program import statement_reads, walk_statements
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
 from pullback.loops.analysis.estimates import statement_cycles
@@ -85,11 +72,11 @@ from pullback.machine import SCALAR, Machine
 from pullback.passes.arithmetic import count_operations
 from pullback.rewrite.normal_form import Guard, peel_guards
 
-Printer = Callable[[Statement], tuple[str, ...]]
+Printer = Callable[[ir.Statement], tuple[str, ...]]
 
 
 def lower(
-    program: Program,
+    program: ir.Program,
     comment: Printer | None = None,
     chooser: Chooser | None = None,
     needs: tuple[Cond, ...] = (),
@@ -159,10 +146,10 @@ class Lowering:
         self.chooser = chooser
         self.traps = traps
         self.exact = exact
-        self.triangles: Mapping[Ref, Axes] = {}
+        self.triangles: Mapping[ir.Ref, Axes] = {}
         self.known: Templates = {}
 
-    def block(self, b: Block) -> list[Stmt]:
+    def block(self, b: ir.Block) -> list[Stmt]:
         """The statements of a block."""
         out: list[Stmt] = []
         statements = self.storage.order.get(b, b.statements)
@@ -180,7 +167,7 @@ class Lowering:
             k += count
         return out
 
-    def _together(self, statements: Sequence[Statement], start: int, last: Mapping[Ref, int]
+    def _together(self, statements: Sequence[ir.Statement], start: int, last: Mapping[ir.Ref, int]
                   ) -> tuple[Call | None, int]:
         """One kernel for the first of these statements, and how many; None and 1 where each is best alone.
 
@@ -204,33 +191,33 @@ class Lowering:
         except Declined:
             return None
 
-    def statement(self, s: Statement) -> list[Stmt]:
+    def statement(self, s: ir.Statement) -> list[Stmt]:
         """The statements that do the work of `s`."""
         match s:
-            case Build() | Scatter():
+            case ir.Build() | ir.Scatter():
                 return self.kernels(s)
-            case Sort():
+            case ir.Sort():
                 builder = self._builder(s)
                 return [Call(sort_kernel(s, builder), tuple(builder.arguments))]
-            case External():
+            case ir.External():
                 builder = self._builder(s)
                 return [Call(external_kernel(s, builder), tuple(builder.arguments))]
-            case Fold():
+            case ir.Fold():
                 return self._fold(s)
-            case While():
+            case ir.While():
                 return self._while(s)
-            case Choose():
+            case ir.Choose():
                 return self._choose(s)
             case _:
                 raise AssertionError("calls are inlined by the passes")
 
-    def kernels(self, s: Build | Scatter) -> list[Stmt]:
+    def kernels(self, s: ir.Build | ir.Scatter) -> list[Stmt]:
         """Calls of kernels, or a copy.
 
         Statements that are equal up to names, over arrays that share places alike, have kernels in common: a deep
         network has few.
         """
-        if isinstance(s, Build):
+        if isinstance(s, ir.Build):
             if s in self.storage.joined:
                 return [x for part in self.storage.joined[s] for x in self.kernels(part.build)]
             copy = self._as_copy(s)
@@ -249,40 +236,40 @@ class Lowering:
             self.known[key] = [t for t in templates if t is not None]
         return made
 
-    def _kernels(self, s: Build | Scatter) -> list[Stmt]:
+    def _kernels(self, s: ir.Build | ir.Scatter) -> list[Stmt]:
         """The same, for a statement of a form not met before."""
         work = Work.of(s, self.views, self.exact, self.triangles)
-        if isinstance(s, Build) and update_of(s, work) is None and (parts := changes_apart(s, work)) is not None:
+        if isinstance(s, ir.Build) and update_of(s, work) is None and (parts := changes_apart(s, work)) is not None:
             return self._changed(s, *parts)
         call = self._chosen(work, self.comment(s))
         assert call is not None, "plain loops do whatever it is"
         return [call]
 
-    def _builder(self, s: Statement) -> KernelBuilder:
+    def _builder(self, s: ir.Statement) -> KernelBuilder:
         """The kernel builder of a statement that has one form only."""
         return KernelBuilder(Work.of(s, self.views, self.exact), self.comment(s))
 
-    def _changed(self, s: Build, rest: Scalar, changes: list[Bracket]) -> list[Stmt]:
+    def _changed(self, s: ir.Build, rest: ir.Scalar, changes: list[ir.Bracket]) -> list[Stmt]:
         """Everything without the changes, then the changes; zeros and changes are one kernel."""
         builder = self._builder(s)
-        loops = update_loops(s, changes, builder, added=len(changes) > 1 or not isinstance(rest, Zero))
-        if isinstance(rest, Zero):
+        loops = update_loops(s, changes, builder, added=len(changes) > 1 or not isinstance(rest, ir.Zero))
+        if isinstance(rest, ir.Zero):
             out = builder.parameter(s.outs[0])
             loops = (Fill(out, ZERO_INDEX, out.elements), *loops)
-        before = [] if isinstance(rest, Zero) else self.kernels(replace(s, values=(rest,)))
+        before = [] if isinstance(rest, ir.Zero) else self.kernels(replace(s, values=(rest,)))
         cycles = part_cycles(s, changes, self.chooser.machine)
         kernel = replace(builder.kernel(loops), choice=Chosen("part", cycles))
         return [*before, Call(kernel, tuple(builder.arguments))]
 
-    def _as_copy(self, s: Build) -> list[Stmt] | None:
+    def _as_copy(self, s: ir.Build) -> list[Stmt] | None:
         """A copy for a build that repeats or reshapes an array; empty if it is in place already."""
         value = s.values[0]
-        if not isinstance(value, Get) or not is_renaming(s, value.ref):
+        if not isinstance(value, ir.Get) or not is_renaming(s, value.ref):
             return None
         target, source = self.views[s.outs[0]], self.views[value.ref]
         return [] if target.same_place(source) else [Copy(target, source, elements(value.ref.shape))]
 
-    def _fold(self, s: Fold) -> list[Stmt]:
+    def _fold(self, s: ir.Fold) -> list[Stmt]:
         copies = self.storage.copies[s]
         call = self._chosen(Work.of(s, self.views, self.exact), self.comment(s))
         if call is not None:
@@ -290,7 +277,7 @@ class Lowering:
         body = (*copies.first, *self._note(s.states), *self.block(s.body), *copies.last[0])
         return [*_headline(self.comment(s)), *copies.before, For(s.var, ZERO_INDEX, s.var.extent, body)]
 
-    def _while(self, s: While) -> list[Stmt]:
+    def _while(self, s: ir.While) -> list[Stmt]:
         copies = self.storage.copies[s]
         test = self.views[s.test.results[0]]
         going = Load(test.buffer, test.offset, scalar(bool_))
@@ -301,11 +288,11 @@ class Lowering:
             loop = For(Var("trip", s.max_trips), ZERO_INDEX, s.max_trips, body)
         return [*_headline(self.comment(s)), *copies.before, loop]
 
-    def _note(self, arrays: Sequence[Ref]) -> list[Stmt]:
+    def _note(self, arrays: Sequence[ir.Ref]) -> list[Stmt]:
         """The statements that tell traps about arrays present when a trip begins."""
         return [] if self.traps is None else self.traps.note(arrays)
 
-    def _choose(self, s: Choose) -> list[Stmt]:
+    def _choose(self, s: ir.Choose) -> list[Stmt]:
         copies = self.storage.copies[s]
         view = self.views[s.test]
         test = Load(view.buffer, view.offset, scalar(bool_))
@@ -313,7 +300,7 @@ class Lowering:
         otherwise = (*self.block(s.otherwise), *copies.last[1])
         return [*_headline(self.comment(s)), If(test, then, otherwise)]
 
-    def entry_checks(self, program: Program) -> list[Stmt]:
+    def entry_checks(self, program: ir.Program) -> list[Stmt]:
         """Tests that integer inputs keep their declared bounds."""
         out: list[Stmt] = []
         for ref, buffer in zip(program.inputs, self.storage.inputs, strict=True):
@@ -340,14 +327,14 @@ def plain_loops(work: Work, machine: Machine) -> Iterator[Candidate]:
     s = work.statement
 
     def build(builder: KernelBuilder) -> Kernel:
-        assert isinstance(s, Build | Scatter)
-        return builder.kernel(plain_build(s, builder) if isinstance(s, Build) else plain_scatter(s, builder))
+        assert isinstance(s, ir.Build | ir.Scatter)
+        return builder.kernel(plain_build(s, builder) if isinstance(s, ir.Build) else plain_scatter(s, builder))
 
-    if isinstance(s, Build | Scatter):
+    if isinstance(s, ir.Build | ir.Scatter):
         yield Candidate("plain", statement_cycles(s, machine), build, exact=True)
 
 
-def bring_plain(s: Build, body: Sequence[Stmt], builder: KernelBuilder, machine: Machine) -> Kernel:
+def bring_plain(s: ir.Build, body: Sequence[Stmt], builder: KernelBuilder, machine: Machine) -> Kernel:
     """The kernel of these statements, with a plain-loop form if the machine wants one."""
     return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
 
@@ -355,15 +342,17 @@ def bring_plain(s: Build, body: Sequence[Stmt], builder: KernelBuilder, machine:
 # Build ----------------------------------------------------------------------------------------------------------
 
 
-def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
+def plain_build(s: ir.Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
     """Loops over the variables of a build in order; those of size 1 are 0."""
     if len(s.outs) == 1:
         whole = without_units(s)
         value = whole.values[0]
         out = builder.parameter(s.outs[0])
-        if isinstance(value, Zero) or (isinstance(value, Const) and value.value == 0 and not _is_negative_zero(value)):
+        if isinstance(value, ir.Zero) or (
+            isinstance(value, ir.Const) and value.value == 0 and not _is_negative_zero(value)
+        ):
             return (Fill(out, ZERO_INDEX, out.elements),)
-        if isinstance(value, Bracket):
+        if isinstance(value, ir.Bracket):
             root = Scope()
             lowering = ScalarLowering(builder.parameter, builder.site, whole.values)
             _Bracketed(whole, value, out, lowering).level(0, root)
@@ -371,7 +360,7 @@ def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
     return tuple(element_loops(s, builder.address, builder, beside=False))
 
 
-def element_loops(s: Build, address: Address, builder: KernelBuilder, beside: bool = True) -> list[Stmt]:
+def element_loops(s: ir.Build, address: Address, builder: KernelBuilder, beside: bool = True) -> list[Stmt]:
     """Loops that store a build's elements one by one at their `address`.
 
     Args:
@@ -387,7 +376,7 @@ def element_loops(s: Build, address: Address, builder: KernelBuilder, beside: bo
     return root.statements
 
 
-def without_units(s: Build) -> Build:
+def without_units(s: ir.Build) -> ir.Build:
     """Remove variables of size 1 from a build; the outs stay, as only flat positions are used from here."""
     single: dict[Var, Index] = {v: ZERO_INDEX for v in s.vars if v.extent.constant == 1}
     if not single:
@@ -396,12 +385,12 @@ def without_units(s: Build) -> Build:
     return replace(s, vars=tuple(v for v in s.vars if v not in single), values=tuple(m.scalar(v) for v in s.values))
 
 
-def _is_negative_zero(c: Const) -> bool:
+def _is_negative_zero(c: ir.Const) -> bool:
     return isinstance(c.value, float) and str(c.value)[0] == "-"
 
 
 def _store_all(
-    s: Build, places: Sequence[tuple[Buffer, Index]], lowering: ScalarLowering, scope: Scope
+    s: ir.Build, places: Sequence[tuple[Buffer, Index]], lowering: ScalarLowering, scope: Scope
 ) -> None:
     """Compute all values before the stores, so that no store changes another value's input."""
     values = [lowering.value(v, scope) for v in s.values]
@@ -420,9 +409,9 @@ SHORT = 8  # elements of a row with one that is no zero that are tested: zeros b
 class _Bracketed:
     """A Build whose value is a bracket: loops over where the conditions hold, zeros around them."""
 
-    def __init__(self, s: Build, value: Bracket, out: Buffer, lowering: ScalarLowering) -> None:
+    def __init__(self, s: ir.Build, value: ir.Bracket, out: Buffer, lowering: ScalarLowering) -> None:
         self.vars = s.vars
-        self.arg: Scalar = value.arg
+        self.arg: ir.Scalar = value.arg
         self.out = out
         self.lowering = lowering
         self.levels = by_level(s.vars, value.conds)
@@ -501,17 +490,17 @@ PLAIN: Final = Chooser(SCALAR, Strategies(single=(updates, plain_loops)))
 # Scatter --------------------------------------------------------------------------------------------------------
 
 
-def plain_scatter(s: Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
+def plain_scatter(s: ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     """Zeros, then loops that add each value where its indices point."""
     lowering = ScalarLowering(builder.parameter, builder.site, (s.value,))
     out = builder.parameter(s.out)
     root = Scope()
     root.statements.append(Fill(out, ZERO_INDEX, out.elements))
-    if isinstance(s.value, Zero):  # what is never added may have indices that are never in range
+    if isinstance(s.value, ir.Zero):  # what is never added may have indices that are never in range
         return tuple(root.statements)
     value = s.value
     conds: tuple[Cond, ...] = ()
-    if isinstance(s.value, Bracket):
+    if isinstance(s.value, ir.Bracket):
         value, conds = s.value.arg, s.value.conds
     nest = LoopNest(lowering, root, s.vars, conds)
     _add_guarded(s, *peel_guards(value), out, lowering, nest.innermost)
@@ -519,7 +508,7 @@ def plain_scatter(s: Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     return tuple(root.statements)
 
 
-def _add_guarded(s: Scatter, guards: Sequence[Guard], value: Scalar, out: Buffer, lowering: ScalarLowering,
+def _add_guarded(s: ir.Scatter, guards: Sequence[Guard], value: ir.Scalar, out: Buffer, lowering: ScalarLowering,
                  scope: Scope) -> None:
     """The value added to its place where the guards hold: elsewhere its indices need not be in range."""
     if not guards:
@@ -528,7 +517,7 @@ def _add_guarded(s: Scatter, guards: Sequence[Guard], value: Scalar, out: Buffer
         return
     g, *rest = guards
     conds = lowering.conditions((g,), scope) if isinstance(g, Cond) else ()
-    test = lowering.value(g, scope) if isinstance(g, Scalar) else Holds(conds)
+    test = lowering.value(g, scope) if isinstance(g, ir.Scalar) else Holds(conds)
     inner = scope.guard(conds)
     _add_guarded(s, rest, value, out, lowering, inner)
     scope.statements.append(If(test, tuple(inner.statements)))

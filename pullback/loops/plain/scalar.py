@@ -17,24 +17,8 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 
 from pullback.ir import expr
-from pullback.ir.expr import (
-    POSITIONS,
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Reduce,
-    ReduceOp,
-    Ref,
-    Scalar,
-    Select,
-    Zero,
-    read_by,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.expr import POSITIONS, ReduceOp, read_by
 from pullback.ir.index import (
     ONE_INDEX,
     ZERO_INDEX,
@@ -92,24 +76,24 @@ class ScalarLowering:
         beside: whether vectors compute other elements of the statement, whose sums are rounded as these then are.
     """
 
-    def __init__(self, place: Callable[[Ref], Buffer], site: Callable[[str, int | None], Site],
-                 roots: Sequence[Scalar] = (), beside: bool = False) -> None:
+    def __init__(self, place: Callable[[ir.Ref], Buffer], site: Callable[[str, int | None], Site],
+                 roots: Sequence[ir.Scalar] = (), beside: bool = False) -> None:
         self.place = place
         self.site = site
         self.beside = beside
-        self.sums: Set[Scalar] = frozenset()  # sums that temporaries hold: what is made of them stays where they are
+        self.sums: Set[ir.Scalar] = frozenset()  # sums that temporaries hold: what is made of them stays where they are
         self.uses = count_uses(roots)
         self._depths: dict[Value, int] = {}
-        self._total: dict[tuple[Scalar, tuple[Cond, ...]], bool] = {}
+        self._total: dict[tuple[ir.Scalar, tuple[Cond, ...]], bool] = {}
         self._index_values: dict[Index, Index] = {}
 
     # Values -----------------------------------------------------------------------------------------------------
 
-    def value(self, e: Scalar, scope: Scope) -> Value:
+    def value(self, e: ir.Scalar, scope: Scope) -> Value:
         """The value of `e` in `scope`; its parts are written there or further out."""
-        if isinstance(e, Const):
+        if isinstance(e, ir.Const):
             return Literal(e.value, scalar(e.dtype))
-        if isinstance(e, Zero):
+        if isinstance(e, ir.Zero):
             return Literal(_nought(e.dtype), scalar(e.dtype))
         found = self._find(e, scope)
         if found is not None:
@@ -127,7 +111,7 @@ class ScalarLowering:
         """Whether a value has a name however little it is."""
         return False
 
-    def _find(self, e: Scalar, scope: Scope) -> Value | None:
+    def _find(self, e: ir.Scalar, scope: Scope) -> Value | None:
         s: Scope | None = scope
         while s is not None:
             if e in s.temps:
@@ -137,9 +121,9 @@ class ScalarLowering:
             s = s.parent
         return None
 
-    def _target(self, e: Scalar, scope: Scope) -> Scope:
+    def _target(self, e: ir.Scalar, scope: Scope) -> Scope:
         """The outermost scope in which `e` may and should be evaluated."""
-        if isinstance(e, FromIndex) and e.dtype.is_integer:
+        if isinstance(e, ir.FromIndex) and e.dtype.is_integer:
             return scope
         best = s = scope
         shared = self.uses.get(e, 0) > 1
@@ -152,38 +136,38 @@ class ScalarLowering:
                 best = s
         return best
 
-    def _build(self, e: Scalar, scope: Scope) -> Value:
+    def _build(self, e: ir.Scalar, scope: Scope) -> Value:
         type_ = scalar(e.dtype)
         match e:
-            case FromIndex():
+            case ir.FromIndex():
                 return IndexValue(self.index(e.index, scope), type_)
-            case Get():
+            case ir.Get():
                 return Load(self.place(e.ref), self.flat(e.ref, e.indices, scope), type_)
-            case Apply():
+            case ir.Apply():
                 return ApplyValue(e.primitive, tuple(self.value(a, scope) for a in e.args), type_)
-            case Cast():
+            case ir.Cast():
                 return Convert(self.value(e.arg, scope), type_)
-            case Add():
+            case ir.Add():
                 return self._sum(e, scope)
-            case Mul():
+            case ir.Mul():
                 return self._product(e, scope)
-            case Bracket():
+            case ir.Bracket():
                 conds = self.conditions(e.conds, scope)
-                if isinstance(e.arg, Const) and e.arg.value is True:
+                if isinstance(e.arg, ir.Const) and e.arg.value is True:
                     return Holds(conds)
                 inner = scope.guard(conds)
                 return self._choose(Holds(conds), inner, self.value(e.arg, inner), None, None, e, scope)
-            case Select():
+            case ir.Select():
                 test = self.value(e.test, scope)
                 then, otherwise = scope.guard(), scope.guard()
                 a, b = self.value(e.then, then), self.value(e.otherwise, otherwise)
                 return self._choose(test, then, a, otherwise, b, e, scope)
-            case Reduce():
+            case ir.Reduce():
                 return self._reduce(e, scope)
             case _:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
 
-    def _sum(self, e: Add, scope: Scope) -> Value:
+    def _sum(self, e: ir.Add, scope: Scope) -> Value:
         """Terms from left to right; a factor -1 becomes a difference."""
         type_ = scalar(e.dtype)
         total = self.value(e.args[0], scope)
@@ -195,7 +179,7 @@ class ScalarLowering:
                 total = Binary("+", total, self.value(term, scope), type_)
         return total
 
-    def _product(self, e: Mul, scope: Scope) -> Value:
+    def _product(self, e: ir.Mul, scope: Scope) -> Value:
         type_ = scalar(e.dtype)
         rest = negated(e)
         if rest is not None:
@@ -205,7 +189,7 @@ class ScalarLowering:
             total = Binary("*", total, self.value(factor, scope), type_)
         return total
 
-    def _choose(self, test: Value, then: Scope, a: Value, otherwise: Scope | None, b: Value | None, e: Scalar,
+    def _choose(self, test: Value, then: Scope, a: Value, otherwise: Scope | None, b: Value | None, e: ir.Scalar,
                 scope: Scope) -> Value:
         """A conditional expression where both sides are expressions, else an if that sets a temporary."""
         type_ = scalar(e.dtype)
@@ -224,7 +208,7 @@ class ScalarLowering:
 
     # Reductions -------------------------------------------------------------------------------------------------
 
-    def _reduce(self, e: Reduce, scope: Scope) -> Value:
+    def _reduce(self, e: ir.Reduce, scope: Scope) -> Value:
         if e.op == "search":
             return self._search(e, scope)
         if e.op in POSITIONS:
@@ -232,7 +216,9 @@ class ScalarLowering:
         type_ = scalar(e.dtype)
         total = Temp(_REDUCED[e.op], type_)
         scope.statements.append(Let(total, Literal(neutral(e.op, e.dtype), type_), mutable=True))
-        arg, conds = (e.arg.arg, e.arg.conds) if e.op in ("sum", "any") and isinstance(e.arg, Bracket) else (e.arg, ())
+        arg, conds = (
+            (e.arg.arg, e.arg.conds) if e.op in ("sum", "any") and isinstance(e.arg, ir.Bracket) else (e.arg, ())
+        )
         nest = LoopNest(self, scope, e.vars, conds)
         inner = nest.innermost
         value = self.value(arg, inner)
@@ -240,7 +226,7 @@ class ScalarLowering:
         nest.close()
         return Read(total)
 
-    def _search(self, e: Reduce, scope: Scope) -> Value:
+    def _search(self, e: ir.Reduce, scope: Scope) -> Value:
         """Count by bisection how often the test holds before it fails."""
         (v,) = e.vars
         type_ = scalar(i64)
@@ -257,7 +243,7 @@ class ScalarLowering:
         scope.statements.append(Loop((leave, middle, *inner.statements, If(test, (after,), (before,)))))
         return Read(low)
 
-    def _reduce_position(self, e: Reduce, scope: Scope) -> Value:
+    def _reduce_position(self, e: ir.Reduce, scope: Scope) -> Value:
         """Flat position of the first extreme, or of the first NaN."""
         type_ = scalar(e.arg.dtype)
         largest_wanted = e.op == "argmax"
@@ -286,7 +272,7 @@ class ScalarLowering:
 
     # Indices ----------------------------------------------------------------------------------------------------
 
-    def flat(self, ref: Ref, indices: Sequence[Index], scope: Scope) -> Index:
+    def flat(self, ref: ir.Ref, indices: Sequence[Index], scope: Scope) -> Index:
         """The row-major position of an element; checked data-dependent indices are tested on the way."""
         out = ZERO_INDEX
         for axis, (i, extent) in enumerate(zip(indices, ref.shape, strict=True)):
@@ -341,7 +327,7 @@ class ScalarLowering:
                 out.append(_never())
         return tuple(out)
 
-    def total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
+    def total(self, e: ir.Scalar, known: tuple[Cond, ...]) -> bool:
         """Whether `e` may be evaluated wherever `known` holds: every access in range, no run-time check."""
         key = (e, known)
         out = self._total.get(key)
@@ -349,17 +335,17 @@ class ScalarLowering:
             out = self._total[key] = self._is_total(e, known)
         return out
 
-    def _is_total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
+    def _is_total(self, e: ir.Scalar, known: tuple[Cond, ...]) -> bool:
         if not e.refs:
             return True
         for i in indices_of(e):
             for a in i.every_atom:
                 if isinstance(a, Data) and (a.checked or not self.total(read_by(a), known)):
                     return False
-        if isinstance(e, Get):
+        if isinstance(e, ir.Get):
             return all(prove_nonnegative(i, known) and prove_nonnegative(extent - i - 1, known)
                        for i, extent in zip(e.indices, e.ref.shape, strict=True))
-        if isinstance(e, Bracket):
+        if isinstance(e, ir.Bracket):
             return self.total(e.arg, (*known, *e.conds))
         return all(self.total(c, known) for c in children(e))
 
@@ -380,9 +366,9 @@ def _never() -> Cond:
     return intern(Cond, ">=", -ONE_INDEX)
 
 
-def negated(e: Scalar) -> Scalar | None:
+def negated(e: ir.Scalar) -> ir.Scalar | None:
     """Return x if `e` is -1 * x."""
-    if isinstance(e, Mul) and isinstance(e.args[0], Const) and e.args[0].value == -1 and not e.dtype.is_bool:
+    if isinstance(e, ir.Mul) and isinstance(e.args[0], ir.Const) and e.args[0].value == -1 and not e.dtype.is_bool:
         return expr.mul(*e.args[1:]) if len(e.args) > 2 else e.args[1]
     return None
 
@@ -394,38 +380,38 @@ def _nought(dtype: DType) -> bool | int | float:
 _REDUCED = {"sum": "sum", "prod": "product", "max": "largest", "min": "smallest", "any": "any", "all": "all"}
 
 
-def hint(e: Scalar) -> str:
+def hint(e: ir.Scalar) -> str:
     """A name for a temporary that holds `e`."""
     match e:
-        case Get():
+        case ir.Get():
             return e.ref.name
-        case Apply():
+        case ir.Apply():
             return {"divide": "quotient"}.get(e.primitive.name, e.primitive.name)
-        case Add():
+        case ir.Add():
             return "sum"
-        case Mul():
+        case ir.Mul():
             return "product"
-        case Cast() | Bracket():
+        case ir.Cast() | ir.Bracket():
             return hint(e.arg)
-        case Select():
+        case ir.Select():
             return "chosen"
-        case Reduce():
+        case ir.Reduce():
             return _REDUCED.get(e.op, "position")
-        case FromIndex():
+        case ir.FromIndex():
             return "index"
-        case Const() | Zero():
+        case ir.Const() | ir.Zero():
             return "number"
         case _:
             return "value"
 
 
-def _index_name(e: Scalar) -> str:
-    while isinstance(e, Cast):
+def _index_name(e: ir.Scalar) -> str:
+    while isinstance(e, ir.Cast):
         e = e.arg
-    return f"{e.ref.name}_at" if isinstance(e, Get) else "at"
+    return f"{e.ref.name}_at" if isinstance(e, ir.Get) else "at"
 
 
-def reads_only_elementwise(e: Scalar, ref: Ref, variables: Sequence[Var]) -> bool:
+def reads_only_elementwise(e: ir.Scalar, ref: ir.Ref, variables: Sequence[Var]) -> bool:
     """Whether `ref` is read in `e` only as ref[variables]."""
     here = tuple(ZERO_INDEX if v.extent is ONE_INDEX else as_index(v) for v in variables)
-    return all(node.indices == here for node in walk(e) if isinstance(node, Get) and node.ref is ref)
+    return all(node.indices == here for node in walk(e) if isinstance(node, ir.Get) and node.ref is ref)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pullback.ir.expr import Get
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Var, as_index
-from pullback.ir.program import Sort
 from pullback.ir.types import u32, u64
 from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.program.nodes import Check, For, Kernel, Procedure, Run, Sorting, Stmt
@@ -18,10 +17,10 @@ from pullback.loops.program.values import Buffer
 MOST: Final = 1 << 32  # elements of a row: counts and packed positions are 32-bit
 
 
-def sort_kernel(s: Sort, builder: KernelBuilder) -> Kernel:
+def sort_kernel(s: ir.Sort, builder: KernelBuilder) -> Kernel:
     """The kernel of a sort of a stored array: see `passes.order`."""
     value = s.value
-    assert isinstance(value, Get) and value.indices == tuple(map(as_index, s.vars)), "a pass stores what is sorted"
+    assert isinstance(value, ir.Get) and value.indices == tuple(map(as_index, s.vars)), "a pass stores what is sorted"
     source, out = builder.parameter(value.ref), builder.parameter(s.out)
     count = s.vars[-1].extent
     rows = ONE_INDEX

@@ -26,22 +26,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, as_index
-from pullback.ir.program import (
-    Block,
-    Build,
-    Choose,
-    External,
-    Fold,
-    Program,
-    Scatter,
-    Sort,
-    Statement,
-    While,
-    block_reads,
-    statement_reads,
-)
+from pullback.ir.program import block_reads, statement_reads
 from pullback.loops.analysis.joined import Stretch, elements, is_renaming, stretches
 from pullback.loops.plain.scalar import reads_only_elementwise
 from pullback.loops.program.nodes import Copy
@@ -80,21 +67,21 @@ class Storage:
 
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
-    views: dict[Ref, View]
-    order: dict[Block, tuple[Statement, ...]] = field(default_factory=dict)
-    copies: dict[Statement, Copies] = field(default_factory=dict)
-    joined: dict[Statement, list[Stretch]] = field(default_factory=dict)
+    views: dict[ir.Ref, View]
+    order: dict[ir.Block, tuple[ir.Statement, ...]] = field(default_factory=dict)
+    copies: dict[ir.Statement, Copies] = field(default_factory=dict)
+    joined: dict[ir.Statement, list[Stretch]] = field(default_factory=dict)
     first: list[Copy] = field(default_factory=list)
     final: list[Copy] = field(default_factory=list)
     in_place: tuple[tuple[int, int], ...] = ()
 
 
-def make_buffer(ref: Ref, space: Space, name: str | None = None) -> Buffer:
+def make_buffer(ref: ir.Ref, space: Space, name: str | None = None) -> Buffer:
     """A buffer of the size of an array."""
     return Buffer(name or ref.name, ref.storage, ref.shape, space, elements(ref.shape))
 
 
-def assign_storage(program: Program) -> Storage:
+def assign_storage(program: ir.Program) -> Storage:
     """Views for all arrays of the program."""
     inputs = tuple(make_buffer(r, "input") for r in program.inputs)
     views = {r: View(b) for r, b in zip(program.inputs, inputs, strict=True)}
@@ -102,11 +89,11 @@ def assign_storage(program: Program) -> Storage:
     outputs = tuple(make_buffer(r, "output", n) for r, n in zip(program.outputs, names, strict=True))
     storage = Storage(inputs, outputs, views)
     placer = _Placer(storage)
-    wanted: dict[Ref, View] = {}
+    wanted: dict[ir.Ref, View] = {}
     for r, b in zip(program.outputs, outputs, strict=True):
         if r not in views:
             wanted.setdefault(r, View(b))
-    occupants: dict[Place, Ref] = {}
+    occupants: dict[Place, ir.Ref] = {}
     replaced = replaced_arguments(program)
     for out, old in replaced.items():
         view = wanted[out]
@@ -122,13 +109,13 @@ def assign_storage(program: Program) -> Storage:
     return storage
 
 
-def replaced_arguments(program: Program) -> dict[Ref, Ref]:
+def replaced_arguments(program: ir.Program) -> dict[ir.Ref, ir.Ref]:
     """Results that may overwrite a donated argument, which they are the last to read, with the argument."""
     donated = [program.inputs[j] for j in program.settings.donate]
     reads = [statement_reads(s) for s in program.body.statements]
     last = {r: k for k, rs in enumerate(reads) for r in rs}
-    makers = {o: k for k, s in enumerate(program.body.statements) if isinstance(s, Build) for o in s.outs}
-    out: dict[Ref, Ref] = {}
+    makers = {o: k for k, s in enumerate(program.body.statements) if isinstance(s, ir.Build) for o in s.outs}
+    out: dict[ir.Ref, ir.Ref] = {}
     for k, r in enumerate(program.outputs):
         s = makers.get(r)
         if s is None or r in out:
@@ -140,18 +127,18 @@ def replaced_arguments(program: Program) -> dict[Ref, Ref]:
     return out
 
 
-def _in_place(program: Program, storage: Storage) -> tuple[tuple[int, int], ...]:
+def _in_place(program: ir.Program, storage: Storage) -> tuple[tuple[int, int], ...]:
     """Outputs that are a fold's state starting from an input that nothing else reads afterwards."""
     out = []
     taken: set[int] = set()
     position = {r: j for j, r in enumerate(program.inputs)}
     for i, s in enumerate(program.body.statements):
-        if not isinstance(s, Fold | While):
+        if not isinstance(s, ir.Fold | ir.While):
             continue
-        reads_after: set[Ref] = set(program.outputs)
+        reads_after: set[ir.Ref] = set(program.outputs)
         for later in program.body.statements[i + 1:]:
             reads_after.update(statement_reads(later))
-        inside = {r for b in ((s.body,) if isinstance(s, Fold) else (s.test, s.body)) for r in block_reads(b)}
+        inside = {r for b in ((s.body,) if isinstance(s, ir.Fold) else (s.test, s.body)) for r in block_reads(b)}
         for o, init in zip(s.outs, s.inits, strict=False):
             view = storage.views[o]
             j = position.get(init)
@@ -168,14 +155,14 @@ class _Placer:
         self.storage = storage
         self.views = storage.views
 
-    def fresh(self, ref: Ref) -> View:
+    def fresh(self, ref: ir.Ref) -> View:
         """A new arena buffer for an array."""
         return View(make_buffer(ref, "arena"))
 
     # Blocks -----------------------------------------------------------------------------------------------------
 
-    def block(self, block: Block, wanted: dict[Ref, View], occupants: dict[Place, Ref],
-              needed: frozenset[Ref], results: tuple[Ref, ...] | None = None) -> None:
+    def block(self, block: ir.Block, wanted: dict[ir.Ref, View], occupants: dict[Place, ir.Ref],
+              needed: frozenset[ir.Ref], results: tuple[ir.Ref, ...] | None = None) -> None:
         """Place the arrays that a block defines.
 
         Args:
@@ -185,35 +172,35 @@ class _Placer:
             needed: arrays that must be intact after the block.
         """
         statements = self.storage.order.get(block, block.statements)
-        last: dict[Ref, int] = {}
+        last: dict[ir.Ref, int] = {}
         for i, s in enumerate(statements):
             for r in statement_reads(s):
                 last[r] = i
         for r in (*(block.results if results is None else results), *needed):
             last[r] = len(statements)
         joined = _want_places(statements, wanted, occupants, last)
-        local: set[Ref] = set()
+        local: set[ir.Ref] = set()
         for i, s in enumerate(statements):
             context = _Context(i, wanted, occupants, last, local)
             match s:
-                case Build() if s in joined:
+                case ir.Build() if s in joined:
                     self._joined(s, joined[s], context)
-                case Build():
+                case ir.Build():
                     self._build(s, context)
-                case Scatter() | Sort():
+                case ir.Scatter() | ir.Sort():
                     self.views[s.out] = self._wanted(s.out, s, context) or self.fresh(s.out)
-                case External():
+                case ir.External():
                     for r in s.outs:
                         self.views[r] = self._wanted(r, s, context) or self.fresh(r)
-                case Fold():
+                case ir.Fold():
                     self._fold(s, context)
-                case While():
+                case ir.While():
                     self._while(s, context)
-                case Choose():
+                case ir.Choose():
                     self._choose(s, context, frozenset(r for r, k in last.items() if k > i))
             local.update(s.outs)
 
-    def _wanted(self, out: Ref, s: Statement, c: _Context) -> View | None:
+    def _wanted(self, out: ir.Ref, s: ir.Statement, c: _Context) -> View | None:
         """The wanted place of `out`, where `s` may write it now."""
         view = c.wanted.get(out)
         if view is None:
@@ -227,7 +214,7 @@ class _Placer:
         c.occupants[place] = out
         return view
 
-    def _reusable(self, ref: Ref, c: _Context) -> View | None:
+    def _reusable(self, ref: ir.Ref, c: _Context) -> View | None:
         """The whole arena buffer of an array of this block that is read for the last time now."""
         if ref not in c.local or c.last.get(ref, -1) != c.now:
             return None
@@ -236,7 +223,7 @@ class _Placer:
 
     # Statements -------------------------------------------------------------------------------------------------
 
-    def _build(self, s: Build, c: _Context) -> None:
+    def _build(self, s: ir.Build, c: _Context) -> None:
         taken: set[Buffer] = set()
         for out in s.outs:
             view = self._wanted(out, s, c)
@@ -249,7 +236,7 @@ class _Placer:
             self.views[out] = view or self.fresh(out)
             taken.add(self.views[out].buffer)
 
-    def _joined(self, s: Build, parts: list[Stretch], c: _Context) -> None:
+    def _joined(self, s: ir.Build, parts: list[Stretch], c: _Context) -> None:
         """The place of a joined array and its stretches; it is written by stretches if one is there already."""
         (out,) = s.outs
         whole = c.wanted[out]
@@ -262,11 +249,11 @@ class _Placer:
         if any(p.part is not None and self.views[p.part].same_place(self.views[p.out]) for p in parts):
             self.storage.joined[s] = parts
 
-    def _states(self, s: Fold | While, c: _Context, inside: Mapping[Ref, None],
-                rows: Mapping[Ref, Ref]) -> tuple[Copies, dict[Place, Ref]]:
+    def _states(self, s: ir.Fold | ir.While, c: _Context, inside: Mapping[ir.Ref, None],
+                rows: Mapping[ir.Ref, ir.Ref]) -> tuple[Copies, dict[Place, ir.Ref]]:
         """The places of states, and their contents when a trip begins; `rows` are placed in their rows."""
         copies = Copies()
-        occupants: dict[Place, Ref] = {}
+        occupants: dict[Place, ir.Ref] = {}
         taken: set[Buffer] = set()
         for out, state, init in zip(s.outs, s.states, s.inits, strict=False):
             if state in rows:
@@ -289,9 +276,9 @@ class _Placer:
         self.storage.copies[s] = copies
         return copies, occupants
 
-    def _in_rows(self, s: Fold | While, out: Ref, state: Ref, rows: Ref) -> View:
+    def _in_rows(self, s: ir.Fold | ir.While, out: ir.Ref, state: ir.Ref, rows: ir.Ref) -> View:
         """The first place of a state that moves from row to row, and at last to one more than it has trips."""
-        assert isinstance(s, Fold)
+        assert isinstance(s, ir.Fold)
         count, row = s.var.extent, elements(state.shape)
         buffer = Buffer(rows.name, rows.dtype, (count + 1, *state.shape), "arena", (count + 1) * row)
         self.views[rows] = View(buffer)
@@ -299,7 +286,7 @@ class _Placer:
         self.views[out] = View(buffer, count * row)
         return View(buffer)
 
-    def _fold(self, s: Fold, c: _Context) -> None:
+    def _fold(self, s: ir.Fold, c: _Context) -> None:
         moving = {st: out for st, out in _kept(s).items() if out not in c.wanted}
         copies, occupants = self._states(s, c, block_reads(s.body), moving)
         n = len(s.states)
@@ -310,7 +297,7 @@ class _Placer:
             view = self.views[out]
             rows.append(View(view.buffer, view.offset + as_index(s.var) * elements(out.shape[1:])))
         defined = {r for inner in s.body.statements for r in inner.outs}
-        wanted: dict[Ref, View] = {}
+        wanted: dict[ir.Ref, View] = {}
         for r, place in zip(s.body.results, (*self._next(s, moving), *rows), strict=True):
             if r in defined:
                 wanted.setdefault(r, place)
@@ -325,30 +312,30 @@ class _Placer:
                 (copies.first if r in s.states else last).append(copy)
         copies.last[0] = last + self._new_states(s, self._next(s, moving))
 
-    def _next(self, s: Fold, moving: Mapping[Ref, Ref]) -> list[View]:
+    def _next(self, s: ir.Fold, moving: Mapping[ir.Ref, ir.Ref]) -> list[View]:
         """The location of each state in the next trip."""
         views = [self.views[st] for st in s.states]
         return [View(v.buffer, v.offset + elements(st.shape)) if st in moving else v
                 for st, v in zip(s.states, views, strict=True)]
 
-    def _while(self, s: While, c: _Context) -> None:
+    def _while(self, s: ir.While, c: _Context) -> None:
         inside = block_reads(s.test) | block_reads(s.body)
         copies, occupants = self._states(s, c, inside, {})
         self.block(s.test, {}, {}, frozenset(s.states))
         defined = {r for inner in s.body.statements for r in inner.outs}
-        wanted: dict[Ref, View] = {}
+        wanted: dict[ir.Ref, View] = {}
         for r, state in zip(s.body.results, s.states, strict=True):
             if r in defined:
                 wanted.setdefault(r, self.views[state])
         self.block(s.body, wanted, occupants, frozenset())
         copies.last[0] = self._new_states(s, [self.views[state] for state in s.states])
 
-    def _new_states(self, s: Fold | While, places: list[View]) -> list[Copy]:
+    def _new_states(self, s: ir.Fold | ir.While, places: list[View]) -> list[Copy]:
         pairs = [(place, self.views[r]) for place, r in zip(places, s.body.results, strict=False)]
         return self.copies(pairs, [elements(state.shape) for state in s.states])
 
-    def _choose(self, s: Choose, c: _Context, needed: frozenset[Ref]) -> None:
-        held: dict[Place, Ref] = {}
+    def _choose(self, s: ir.Choose, c: _Context, needed: frozenset[ir.Ref]) -> None:
+        held: dict[Place, ir.Ref] = {}
         for out in s.outs:
             place = c.wanted.get(out)
             before = None if place is None else c.occupants.get((place.buffer, place.offset))
@@ -360,7 +347,7 @@ class _Placer:
         copies = self.storage.copies[s] = Copies()
         for k, b in enumerate((s.then, s.otherwise)):
             defined = {r for inner in b.statements for r in inner.outs}
-            wanted: dict[Ref, View] = {}
+            wanted: dict[ir.Ref, View] = {}
             for r, out in zip(b.results, s.outs, strict=True):
                 if r in defined:
                     wanted.setdefault(r, self.views[out])
@@ -386,15 +373,15 @@ class _Placer:
 @dataclass(eq=False)
 class _Context:
     now: int
-    wanted: dict[Ref, View]
-    occupants: dict[Place, Ref]
-    last: dict[Ref, int]
-    local: set[Ref]
+    wanted: dict[ir.Ref, View]
+    occupants: dict[Place, ir.Ref]
+    last: dict[ir.Ref, int]
+    local: set[ir.Ref]
 
 
-def _kept(s: Fold) -> dict[Ref, Ref]:
+def _kept(s: ir.Fold) -> dict[ir.Ref, ir.Ref]:
     """Large states that change and are kept as rows as they were, with these rows."""
-    found: dict[Ref, Ref] = {}
+    found: dict[ir.Ref, ir.Ref] = {}
     for state, new in zip(s.states, s.body.results, strict=False):
         count = elements(state.shape).constant
         large = count is None or count * state.dtype.size >= LEAST
@@ -404,29 +391,29 @@ def _kept(s: Fold) -> dict[Ref, Ref]:
     return found
 
 
-def may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:
+def may_overwrite(s: ir.Statement, out: ir.Ref, old: ir.Ref) -> bool:
     """Whether `s`, which reads `old`, may write `out` over it."""
     match s:
-        case Build():
+        case ir.Build():
             return is_renaming(s, old) or (out.shape == old.shape and out.dtype is old.dtype and all(
                 reads_only_elementwise(v, old, s.vars) for v in s.values))
-        case Fold() | While():
-            inside = block_reads(s.body) if isinstance(s, Fold) else block_reads(s.test) | block_reads(s.body)
+        case ir.Fold() | ir.While():
+            inside = block_reads(s.body) if isinstance(s, ir.Fold) else block_reads(s.test) | block_reads(s.body)
             k = s.outs.index(out)
             return k < len(s.states) and s.inits[k] is old and s.inits.count(old) == 1 and old not in inside
-        case Choose():
+        case ir.Choose():
             return s.test is not old
         case _:
             return False
 
 
-def _is_whole(view: View, ref: Ref) -> bool:
+def _is_whole(view: View, ref: ir.Ref) -> bool:
     """Whether an array is all there is in its buffer."""
     return view.offset is ZERO_INDEX and view.buffer.elements is elements(ref.shape)
 
 
-def _want_places(statements: tuple[Statement, ...], wanted: dict[Ref, View], occupants: Mapping[Place, Ref],
-                 last: dict[Ref, int]) -> dict[Statement, list[Stretch]]:
+def _want_places(statements: tuple[ir.Statement, ...], wanted: dict[ir.Ref, View], occupants: Mapping[Place, ir.Ref],
+                 last: dict[ir.Ref, int]) -> dict[ir.Statement, list[Stretch]]:
     """Place results over arrays that they overwrite, and concatenated arrays in their part of the result.
 
     That is the first value of a state, and an array read element by element. The result are the statements that join
@@ -434,9 +421,9 @@ def _want_places(statements: tuple[Statement, ...], wanted: dict[Ref, View], occ
     """
     defined = {r for s in statements for r in s.outs}
     occupied = {b for b, _ in occupants}
-    joined: dict[Statement, list[Stretch]] = {}
+    joined: dict[ir.Statement, list[Stretch]] = {}
     for i, s in reversed(list(enumerate(statements))):
-        if isinstance(s, Build):
+        if isinstance(s, ir.Build):
             dying = {r for r in statement_reads(s) if r in defined and last[r] == i}
             found = _want_parts(s, wanted, occupied, dying)
             if found:
@@ -446,9 +433,9 @@ def _want_places(statements: tuple[Statement, ...], wanted: dict[Ref, View], occ
                     if a in dying and a not in wanted and may_overwrite(s, s.outs[0], a):
                         wanted[a] = wanted[s.outs[0]]
                         break
-        if not isinstance(s, Fold | While):
+        if not isinstance(s, ir.Fold | ir.While):
             continue
-        inside = block_reads(s.body) if isinstance(s, Fold) else block_reads(s.test) | block_reads(s.body)
+        inside = block_reads(s.body) if isinstance(s, ir.Fold) else block_reads(s.test) | block_reads(s.body)
         for out, init in zip(s.outs, s.inits, strict=False):
             if (out in wanted and init in defined and init not in wanted and last[init] == i
                     and init not in inside and s.inits.count(init) == 1):
@@ -456,7 +443,7 @@ def _want_places(statements: tuple[Statement, ...], wanted: dict[Ref, View], occ
     return joined
 
 
-def _want_parts(s: Build, wanted: dict[Ref, View], occupied: set[Buffer], dying: set[Ref]) -> list[Stretch]:
+def _want_parts(s: ir.Build, wanted: dict[ir.Ref, View], occupied: set[Buffer], dying: set[ir.Ref]) -> list[Stretch]:
     """The stretches of `s`, after placing the arrays that it joins; none if there are no such arrays.
 
     A place that holds something when the block begins is left alone: it would have to be dead when the first part is
@@ -474,18 +461,18 @@ def _want_parts(s: Build, wanted: dict[Ref, View], occupied: set[Buffer], dying:
     return parts
 
 
-def updates_last(s: Fold) -> tuple[Statement, ...]:
+def updates_last(s: ir.Fold) -> tuple[ir.Statement, ...]:
     """The body with updates of states that are still read afterwards moved to its end."""
     statements = s.body.statements
     n = len(s.states)
     new = {r: st for r, st in zip(s.body.results[:n], s.states, strict=True) if r is not st}
     reads = [statement_reads(x) for x in statements]
     used = {r for rs in reads for r in rs} | set(s.body.results[n:])
-    stay: list[Statement] = []
-    moved: list[Statement] = []
-    read_later: set[Ref] = set()
+    stay: list[ir.Statement] = []
+    moved: list[ir.Statement] = []
+    read_later: set[ir.Ref] = set()
     for x, rs in reversed(list(zip(statements, reads, strict=True))):
-        final = isinstance(x, Build | Choose) and all(o in new and o not in used for o in x.outs)
+        final = isinstance(x, ir.Build | ir.Choose) and all(o in new and o not in used for o in x.outs)
         if final and any(new[o] in read_later for o in x.outs):
             moved.append(x)
         else:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from pullback.ir.expr import Const, Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Scatter, Statement, bound_refs, statement_reads, walk_statements
+from pullback.ir.program import bound_refs, statement_reads, walk_statements
 from pullback.ir.traverse import walk
 from pullback.ir.types import bool_
 from pullback.loops.analysis.joined import elements
@@ -29,7 +29,7 @@ NAN, INFINITE = 0, 1  # what a trap reports in place of an extent
 class Traps:
     """The tests of one program with arrays in `views`."""
 
-    def __init__(self, program: Program, views: Mapping[Ref, View]) -> None:
+    def __init__(self, program: ir.Program, views: Mapping[ir.Ref, View]) -> None:
         self.views = views
         self.inputs = program.inputs
         self._places = {r: k for k, r in enumerate(_arrays(program.body, program.inputs))}
@@ -40,17 +40,17 @@ class Traps:
         """The statements that note whether the inputs are finite when the call begins."""
         return self.note(self.inputs)
 
-    def note(self, arrays: Iterable[Ref]) -> list[Stmt]:
+    def note(self, arrays: Iterable[ir.Ref]) -> list[Stmt]:
         """Find out whether all elements of these arrays are finite."""
         return [self._call(r, None) for r in arrays if r in self._places]
 
-    def after(self, s: Statement) -> list[Stmt]:
+    def after(self, s: ir.Statement) -> list[Stmt]:
         """The tests of a statement's results."""
-        if isinstance(s, Build | Scatter) and not _writes_infinity(s):
+        if isinstance(s, ir.Build | ir.Scatter) and not _writes_infinity(s):
             return [self._call(r, s) for r in s.outs if r in self._places]
         return self.note(s.outs)
 
-    def _call(self, r: Ref, s: Statement | None) -> Call:
+    def _call(self, r: ir.Ref, s: ir.Statement | None) -> Call:
         """Test an array; with `s`, which gave it, trap where that read finite arrays alone."""
         view = self.views[r]
         array = Buffer(r.name, r.dtype, r.shape, "parameter", elements(r.shape), False)
@@ -79,7 +79,7 @@ class Traps:
         return Call(kernel, (view, View(self.flags)))
 
 
-def _arrays(block: Block, inputs: Iterable[Ref]) -> dict[Ref, None]:
+def _arrays(block: ir.Block, inputs: Iterable[ir.Ref]) -> dict[ir.Ref, None]:
     """The floating-point arrays of a program."""
     out = dict.fromkeys(inputs)
     for s in walk_statements(block):
@@ -87,9 +87,9 @@ def _arrays(block: Block, inputs: Iterable[Ref]) -> dict[Ref, None]:
     return {r: None for r in out if r.dtype.is_floating}
 
 
-def _writes_infinity(s: Build | Scatter) -> bool:
-    values = s.values if isinstance(s, Build) else (s.value,)
-    return any(isinstance(n, Const) and not math.isfinite(n.value) for v in values for n in walk(v))
+def _writes_infinity(s: ir.Build | ir.Scatter) -> bool:
+    values = s.values if isinstance(s, ir.Build) else (s.value,)
+    return any(isinstance(n, ir.Const) and not math.isfinite(n.value) for v in values for n in walk(v))
 
 
 def _differs(a: Value, b: Value) -> Binary:

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pullback.ir.expr import Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Scatter, Statement, map_blocks, walk_statements
+from pullback.ir.program import map_blocks, walk_statements
 from pullback.ir.traverse import Substitution
 from pullback.loops.plain.storage import LEAST, assign_storage
 
 STATEMENTS = 8  # statements of a body that is short
 
 
-def unroll_copies(program: Program) -> Program:
+def unroll_copies(program: ir.Program) -> ir.Program:
     """The program without copies of states, as far as doing two steps in a trip avoids them."""
-    folds = [s for s in walk_statements(program.body) if isinstance(s, Fold) and _can(s)]
+    folds = [s for s in walk_statements(program.body) if isinstance(s, ir.Fold) and _can(s)]
     if not folds:
         return program
     copies = assign_storage(program).copies
@@ -31,26 +31,26 @@ def unroll_copies(program: Program) -> Program:
               >= LEAST}
     if not wanted:
         return program
-    made: dict[Statement, Fold] = {}
+    made: dict[ir.Statement, ir.Fold] = {}
     twice = program.with_body(_block(program.body, wanted.__contains__, made))
     copies = assign_storage(twice).copies
     worth = {s for s, fold in made.items() if not copies[fold].last[0]}
     return twice if len(worth) == len(made) else program.with_body(_block(program.body, worth.__contains__, {}))
 
 
-def _can(s: Fold) -> bool:
+def _can(s: ir.Fold) -> bool:
     """Whether a loop keeps no rows, and has a short body without loops and a known number of steps."""
     body = s.body.statements
     return (len(s.outs) == len(s.states) and len(body) <= STATEMENTS and (s.var.extent.constant or 0) >= 2
-            and all(isinstance(x, Build | Scatter) for x in body))
+            and all(isinstance(x, ir.Build | ir.Scatter) for x in body))
 
 
-def _block(block: Block, chosen: Callable[[Statement], bool], made: dict[Statement, Fold]) -> Block:
-    out: list[Statement] = []
+def _block(block: ir.Block, chosen: Callable[[ir.Statement], bool], made: dict[ir.Statement, ir.Fold]) -> ir.Block:
+    out: list[ir.Statement] = []
     for s in block.statements:
-        if isinstance(s, Fold) and chosen(s):
+        if isinstance(s, ir.Fold) and chosen(s):
             *before, fold = _twice(s)
-            assert isinstance(fold, Fold)
+            assert isinstance(fold, ir.Fold)
             made[s] = fold
             out += [*before, fold]
         else:
@@ -58,18 +58,18 @@ def _block(block: Block, chosen: Callable[[Statement], bool], made: dict[Stateme
     return replace(block, statements=tuple(out))
 
 
-def _twice(s: Fold) -> list[Statement]:
+def _twice(s: ir.Fold) -> list[ir.Statement]:
     """The loop with two steps in a trip, behind the first step where their number is odd."""
     half, odd = divmod(s.var.extent.constant or 0, 2)
-    before = _step(s, ZERO_INDEX, s.inits) if odd else Block((), s.inits)
+    before = _step(s, ZERO_INDEX, s.inits) if odd else ir.Block((), s.inits)
     var = Var(s.var.name, as_index(half))
-    states = tuple(Ref(r.name, r.dtype, r.shape, r.bounds) for r in s.states)
+    states = tuple(ir.Ref(r.name, r.dtype, r.shape, r.bounds) for r in s.states)
     first = _step(s, as_index(var) * 2 + odd, states)
     second = _step(s, as_index(var) * 2 + odd + 1, first.results)
-    body = Block((*first.statements, *second.statements), second.results)
-    return [*before.statements, Fold(s.outs, var, states, before.results, body, s.positions)]
+    body = ir.Block((*first.statements, *second.statements), second.results)
+    return [*before.statements, ir.Fold(s.outs, var, states, before.results, body, s.positions)]
 
 
-def _step(s: Fold, at: Index, states: tuple[Ref, ...]) -> Block:
+def _step(s: ir.Fold, at: Index, states: tuple[ir.Ref, ...]) -> ir.Block:
     refs = dict(zip(s.states, states, strict=True))
     return Substitution(variables={s.var: at}, refs=refs).block(s.body)

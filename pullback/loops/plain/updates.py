@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Bracket, Get, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Var, as_index
-from pullback.ir.program import Build
 from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.bounds import LoopNest
@@ -30,20 +29,20 @@ def updates(work: Work, machine: Machine) -> Iterator[Candidate]:
     [i == t] g[j] + [i != t] a[i, j]        -->  for j: a[t, j] = g[j]
     """
     s = work.statement
-    found = update_of(s, work) if isinstance(s, Build) else None
+    found = update_of(s, work) if isinstance(s, ir.Build) else None
     if found is None:
         return
     changes, added = found
 
     def build(builder: KernelBuilder) -> Kernel:
-        assert isinstance(s, Build)
+        assert isinstance(s, ir.Build)
         return builder.kernel(update_loops(s, changes, builder, added))
 
-    assert isinstance(s, Build)
+    assert isinstance(s, ir.Build)
     yield Candidate("update", part_cycles(s, changes, machine), build, exact=True)
 
 
-def part_cycles(s: Build, changes: Sequence[Bracket], machine: Machine) -> float:
+def part_cycles(s: ir.Build, changes: Sequence[ir.Bracket], machine: Machine) -> float:
     """The cycles of loops over the elements where conditions hold; an equation fixes its axis."""
     total = 0.0
     for c in changes:
@@ -52,19 +51,19 @@ def part_cycles(s: Build, changes: Sequence[Bracket], machine: Machine) -> float
     return total
 
 
-def update_of(s: Build, work: Work) -> tuple[list[Bracket], bool] | None:
+def update_of(s: ir.Build, work: Work) -> tuple[list[ir.Bracket], bool] | None:
     """The changes to an array that keeps its place, and whether they are added; None if all of it changes."""
-    if len(s.outs) != 1 or not isinstance(s.values[0], Add):
+    if len(s.outs) != 1 or not isinstance(s.values[0], ir.Add):
         return None
     here = tuple(as_index(v) for v in s.vars)
 
-    def is_old(e: Scalar) -> bool:
-        return isinstance(e, Get) and e.indices == here and work.holds(e.ref, s.outs[0])
+    def is_old(e: ir.Scalar) -> bool:
+        return isinstance(e, ir.Get) and e.indices == here and work.holds(e.ref, s.outs[0])
 
     terms = s.values[0].args
     olds = [t for t in terms if is_old(t)]
-    changes = [t for t in terms if isinstance(t, Bracket) and not is_old(t.arg)]
-    kept = [t for t in terms if isinstance(t, Bracket) and is_old(t.arg)]
+    changes = [t for t in terms if isinstance(t, ir.Bracket) and not is_old(t.arg)]
+    kept = [t for t in terms if isinstance(t, ir.Bracket) and is_old(t.arg)]
     added = len(olds) == 1 and len(changes) == len(terms) - 1
     replaced = (len(terms) == 2 and len(changes) == 1 and len(kept) == 1 and len(kept[0].conds) == 1
                 and len(changes[0].conds) == 1 and changes[0].conds[0].negate() is kept[0].conds[0])
@@ -75,7 +74,7 @@ def update_of(s: Build, work: Work) -> tuple[list[Bracket], bool] | None:
     return changes, added
 
 
-def update_loops(s: Build, changes: Sequence[Bracket], builder: KernelBuilder, added: bool) -> tuple[Stmt, ...]:
+def update_loops(s: ir.Build, changes: Sequence[ir.Bracket], builder: KernelBuilder, added: bool) -> tuple[Stmt, ...]:
     """Loops over the elements where conditions hold, which are set or added to there."""
     root = Scope()
     out = builder.parameter(s.outs[0])
@@ -91,7 +90,7 @@ def update_loops(s: Build, changes: Sequence[Bracket], builder: KernelBuilder, a
 FEW = 8  # a condition that leaves one in so many elements is worth a loop of its own
 
 
-def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
+def changes_apart(s: ir.Build, work: Work) -> tuple[ir.Scalar, list[ir.Bracket]] | None:
     """Split a build into its dense value and terms on a lower-dimensional part; None without such terms.
 
     [i == j] g[i]           -->  zeros, then for i: y[i, i] = g[i]
@@ -100,25 +99,25 @@ def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
     if len(s.outs) != 1 or s.outs[0].dtype.is_bool:
         return None
     value = s.values[0]
-    terms = value.args if isinstance(value, Add) else (value,)
-    changes = [t for t in terms if isinstance(t, Bracket) and _is_thin(t, s.vars)]
+    terms = value.args if isinstance(value, ir.Add) else (value,)
+    changes = [t for t in terms if isinstance(t, ir.Bracket) and _is_thin(t, s.vars)]
     rest = [t for t in terms if t not in changes]
     if not changes or (work.exact and not _added_last(terms, changes)):
         return None
     if len(changes) > FEW:
         return None
-    if any(isinstance(g, Get) and work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
+    if any(isinstance(g, ir.Get) and work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
         return None  # overwritten by then
     return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
 
 
-def _added_last(terms: Sequence[Scalar], changes: Sequence[Scalar]) -> bool:
+def _added_last(terms: Sequence[ir.Scalar], changes: Sequence[ir.Scalar]) -> bool:
     """Whether a sum adds the changes last, or one of them to the only other term: x + y is y + x."""
     last = max((k for k, t in enumerate(terms) if t not in changes), default=0)
     return last < 2 or not any(t in changes for t in terms[:last])
 
 
-def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:
+def _is_thin(b: ir.Bracket, variables: tuple[Var, ...]) -> bool:
     """Whether an equation fixes a variable of many values."""
     return any(
         c.op == "==" and (v.extent.constant or 0) >= FEW and bool((f := c.index.coefficient(v)) and f.constant)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, isfinite
 from typing import Literal
 
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
-from pullback.ir.program import Build
 from pullback.loops.plain.builder import Address
 from pullback.loops.product.contraction import Contraction, Operand, contractions, size
 from pullback.loops.product.turn import square
@@ -229,7 +229,7 @@ def tiles(machine: Machine, element: int, columns: int) -> list[RegisterTile]:
 
 
 def packed_plans(
-    s: Build, c: Contraction, position: Index, machine: Machine, holds: Callable[[Contraction], bool],
+    s: ir.Build, c: Contraction, position: Index, machine: Machine, holds: Callable[[Contraction], bool],
     most: float = inf, wish: schedule.Schedule = schedule.PLAIN,
 ) -> Iterator[PackedPlan]:
     """Plans by register tile, with A packed or in place, each cheaper than those before.
@@ -272,7 +272,7 @@ class _TiledWay:
     """A contraction with A packed or read in place: the state shared by its tiles."""
 
     def __init__(
-        self, s: Build, c: Contraction, machine: Machine, position: Index, storing: Storing, in_place: bool
+        self, s: ir.Build, c: Contraction, machine: Machine, position: Index, storing: Storing, in_place: bool
     ) -> None:
         self.contraction, self.element, self.position = c, c.total.dtype.size, position
         self.machine, self.blocks = machine, Blocks.of(machine)
@@ -479,7 +479,7 @@ def form(across: Sequence[MemoryLoop], along: Sequence[MemoryLoop]) -> str:
 
 
 def best_packed_plan(
-    s: Build, position: Index, address: Address, machine: Machine, holds: Callable[[Contraction], bool],
+    s: ir.Build, position: Index, address: Address, machine: Machine, holds: Callable[[Contraction], bool],
     wish: schedule.Schedule = schedule.PLAIN,
 ) -> PackedPlan | None:
     """The cheapest packed plan; None for no contraction, or a too small one. Arguments as above."""

@@ -14,9 +14,8 @@ from itertools import product
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, DimSymbol, Index, Var
-from pullback.ir.program import Build
 from pullback.ir.traverse import walk
 from pullback.loops.plain.builder import Address
 from pullback.loops.program.values import Buffer
@@ -29,7 +28,7 @@ MOST_FACTORS = 4
 class Operand:
     """One side of a product: its term, and its address if the term is a plain element at an affine one."""
 
-    term: Scalar
+    term: ir.Scalar
     plain: tuple[Buffer, Index] | None
 
     @property
@@ -51,7 +50,7 @@ class Contraction:
         depth: the variables of the sum.
     """
 
-    total: Reduce
+    total: ir.Reduce
     a: Operand
     b: Operand
     shared: tuple[Var, ...]
@@ -67,14 +66,14 @@ def size(variables: Sequence[Var]) -> int:
     return prod(TYPICAL if v.extent.constant is None else v.extent.constant for v in variables)
 
 
-def contractions(s: Build, address: Address) -> Iterator[Contraction]:
+def contractions(s: ir.Build, address: Address) -> Iterator[Contraction]:
     """The ways to see a build as a product of two operands."""
     total = _only_sum(s)
     if total is None:
         return
     conds, factors = _factors(total)
-    numbers = [f for f in factors if isinstance(f, Const)]
-    others = [f for f in factors if not isinstance(f, Const)]
+    numbers = [f for f in factors if isinstance(f, ir.Const)]
+    others = [f for f in factors if not isinstance(f, ir.Const)]
     if not 2 <= len(others) <= MOST_FACTORS:
         return
     for sides in product((0, 1), repeat=len(others)):
@@ -86,9 +85,9 @@ def contractions(s: Build, address: Address) -> Iterator[Contraction]:
                 yield made
 
 
-def _only_sum(s: Build) -> Reduce | None:
+def _only_sum(s: ir.Build) -> ir.Reduce | None:
     """The one sum of a statement that vectors could do."""
-    found = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    found = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce))
     if len(found) != 1:
         return None
     total = next(iter(found))
@@ -96,15 +95,15 @@ def _only_sum(s: Build) -> Reduce | None:
     return total if total.op == "sum" and total.dtype.is_floating and some else None
 
 
-def _factors(total: Reduce) -> tuple[tuple[Cond, ...], tuple[Scalar, ...]]:
+def _factors(total: ir.Reduce) -> tuple[tuple[Cond, ...], tuple[ir.Scalar, ...]]:
     """Conditions and factors of the sum's term."""
-    conds = total.arg.conds if isinstance(total.arg, Bracket) else ()
-    term = total.arg.arg if isinstance(total.arg, Bracket) else total.arg
-    return conds, term.args if isinstance(term, Mul) else (term,)
+    conds = total.arg.conds if isinstance(total.arg, ir.Bracket) else ()
+    term = total.arg.arg if isinstance(total.arg, ir.Bracket) else total.arg
+    return conds, term.args if isinstance(term, ir.Mul) else (term,)
 
 
 def _contraction(
-    s: Build, total: Reduce, left: tuple[Scalar, ...], right: tuple[Scalar, ...], conds: tuple[Cond, ...],
+    s: ir.Build, total: ir.Reduce, left: tuple[ir.Scalar, ...], right: tuple[ir.Scalar, ...], conds: tuple[Cond, ...],
     address: Address,
 ) -> Contraction | None:
     in_a = frozenset[Var]().union(*(f.free for f in left))
@@ -136,9 +135,9 @@ def _longest_run(variables: tuple[Var, ...], wanted: frozenset[Var]) -> tuple[Va
     return tuple(max(reversed(runs), key=lambda r: size(tuple(r)))) if any(runs) else ()
 
 
-def _operand(conds: Sequence[Cond], factors: tuple[Scalar, ...], address: Address) -> Operand:
+def _operand(conds: Sequence[Cond], factors: tuple[ir.Scalar, ...], address: Address) -> Operand:
     term = expr.bracket(conds, expr.mul(*factors) if len(factors) > 1 else factors[0])
-    if not isinstance(term, Get):
+    if not isinstance(term, ir.Get):
         return Operand(term, None)
     buffer, flat = address(term.ref, term.indices)
     return Operand(term, (buffer, flat) if is_affine(flat) else None)

@@ -16,29 +16,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from pullback.ir.expr import Bracket, Mul, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Floor, Mod, Var, as_index
-from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 
 FEW = 16  # remainders that can be told apart, where the quotient is not an axis of all factors
 
 
-def in_digits(s: Build) -> Build:
+def in_digits(s: ir.Build) -> ir.Build:
     """Split product variables into digits if that removes all their quotients and remainders."""
     for v in s.vars:
         s = _split(s, v, _divisors(s, v)) or s
     return s
 
 
-def _divisors(s: Build, v: Var) -> list[int]:
+def _divisors(s: ir.Build, v: Var) -> list[int]:
     """The divisors of v in addresses, largest first, if each divides v's size and the previous one."""
     found = {a.denominator.constant for a in _quotients(s, v) if a.numerator is as_index(v)}
     out = sorted((d for d in found if d and d > 1), reverse=True)
     return out if all(above % d == 0 for above, d in pairwise((v.extent.constant or 1, *out))) else []
 
 
-def _quotients(s: Build, v: Var) -> Iterator[Floor | Mod]:
+def _quotients(s: ir.Build, v: Var) -> Iterator[Floor | Mod]:
     """The quotients and remainders in the statement that v is in."""
     for value in s.values:
         for n in walk(value):
@@ -46,7 +45,7 @@ def _quotients(s: Build, v: Var) -> Iterator[Floor | Mod]:
                 yield from (a for a in i.every_atom if isinstance(a, Floor | Mod) and v in a.free)
 
 
-def _split(s: Build, v: Var, divisors: list[int]) -> Build | None:
+def _split(s: ir.Build, v: Var, divisors: list[int]) -> ir.Build | None:
     """The build with v as a sum of digits times these numbers; None if v occurs otherwise."""
     if not divisors or v.extent.constant == divisors[0]:
         return None
@@ -56,14 +55,14 @@ def _split(s: Build, v: Var, divisors: list[int]) -> Build | None:
     at = s.vars.index(v)
     made = replace(s, vars=(*s.vars[:at], *digits, *s.vars[at + 1 :]), values=tuple(m.scalar(e) for e in s.values))
     nodes = [n for e in made.values for n in walk(e)]
-    tested = any(not c.free.isdisjoint(digits) for n in nodes if isinstance(n, Bracket) for c in n.conds)
+    tested = any(not c.free.isdisjoint(digits) for n in nodes if isinstance(n, ir.Bracket) for c in n.conds)
     if tested or any(True for w in digits for _ in _quotients(made, w)):
         return None
-    few = divisors[0] <= FEW and not all(_is_shared(n.arg, digits[0]) for n in nodes if isinstance(n, Reduce))
+    few = divisors[0] <= FEW and not all(_is_shared(n.arg, digits[0]) for n in nodes if isinstance(n, ir.Reduce))
     return None if few else made
 
 
-def _is_shared(term: Scalar, q: Var) -> bool:
+def _is_shared(term: ir.Scalar, q: Var) -> bool:
     """Whether all factors of a term have q."""
-    inner = term.arg if isinstance(term, Bracket) else term
-    return all(q in f.free for f in (inner.args if isinstance(inner, Mul) else (inner,)))
+    inner = term.arg if isinstance(term, ir.Bracket) else term
+    return all(q in f.free for f in (inner.args if isinstance(inner, ir.Mul) else (inner,)))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Get, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import rewrite, walk
 from pullback.loops.plain.builder import Address
@@ -25,11 +25,11 @@ def orders(part: Part, address: Address) -> Iterator[Part]:
     """The part itself, then with its own or its sum's variables reordered; addresses stay."""
     yield part
     s = part.build
-    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce))
     total = next(iter(sums), None)
     if total is None or len(sums) > 1 or total.op != "sum":
         return
-    flat = [address(g.ref, g.indices)[1] for g in walk(total.arg) if isinstance(g, Get)]
+    flat = [address(g.ref, g.indices)[1] for g in walk(total.arg) if isinstance(g, ir.Get)]
     near = [v for v in (*s.vars, *total.vars) if any(stride(i, v) == 1 for i in flat)]
     own, summed = [s.vars], [total.vars]
     if _leaps(s.vars, flat):
@@ -39,7 +39,7 @@ def orders(part: Part, address: Address) -> Iterator[Part]:
     for variables in own:
         for order in summed:
             if (variables, order) != (s.vars, total.vars):
-                by: dict[Scalar, Scalar] = {total: expr.reduce(total.op, order, total.arg)}
+                by: dict[ir.Scalar, ir.Scalar] = {total: expr.reduce(total.op, order, total.arg)}
                 values = tuple(rewrite(v, by.get) for v in s.values)
                 yield Part(replace(s, vars=variables, values=values), part.position)
 

@@ -21,9 +21,9 @@ from functools import partial
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Const, Get, Mul, Reduce, Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond
-from pullback.ir.program import Build, statement_reads
+from pullback.ir.program import statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import DType
 from pullback.loops.analysis.estimates import statement_cycles
@@ -60,13 +60,13 @@ WORTH = 0.98  # of a product's cycles that it takes in another order of its vari
 def products(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for contractions that are worth packing."""
     s = work.statement
-    if not isinstance(s, Build):
+    if not isinstance(s, ir.Build):
         return
     whole = without_units(s)
     reads = _apart(whole, work)
     if not reads:
         return
-    summed = (v for e in whole.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars)
+    summed = (v for e in whole.values for n in walk(e) if isinstance(n, ir.Reduce) for v in n.vars)
     opened = any(map(is_open, (*whole.vars, *summed)))
     found = [Part(whole, flat_position(whole.vars))] if opened else parts(whole)
     several = len(found) > 1 or found[0].build is not whole
@@ -77,7 +77,7 @@ def products(work: Work, machine: Machine) -> Iterator[Candidate]:
         return
 
     def build(builder: KernelBuilder) -> Kernel:
-        assert isinstance(s, Build)
+        assert isinstance(s, ir.Build)
         for r in reads:
             builder.parameter(r)
         body = [x for way in ways for x in way.statements(builder)]
@@ -186,7 +186,7 @@ def _few(plan: PackedPlan) -> Iterator[tuple[Cond, ...]]:
                 yield tuple(t for t in tests if isinstance(t, Cond))
 
 
-def _small(s: Build, builder: KernelBuilder, machine: Machine) -> Call:
+def _small(s: ir.Build, builder: KernelBuilder, machine: Machine) -> Call:
     """The statement for small sizes in a separate kernel, so that it does not share registers."""
     body = tuple(_unpacked(Part(s, flat_position(s.vars)), builder.work, machine).statements(builder))
     used = {b for x in nodes.walk(body) for b in mentioned(x)}
@@ -195,16 +195,16 @@ def _small(s: Build, builder: KernelBuilder, machine: Machine) -> Call:
     return Call(kernel, tuple(map(View, params)))
 
 
-def _work(s: Build) -> int:
+def _work(s: ir.Build) -> int:
     """Terms of the statement's sums."""
-    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce))
     return sum(size((*s.vars, *r.vars)) for r in sums)
 
 
-def _apart(s: Build, work: Work) -> list[Ref]:
+def _apart(s: ir.Build, work: Work) -> list[ir.Ref]:
     """The arrays that the statement's sums read; empty without sums, or if they read what it writes."""
     outs = {work.parameter(o) for o in s.outs}
-    sums = [n for v in s.values for n in walk(v) if isinstance(n, Reduce)]
+    sums = [n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce)]
     reads = [r for r in statement_reads(s) if any(r in n.refs for n in sums)]  # in an order: this names parameters
     return [] if any(work.parameter(r) in outs for r in reads) else reads
 
@@ -224,24 +224,24 @@ class _Update:
     """A statement that adds a multiple of its sum to its output: the factor, and a scalar array."""
 
     factor: float
-    scale: Ref | None
+    scale: ir.Ref | None
 
 
 def _update(part: Part, work: Work) -> _Update | None:
     """The update y[i] + factor * scale * sum in place of y; None if the statement is none."""
     s = part.build
     value = s.values[0]
-    if len(s.outs) != 1 or not isinstance(value, Add) or part.position is not flat_position(s.vars):
+    if len(s.outs) != 1 or not isinstance(value, ir.Add) or part.position is not flat_position(s.vars):
         return None
-    rest = [t for t in value.args if not (isinstance(t, Get) and work.holds(t.ref, s.outs[0])
+    rest = [t for t in value.args if not (isinstance(t, ir.Get) and work.holds(t.ref, s.outs[0])
                                           and work.address(t.ref, t.indices)[1] is part.position)]
     if len(value.args) != 2 or len(rest) != 1:
         return None
-    factors = rest[0].args if isinstance(rest[0], Mul) else tuple(rest)
-    numbers = [f for f in factors if isinstance(f, Const)]
-    scales = [f.ref for f in factors if isinstance(f, Get) and f.ref.rank == 0 and not work.holds(f.ref, s.outs[0])]
-    others = [f for f in factors if not isinstance(f, Const) and not (isinstance(f, Get) and f.ref in scales)]
-    if len(scales) > 1 or len(others) != 1 or not isinstance(others[0], Reduce):
+    factors = rest[0].args if isinstance(rest[0], ir.Mul) else tuple(rest)
+    numbers = [f for f in factors if isinstance(f, ir.Const)]
+    scales = [f.ref for f in factors if isinstance(f, ir.Get) and f.ref.rank == 0 and not work.holds(f.ref, s.outs[0])]
+    others = [f for f in factors if not isinstance(f, ir.Const) and not (isinstance(f, ir.Get) and f.ref in scales)]
+    if len(scales) > 1 or len(others) != 1 or not isinstance(others[0], ir.Reduce):
         return None
     return _Update(prod(float(n.value) for n in numbers), scales[0] if scales else None)
 
@@ -290,7 +290,7 @@ class _PackedWriter:
         self.update = update or _Update(1.0, None)
         self.adds = update is not None
         self.partial = self.out if self.direct else self._memory("partial", size(self.inside))
-        self.partial_ref = Ref("partial", c.total.dtype, (elements(v.extent for v in self.inside),))
+        self.partial_ref = ir.Ref("partial", c.total.dtype, (elements(v.extent for v in self.inside),))
 
     def _panel_memory(self, side: str, g: FlatAxis) -> Buffer:
         """The working memory for a block's panels; smaller blocks need no more."""
@@ -420,7 +420,7 @@ class _PackedWriter:
             return depth.size
         for side, mine, end in ((c.a, c.rows, row), (c.b, c.columns, column)):
             g = side.term
-            if not isinstance(g, Get) or g.ref not in self.builder.work.triangles or len(mine) != 1:
+            if not isinstance(g, ir.Get) or g.ref not in self.builder.work.triangles or len(mine) != 1:
                 continue
             p, q = self.builder.work.triangles[g.ref]
             whole = depth.size is c.depth[0].extent
@@ -477,7 +477,7 @@ class _PackedWriter:
 
     def _finish(self, rows: PanelBlock, columns: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
         """The statement's values for an output block, with the sum read from its accumulated parts."""
-        if self.adds or (self.direct and isinstance(self.s.values[0], Reduce)):
+        if self.adds or (self.direct and isinstance(self.s.values[0], ir.Reduce)):
             return []
         where = {**at, **rows.at, **columns.at}
         trips = {v: n for b in (rows, columns) for v, n in b.levels}

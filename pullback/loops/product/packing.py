@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pullback.ir.expr import Bracket, Get, Ref, Scalar, Select
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
-from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import DType, i64
 from pullback.loops.analysis.joined import elements
@@ -378,9 +377,9 @@ class Packer:
         steps = depth.size.constant
         if self.lanes < 2 or steps is None or panels.is_open or len(long) != 1:
             return None
-        if any(isinstance(n, Bracket | Select) for n in walk(term)):
+        if any(isinstance(n, ir.Bracket | ir.Select) for n in walk(term)):
             return None
-        gets = [self.builder.address(n.ref, n.indices)[1] for n in walk(term) if isinstance(n, Get)]
+        gets = [self.builder.address(n.ref, n.indices)[1] for n in walk(term) if isinstance(n, ir.Get)]
         there, along = (sum(stride(i, v) == 1 for i in gets) for v in (long[0], deep[-1]))
         if there < along and (deep[-1].extent.constant or 0) < 2 * SHORT:
             return None
@@ -407,17 +406,17 @@ class Packer:
         out = [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
         return out if possible else None
 
-    def _vectors(self, value: Scalar, order: list[Var], into: Buffer, to: Index) -> tuple[Stmt, ...] | None:
+    def _vectors(self, value: ir.Scalar, order: list[Var], into: Buffer, to: Index) -> tuple[Stmt, ...] | None:
         """A kernel that writes a value for all of the variables, where `to` says; None where vectors cannot."""
-        formed = Ref("formed", into.dtype, [v.extent for v in order])
+        formed = ir.Ref("formed", into.dtype, [v.extent for v in order])
 
-        def place(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        def place(ref: ir.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
             if ref is not formed:
                 return self.builder.address(ref, indices)
             return into, Substitution(variables=dict(zip(order, indices, strict=True))).index(to)
 
         machine = self.machine.narrowed(self.lanes * into.dtype.size)
-        return tile(Build((formed,), tuple(order), (value,)), place, machine)
+        return tile(ir.Build((formed,), tuple(order), (value,)), place, machine)
 
     def _evaluated(
         self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
@@ -455,7 +454,7 @@ class Packer:
 
 def _local(
     o: Operand, block: PanelBlock, depth: PanelBlock, at: dict[Var, Index]
-) -> tuple[list[Var], list[Var], Scalar]:
+) -> tuple[list[Var], list[Var], ir.Scalar]:
     """Variables of the lanes and steps of a block, and the operand's term in these."""
     lanes, deep = ([Var(v.name, trips) for v, trips in b.levels] for b in (block, depth))
     where = {**at, **block.at, **depth.at}

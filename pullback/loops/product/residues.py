@@ -23,9 +23,8 @@ from itertools import product
 from math import gcd, lcm, prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Bracket, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.loops.plain.builder import Address, Places, flat_position
 from pullback.loops.product.digits import in_digits
@@ -40,7 +39,7 @@ FEW = 4  # numbers that a variable may be for each to be a part
 class Part:
     """A build whose element is at the flat index `position` of each output."""
 
-    build: Build
+    build: ir.Build
     position: Index
 
     def address(self, places: Places) -> Address:
@@ -55,7 +54,7 @@ class Part:
         return at
 
 
-def parts(s: Build) -> list[Part]:
+def parts(s: ir.Build) -> list[Part]:
     """The parts of a build with known sizes: a single one if splitting is useless or too much."""
     s = in_digits(s)
     periods = {v: p for v in s.vars if (p := period(s, v)) > 1}
@@ -69,7 +68,7 @@ def parts(s: Build) -> list[Part]:
     return out
 
 
-def _part(s: Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
+def _part(s: ir.Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
     """The elements whose variables have these remainders; None if there are none."""
     variables: list[Var] = []
     where: dict[Var, Index] = {}
@@ -90,7 +89,7 @@ def _part(s: Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
     return Part(replace(s, vars=tuple(variables), values=values), m.index(flat_position(s.vars)))
 
 
-def period(s: Build, v: Var) -> int:
+def period(s: ir.Build, v: Var) -> int:
     """The number of steps of v after which all quotients and remainders repeat; 1 if unknown.
 
     Where each v has its own terms, nothing repeats before its end.
@@ -109,20 +108,21 @@ def period(s: Build, v: Var) -> int:
     return period
 
 
-def _chooses(s: Build, v: Var) -> bool:
+def _chooses(s: ir.Build, v: Var) -> bool:
     """Whether v is one of a few numbers, and by which one it is each sum has other terms."""
-    sums = [n for value in s.values for n in walk(value) if isinstance(n, Reduce)]
+    sums = [n for value in s.values for n in walk(value) if isinstance(n, ir.Reduce)]
     return (v.extent.constant or FEW + 1) <= FEW and any(
-        r.op == "sum" and all(map(partial(_tells, v), r.arg.args if isinstance(r.arg, Add) else (r.arg,))) for r in sums
+        r.op == "sum" and all(map(partial(_tells, v), r.arg.args if isinstance(r.arg, ir.Add) else (r.arg,)))
+        for r in sums
     )
 
 
-def _tells(v: Var, term: Scalar) -> bool:
+def _tells(v: Var, term: ir.Scalar) -> bool:
     """Whether a term stands under a condition that v is a certain number."""
-    return isinstance(term, Bracket) and any(c.op == "==" and c.free == {v} for c in term.conds)
+    return isinstance(term, ir.Bracket) and any(c.op == "==" and c.free == {v} for c in term.conds)
 
 
-def _atoms(s: Build) -> Iterator[Atom]:
+def _atoms(s: ir.Build) -> Iterator[Atom]:
     for value in s.values:
         for n in walk(value):
             for i in indices_of(n):
@@ -131,9 +131,9 @@ def _atoms(s: Build) -> Iterator[Atom]:
                         yield a
 
 
-def _trimmed(r: Reduce) -> Scalar:
+def _trimmed(r: ir.Reduce) -> ir.Scalar:
     """The sum with conditions about one of its variables made into that variable's range."""
-    if r.op != "sum" or not isinstance(r.arg, Bracket):
+    if r.op != "sum" or not isinstance(r.arg, ir.Bracket):
         return r
     for v in r.vars:
         extent = v.extent.constant or 0
@@ -154,5 +154,5 @@ def _trimmed(r: Reduce) -> Scalar:
         term = Substitution(variables={v: at}).scalar(expr.bracket(rest, r.arg.arg))
         others = [own if w is v else w for w in r.vars if w is not v or len(fits) > 1]
         made = expr.reduce("sum", others, term)
-        return _trimmed(made) if isinstance(made, Reduce) else made
+        return _trimmed(made) if isinstance(made, ir.Reduce) else made
     return r

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pullback.ir.expr import Get, Mul, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
@@ -34,7 +34,7 @@ FEW = 4  # rows of the other factor
 class Sweep:
     """A product to sweep: the sum, both factors with addresses, the loops, and the row distances."""
 
-    total: Reduce
+    total: ir.Reduce
     left: tuple[Buffer, Index]
     right: tuple[Buffer, Index]
     row: Var | None
@@ -48,17 +48,19 @@ def find_sweep(part: Part, places: Places, machine: Machine) -> Sweep | None:
     """The sweep a part is, if it is one and its value is the sum alone."""
     s = part.build
     total = s.values[0]
-    if len(s.outs) != 1 or not isinstance(total, Reduce) or total.op != "sum" or not total.dtype.is_floating:
+    if len(s.outs) != 1 or not isinstance(total, ir.Reduce) or total.op != "sum" or not total.dtype.is_floating:
         return None
-    factors = total.arg.args if isinstance(total.arg, Mul) else ()
+    factors = total.arg.args if isinstance(total.arg, ir.Mul) else ()
     ways = (_sweep(part, total, fs, places, machine) for fs in (factors, factors[::-1]) if len(fs) == 2)
     return next((found for found in ways if found is not None), None)
 
 
-def _sweep(part: Part, total: Reduce, factors: tuple[Scalar, ...], places: Places, machine: Machine) -> Sweep | None:
+def _sweep(
+    part: Part, total: ir.Reduce, factors: tuple[ir.Scalar, ...], places: Places, machine: Machine
+) -> Sweep | None:
     """The sweep of a matrix, the second of two factors, with rows of the first."""
     x, y = factors
-    if not isinstance(x, Get) or not isinstance(y, Get):
+    if not isinstance(x, ir.Get) or not isinstance(y, ir.Get):
         return None
     columns, rows = (tuple(v for v in part.build.vars if v in f.free) for f in (y, x))
     if {*columns} & {*rows} or len(columns) + len(rows) != len(part.build.vars) or len(rows) > 1:

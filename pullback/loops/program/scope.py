@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pullback.ir.expr import Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import (
     ZERO_INDEX,
     Atom,
@@ -45,7 +45,7 @@ class Scope:
     lane: Var | None = None
     mask: Value | None = None
     statements: list[Stmt] = field(default_factory=list)
-    temps: dict[Scalar, Value] = field(default_factory=dict)
+    temps: dict[ir.Scalar, Value] = field(default_factory=dict)
     data: dict[Data, Data] = field(default_factory=dict)
     wide: dict[Var, Scope] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ class Scope:
             self.wide[lane] = inside
         return self.wide[lane]
 
-    def after(self, total: Scalar, value: Value) -> Scope:
+    def after(self, total: ir.Scalar, value: Value) -> Scope:
         """The scope after a value exists, for an expression with a variable of its own."""
         return Scope(self, total.free, self.known, statements=self.statements, temps={total: value})
 

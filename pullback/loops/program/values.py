@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from typing import Literal as Lit
 
-from pullback.ir.expr import Get, Ref, get
+from pullback.ir import nodes as ir
+from pullback.ir.expr import get
 from pullback.ir.index import Cond, Data, Index, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
@@ -332,10 +333,10 @@ def walk_value(v: Value) -> Iterator[Value]:
 
 def loaded_index(name: str, extent: Index | None) -> Data:
     """A new atom for a loaded index: 0 <= it < extent if `extent` is given, else any integer."""
-    return Data(get(Ref(name, i64, ())), extent)
+    return Data(get(ir.Ref(name, i64, ())), extent)
 
 
 def loaded_name(atom: Data) -> str:
     """The name of a loaded index."""
-    assert isinstance(atom.scalar, Get)
+    assert isinstance(atom.scalar, ir.Get)
     return atom.scalar.ref.name

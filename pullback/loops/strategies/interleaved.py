@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import SMALL
@@ -32,7 +32,7 @@ from pullback.machine import Machine
 def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for builds that repeat along an axis."""
     s = work.statement
-    found = _periods(without_units(s)) if isinstance(s, Build) else None
+    found = _periods(without_units(s)) if isinstance(s, ir.Build) else None
     if found is None:
         return
     whole, rest = found
@@ -43,7 +43,7 @@ def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
         return
 
     def build(builder: KernelBuilder) -> Kernel:
-        assert isinstance(s, Build)
+        assert isinstance(s, ir.Build)
         builder.take(nest.buffers.values())
         body = list(nest_loops(nest, machine, builder.rows()))
         for part in rest:
@@ -54,7 +54,7 @@ def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
     yield Candidate("interleaved", cycles, build, nest_schedule(nest, machine))
 
 
-def _periods(s: Build) -> tuple[Part, list[Part]] | None:
+def _periods(s: ir.Build) -> tuple[Part, list[Part]] | None:
     """The build with an axis split into periods and places, and the remainder."""
     if any(v.extent.constant is None for v in s.vars):
         return None
@@ -70,7 +70,7 @@ def _periods(s: Build) -> tuple[Part, list[Part]] | None:
     return whole, [_with(s, v, (last,), as_index(last) + trips * steps)] if left else []
 
 
-def _with(s: Build, v: Var, variables: tuple[Var, ...], index: Index) -> Part:
+def _with(s: ir.Build, v: Var, variables: tuple[Var, ...], index: Index) -> Part:
     """The build at an index of other variables."""
     m, at = Substitution(variables={v: index}), s.vars.index(v)
     made = replace(s, vars=(*s.vars[:at], *variables, *s.vars[at + 1 :]), values=tuple(map(m.scalar, s.values)))

@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import Bracket, Cast, Reduce, Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide
-from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import i32, i64
 from pullback.loops.analysis.estimates import points_cycles
@@ -50,13 +49,13 @@ MASKED: Final = 1.3  # what is done for lanes that are not used, and to tell whi
 class Masking:
     """A build as vectors with masks, as far as it has vector forms, which shows while it is written."""
 
-    build: Build
+    build: ir.Build
     machine: Machine
     cycles: float
     schedule: Schedule
 
     @staticmethod
-    def of(s: Build, machine: Machine) -> Masking | None:
+    def of(s: ir.Build, machine: Machine) -> Masking | None:
         """The masked form with its estimate; None if there is no axis for vectors."""
         whole = without_units(s)
         lanes = _lanes_of(whole, machine)
@@ -115,33 +114,33 @@ class Masking:
 def masks(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy of masked vectors for single builds. Missing vector forms show while writing."""
     s = work.statement
-    found = Masking.of(s, machine) if isinstance(s, Build) and len(s.outs) == 1 else None
+    found = Masking.of(s, machine) if isinstance(s, ir.Build) and len(s.outs) == 1 else None
     if found is None:
         return
 
     def build(builder: KernelBuilder) -> Kernel:
-        assert isinstance(s, Build)
+        assert isinstance(s, ir.Build)
         return bring_plain(s, found.statements(builder.address, builder), builder, machine)
 
     yield Candidate("masked", found.cycles, build, found.schedule)
 
 
-def _lanes_of(s: Build, machine: Machine) -> int:
+def _lanes_of(s: ir.Build, machine: Machine) -> int:
     """The lanes along the last axis for the widest type, places included; 1 if the axis is short."""
-    trips = max((prod(map(typical, r.vars)) for r in walk(s.values[0]) if isinstance(r, Reduce)), default=1)
+    trips = max((prod(map(typical, r.vars)) for r in walk(s.values[0]) if isinstance(r, ir.Reduce)), default=1)
     if not s.vars or prod(map(typical, s.vars)) * trips < SMALL:
         return 1
     extent = typical(s.vars[-1])
     nodes = [*walk(s.values[0])]
-    inner = {n.arg for n in nodes if isinstance(n, Cast)}
+    inner = {n.arg for n in nodes if isinstance(n, ir.Cast)}
     sizes = [n.dtype.size for n in nodes if not n.dtype.is_bool and not (n in inner and makes_indices(n))]
-    sizes += [i32.size for n in nodes if isinstance(n, Bracket) and any(s.vars[-1] in c.free for c in n.conds)]
+    sizes += [i32.size for n in nodes if isinstance(n, ir.Bracket) and any(s.vars[-1] in c.free for c in n.conds)]
     most = machine.vector_bytes // max([*sizes, s.outs[0].dtype.size])
     choices = [n for n in (64, 32, 16, 8, 4, 2) if n <= min(most, extent) and 2 * n >= min(most, 8)]
     return min(choices, key=lambda n: extent // n + extent % n, default=1)
 
 
-def _row(s: Build, machine: Machine) -> list[int]:
+def _row(s: ir.Build, machine: Machine) -> list[int]:
     """The lanes of the vectors of a row, where each is best written by itself; else none.
 
     That is where the row is short, and what leaves lanes out are the ends of a window, or where there is one vector.
@@ -149,7 +148,7 @@ def _row(s: Build, machine: Machine) -> list[int]:
     extent, wide = s.vars[-1].extent.constant, _lanes_of(s, machine)
     if extent is None:
         return []
-    windows = [r for r in walk(s.values[0]) if isinstance(r, Reduce) and is_window(r, s.vars[-1])]
+    windows = [r for r in walk(s.values[0]) if isinstance(r, ir.Reduce) and is_window(r, s.vars[-1])]
     lanes = machine.lanes(s.outs[0].dtype.size)
     least = machine.narrowest // s.outs[0].dtype.size
     row = [wide] if extent < 2 * wide else []
@@ -159,8 +158,8 @@ def _row(s: Build, machine: Machine) -> list[int]:
 
 
 def part_of(
-    s: Build, stretches: Sequence[tuple[Var, Index | int, Index | int]], rows: tuple[Var, ...] = ()
-) -> tuple[Build, StretchPlace]:
+    s: ir.Build, stretches: Sequence[tuple[Var, Index | int, Index | int]], rows: tuple[Var, ...] = ()
+) -> tuple[ir.Build, StretchPlace]:
     """A part of the build, from start to end along axes, inside loops over `rows`; and its location."""
     part = s
     for axis, start, end in stretches:
@@ -172,14 +171,14 @@ def part_of(
 class StretchPlace:
     """The location of a part's elements: shifted along some axes, in the row of enclosing loops."""
 
-    def __init__(self, s: Build, starts: Mapping[Var, Index | int], rows: tuple[Var, ...]) -> None:
+    def __init__(self, s: ir.Build, starts: Mapping[Var, Index | int], rows: tuple[Var, ...]) -> None:
         self.out, self.starts = s.outs[0], starts
         self.variables, self.rows = s.vars, rows
 
     def among(self, places: Address) -> Address:
         """The address function of the part's elements, from that of the whole."""
 
-        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        def address(ref: ir.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
             if ref is self.out:
                 own = iter(indices)
                 indices = tuple(

@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Get, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Build, Fold
 from pullback.ir.traverse import Substitution, count_uses, rewrite, walk
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.analysis.joined import elements
@@ -51,8 +50,8 @@ MANY = 40  # operations of a step above which vectors are taken one by one
 def recurrences(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for folds over elementwise bodies."""
     s = work.statement
-    group = _elementwise(s, machine.caches[1]) if isinstance(s, Fold) else None
-    nest = _Nest.of(s, group, work) if isinstance(s, Fold) and group is not None else None
+    group = _elementwise(s, machine.caches[1]) if isinstance(s, ir.Fold) else None
+    nest = _Nest.of(s, group, work) if isinstance(s, ir.Fold) and group is not None else None
     if nest is None:
         return
 
@@ -71,19 +70,19 @@ def recurrences(work: Work, machine: Machine) -> Iterator[Candidate]:
     yield Candidate("recurrence", cycles, build, schedule)
 
 
-def _elementwise(s: Fold, near: int) -> Group | None:
+def _elementwise(s: ir.Fold, near: int) -> Group | None:
     """The body as one group over independent points of the states; None if it is no such group.
 
     Args:
         near: bytes of rows that the second cache holds.
     """
     trips = s.var.extent.constant
-    if trips is None or trips < LEAST or not s.states or not all(isinstance(b, Build) for b in s.body.statements):
+    if trips is None or trips < LEAST or not s.states or not all(isinstance(b, ir.Build) for b in s.body.statements):
         return None
     return next((g for g in groups_of_all(s.body.statements) if _pointwise(s, g) and _row_bytes(s, g) <= near), None)
 
 
-def _pointwise(s: Fold, group: Group) -> bool:
+def _pointwise(s: ir.Fold, group: Group) -> bool:
     """Whether states are read at their own point alone, and rows are of points or sums over all of them."""
     if any(v.extent.constant is None for v in group.space):
         return False
@@ -95,16 +94,16 @@ def _pointwise(s: Fold, group: Group) -> bool:
     if any(i.op != "sum" or i.whole is not i.total or i.over != set(group.space) for i in sums):
         return False
     values = [*(i.value for i in group.items), *group.definitions.values()]
-    gets = {g for v in values for g in walk(v) if isinstance(g, Get)}
+    gets = {g for v in values for g in walk(v) if isinstance(g, ir.Get)}
     own = {state: group.local[new] for state, new in zip(s.states, news, strict=True)}
     return len(set(news)) == len(news) and all(g.indices in own[g.ref] for g in gets if g.ref in own)
 
 
-def _row_bytes(s: Fold, group: Group) -> int:
+def _row_bytes(s: ir.Fold, group: Group) -> int:
     """The bytes that the steps read and write point by point in separate rows."""
     size = prod(v.extent.constant or 1 for v in group.space) * (s.var.extent.constant or 1) * group.dtype.size
     points = set(group.space)
-    gets = {g for g in group.reads if isinstance(g, Get) and s.var in g.free and points & g.free}
+    gets = {g for g in group.reads if isinstance(g, ir.Get) and s.var in g.free and points & g.free}
     summed = {i.out for i in group.items if i.whole is not None}
     return size * (len(gets) + sum(r not in summed for r in s.body.results[len(s.states) :]))
 
@@ -113,8 +112,8 @@ def _row_bytes(s: Fold, group: Group) -> int:
 class _State:
     """A state's element at a point: how the body reads it, its new value, and its locations."""
 
-    old: Scalar
-    new: Scalar
+    old: ir.Scalar
+    new: ir.Scalar
     first: Buffer
     buffer: Buffer
     offset: Index
@@ -131,20 +130,20 @@ class _Nest:
         sums: what a step adds up over all points.
     """
 
-    fold: Fold
+    fold: ir.Fold
     group: Nest
     states: list[_State]
     rows: list[Out]
     sums: list[Out]
 
     @staticmethod
-    def of(s: Fold, group: Group, work: Work) -> _Nest | None:
+    def of(s: ir.Fold, group: Group, work: Work) -> _Nest | None:
         """The nest; None where vectors cannot run along an axis of the points."""
         count = len(s.states)
         new = dict(zip(s.body.results, (*s.states, *s.outs[count:]), strict=False))
         stand_in = {r: Buffer(r.name, r.dtype, r.shape, "parameter", elements(r.shape)) for r in (*s.states, *new)}
 
-        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        def address(ref: ir.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
             if ref not in stand_in:
                 return work.address(ref, indices)
             return stand_in[ref], flat_index(ref, indices)
@@ -153,13 +152,13 @@ class _Nest:
         if nest is None:
             return None
         step = as_index(s.var)
-        marks = {b: Ref(b.name, b.dtype, (*b.shape, s.var.extent)) for b in map(stand_in.__getitem__, s.states)}
+        marks = {b: ir.Ref(b.name, b.dtype, (*b.shape, s.var.extent)) for b in map(stand_in.__getitem__, s.states)}
 
-        def old(buffer: Buffer, offset: Index) -> Scalar:
+        def old(buffer: Buffer, offset: Index) -> ir.Scalar:
             return expr.get(marks[buffer], *([ZERO_INDEX] * (marks[buffer].rank - 2)), offset, step)
 
         reads = [(g, nest.buffers[g.ref]) for g in nest.gets]
-        seen: dict[Scalar, Scalar] = {g: old(b, g.indices[0]) for g, b in reads if b in marks}
+        seen: dict[ir.Scalar, ir.Scalar] = {g: old(b, g.indices[0]) for g, b in reads if b in marks}
         nest = replace(_renamed(nest, seen, s.var), buffers={r: b for r, b in nest.buffers.items() if b not in marks})
         nest = with_reciprocals(nest, (*nest.order, s.var))
         made = _Nest(s, nest, [], [], [])
@@ -181,15 +180,15 @@ class _Nest:
         return made
 
 
-def _renamed(nest: Nest, seen: Mapping[Scalar, Scalar], step: Var) -> Nest:
+def _renamed(nest: Nest, seen: Mapping[ir.Scalar, ir.Scalar], step: Var) -> Nest:
     """The nest with explicit step dependence of states and definitions."""
-    renamed: dict[Scalar, Scalar] = dict(seen)
-    definitions: dict[Ref, Scalar] = {}
-    used = {g.ref: g for v in nest.values for g in walk(v) if isinstance(g, Get) and g.ref in nest.definitions}
+    renamed: dict[ir.Scalar, ir.Scalar] = dict(seen)
+    definitions: dict[ir.Ref, ir.Scalar] = {}
+    used = {g.ref: g for v in nest.values for g in walk(v) if isinstance(g, ir.Get) and g.ref in nest.definitions}
     for ref, value in nest.definitions.items():
         value = rewrite(value, renamed.get)
         if step in value.free and ref in used:
-            new = Ref(ref.name, ref.dtype, (*ref.shape, step.extent))
+            new = ir.Ref(ref.name, ref.dtype, (*ref.shape, step.extent))
             renamed[used[ref]] = expr.get(new, *used[ref].indices, as_index(step))
             ref = new
         definitions[ref] = value
@@ -213,7 +212,7 @@ class _RecurrenceWriter:
 
     def _ways(self, machine: Machine) -> int:
         """The vectors of points handled together: as many as registers hold; one if a step is long."""
-        work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self._nodes())
+        work = sum(10 if isinstance(n, ir.Apply) and n.primitive.transcendental else 1 for n in self._nodes())
         if work > MANY:
             return 1
         fixed = [g for g in self.group.gets if self.axis in g.free and self.step not in g.free]
@@ -222,7 +221,7 @@ class _RecurrenceWriter:
         most = (self.axis.extent.constant or 1) // self.widest
         return next((w for w in WAYS if w * held <= room and w <= most), 1)
 
-    def _nodes(self) -> Iterable[Scalar]:
+    def _nodes(self) -> Iterable[ir.Scalar]:
         """All that a step computes at a point, each once."""
         return count_uses((*self.made, *self.group.definitions.values()))
 

@@ -22,9 +22,8 @@ from collections.abc import Iterator
 from itertools import pairwise, product
 from math import prod
 
-from pullback.ir.expr import Add, Apply, Get, Mul
+from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Var, cond
-from pullback.ir.program import Build
 from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.plain.builder import KernelBuilder, Work
@@ -46,14 +45,14 @@ ROW = 256  # elements of a row that is written stretch by stretch
 def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for builds that conditions split along axes."""
     s = work.statement
-    if not isinstance(s, Build) or len(s.outs) != 1:
+    if not isinstance(s, ir.Build) or len(s.outs) != 1:
         return
     split = cuts_by_axis(s, others=any(map(is_open, s.vars)))
     if split is None or prod(map(len, split.values())) > MOST:
         return
     rows = _rows(s, tuple(split))
     along = ([(v, *ends) for ends in pairwise((*starts, v.extent))] for v, starts in split.items())
-    planned: list[tuple[Build, StretchPlace, Tiling | Masking | None]] = []
+    planned: list[tuple[ir.Build, StretchPlace, Tiling | Masking | None]] = []
     for found in product(*along):
         part, place = part_of(s, found, rows)
         plan: Tiling | Masking | None = plan_tile(part, place.among(work.address), machine)
@@ -82,12 +81,12 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
     cycles = sum(statement_cycles(part, machine) if p is None else p.cycles for part, _, p in planned)
     steps = tuple(Split(v.name, tuple(map(str, starts))) for v, starts in split.items())
     widest = next(p.schedule for _, _, p in planned if p is not None)
-    exact = not any(isinstance(n, Add | Mul | Apply) for n in walk(s.values[0]))
+    exact = not any(isinstance(n, ir.Add | ir.Mul | ir.Apply) for n in walk(s.values[0]))
     cycles *= prod(map(typical, rows))
     yield Candidate("stretches", cycles, build, Schedule(steps) + widest, exact)
 
 
-def _rows(s: Build, split: tuple[Var, ...]) -> tuple[Var, ...]:
+def _rows(s: ir.Build, split: tuple[Var, ...]) -> tuple[Var, ...]:
     """The variables of the loops around all stretches; rows are written in memory order.
 
     Few elements of a stretch beside one another would otherwise be a pass of their own over the memory of all rows.
@@ -95,7 +94,7 @@ def _rows(s: Build, split: tuple[Var, ...]) -> tuple[Var, ...]:
     """
     at = s.vars.index(split[0])
     before = tuple(v for v in s.vars[:at] if v.extent is not ONE_INDEX)
-    gets = [n for n in walk(s.values[0]) if isinstance(n, Get) and n.indices]
+    gets = [n for n in walk(s.values[0]) if isinstance(n, ir.Get) and n.indices]
     along = all(n.indices[-1].free.isdisjoint(before) for n in gets)  # lanes lie along rows, of arrays read too
     few = s.vars[-1] in split[1:] or any(map(is_open, s.vars[at:])) or prod(map(typical, s.vars[at:])) < ROW
     return before if along and few else ()

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 from typing import NamedTuple
 
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.traverse import Substitution
 from pullback.loops.plain.builder import Address
@@ -57,13 +57,13 @@ class Flat:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.buffers: dict[Ref, Buffer] = {}
-        self._refs: dict[Buffer, Ref] = {}
+        self.buffers: dict[ir.Ref, Buffer] = {}
+        self._refs: dict[Buffer, ir.Ref] = {}
 
-    def element(self, ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def element(self, ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         """An element by its place in memory."""
         buffer, offset = self.address(ref, indices)
         if buffer not in self._refs:
-            flat = self._refs[buffer] = Ref(buffer.name, ref.dtype.computed, (buffer.elements,))  # a load converts
+            flat = self._refs[buffer] = ir.Ref(buffer.name, ref.dtype.computed, (buffer.elements,))  # a load converts
             self.buffers[flat] = buffer
         return expr.get(self._refs[buffer], offset)

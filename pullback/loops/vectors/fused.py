@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Get, Ref, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.traverse import Substitution, count_uses, rewrite, walk
 from pullback.loops.analysis.estimates import points_cycles
@@ -106,16 +106,16 @@ class _GroupWriter:
         """Loops that precompute rows of costly values that depend on the vector variable alone."""
         if len(self.order) < 2:
             return []
-        tables: dict[Scalar, Scalar] = {}
+        tables: dict[ir.Scalar, ir.Scalar] = {}
         buffers = dict(self.nest.buffers)
         out: list[Stmt] = []
         for value in self.nest.values:
             for n in walk(value):
-                costly = isinstance(n, Apply) and (n.primitive.name == "divide" or n.primitive.transcendental)
+                costly = isinstance(n, ir.Apply) and (n.primitive.name == "divide" or n.primitive.transcendental)
                 own = n.free & frozenset(self.order)
                 if costly and own == {self.axis} and n not in tables and not self._reads_written(n):
                     name = hint(n)
-                    ref = Ref(name, self.dtype, (self.axis.extent,))
+                    ref = ir.Ref(name, self.dtype, (self.axis.extent,))
                     buffer = scratch(len(tables), name, self.axis.extent)
                     row = (Out(buffer, as_index(self.axis), n),)
                     out += _GroupWriter(replace(self.nest, variables=(self.axis,), outs=row), self.machine).loops()
@@ -124,10 +124,10 @@ class _GroupWriter:
         self.nest = replace(self.nest.map(lambda v: rewrite(v, tables.get)), buffers=buffers)
         return out
 
-    def _reads_written(self, e: Scalar) -> bool:
+    def _reads_written(self, e: ir.Scalar) -> bool:
         """Whether a value reads arrays that the group writes or defines."""
         written = {o.buffer for o in self.nest.outs}
-        gets = [n.ref for n in walk(e) if isinstance(n, Get)]
+        gets = [n.ref for n in walk(e) if isinstance(n, ir.Get)]
         return any(r in self.nest.definitions or self.nest.buffers[r] in written for r in gets)
 
     def _level(self, depth: int, rows: list[PointRow], scope: Scope) -> None:
@@ -189,7 +189,7 @@ class _GroupWriter:
     def _ways(self, extent: int) -> int:
         """Vectors taken together."""
         summed = any(self.axis in o.over for o in self.nest.outs)
-        work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self.nodes)
+        work = sum(10 if isinstance(n, ir.Apply) and n.primitive.transcendental else 1 for n in self.nodes)
         ways = self.machine.chains
         return ways if summed and work <= LIGHT and extent >= 2 * ways * self.widest else 1
 

@@ -24,9 +24,9 @@ from itertools import product
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Bracket, Const, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Zero
+from pullback.ir import nodes as ir
+from pullback.ir.expr import ReduceOp
 from pullback.ir.index import Index, Var, as_index, prove_nonnegative
-from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.types import DType
 from pullback.loops.analysis.joined import POINTS, SMALL
@@ -50,13 +50,13 @@ class Item:
         total, whole: of a reduction a name for its result, and the value in which that stands.
     """
 
-    out: Ref
+    out: ir.Ref
     indices: tuple[Index, ...]
-    value: Scalar
+    value: ir.Scalar
     op: ReduceOp = "sum"
     over: frozenset[Var] = frozenset()
-    total: Scalar | None = None
-    whole: Scalar | None = None
+    total: ir.Scalar | None = None
+    whole: ir.Scalar | None = None
 
 
 @dataclass
@@ -72,20 +72,20 @@ class Group:
 
     space: tuple[Var, ...]
     dtype: DType
-    members: list[Build] = field(default_factory=list)
+    members: list[ir.Build] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
-    local: dict[Ref, dict[tuple[Index, ...], Scalar]] = field(default_factory=dict)
-    definitions: dict[Ref, Scalar] = field(default_factory=dict)
-    reads: set[Scalar] = field(default_factory=set)
-    nodes: set[Scalar] = field(default_factory=set)
+    local: dict[ir.Ref, dict[tuple[Index, ...], ir.Scalar]] = field(default_factory=dict)
+    definitions: dict[ir.Ref, ir.Scalar] = field(default_factory=dict)
+    reads: set[ir.Scalar] = field(default_factory=set)
+    nodes: set[ir.Scalar] = field(default_factory=set)
 
 
-def find_group(statements: Sequence[Statement]) -> Group | None:
+def find_group(statements: Sequence[ir.Statement]) -> Group | None:
     """The longest group that the first statements make; None where the first one alone is as good.
 
     All axes are axes of the space if that reaches as far: neighbouring elements then stay neighbours.
     """
-    if len(statements) == 0 or not isinstance(statements[0], Build):
+    if len(statements) == 0 or not isinstance(statements[0], ir.Build):
         return None
     best: Group | None = None
     for longest in (0, SMALL):
@@ -97,7 +97,7 @@ def find_group(statements: Sequence[Statement]) -> Group | None:
     return best
 
 
-def groups_of_all(statements: Sequence[Statement]) -> Iterator[Group]:
+def groups_of_all(statements: Sequence[ir.Statement]) -> Iterator[Group]:
     """The groups that all of the statements make, that with all axes in its space first."""
     for longest in (0, SMALL):
         group = _grow(statements, longest)
@@ -105,18 +105,18 @@ def groups_of_all(statements: Sequence[Statement]) -> Iterator[Group]:
             yield group
 
 
-def _has_short_axes(s: Statement) -> bool:
+def _has_short_axes(s: ir.Statement) -> bool:
     """Whether a variable is long enough to be an axis of the space, or short enough not to be."""
-    if not isinstance(s, Build):
+    if not isinstance(s, ir.Build):
         return False
-    bound = (v for e in s.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars)
+    bound = (v for e in s.values for n in walk(e) if isinstance(n, ir.Reduce) for v in n.vars)
     return any(_large(v, 0) and not _large(v, SMALL) for v in (*s.vars, *bound))
 
 
-def _grow(statements: Sequence[Statement], small: int) -> Group | None:
+def _grow(statements: Sequence[ir.Statement], small: int) -> Group | None:
     group: Group | None = None
     for s in statements:
-        if not isinstance(s, Build):
+        if not isinstance(s, ir.Build):
             break
         if group is None:
             shape = _shape(s, small)
@@ -134,14 +134,14 @@ class _Shape:
 
     large: tuple[Var, ...]
     unrolled: tuple[Var, ...]
-    reduce: Reduce | None
+    reduce: ir.Reduce | None
 
 
-def _shape(s: Build, small: int) -> _Shape | None:
+def _shape(s: ir.Build, small: int) -> _Shape | None:
     dtype = s.outs[0].dtype
     if not (dtype.is_floating or dtype.is_integer) or any(not v.extent.is_dim for v in s.vars):
         return None
-    reductions = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    reductions = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce))
     wide = [r for r in reductions if _is_wide(r, small)]
     if len(wide) > 1 or (wide and len(s.values) != 1):
         return None
@@ -161,12 +161,12 @@ def _large(v: Var, small: int) -> bool:
     return typical(v) > max(small, 1)
 
 
-def _is_wide(r: Reduce, small: int) -> bool:
+def _is_wide(r: ir.Reduce, small: int) -> bool:
     """Whether a reduction is over the space, or too long to be unrolled."""
     return any(_large(v, small) for v in r.vars) or prod(typical(v) for v in r.vars) > TERMS
 
 
-def _join(group: Group, s: Build, small: int) -> bool:
+def _join(group: Group, s: ir.Build, small: int) -> bool:
     """Add a statement to the group where it fits."""
     shape = _shape(s, small)
     if shape is None or any(o.dtype is not group.dtype for o in s.outs):
@@ -178,11 +178,11 @@ def _join(group: Group, s: Build, small: int) -> bool:
     if items is None:
         return False
     values = [i.value for i in items]
-    reads = {n for v in values for n in walk(v) if isinstance(n, Get) and n.ref not in group.definitions}
-    linked = any(g.ref in group.local for v in s.values for g in walk(v) if isinstance(g, Get))
+    reads = {n for v in values for n in walk(v) if isinstance(n, ir.Get) and n.ref not in group.definitions}
+    linked = any(g.ref in group.local for v in s.values for g in walk(v) if isinstance(g, ir.Get))
     if group.members and not linked and not any(set(group.space) <= g.free for g in reads & group.reads):
         return False
-    if any(isinstance(n, Bracket) and any(c.op == "==" for c in n.conds) for v in values for n in walk(v)):
+    if any(isinstance(n, ir.Bracket) and any(c.op == "==" for c in n.conds) for v in values for n in walk(v)):
         return False  # it holds at few points, which are changed by themselves (`plain.updates`)
     if not all(has_vector_form(v, group.dtype) for v in values) or not all(_epilogue(i, group) for i in items):
         return False
@@ -201,26 +201,26 @@ def _join(group: Group, s: Build, small: int) -> bool:
     return True
 
 
-def _name(value: Scalar, name: str, group: Group) -> Scalar:
+def _name(value: ir.Scalar, name: str, group: Group) -> ir.Scalar:
     """The value of an element for its readers if it is trivial, else a named element."""
     match value:
-        case Const() | Zero() | Get():
+        case ir.Const() | ir.Zero() | ir.Get():
             return value
-        case Mul() if len(value.args) == 2 and isinstance(value.args[0], Const):
+        case ir.Mul() if len(value.args) == 2 and isinstance(value.args[0], ir.Const):
             return value
         case _:
             free = [v for v in group.space if v in value.free]  # those of loops around are fixed
-            ref = Ref(name, value.dtype, tuple(v.extent for v in free))
+            ref = ir.Ref(name, value.dtype, tuple(v.extent for v in free))
             group.definitions[ref] = value
             return expr.get(ref, *free)
 
 
-def _mapping(group: Group, s: Build, shape: _Shape) -> dict[Var, Var] | None:
+def _mapping(group: Group, s: ir.Build, shape: _Shape) -> dict[Var, Var] | None:
     """The space variable for each large variable of the statement, by its reads or else by order."""
     onto: dict[Var, Var] = {}
     for value in s.values:
         for g in walk(value):
-            if not isinstance(g, Get) or g.ref not in group.local:
+            if not isinstance(g, ir.Get) or g.ref not in group.local:
                 continue
             if not group.local[g.ref]:
                 return None  # a reduction of the group: it is there when the loop is over
@@ -243,12 +243,12 @@ def _mapping(group: Group, s: Build, shape: _Shape) -> dict[Var, Var] | None:
     return onto if all(w.extent is v.extent for w, v in onto.items()) else None
 
 
-def _items(group: Group, s: Build, shape: _Shape, onto: dict[Var, Var]) -> list[Item] | None:
+def _items(group: Group, s: ir.Build, shape: _Shape, onto: dict[Var, Var]) -> list[Item] | None:
     """The statement's elements at a point of the space."""
     out = []
     failed = False
 
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         nonlocal failed
         known = group.local.get(ref)
         if known is None:
@@ -270,8 +270,10 @@ def _items(group: Group, s: Build, shape: _Shape, onto: dict[Var, Var]) -> list[
             r = shape.reduce
             over = frozenset(onto[v] for v in r.vars)
             term = m.scalar(r.arg)
-            total = expr.get(Ref("total", r.dtype, (2,)), Var("end", 2))  # its variable is there after the loop alone
-            by: dict[Scalar, Scalar] = {r: total}
+            total = expr.get(
+                ir.Ref("total", r.dtype, (2,)), Var("end", 2)
+            )  # its variable is there after the loop alone
+            by: dict[ir.Scalar, ir.Scalar] = {r: total}
             whole = Substitution(variables={v: at[v] for v in s.vars}).scalar(rewrite(value, by.get))
             out.append(Item(o, indices, term, r.op, over, total, whole))
     return None if failed else out
@@ -281,12 +283,12 @@ def _inside(i: Index, extent: Index) -> bool:
     return prove_nonnegative(i) and prove_nonnegative(extent - 1 - i)
 
 
-def _unrolled(e: Scalar) -> Scalar:
+def _unrolled(e: ir.Scalar) -> ir.Scalar:
     """The expression with each reduction written out, before the elements it reads are looked up."""
-    return rewrite(e, lambda n: _written_out(n, n.arg) if isinstance(n, Reduce) else None)
+    return rewrite(e, lambda n: _written_out(n, n.arg) if isinstance(n, ir.Reduce) else None)
 
 
-def _written_out(r: Reduce, arg: Scalar) -> Scalar:
+def _written_out(r: ir.Reduce, arg: ir.Scalar) -> ir.Scalar:
     if r.op not in ("sum", "max", "min"):
         return expr.reduce(r.op, r.vars, arg)
     terms = []
@@ -305,5 +307,7 @@ def _epilogue(i: Item, group: Group) -> bool:
     """Whether a reduction's result undergoes scalar arithmetic that is available before the loop."""
     if i.whole is None:
         return True
-    plain = all(isinstance(n, Const | Get | Add | Mul | Apply) and n.dtype is i.out.dtype for n in walk(i.whole))
-    return plain and not any(isinstance(n, Get) and n.ref in group.local for n in walk(i.whole))
+    plain = all(
+        isinstance(n, ir.Const | ir.Get | ir.Add | ir.Mul | ir.Apply) and n.dtype is i.out.dtype for n in walk(i.whole)
+    )
+    return plain and not any(isinstance(n, ir.Get) and n.ref in group.local for n in walk(i.whole))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Scalar, Select, Zero
+from pullback.ir import nodes as ir
 from pullback.ir.index import Atom, Data, Floor, Index, Mod, Var
 from pullback.ir.traverse import indices_of, walk
 from pullback.ir.types import DType, dtype_named
@@ -91,7 +91,7 @@ def widened(value: Value, lanes: int) -> Value:
     return Broadcast(value, Type(value.type.dtype, lanes))
 
 
-def function(e: Apply, args: list[Value], dtype: DType) -> Value:
+def function(e: ir.Apply, args: list[Value], dtype: DType) -> Value:
     """The value of a floating-point primitive: an operator, or a function for this many lanes."""
     name = e.primitive.name
     if name == "divide":
@@ -166,30 +166,32 @@ def _size(a: Atom, lane: Var) -> int | None:
             return None
 
 
-def has_vector_form(e: Scalar, dtype: DType) -> bool:
+def has_vector_form(e: ir.Scalar, dtype: DType) -> bool:
     """Whether `Writer` can write all parts of an expression in vectors of `dtype`'s lanes.
 
     Elements of other types are as large, or are converted as they are loaded. Reductions are taken to be written apart.
     """
-    loaded = {n.arg for n in walk(e) if isinstance(n, Cast) and isinstance(n.arg, Get) and converts(n.arg.dtype, dtype)}
+    loaded = {
+        n.arg for n in walk(e) if isinstance(n, ir.Cast) and isinstance(n.arg, ir.Get) and converts(n.arg.dtype, dtype)
+    }
     return all((n in loaded or _has_form(n, dtype)) and not any(i.data for i in indices_of(n)) for n in walk(e))
 
 
-def _has_form(n: Scalar, dtype: DType) -> bool:
+def _has_form(n: ir.Scalar, dtype: DType) -> bool:
     fits = not n.dtype.is_half and not n.dtype.is_bool and n.dtype.size == dtype.size
     match n:
-        case Apply():
+        case ir.Apply():
             name = n.primitive.name
             if name in (*LOGIC, "logical_not"):
                 return True
             if name in COMPARISONS or name in CLASSES:
                 return n.args[0].dtype.size == dtype.size and not n.args[0].dtype.is_bool
             return fits and (name in (BITS if n.dtype.is_integer else FLOATING) or not n.free)
-        case Cast():
+        case ir.Cast():
             return fits and not n.arg.dtype.is_bool and (n.dtype.is_floating or n.arg.dtype.is_integer)
-        case Get():
+        case ir.Get():
             return n.dtype.computed is dtype or (n.dtype is n.dtype.computed and fits)
-        case Const() | Zero() | Add() | Mul() | Select() | FromIndex() | Bracket() | Reduce():
+        case ir.Const() | ir.Zero() | ir.Add() | ir.Mul() | ir.Select() | ir.FromIndex() | ir.Bracket() | ir.Reduce():
             return fits
         case _:
             return False

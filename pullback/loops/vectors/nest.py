@@ -14,9 +14,9 @@ from math import prod
 from typing import Final
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, FromIndex, Get, Reduce, ReduceOp, Ref, Scalar
+from pullback.ir import nodes as ir
+from pullback.ir.expr import ReduceOp
 from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, children, indices_of, rewrite, walk
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import Address
@@ -42,13 +42,13 @@ class Out:
 
     buffer: Buffer
     offset: Index
-    value: Scalar
+    value: ir.Scalar
     over: frozenset[Var] = frozenset()
     op: ReduceOp = "sum"
-    total: Scalar | None = None
-    whole: Scalar | None = None
+    total: ir.Scalar | None = None
+    whole: ir.Scalar | None = None
 
-    def map(self, f: Callable[[Scalar], Scalar]) -> Out:
+    def map(self, f: Callable[[ir.Scalar], ir.Scalar]) -> Out:
         """Another value at the same place."""
         return replace(self, value=f(self.value))
 
@@ -76,12 +76,12 @@ class Nest:
     dtype: DType
     variables: tuple[Var, ...]
     outs: tuple[Out, ...]
-    buffers: Mapping[Ref, Buffer]
-    definitions: Mapping[Ref, Scalar] = field(default_factory=dict)
+    buffers: Mapping[ir.Ref, Buffer]
+    definitions: Mapping[ir.Ref, ir.Scalar] = field(default_factory=dict)
     along: Var | None = None
 
     @staticmethod
-    def of(s: Build, address: Address) -> Nest | None:
+    def of(s: ir.Build, address: Address) -> Nest | None:
         """The nest of a build with merged axes; None if it has no vector form."""
         if not all(is_plain(v, s.vars) for v in s.vars):
             return None
@@ -98,13 +98,13 @@ class Nest:
         return nest.merged() if _possible(nest) else None
 
     @staticmethod
-    def of_group(group: Group, address: Address, stored: frozenset[Ref]) -> Nest | None:
+    def of_group(group: Group, address: Address, stored: frozenset[ir.Ref]) -> Nest | None:
         """The nest of a group, axes merged; None where its outputs cannot be written while it runs."""
         flat = Flat(address)
         shared = _shared(group, stored)
-        definitions: dict[Ref, Scalar] = {}
+        definitions: dict[ir.Ref, ir.Scalar] = {}
 
-        def known(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        def known(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             if ref in totals:
                 return expr.get(ref, *indices)
             if ref not in group.definitions:
@@ -115,7 +115,7 @@ class Nest:
             definitions[ref] = value
             return expr.get(ref, *indices)
 
-        totals = {i.total.ref for i in group.items if isinstance(i.total, Get)}
+        totals = {i.total.ref for i in group.items if isinstance(i.total, ir.Get)}
         m = Substitution(get=known)
         outs = []
         for i in group.items:
@@ -127,25 +127,25 @@ class Nest:
         return nest if nest._on_the_way() else None
 
     @cached_property
-    def values(self) -> list[Scalar]:
+    def values(self) -> list[ir.Scalar]:
         """All that is computed at a point."""
         return [*(o.value for o in self.outs), *self.definitions.values()]
 
-    def map(self, f: Callable[[Scalar], Scalar]) -> Nest:
+    def map(self, f: Callable[[ir.Scalar], ir.Scalar]) -> Nest:
         """The nest with other values at a point."""
         outs = tuple(o.map(f) for o in self.outs)
         return replace(self, outs=outs, definitions={r: f(v) for r, v in self.definitions.items()})
 
     @cached_property
-    def reductions(self) -> tuple[Reduce, ...]:
+    def reductions(self) -> tuple[ir.Reduce, ...]:
         """The reductions within values, each once."""
-        return tuple(dict.fromkeys(n for v in self.values for n in walk(v) if isinstance(n, Reduce)))
+        return tuple(dict.fromkeys(n for v in self.values for n in walk(v) if isinstance(n, ir.Reduce)))
 
     @cached_property
-    def gets(self) -> list[Get]:
+    def gets(self) -> list[ir.Get]:
         """The elements that are loaded, each once."""
         wholes = [o.whole for o in self.outs if o.whole is not None]
-        found = dict.fromkeys(n for v in (*self.values, *wholes) for n in walk(v) if isinstance(n, Get))
+        found = dict.fromkeys(n for v in (*self.values, *wholes) for n in walk(v) if isinstance(n, ir.Get))
         return [g for g in found if g.ref in self.buffers]
 
     def gets_indices(self) -> list[Index]:
@@ -160,7 +160,7 @@ class Nest:
 
     def merged(self) -> Nest:
         """The nest with one axis for each two that every address sees as one."""
-        fixed = self.inside(Bracket, FromIndex) | self._divided()
+        fixed = self.inside(ir.Bracket, ir.FromIndex) | self._divided()
         merge = mergeable(self._alike(), self.addresses(), fixed)
         if merge is None:
             return self
@@ -175,7 +175,7 @@ class Nest:
             out.setdefault(tuple(v in o.over for o in self.outs), []).append(v)
         return [*out.values(), *(r.vars for r in self.reductions)]
 
-    def inside(self, *kinds: type[Scalar]) -> set[Var]:
+    def inside(self, *kinds: type[ir.Scalar]) -> set[Var]:
         """Variables in the indices of some kinds of expressions."""
         found = (n for v in self.values for n in walk(v) if isinstance(n, kinds))
         return {v for n in found for i in indices_of(n) for v in i.free}
@@ -244,24 +244,24 @@ class Nest:
         return bool(o.over) and any(v not in o.over for v in self.order[self.first(o) :])
 
 
-def _shared(group: Group, stored: frozenset[Ref]) -> set[Ref]:
+def _shared(group: Group, stored: frozenset[ir.Ref]) -> set[ir.Ref]:
     """The definitions that are used more than once."""
-    counts: dict[Ref, int] = {}
+    counts: dict[ir.Ref, int] = {}
     pending = [i.value for i in group.items if i.out in stored]
     for v in pending:  # grows: a definition is looked into when it is first met
-        uses = [v] if isinstance(v, Get) else [c for n in walk(v) for c in children(n)]
+        uses = [v] if isinstance(v, ir.Get) else [c for n in walk(v) for c in children(n)]
         for c in uses:
-            if isinstance(c, Get) and c.ref in group.definitions:
+            if isinstance(c, ir.Get) and c.ref in group.definitions:
                 counts[c.ref] = counts.get(c.ref, 0) + 1
                 if counts[c.ref] == 1:
                     pending.append(group.definitions[c.ref])
     return {r for r, n in counts.items() if n > 1}
 
 
-def _merged(e: Scalar, merge: Merge) -> Scalar:
+def _merged(e: ir.Scalar, merge: Merge) -> ir.Scalar:
     """The expression with one axis replacing two, its own or a reduction's."""
 
-    def reduction(r: Reduce) -> Scalar:
+    def reduction(r: ir.Reduce) -> ir.Scalar:
         if merge.inner not in r.vars:
             return r
         return expr.reduce(r.op, merge.variables(r.vars), merge.substitution.scalar(r.arg))
@@ -269,9 +269,9 @@ def _merged(e: Scalar, merge: Merge) -> Scalar:
     return merge.substitution.scalar(map_reductions(e, reduction))
 
 
-def map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
+def map_reductions(e: ir.Scalar, rule: Callable[[ir.Reduce], ir.Scalar]) -> ir.Scalar:
     """Replace each reduction of `e`; reductions are not nested."""
-    return rewrite(e, lambda n: rule(n) if isinstance(n, Reduce) else None)
+    return rewrite(e, lambda n: rule(n) if isinstance(n, ir.Reduce) else None)
 
 
 def stride(i: Index, v: Var) -> int | None:
@@ -293,10 +293,10 @@ def _possible(nest: Nest) -> bool:
     plain = all(is_plain(w, (*nest.variables, *r.vars)) for r in nest.reductions for w in r.vars)
     if not plain or any(r.op not in REDUCTIONS for r in nest.reductions):
         return False
-    terms = [r.arg.arg if r.op == "sum" and isinstance(r.arg, Bracket) else r.arg for r in nest.reductions]
+    terms = [r.arg.arg if r.op == "sum" and isinstance(r.arg, ir.Bracket) else r.arg for r in nest.reductions]
     around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
-    if any(isinstance(n, Reduce) for e in terms for n in walk(e)):
+    if any(isinstance(n, ir.Reduce) for e in terms for n in walk(e)):
         return False
-    if any(isinstance(n, Bracket) for e in (*terms, *around) for n in walk(e)):
+    if any(isinstance(n, ir.Bracket) for e in (*terms, *around) for n in walk(e)):
         return False
     return all(has_vector_form(v, nest.dtype) for v in nest.values)

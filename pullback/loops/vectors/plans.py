@@ -12,7 +12,7 @@ from itertools import combinations
 from math import ceil, inf, prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Bracket, Cast, FromIndex, Get, Mul, Scalar, Select
+from pullback.ir import nodes as ir
 from pullback.ir.index import Floor, Index, Mod, Var
 from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import line_wait, operation_cycles
@@ -63,7 +63,7 @@ class Plan:
 
 def vector_axes(nest: Nest, widest: int) -> list[tuple[Var, bool]]:
     """Axes that may be the vector axis: (variable, whether it is one of the sum's)."""
-    tested = nest.inside(Bracket, FromIndex)
+    tested = nest.inside(ir.Bracket, ir.FromIndex)
     out = [
         (v, False)
         for v in nest.variables
@@ -82,7 +82,7 @@ def plans(nest: Nest, choice: tuple[Var, bool], machine: Machine) -> Iterator[Pl
     """Tilings for a vector axis, each with its estimated cycles for the whole nest."""
     axis, reduced = choice
     extent = typical(axis)
-    tested = nest.inside(Bracket)
+    tested = nest.inside(ir.Bracket)
     others = [v for v in nest.variables if v is not axis and v not in tested]
     for lanes in widths(machine, nest.dtype.size, extent):
         for phases in [()] if reduced else _phases(extent, lanes, bool(nest.reductions)):
@@ -110,7 +110,7 @@ def _block_cycles(
         if reduced:
             trips = trips / extent * (extent // lanes + len(rest) / weight)
         loads = 0.0
-        gets = dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get))
+        gets = dict.fromkeys(n for n in walk(r.arg) if isinstance(n, ir.Get))
         for g in gets:
             i = g.indices[0]
             distinct = prod(t for v, t in tiles if v in i.free) * (vectors if axis in i.free else 1)
@@ -128,17 +128,17 @@ def _block_cycles(
     epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in nest.gets)
     around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
     if nest.reductions:  # what follows sums is little beside them, and packed products do not count it either
-        around = [n for v in around for n in walk(v) if isinstance(n, Apply) and n.primitive.transcendental]
+        around = [n for v in around for n in walk(v) if isinstance(n, ir.Apply) and n.primitive.transcendental]
     else:
-        sums = dict.fromkeys(n for v in around for n in walk(v) if isinstance(n, Add | Mul))
+        sums = dict.fromkeys(n for v in around for n in walk(v) if isinstance(n, ir.Add | ir.Mul))
         epilogue += sum(operation_cycles(n, lanes, machine) * (len(n.args) - 1) for n in sums)
     epilogue += 2.0 + _functions(around, 1 if reduced else lanes, machine)
     return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
 
 
-def _functions(values: Iterable[Scalar], lanes: int, machine: Machine) -> float:
+def _functions(values: Iterable[ir.Scalar], lanes: int, machine: Machine) -> float:
     """The cycles of operations other than loads, additions and multiplications, each once."""
-    found = dict.fromkeys(n for v in values for n in walk(v) if isinstance(n, Apply | Select | Cast))
+    found = dict.fromkeys(n for v in values for n in walk(v) if isinstance(n, ir.Apply | ir.Select | ir.Cast))
     return sum(operation_cycles(n, lanes, machine) for n in found)
 
 
@@ -157,7 +157,7 @@ def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
     order += [plan.axis] * (len(order) < len(nest.variables))
     waits = 0.0
     for r in nest.reductions:
-        for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
+        for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, ir.Get)):
             i = g.indices[0]
             one = wait(nest.buffers[g.ref], i, (*nest.variables, *r.vars), machine)
             if not one:

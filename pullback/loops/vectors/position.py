@@ -18,9 +18,8 @@ from typing import Final
 from typing import Literal as Lit
 
 from pullback.ir import expr
-from pullback.ir.expr import Reduce, Ref
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
-from pullback.ir.program import Build
 from pullback.ir.reduction import neutral
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, bool_, i64
@@ -59,22 +58,22 @@ LONG: Final = 64  # blocks of an axis from which on their extremes are written d
 FEW: Final = 8  # positions in all, below which an axis is worth sharing out itself
 
 
-def find_position(s: Build, address: Address, machine: Machine) -> Position | None:
+def find_position(s: ir.Build, address: Address, machine: Machine) -> Position | None:
     """A plan to find positions in vectors; None if plain loops must. Arguments as `tile.plan_tile`."""
     value = s.values[0].arg if isinstance(s.values[0], expr.Cast) else s.values[0]
-    if len(s.values) != 1 or not isinstance(value, Reduce) or value.op not in ("argmax", "argmin"):
+    if len(s.values) != 1 or not isinstance(value, ir.Reduce) or value.op not in ("argmax", "argmin"):
         return None
     dtype = value.arg.dtype
     if not dtype.is_floating:
         return None
-    like = Ref("extreme", dtype, s.outs[0].shape)
+    like = ir.Ref("extreme", dtype, s.outs[0].shape)
     place = Buffer("extreme", dtype, like.shape, "parameter", as_index(1))
 
-    def where(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+    def where(ref: ir.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
         return (place, address(s.outs[0], indices)[1]) if ref is like else address(ref, indices)
 
     op = "max" if value.op == "argmax" else "min"
-    extreme = Build((like,), s.vars, (expr.reduce(op, value.vars, value.arg),), s.positions)  # type: ignore[arg-type]
+    extreme = ir.Build((like,), s.vars, (expr.reduce(op, value.vars, value.arg),), s.positions)  # type: ignore[arg-type]
     nest = Nest.of(extreme, where)
     if nest is None or len(nest.reductions) != 1 or len(nest.reductions[0].vars) != 1:
         return None
@@ -92,7 +91,7 @@ def find_position(s: Build, address: Address, machine: Machine) -> Position | No
 class Position:
     """Writes the loops that find the positions of extremes along an axis."""
 
-    def __init__(self, nest: Nest, r: Reduce, axis: Var, lanes: int, ways: int) -> None:
+    def __init__(self, nest: Nest, r: ir.Reduce, axis: Var, lanes: int, ways: int) -> None:
         self.nest = nest
         self.arg = r.arg
         self.op: Lit["max", "min"] = "max" if r.op == "max" else "min"

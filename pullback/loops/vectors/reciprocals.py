@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Mul, Ref, Scalar, apply, select
+from pullback.ir import nodes as ir
+from pullback.ir.expr import apply, select
 from pullback.ir.index import Var
 from pullback.ir.traverse import rebuilt, walk
 from pullback.ir.types import f32, f64
@@ -33,24 +34,26 @@ class Reciprocals:
 
     def __init__(self, order: tuple[Var, ...]) -> None:
         self.order = order
-        self.made: dict[Ref, Scalar] = {}
-        self.memo: dict[Scalar, Scalar] = {}
-        self.known: dict[Scalar, tuple[Scalar, Scalar]] = {}
+        self.made: dict[ir.Ref, ir.Scalar] = {}
+        self.memo: dict[ir.Scalar, ir.Scalar] = {}
+        self.known: dict[ir.Scalar, tuple[ir.Scalar, ir.Scalar]] = {}
 
-    def scalar(self, e: Scalar) -> Scalar:
+    def scalar(self, e: ir.Scalar) -> ir.Scalar:
         """The expression with its divisions so."""
         for n in walk(e, into_indices=False):
             if n not in self.memo:
                 made = rebuilt(n, self.memo)
-                self.memo[n] = self._divided(n, made) if isinstance(n, Apply) and n.primitive.name == "divide" else made
+                self.memo[n] = (
+                    self._divided(n, made) if isinstance(n, ir.Apply) and n.primitive.name == "divide" else made
+                )
         return self.memo[e]
 
-    def _divided(self, before: Apply, made: Scalar) -> Scalar:
-        if not (isinstance(made, Apply) and made.primitive.name == "divide" and made.args[1].free < before.free):
+    def _divided(self, before: ir.Apply, made: ir.Scalar) -> ir.Scalar:
+        if not (isinstance(made, ir.Apply) and made.primitive.name == "divide" and made.args[1].free < before.free):
             return made
         x, d = made.args
         if d not in self.known:
-            whole = self._named("divisor", d) if isinstance(d, Mul) else d
+            whole = self._named("divisor", d) if isinstance(d, ir.Mul) else d
             low, high, step = (expr.const(v, d.dtype) for v in LIMITS[d.dtype])
             one, size = expr.const(1, d.dtype), apply("abs", whole)
             down = select(apply("greater", size, high), apply("divide", one, step), one)
@@ -60,9 +63,9 @@ class Reciprocals:
         usual = apply("equal", scale, expr.const(1, d.dtype))
         return expr.mul(select(usual, x, expr.mul(scale, x)), inverse)
 
-    def _named(self, name: str, value: Scalar) -> Scalar:
+    def _named(self, name: str, value: ir.Scalar) -> ir.Scalar:
         free = [v for v in self.order if v in value.free]
-        ref = Ref(name, value.dtype, tuple(v.extent for v in free))
+        ref = ir.Ref(name, value.dtype, tuple(v.extent for v in free))
         self.made[ref] = value
         return expr.get(ref, *free)
 

@@ -21,9 +21,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from pullback.ir.expr import Bracket, Reduce, Scalar
+from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
-from pullback.ir.program import Build, Statement
 from pullback.ir.reduction import neutral
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
@@ -79,7 +78,7 @@ class Tiling:
         return tuple(root.statements)
 
 
-def plan_tile(s: Build, address: Address, machine: Machine, wish: Schedule = PLAIN) -> Tiling | None:
+def plan_tile(s: ir.Build, address: Address, machine: Machine, wish: Schedule = PLAIN) -> Tiling | None:
     """The tiling of a build; None if the scalar lowering must do it.
 
     Args:
@@ -113,7 +112,7 @@ def _every(nest: Nest, plan: Plan, machine: Machine) -> Iterator[Plan]:
             yield replace(p, phases=(Phase(1, (lanes,)),))
 
 
-def tile(s: Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | None:
+def tile(s: ir.Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | None:
     """The statements of a vector kernel for a build, or None; arguments as for `plan_tile`."""
     found = plan_tile(s, address, machine)
     return None if found is None else found.statements()
@@ -251,7 +250,7 @@ class _TileWriter:
             for o, value in zip(self.nest.outs, found, strict=True):
                 scope.statements.append(Store(o.buffer, self.writer.first(e.at.index(o.offset), e.lanes), value))
 
-    def _along(self, r: Reduce, elements: list[Element], scope: Scope) -> list[Value]:
+    def _along(self, r: ir.Reduce, elements: list[Element], scope: Scope) -> list[Value]:
         """The reduction for vectors of elements: a loop over all its variables."""
         sums = [Accumulators(r.op, r.dtype) for _ in elements]
         conds, body = _conditions(r, elements[0])
@@ -262,7 +261,7 @@ class _TileWriter:
         nest.close()
         return [Read(t) for s in sums for t in s.temps.values()]
 
-    def _across(self, r: Reduce, elements: list[Element], scope: Scope) -> list[Value]:
+    def _across(self, r: ir.Reduce, elements: list[Element], scope: Scope) -> list[Value]:
         """The reduction with one of its variables along the lanes, which are combined at the end."""
         axis, widest, machine = self.plan.axis, self.plan.lanes, self.machine
         ways = self._ways(r, typical(axis) // widest)
@@ -289,7 +288,7 @@ class _TileWriter:
         return [s.total(scope.statements) for s in sums]
 
     def _rest(
-        self, r: Reduce, body: Scalar, elements: list[Element], sums: Sequence[Accumulators], scope: Scope
+        self, r: ir.Reduce, body: ir.Scalar, elements: list[Element], sums: Sequence[Accumulators], scope: Scope
     ) -> None:
         """Add the remainder of an open axis after whole vectors, as one vector with some lanes in use."""
         axis, lanes = self.plan.axis, self.plan.lanes
@@ -310,7 +309,7 @@ class _TileWriter:
             inside.statements.append(s.add(counted, lanes))
         scope.statements.append(If(Holds((some,)), tuple(inside.statements)))
 
-    def _ways(self, r: Reduce, vectors: int) -> int:
+    def _ways(self, r: ir.Reduce, vectors: int) -> int:
         """Accumulators for each element, so that a chain of additions does not wait for itself.
 
         As many in what is left of an axis as in full tiles: every element is summed in the same order.
@@ -321,7 +320,7 @@ class _TileWriter:
         return ways
 
     def _accumulate(
-        self, body: Scalar, elements: list[Element], sums: Sequence[Accumulators], scope: Scope, way: int = 0
+        self, body: ir.Scalar, elements: list[Element], sums: Sequence[Accumulators], scope: Scope, way: int = 0
     ) -> None:
         """The term of each element goes into its sum."""
         terms = [e.at.scalar(body) for e in elements]
@@ -356,9 +355,9 @@ def _held(statements: list[Stmt], narrowest: int) -> list[Stmt]:
     ]
 
 
-def _conditions(r: Reduce, element: Element) -> tuple[list[Cond], Scalar]:
+def _conditions(r: ir.Reduce, element: Element) -> tuple[list[Cond], ir.Scalar]:
     """The conditions around a sum's term, which hold for a whole tile or not at all, and the term."""
-    if not isinstance(r.arg, Bracket):
+    if not isinstance(r.arg, ir.Bracket):
         return [], r.arg
     conds = [element.at.condition(c) for c in r.arg.conds]
     assert False not in conds, "a term that is never there"
@@ -368,12 +367,12 @@ def _conditions(r: Reduce, element: Element) -> tuple[list[Cond], Scalar]:
 def tiles(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for single builds as tiles of vectors."""
     s = work.statement
-    found = plan_tile(s, work.address, machine, work.wish) if isinstance(s, Build) else None
+    found = plan_tile(s, work.address, machine, work.wish) if isinstance(s, ir.Build) else None
     if found is None:
         return
 
     def build(builder: KernelBuilder) -> Kernel:
-        assert isinstance(s, Build)
+        assert isinstance(s, ir.Build)
         builder.take(found.nest.buffers.values())
         return bring_plain(s, found.statements(), builder, machine)
 
@@ -383,12 +382,12 @@ def tiles(work: Work, machine: Machine) -> Iterator[Candidate]:
 def positions(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for positions of extremes."""
     s = work.statement
-    found = find_position(s, work.address, machine) if isinstance(s, Build) else None
+    found = find_position(s, work.address, machine) if isinstance(s, ir.Build) else None
     if found is None:
         return
 
     def build(builder: KernelBuilder) -> Kernel:
-        assert isinstance(s, Build)
+        assert isinstance(s, ir.Build)
         builder.take(found.nest.buffers.values())
 
         def scratch(dtype: DType, count: int) -> Buffer:
@@ -400,7 +399,7 @@ def positions(work: Work, machine: Machine) -> Iterator[Candidate]:
     yield Candidate("position", cycles, build, Schedule((Vector(found.axis.name, found.lanes),)), exact=True)
 
 
-def group_size(statements: Sequence[Statement]) -> int:
+def group_size(statements: Sequence[ir.Statement]) -> int:
     """The number of first statements that may be one loop nest."""
     group = find_group(statements)
     return 1 if group is None else len(group.members)

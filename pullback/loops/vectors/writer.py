@@ -18,22 +18,8 @@ from itertools import pairwise, product
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import (
-    POSITIONS,
-    Add,
-    Apply,
-    Bracket,
-    Cast,
-    Const,
-    FromIndex,
-    Get,
-    Mul,
-    Reduce,
-    Ref,
-    Scalar,
-    Select,
-    read_by,
-)
+from pullback.ir import nodes as ir
+from pullback.ir.expr import POSITIONS, read_by
 from pullback.ir.index import (
     ONE_INDEX,
     ZERO_INDEX,
@@ -105,9 +91,9 @@ class Definition:
     """A named value: its index pattern, and the value there."""
 
     indices: tuple[Index, ...]
-    value: Scalar
+    value: ir.Scalar
 
-    def at(self, indices: Sequence[Index]) -> Scalar:
+    def at(self, indices: Sequence[Index]) -> ir.Scalar:
         """The value of the element at other indices."""
         pairs = zip(self.indices, indices, strict=True)
         return Substitution(variables={v: i for own, i in pairs if isinstance(v := own.single, Var)}).scalar(self.value)
@@ -129,7 +115,7 @@ class Writer(ScalarLowering):
 
     def __init__(
         self,
-        place: Callable[[Ref], Buffer],
+        place: Callable[[ir.Ref], Buffer],
         site: Callable[[str, int | None], Site],
         integer: DType = i32,
         near: int | None = None,
@@ -137,20 +123,20 @@ class Writer(ScalarLowering):
         super().__init__(place, site, beside=True)
         self.integer = integer
         self.near = near
-        self.definitions: Mapping[Ref, Definition] = {}
+        self.definitions: Mapping[ir.Ref, Definition] = {}
         self.everywhere = False
         self._lane: dict[int, Var] = {}
 
     @staticmethod
-    def of(buffers: Mapping[Ref, Buffer], dtype: DType) -> Writer:
+    def of(buffers: Mapping[ir.Ref, Buffer], dtype: DType) -> Writer:
         """A writer of values over flat arrays that all have one element type."""
         return Writer(buffers.__getitem__, lambda array, axis: Site(array, axis, ""), i64 if dtype.bits == 64 else i32)
 
     @staticmethod
-    def of_group(nest: Nest, values: Sequence[Scalar] = ()) -> Writer:
+    def of_group(nest: Nest, values: Sequence[ir.Scalar] = ()) -> Writer:
         """A writer of a group's values, and of others."""
         out = Writer.of(nest.buffers, nest.dtype)
-        gets = {n.ref: n for v in (*nest.values, *values) for n in walk(v) if isinstance(n, Get)}
+        gets = {n.ref: n for v in (*nest.values, *values) for n in walk(v) if isinstance(n, ir.Get)}
         out.definitions = {r: Definition(gets[r].indices, v) for r, v in nest.definitions.items() if r in gets}
         out.everywhere = True
         return out
@@ -174,7 +160,7 @@ class Writer(ScalarLowering):
             self._lane[lanes] = Var("lane", lanes)
         return self._lane[lanes]
 
-    def count(self, values: Iterable[Scalar]) -> None:
+    def count(self, values: Iterable[ir.Scalar]) -> None:
         """Count the uses of values' parts; repeated ones get a name."""
         for e, times in count_uses(tuple(values)).items():
             self.uses[e] = self.uses.get(e, 0) + times
@@ -185,11 +171,11 @@ class Writer(ScalarLowering):
         """Loads and functions of vectors have names."""
         return value.type.lanes > 1 and isinstance(value, Load | Gather | ApplyValue)
 
-    def total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
+    def total(self, e: ir.Scalar, known: tuple[Cond, ...]) -> bool:
         """Whether `e` may be evaluated wherever conditions hold."""
         return self.everywhere or super().total(e, known)
 
-    def stored(self, e: Scalar, scope: Scope) -> Value:
+    def stored(self, e: ir.Scalar, scope: Scope) -> Value:
         """The value in its storage type, in all lanes."""
         value = self.value(e, scope)
         if e.dtype.is_bool and scope.lane is not None:
@@ -198,9 +184,9 @@ class Writer(ScalarLowering):
             return Convert(one, Type(dtype_named("u8"), kind.lanes))
         return widened(value, _lanes(scope))
 
-    def _build(self, e: Scalar, scope: Scope) -> Value:
+    def _build(self, e: ir.Scalar, scope: Scope) -> Value:
         """The value: a vector where it differs from lane to lane."""
-        if isinstance(e, Get) and e.ref in self.definitions:
+        if isinstance(e, ir.Get) and e.ref in self.definitions:
             value = self.definitions[e.ref].at(e.indices)
             self.count([value])
             return named(self.value(value, scope), e.ref.name, scope)
@@ -209,28 +195,28 @@ class Writer(ScalarLowering):
                 raise Declined
             return super()._build(e, scope)
         match e:
-            case Get():
+            case ir.Get():
                 return self._load(e, scope)
-            case FromIndex() | Reduce() if makes_indices(e):
+            case ir.FromIndex() | ir.Reduce() if makes_indices(e):
                 return self._converted(self._count(e, scope), e.dtype)
-            case Reduce():
+            case ir.Reduce():
                 return self._reduce_lanes(e, scope)
-            case Add() | Mul() if not e.dtype.is_bool:
-                return chain("+" if isinstance(e, Add) else "*", [self._operand(a, scope) for a in e.args])
-            case Cast():
+            case ir.Add() | ir.Mul() if not e.dtype.is_bool:
+                return chain("+" if isinstance(e, ir.Add) else "*", [self._operand(a, scope) for a in e.args])
+            case ir.Cast():
                 return self._cast(e, scope)
-            case Bracket():
+            case ir.Bracket():
                 holds = self.holding(e.conds, scope)
-                always = isinstance(e.arg, Const) and e.arg.value is True
+                always = isinstance(e.arg, ir.Const) and e.arg.value is True
                 return holds if always else self._where(holds, e.arg, scope)
-            case Select():
+            case ir.Select():
                 return self._select(e, scope)
-            case Apply():
+            case ir.Apply():
                 return self._function(e, scope)
             case _:
                 raise Declined
 
-    def _operand(self, e: Scalar, scope: Scope) -> Value:
+    def _operand(self, e: ir.Scalar, scope: Scope) -> Value:
         """The value of a term or factor; a negated one has no name, as it is subtracted."""
         rest = negated(e)
         if rest is None:
@@ -238,11 +224,11 @@ class Writer(ScalarLowering):
         value = self.value(rest, scope)
         return Binary("*", Literal(-1.0 if e.dtype.is_floating else -1, value.type), value, value.type)
 
-    def _count(self, e: Scalar, scope: Scope) -> Value:
+    def _count(self, e: ir.Scalar, scope: Scope) -> Value:
         """A number made from indices, as index integers."""
-        return self._lane_index(e.index, scope) if isinstance(e, FromIndex) else self._position(e, scope)
+        return self._lane_index(e.index, scope) if isinstance(e, ir.FromIndex) else self._position(e, scope)
 
-    def _function(self, e: Apply, scope: Scope) -> Value:
+    def _function(self, e: ir.Apply, scope: Scope) -> Value:
         name, dtype = e.primitive.name, e.args[0].dtype
         args = [self.value(a, scope) for a in e.args]
         if name in LOGIC or name == "logical_not" or (dtype.is_bool and name in ("equal", "not_equal")):
@@ -259,11 +245,11 @@ class Writer(ScalarLowering):
             return function(e, args, dtype)
         if e.dtype.is_integer and name in BITS:
             return chain(BITS[name], args)
-        if name == "bitwise_right_shift" and isinstance(e.args[1], Const) and 0 <= e.args[1].value < dtype.bits:
+        if name == "bitwise_right_shift" and isinstance(e.args[1], ir.Const) and 0 <= e.args[1].value < dtype.bits:
             return Binary(">>", args[0], args[1], args[0].type)
         raise Declined
 
-    def _cast(self, e: Cast, scope: Scope) -> Value:
+    def _cast(self, e: ir.Cast, scope: Scope) -> Value:
         source, target = e.arg.dtype, e.dtype
         if makes_indices(e.arg) and not target.is_bool:
             return self._converted(self._count(e.arg, scope), target)
@@ -340,14 +326,14 @@ class Writer(ScalarLowering):
         both = Binary("&", self.mask(scope.mask, kind.dtype, scope), self.mask(mask, kind.dtype, scope), kind)
         return scope.masked(named(both, "wanted", scope))
 
-    def _where(self, holds: Value, e: Scalar, scope: Scope) -> Value:
+    def _where(self, holds: Value, e: ir.Scalar, scope: Scope) -> Value:
         """The value of e where a mask holds, else zero, as the lanes that a load leaves out are anyway."""
         value = self.value(e, self._narrowed(scope, holds))
-        if isinstance(e, Get) and e.dtype.is_floating and scope.lane in e.free and not self.total(e, scope.known):
+        if isinstance(e, ir.Get) and e.dtype.is_floating and scope.lane in e.free and not self.total(e, scope.known):
             return value
         return self._choice(holds, value, Literal(0, Type(e.dtype)), scope)
 
-    def _select(self, e: Select, scope: Scope) -> Value:
+    def _select(self, e: ir.Select, scope: Scope) -> Value:
         test = self.value(e.test, scope)
         kind = self._narrowest((test,), scope)
         holds = named(self.mask(test, kind.dtype, scope), "holds", scope)
@@ -434,7 +420,7 @@ class Writer(ScalarLowering):
 
     # Memory ---------------------------------------------------------------------------------------------------------
 
-    def _load(self, e: Get, scope: Scope) -> Value:
+    def _load(self, e: ir.Get, scope: Scope) -> Value:
         """Load neighboring elements, masked where others may not exist; or strided ones, lane by lane."""
         if any(scope.lane in d.free for i in e.indices for d in i.data):
             raise Declined
@@ -465,7 +451,7 @@ class Writer(ScalarLowering):
 
     # Reductions -----------------------------------------------------------------------------------------------------
 
-    def _over(self, e: Reduce, conds: Iterable[Cond], scope: Scope) -> tuple[LoopNest, Scope]:
+    def _over(self, e: ir.Reduce, conds: Iterable[Cond], scope: Scope) -> tuple[LoopNest, Scope]:
         """The loops of a reduction, and the scope of the lanes that take part."""
         lane = scope.lane
         varying = [c for c in conds if lane in c.free]
@@ -477,12 +463,12 @@ class Writer(ScalarLowering):
         inner = nest.innermost
         return nest, self._narrowed(inner, self.holding(varying, inner)) if varying else inner
 
-    def _reduce_lanes(self, e: Reduce, scope: Scope) -> Value:
+    def _reduce_lanes(self, e: ir.Reduce, scope: Scope) -> Value:
         """A sum or extreme for each lane."""
         if e.op not in ("sum", "prod", "max", "min") or e.dtype.is_bool:
             raise Declined
-        inside = e.op == "sum" and isinstance(e.arg, Bracket)
-        arg, conds = (e.arg.arg, e.arg.conds) if inside and isinstance(e.arg, Bracket) else (e.arg, ())
+        inside = e.op == "sum" and isinstance(e.arg, ir.Bracket)
+        arg, conds = (e.arg.arg, e.arg.conds) if inside and isinstance(e.arg, ir.Bracket) else (e.arg, ())
         if scope.mask is None and scope.lane is not None and is_window(e, scope.lane):
             return self._unrolled(e, arg, conds, scope)
         total = Temp(e.op, Type(e.dtype, _lanes(scope)))
@@ -496,7 +482,7 @@ class Writer(ScalarLowering):
         nest.close()
         return Read(total)
 
-    def _unrolled(self, e: Reduce, arg: Scalar, conds: Sequence[Cond], scope: Scope) -> Value:
+    def _unrolled(self, e: ir.Reduce, arg: ir.Scalar, conds: Sequence[Cond], scope: Scope) -> Value:
         """A sum over a window, term by term: which lanes have one is known."""
         terms: list[Value] = []
         lane, lanes = scope.lane, _lanes(scope)
@@ -515,9 +501,9 @@ class Writer(ScalarLowering):
             terms.append(named(widened(value, lanes), "term", scope))
         return chain("+", terms) if terms else Literal(neutral(e.op, e.dtype), Type(e.dtype, lanes))
 
-    def _position(self, e: Scalar, scope: Scope) -> Value:
+    def _position(self, e: ir.Scalar, scope: Scope) -> Value:
         """The flat position of the first extreme of each lane, or of its first NaN."""
-        assert isinstance(e, Reduce)
+        assert isinstance(e, ir.Reduce)
         dtype, kind = e.arg.dtype, self._kind(scope)
         if not dtype.is_floating:
             raise Declined
@@ -552,20 +538,20 @@ def _in_some_lane(c: Cond, lane: Var | None) -> Cond | bool | None:
     return Substitution(variables={lane: best}).condition(c)
 
 
-def is_window(r: Reduce, axis: Var) -> bool:
+def is_window(r: ir.Reduce, axis: Var) -> bool:
     """Whether a sum is limited only by terms before and after a place on an axis."""
-    if r.op != "sum" or not isinstance(r.arg, Bracket) or count_terms(r) > WINDOW:
+    if r.op != "sum" or not isinstance(r.arg, ir.Bracket) or count_terms(r) > WINDOW:
         return False
     conds = r.arg.conds
     places = frozenset(a for c in conds for a in c.index.atoms)
     return axis in places and places <= {axis, *r.vars} and all(c.op == ">=" for c in conds)
 
 
-def count_terms(r: Reduce) -> int:
+def count_terms(r: ir.Reduce) -> int:
     """The number of terms of a reduction; if unknown, more than a window's."""
     return prod(v.extent.constant or WINDOW + 1 for v in r.vars)
 
 
-def makes_indices(e: Scalar) -> bool:
+def makes_indices(e: ir.Scalar) -> bool:
     """Whether a number is made from indices, in integers of any size that will do."""
-    return isinstance(e, FromIndex) or (isinstance(e, Reduce) and e.op in POSITIONS)
+    return isinstance(e, ir.FromIndex) or (isinstance(e, ir.Reduce) and e.op in POSITIONS)
