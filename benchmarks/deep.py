@@ -30,7 +30,7 @@ EPSILON = 1e-5
 
 
 class Block(NamedTuple):
-    """Windows, and scale and shift of every channel after it is normalised."""
+    """Windows, and scale and shift of every channel after it is normalized."""
 
     windows: Any
     scale: Any

@@ -55,7 +55,7 @@ def _factors(k: int) -> Callable[[int, np.random.Generator], Arrays]:
 
 
 def _camera(random: np.random.Generator) -> NDArray[Any]:
-    """Rotation, centre, focal length, principal point, distortion."""
+    """Rotation, center, focal length, principal point, distortion."""
     return np.concatenate([[0.3, -0.2, 0.5], random.normal(size=3), [2.0, 0.1, -0.1, 0.05, 0.01]])
 
 

@@ -99,7 +99,7 @@ class Contender:
 
 
 def row_of(contender: Contender, times: Sequence[float], first_call: float) -> Row:
-    """Summarise the times of one contender."""
+    """Summarize the times of one contender."""
     return Row(
         case=contender.case,
         system=contender.system,

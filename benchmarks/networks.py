@@ -30,7 +30,7 @@ from pullback.runtime.arena import arenas, most_idle
 __all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Network", "NetworkCase", "bench_networks", "cells", "peak"]
 
 SYSTEMS = ("pullback", "jax", "torch")
-RATE: Final = 1e-5  # so small that networks without normalisation stay finite
+RATE: Final = 1e-5  # so small that networks without normalization stay finite
 FORMS: Final[Mapping[str, tuple[str, ...]]] = {
     "pullback": ("fastest",),
     "jax": ("jit", "jit, channels last"),

@@ -250,7 +250,7 @@ def row(model: str, path: Path) -> str:
         importlib.import_module("torch").set_num_threads(1)
         cells += [f"{d:.1e}" for d in compared(f, graph, parameters, x, given.name)]
         open_end = without_softmax(path)
-        random_x = np.random.default_rng(3).normal(size=x.shape).astype(x.dtype)  # in a ramp neighbours nearly tie
+        random_x = np.random.default_rng(3).normal(size=x.shape).astype(x.dtype)  # in a ramp neighbors nearly tie
         end = load(open_end)[0], read(open_end), drawn(parameters)
         cells += [f"{d:.1e}" for d in compared(*end, random_x, given.name)]
     except ImportError:

@@ -84,7 +84,7 @@ class Trial:
 
 
 def statements(programs: Iterable[Program], machine: Machine) -> Iterator[Build | Scatter]:
-    """The statements of optimised programs that are kernels by themselves, each form once."""
+    """The statements of optimized programs that are kernels by themselves, each form once."""
     seen, head = set(), chooser(machine).head
     for p in programs:
         inner = [b for s in walk_statements(p.body) for b in blocks_of(s)]

@@ -1,4 +1,4 @@
-"""Zhang's network against its peers: starting, training 1,000 images one by one, recognising 10,000."""
+"""Zhang's network against its peers: starting, training 1,000 images one by one, recognizing 10,000."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pictures: SVG text for notebooks and pages, without a library or script.
 
-Colours are variables of the page around a picture (`--ink`, `--line`, `--tint-0` to `--tint-7`), each with a value for
+Colors are variables of the page around a picture (`--ink`, `--line`, `--tint-0` to `--tint-7`), each with a value for
 where there is none, so that a picture reads on light and on dark backgrounds.
 """
 

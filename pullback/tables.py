@@ -1,6 +1,6 @@
 """Tables for people: rows of cells, the first of them the head, as lines of text or as HTML.
 
-The HTML has no colours of its own, so that it can be read on any background, and no scripts.
+The HTML has no colors of its own, so that it can be read on any background, and no scripts.
 """
 
 from __future__ import annotations

@@ -725,7 +725,7 @@ def directed_hausdorff(u: Any, v: Any) -> Any:
     return cdist(u, v).min(1).max()
 
 
-# ---------------------------------------------------------------- optimisers, quadrature, equations, interpolation
+# ---------------------------------------------------------------- optimizers, quadrature, equations, interpolation
 
 
 def rosen(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Programs and their derivatives written by hand in fused, vectorised C: what a processor can do.
+"""Programs and their derivatives written by hand in fused, vectorized C: what a processor can do.
 
 Each is `reference/<module>.c`, which exports a function for each function of the module. Here is what their arguments
 are. `measure` puts their times beside Pullback's; tests hold their answers to the same references.

@@ -157,7 +157,7 @@ def _flat(result: Any) -> tuple[Any, ...]:
 
 
 def operations(case: ProgramCase) -> int:
-    """Operations of the value and its gradient, as the derived program has them before optimisation."""
+    """Operations of the value and its gradient, as the derived program has them before optimization."""
     function, arguments = FUNCTIONS[case.name](case), case.make()
     if case.name == "max-pool":
         return int(2 * arguments[0].size)

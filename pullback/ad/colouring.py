@@ -1,16 +1,16 @@
-"""Compression by colouring: columns without a common row share a sweep.
+"""Compression by coloring: columns without a common row share a sweep.
 
 Columns without a common row can be added. Each entry of J is then an entry of J times the sum of their unit vectors
 (Curtis, Powell and Reid, "On the estimation of sparse Jacobian matrices", 1974). Minimizing the number of sums is
 graph coloring. Columns with a common row are at distance two in the graph of rows and columns, and differ in color
 (Coleman and Moré, "Estimation of sparse Jacobian matrices and graph coloring problems", 1983).
 
-A symmetric matrix has each entry twice, and one readable place is enough. Then neighbours differ in colour, and every
-path of four vertices has three colours: a star colouring (Coleman and Moré 1984; the algorithm is the greedy one of
+A symmetric matrix has each entry twice, and one readable place is enough. Then neighbors differ in color, and every
+path of four vertices has three colors: a star coloring (Coleman and Moré 1984; the algorithm is the greedy one of
 Gebremedhin, Manne and Pothen, "What color is your Jacobian?", 2005, section 4). An arrow, whose first row and column
 are full, takes two sweeps for any size, where columns with no row in common would take one each.
 
-Both are greedy, in the order of falling degree: the fewest colours are hard to find, and a band gets as few as it has
+Both are greedy, in the order of falling degree: the fewest colors are hard to find, and a band gets as few as it has
 diagonals.
 """
 
@@ -44,7 +44,7 @@ class Colouring:
         colours: int64, one for each column.   count: how many there are.
         pattern: the places of the entries.
         groups, lines: for each entry the row of `compressed` and its column: entry = compressed[group, line], where
-            compressed[c] is the matrix times the sum of the unit vectors of colour c.
+            compressed[c] is the matrix times the sum of the unit vectors of color c.
     """
 
     colours: NDArray
@@ -80,7 +80,7 @@ def coloured(pattern: Pattern) -> Colouring:
 
 
 def star_coloured(pattern: Pattern) -> Colouring:
-    """A colouring for a symmetric matrix; the pattern is made symmetric where it is not.
+    """A coloring for a symmetric matrix; the pattern is made symmetric where it is not.
 
     >>> import numpy as np
     >>> from pullback.ad.pattern import pattern_of
@@ -103,7 +103,7 @@ def star_coloured(pattern: Pattern) -> Colouring:
             for x in others[w]:
                 if x == v or colour[x] < 0 or colour[x] in forbidden:
                     continue
-                # v - w - x with v and x alike: w will differ from both, or no other neighbour of x is like w
+                # v - w - x with v and x alike: w will differ from both, or no other neighbor of x is like w
                 if colour[w] < 0 or any(y != w and colour[y] == colour[w] for y in others[x]):
                     forbidden.add(colour[x])
         colour[v] = next(c for c in range(len(forbidden) + 1) if c not in forbidden)

@@ -163,7 +163,7 @@ def gradient(f: Any, /, *spacing: Any, axis: Any = None, edge_order: Literal[1, 
 
 
 def _slope(h: Array, axis: int, step: Array, edge_order: int) -> Array:
-    """The derivative of the parabola through each sample and its neighbours, a before and b after it.
+    """The derivative of the parabola through each sample and its neighbors, a before and b after it.
 
     It is (a² f[i+1] + (b² - a²) f[i] - b² f[i-1]) / (a b (a + b)).
     """

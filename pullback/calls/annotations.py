@@ -1,6 +1,6 @@
 """Annotations of a function's parameters, read as specs.
 
-jaxtyping's array types are recognised by what they carry (`array_type`, `dim_str`, `dtypes`), so the package need not
+jaxtyping's array types are recognized by what they carry (`array_type`, `dim_str`, `dtypes`), so the package need not
 be imported.
 """
 

@@ -69,7 +69,7 @@ def _loader(folder: Path) -> Callable[[Path], Splits]:
 
 
 def load_digits(seed: int | None = 0) -> Splits:
-    """Scikit-learn's digits, 8 × 8 images resized to 28 × 28: 1,437 to train and 360 to test.
+    """Scikit-learn's digits, 8 × 8 images resized to 28 × 28: 1,437 to train on, 360 to measure by.
 
     The samples lie by writer. The split is random and stratified: both parts have digits of all writers, and each
     digit in proportion.
@@ -91,7 +91,7 @@ def _enlarged(levels: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def bundled_digits(seed: int | None = 0) -> Splits:
-    """Scikit-learn's digits unscaled: images u8[N, 8, 8] with levels 0 to 16, and labels u8[N].
+    """Scikit-learn's digits as they are: images u8[N, 8, 8] with levels 0 to 16, and labels u8[N].
 
     Args:
         seed: of the split (`load_digits`).
@@ -113,7 +113,7 @@ def bundled_digits(seed: int | None = 0) -> Splits:
 
 
 def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
-    """Resize square images to `side` × `side` by linear interpolation between pixel centres.
+    """Resize square images to `side` × `side` by linear interpolation between pixel centers.
 
     Args:
         images: (N, n, n).
@@ -122,7 +122,7 @@ def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
         (N, side, side).
     """
     extent = images.shape[-1]
-    # Centre of the new pixel i in the old grid; beyond the outermost centres the border value continues.
+    # Center of the new pixel i in the old grid; beyond the outermost centers the border value continues.
     centre = np.clip((np.arange(side) + 0.5) * extent / side - 0.5, 0, extent - 1)
     weights = np.maximum(0.0, 1.0 - np.abs(centre[:, None] - np.arange(extent)))
     resized: NDArray[np.float64] = np.einsum("im,nmk,jk->nij", weights, images, weights, optimize=True)
@@ -135,7 +135,7 @@ def load_folder(folder: str | os.PathLike[str]) -> Splits:
     Unsigned bytes are scaled by 1/255; other element types are taken as they are.
 
     Args:
-        folder: names such as `train-images-idx3-ubyte.gz`, `t10k-labels.idx1-ubyte` are recognised by their words.
+        folder: names such as `train-images-idx3-ubyte.gz`, `t10k-labels.idx1-ubyte` are recognized by their words.
     Returns:
         The data set, named after the folder.
     Raises:

@@ -1,6 +1,6 @@
 """Random numbers that are a function of the seed, the epoch and the sample alone.
 
-A counter-based hash (the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number
+A counter-based hash (the finalizer of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number
 generators, OOPSLA 2014) gives 64 bits for each combination. So the order of an epoch and the draws for a sample do
 not depend on batch size, loader threads or NumPy version. A resumed run continues with the same numbers.
 """

@@ -1,4 +1,4 @@
-"""A statement as one formula over whole tensors: DeepDSL's vectorisation, rules 26 to 38.
+"""A statement as one formula over whole tensors: DeepDSL's vectorization, rules 26 to 38.
 
     z_x[n, m] = ∑(k < K) z_y[n, k] · w[m, k]      is read as      z_x = z_y ×_1 w             by 34, 37, 32
 

@@ -76,7 +76,7 @@ class Plan:
     """The decompression of a call's matrices.
 
     Attributes:
-        blocks: for each seed the colouring of all its matrices, one below the other.
+        blocks: for each seed the coloring of all its matrices, one below the other.
         heights: for each seed the rows of each of its matrices.
     """
 

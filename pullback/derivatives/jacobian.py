@@ -164,7 +164,7 @@ def jacobian(
             floating. [E204] sparse, and a result depends on every element.
     Cost:
         Forward as many `jvp` as the parameter has elements, reverse as many `vjp` as the result has; sparse as the
-        entries that there are, or one sweep for each colour.
+        entries that there are, or one sweep for each color.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

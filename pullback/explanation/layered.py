@@ -2,8 +2,8 @@
 
 The steps are those of K. Sugiyama, S. Tagawa, M. Toda, Methods for Visual Understanding of Hierarchical System
 Structures (1981): layers by the longest path, long edges through a point of each layer between, orders by the means of
-neighbours, up and down. Places in a layer are the nearest to those means that keep order and distance, which is
-isotonic regression, by pooling neighbours that violate it.
+neighbors, up and down. Places in a layer are the nearest to those means that keep order and distance, which is
+isotonic regression, by pooling neighbors that violate it.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _to_half(x: NDArray, dtype: DType) -> NDArray:
 
 
 def _odd(x: NDArray) -> NDArray:
-    """An f64 as the f32 that it is, or else as that one of its two neighbours whose last bit is set."""
+    """An f64 as the f32 that it is, or else as that one of its two neighbors whose last bit is set."""
     near = np.asarray(x.astype(np.float32))
     bits = near.view(np.uint32)
     step = np.where(np.abs(near.astype(np.float64)) < np.abs(x), np.uint32(1), np.uint32(0xFFFFFFFF))

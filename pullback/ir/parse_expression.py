@@ -1,7 +1,7 @@
 """Read scalars, indices and conditions of the text form; `parser` adds statements and programs.
 
 An expression is first a tree of `Term`s, each with the dtype it has by itself, and becomes a scalar when the
-dtype of the place it stands in is known: bare numbers take that of their neighbours.
+dtype of the place it stands in is known: bare numbers take that of their neighbors.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class Call:
     """A block that derivatives keep together: outs = body(params = operands).
 
     With a rule, derivatives by the operands are what the rule says, and the other direction is its transpose. With
-    none the call is a checkpoint: reverse mode stores nothing of it and runs it again. Optimisation ends both: a call
+    none the call is a checkpoint: reverse mode stores nothing of it and runs it again. Optimization ends both: a call
     with a rule is inlined before the passes, a checkpoint after them.
 
     A rule may use the function it is a rule of: a call inside with the `name` of the call around it and no rules of

@@ -34,7 +34,7 @@ class Foreign:
 
     A subclass has `result`, `forward` and `backward`; an instance is called with arrays. Calls that do not depend on
     one another run at the same time, forward and backward; they may block. Deltas may be of any type with `+`, where
-    what receives them (a weight's optimiser, another such operation) knows it.
+    what receives them (a weight's optimizer, another such operation) knows it.
 
     Attributes:
         name: what messages call it; by default that of the class.

@@ -6,7 +6,7 @@
     for e in experts: e.update()
 
 What is sent is the value of an operand, and the delta of a result, each way once. Parameters, what a forward pass
-keeps for its backward pass, gradients and the optimiser's state never leave their process. Each call has a number. It
+keeps for its backward pass, gradients and the optimizer's state never leave their process. Each call has a number. It
 identifies the call's saved data and fixes the order in which gradients are added. Calls run side by side in any
 order, and the result is the same to the last bit, as is that of one process which holds the experts itself
 (`Expert`).
@@ -42,7 +42,7 @@ _NUMBERS: Final = itertools.count()
 
 
 class Expert:
-    """A network with its weights and its optimiser, in the process that holds them.
+    """A network with its weights and its optimizer, in the process that holds them.
 
     Args:
         name: for messages and files.
@@ -365,7 +365,7 @@ class Remote:
         return self._asked("gradient")
 
     def held(self) -> dict[str, Any]:
-        """Copies of its parameters, its state and its optimiser's state, and how many updates there were."""
+        """Copies of its parameters, its state and its optimizer's state, and how many updates there were."""
         found: dict[str, Any] = self._asked("held")
         return found
 

@@ -1,4 +1,4 @@
-"""Training of weights by the optimisers of `pullback.nn`."""
+"""Training of weights by the optimizers of `pullback.nn`."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Trainer:
     Attributes:
         steps: how many updates there were.
     Raises:
-        TraceError: [E171] the optimiser makes no updates of gradients. [E707] two weights have one name.
+        TraceError: [E171] the optimizer makes no updates of gradients. [E707] two weights have one name.
     Cost:
-        A step: forward and backward, then one kernel that reads weights, deltas and what the optimiser keeps, and
+        A step: forward and backward, then one kernel that reads weights, deltas and what the optimizer keeps, and
         writes the first and the last. The formulas are those of `pullback.nn`, with their sources.
 
     >>> import numpy as np

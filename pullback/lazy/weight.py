@@ -24,7 +24,7 @@ class Weight(Array):
 
     Args:
         value: its first array.
-        name: what messages, optimisers and files call it.
+        name: what messages, optimizers and files call it.
     Cost:
         A copy of its first array, which stays as it is. An update makes a new array.
 

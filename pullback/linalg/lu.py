@@ -59,7 +59,7 @@ def solve(x1: Any, x2: Any, /) -> Array:
         With x̄ the cotangent of x: x̄2 = x1⁻ᴴ x̄ and x̄1 = -x̄2 xᴴ (Giles, *Collected matrix derivative results for forward
         and reverse mode algorithmic differentiation*, 2008, matrix inverse product). The factors are used again.
     Cost:
-        n³ multiply-adds for the factors, in rows that vectorise; n² k for each solve; the derivative one solve more.
+        n³ multiply-adds for the factors, in rows that vectorize; n² k for each solve; the derivative one solve more.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function

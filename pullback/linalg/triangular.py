@@ -36,7 +36,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Array:
         *Differentiation of the Cholesky decomposition*, 2016, section 3). As a function of the Hermitian part, the
         gradient is Hermitian.
     Cost:
-        n³ / 2 multiply-adds, in rows that vectorise; 2 n³ for the derivative in either direction.
+        n³ / 2 multiply-adds, in rows that vectorize; 2 n³ for the derivative in either direction.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function

@@ -65,11 +65,11 @@ class Description:
         rows: the layers.
         parameters: how many numbers the network learns.
         parameter_bytes: their bytes.
-        optimiser_bytes: those of the optimiser's state.
+        optimiser_bytes: those of the optimizer's state.
         operations: of one run.
         inference: a function of (parameters, state, x): the result.
         training: the function that `nn.fit` compiles, of (carry, batch, step): updates in place, and their losses.
-        step: what training is measured with: the loss, the targets, the optimiser, and which of them are assumed.
+        step: what training is measured with: the loss, the targets, the optimizer, and which of them are assumed.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""A network as a C project whose program recognises, measures and trains, on files of plain numbers.
+"""A network as a C project whose program recognizes, measures and trains, on files of plain numbers.
 
     lenet_infer.c .h        the network, inference
-    lenet_train.c .h        an update: loss, gradient, optimiser
+    lenet_train.c .h        an update: loss, gradient, optimizer
     main.c                  lenet infer | test | train
-    lenet.safetensors       parameters, state, and what the optimiser keeps; training writes it anew
+    lenet.safetensors       parameters, state, and what the optimizer keeps; training writes it anew
     CMakeLists.txt
 
 Nothing is allocated. The weights may be in the C instead, as `const` arrays, where nothing is trained.
@@ -41,7 +41,7 @@ REMEDY: Final = "net.export(directory, parameters, what='both', loss=nn.cross_en
 
 @dataclass(frozen=True)
 class _Tree:
-    """Arrays of the weights file: of the parameters, the state, or the optimiser."""
+    """Arrays of the weights file: of the parameters, the state, or the optimizer."""
 
     name: str
     value: Any

@@ -83,7 +83,7 @@ class Main:
 
     Attributes:
         name: of the network.
-        infer: the function of one sample, None where nothing is recognised.
+        infer: the function of one sample, None where nothing is recognized.
         train: the function of one update, None where nothing is trained.
         arrays: those of the weights file in its order; none where the weights are in the C.
         inferred: how many of them, from the first, inference takes.

@@ -173,7 +173,7 @@ class Layer:
 
         Nothing runs. The peaks are found when the table is printed, or `peaks` is asked for: they are those of plans,
         which programs take to the byte, in the modes "fastest", "less" and "least". Training is the step that `nn.fit`
-        compiles for this loss, these targets and this optimiser; the last line says which of them are assumed.
+        compiles for this loss, these targets and this optimizer; the last line says which of them are assumed.
 
         Args:
             batch: the first extent of the input, where it is open.
@@ -276,7 +276,7 @@ class Layer:
         Returns:
             `files`, the paths written, and `arena_bytes` for each function.
         Raises:
-            TraceError: [E166] training without a loss or an optimiser, or with weights in the C.
+            TraceError: [E166] training without a loss or an optimizer, or with weights in the C.
             ShapeError: [E164] a size of the input besides the first is open.
 
         >>> from pullback import nn

@@ -129,7 +129,7 @@ class Scope:
         Args:
             name: its name in this layer; asked for twice, it is the same array.
             shape: extents: ints, dims of the input, or arithmetic on these.
-            start: an initialiser of `pullback.nn.init`; without one, `he_normal` for what has two axes or more and
+            start: an initializer of `pullback.nn.init`; without one, `he_normal` for what has two axes or more and
                 zeros otherwise.
         Returns:
             The array, of the network's element type.

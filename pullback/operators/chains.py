@@ -52,7 +52,7 @@ def bracketings(shapes: Shapes) -> list[Bracketing]:
         shapes: rows and columns of each factor.
 
     Raises:
-        ShapeError: [E210] neighbours do not fit, or there is no factor.
+        ShapeError: [E210] neighbors do not fit, or there is no factor.
 
     >>> for way in bracketings([(1, 5), (5, 5), (5, 2)]):
     ...     print(way, way.cost)

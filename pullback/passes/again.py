@@ -5,7 +5,7 @@ After     y = build i { gelu(x[i]) }  z = .. y ..    ..    y' = build i { gelu(x
 
 A derivative reads what its function made, from the last statement to the first, so that nearly all of it is alive at
 once. Of an array and its activation, which the product after it reads again for the gradient of its weights, one is
-enough; and a normalised array follows from the one that is to be normalised. To compute it again costs its operations,
+enough; and a normalized array follows from the one that is to be normalized. To compute it again costs its operations,
 and no memory but where it is read. Numbers do not change. (The idea is checkpointing, here of single statements:
 Chen and others, Training deep nets with sublinear memory cost, 2016.)
 """

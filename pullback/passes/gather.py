@@ -6,7 +6,7 @@ After     c = build { sqrt(s) }     y = build n < N { .. }   z = build n < N { c
 Before    m = build n < N { .. }    other statements    p = build n < N { q[n] + m[n] }    return m, p
 After     m = build n < N { .. }    p = build n < N { q[n] + m[n] }    other statements    return m, p
 
-`vectors.group` makes one loop of neighbours: all that an optimiser does to a parameter. Of large arrays results alone
+`vectors.group` makes one loop of neighbors: all that an optimizer does to a parameter. Of large arrays results alone
 move, which live as long in any order; and none moves past what reads an array that it may be written over.
 """
 

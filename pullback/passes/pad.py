@@ -4,7 +4,7 @@ Before    y = build q < Q { sum v < V { [q - v >= 0, N - 1 - q + v >= 0] g[q - v
 After     p = build t < Q + V - 1 { [t - V + 1 >= 0, ...] g[t - V + 1] }
           y = build q < Q { sum v < V { p[q - v + V - 1] * w[v] } }
 
-A condition that depends on a vectorised or tiled variable would be tested for each term; a zero border costs one
+A condition that depends on a vectorized or tiled variable would be tested for each term; a zero border costs one
 copy of the operand. Done where the copy is small beside the contraction, at typical sizes where dims are symbols;
 whether a border is wide, as for windows as large as an image, is then asked when the program runs. It is inexact in
 one way: where the other factor is not finite, 0 * inf enters a sum that the condition would have kept it out of.

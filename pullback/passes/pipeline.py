@@ -205,7 +205,7 @@ class _Checked:
 
 
 def stages(program: ir.Program, dims: Mapping[str, int], machine: Machine = GENERIC) -> list[Stage]:
-    """The program as written, specialised, and after each pass."""
+    """The program as written, specialized, and after each pass."""
     out = [Stage("elaborated", "as traced and checked", program, {})]
     if dims:
         program = specialise(program, dims)

@@ -93,7 +93,7 @@ def arenas() -> Arenas:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray:
-    """An array for a result, not initialised."""
+    """An array for a result, not initialized."""
     found: Any = arenas()
     if isinstance(found, Idle):
         return np.empty(shape, dtype)

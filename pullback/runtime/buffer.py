@@ -53,7 +53,7 @@ class Spans:
 
 
 def aligned_bytes(count: int) -> NDArray:
-    """`count` bytes that begin at a multiple of 64, not initialised."""
+    """`count` bytes that begin at a multiple of 64, not initialized."""
     raw = np.empty(count + ALIGNMENT, np.uint8)
     start = -address(raw) % ALIGNMENT
     return raw[start : start + count]

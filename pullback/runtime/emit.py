@@ -45,7 +45,7 @@ MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is n
 
 @dataclass(frozen=True)
 class Lowered:
-    """An optimised program with its loops and its memory."""
+    """An optimized program with its loops and its memory."""
 
     program: ir.Program
     function: Function

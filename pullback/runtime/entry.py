@@ -1,4 +1,4 @@
-"""Entries: compiled code as a call that first compares its arguments with those that it was made for.
+"""Entries: compiled code as a call that first checks its arguments against the expected ones.
 
 The C extension has entries (`runtime/c/call.c`). Where there is no extension, `PythonEntry` takes the same arguments,
 and refuses the same.
@@ -40,7 +40,7 @@ def fast_entry(
     pool: int | None = None,
     calls: int = -1,
 ) -> Entry | None:
-    """A callable on arguments that are just what the function takes; None where there can be none.
+    """A callable on arguments of the expected form; None if impossible.
 
     Args:
         function: the compiled function as ctypes has it.
@@ -99,7 +99,7 @@ def _never(code: int, index: int, extent: int) -> None:
 
 
 class PythonEntry:
-    """An entry where there is no extension.
+    """An entry without the extension.
 
     Attributes:
         left: the number of calls that it serves yet; -1 for all.
@@ -193,7 +193,7 @@ class PythonEntry:
         return _tree(self._result_form, iter(results)) if out is None else out
 
     def _values(self, leaves: Sequence[Any]) -> tuple[list[Any] | None, list[int]]:
-        """The values of the inputs as they lie in memory, and where; None where one does not fit."""
+        """The values of the inputs in storage form, and their addresses; None if one does not fit."""
         values, pointers = [], []
         for x, (dtype, shape, number) in zip(leaves, self._inputs, strict=True):
             if type(x) is np.ndarray and x.shape == shape and (x.dtype is dtype or x.dtype == dtype):
@@ -210,7 +210,7 @@ class PythonEntry:
         return values, pointers
 
     def _targets(self, out: Any) -> list[NDArray] | None:
-        """The arrays of `out`; None where one is not as the function writes it."""
+        """The arrays of `out`; None if the function cannot write to one."""
         arrays: list[Any] = []
         if not _collect(out, self._result_form, arrays):
             return None
@@ -236,7 +236,7 @@ class PythonEntry:
         return True
 
     def _call(self, pointers: list[int]) -> tuple[int, Iterable[int]]:
-        """The code that the function returns, and the index and extent of a check that failed."""
+        """The function's return code, and the index and size of a failed check."""
         memory, count = arenas().lend(self._arena_bytes) if self._arena_bytes else (0, 0)
         self.used = True
         if self.left > 0:  # no other thread runs before the next line ends
@@ -261,7 +261,7 @@ _CELLS: dict[str, tuple[type, Callable[[Any], Any]]] = {
 
 
 def _input(p: Parameter, number: int) -> _Input:
-    """The element type and shape of an array for an input, and what makes a cell in memory of a number.
+    """The element type and shape of an input's array, and the function that stores a number.
 
     The shape is None where the input must be a number, and the last is None where it must be an array.
     """
@@ -275,7 +275,7 @@ def _input(p: Parameter, number: int) -> _Input:
 
 
 def _cell(kind: type, cell: Callable[[Any], Any], x: Any) -> Any:
-    """A number in memory; None where it has another type, or is an integer that is too large."""
+    """Store a number; None if it has another type, or is a too large integer."""
     if type(x) is not kind:
         return None
     made = cell(x)
@@ -287,7 +287,7 @@ def _bytes(p: Parameter) -> int:
 
 
 def _same(value: Any, wanted: Any) -> bool:
-    """Whether a value is the one that the function was compiled for."""
+    """Whether a value equals the one that the function was compiled for."""
     if value is wanted:
         return True
     if type(value) is not type(wanted) or type(wanted) not in (int, str, float):
@@ -296,7 +296,7 @@ def _same(value: Any, wanted: Any) -> bool:
 
 
 def _collect(x: Any, form: Form, leaves: list[Any]) -> bool:
-    """Add the leaves of a tree, a complex array as its parts; False where it has another form."""
+    """Append the leaves of a tree, complex arrays as parts; False if it has another form."""
     if form == 0:
         leaves.append(x)
         return True
@@ -322,7 +322,7 @@ def _collect(x: Any, form: Form, leaves: list[Any]) -> bool:
 
 
 def _children(x: Any, form: Form) -> tuple[Sequence[Any] | None, Sequence[Form]]:
-    """The children of a node and their forms; None where it is no such node."""
+    """The children of a node and their forms; None for another kind of node."""
     if type(form) is tuple:
         return x if type(x) is tuple else None, form
     kind, keys, forms, _ = form
@@ -339,7 +339,7 @@ def _children(x: Any, form: Form) -> tuple[Sequence[Any] | None, Sequence[Form]]
 
 
 def _tree(form: Form, arrays: Iterator[NDArray]) -> Any:
-    """The tree of a form with these arrays, those of rank 0 as scalars unless the form says otherwise."""
+    """Rebuild a tree from its arrays; rank 0 becomes a scalar unless the form says otherwise."""
     if form is None:
         return None
     if type(form) is int:

@@ -123,7 +123,7 @@ class Executable:
         return memory_table(self.lowered.function, self.lowered.memory, self.lowered.mode, workers=self.workers)
 
     def empty_outputs(self) -> list[NDArray]:
-        """Arrays for the outputs, not initialised."""
+        """Arrays for the outputs, not initialized."""
         return [empty(s.shape, s.dtype) for s in self._outputs]
 
     def run(self, inputs: Sequence[NDArray], outputs: Sequence[NDArray] | None = None) -> list[NDArray]:
@@ -154,7 +154,7 @@ class Executable:
     def entry(
         self, form: Form, look: Look | None = None, held: Sequence[NDArray] = (), calls: int = -1
     ) -> Callable[..., Any] | None:
-        """The program as a callable on raw arguments (`runtime.entry`); None if impossible."""
+        """The program as a callable on arguments as they are (`runtime.entry`); None where there can be none."""
         def failed(code: int, index: int, extent: int) -> None:
             error = check_error(self._site(code), index, extent)
             error.position = error.position or user_position()

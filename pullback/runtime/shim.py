@@ -158,9 +158,9 @@ def quicken(function: object, threads: ContextVar[int | None]) -> None:
 def answer_of(
     entries: list[Any], asked: int | None, args: tuple[Any, ...], keywords: Mapping[str, Any], out: Any
 ) -> Any:
-    """Call the first entry that fits and move it to the front; return NotImplemented if none fits.
+    """The answer of the first entry that fits a call; NotImplemented if none does.
 
-    With the extension it is always that: there calls have tried the entries before they are here.
+    With the extension the answer is NotImplemented: its calls have tried the entries already.
 
     Args:
         asked: the number of threads that the block around the call asks for.

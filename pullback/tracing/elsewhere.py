@@ -131,7 +131,7 @@ INSTEAD = {
     "zero_grad": _GRADIENT,
 }
 
-# Layers, losses and optimisers, in small letters and without "1d", "loss" and the like.
+# Layers, losses and optimizers, in small letters and without "1d", "loss" and the like.
 NETWORKS = {
     "averagepooling": "average_pool",
     "avgpool": "average_pool",

@@ -1,4 +1,4 @@
-"""Test functions of optimisers, quadrature, differential equations and interpolation."""
+"""Test functions of optimizers, quadrature, differential equations and interpolation."""
 
 from __future__ import annotations
 

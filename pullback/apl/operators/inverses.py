@@ -4,7 +4,7 @@ A row says how y = f z is solved for z, and how y = x f z is. What is derived fr
 
     f∘g, (f g), f⍥g     the inverse of f, then that of g            a∘f, (a f g)     that of f with a to its left
     f¨  f⍤k  f⍣n        that of f by the same operator              f⍨               of y = z f z, and of y = z f x
-    +\ ×\               differences and quotients of neighbours
+    +\ ×\               differences and quotients of neighbors
 """
 
 from __future__ import annotations

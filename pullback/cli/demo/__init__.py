@@ -142,7 +142,7 @@ def _train(digits: Splits) -> tuple[Any, Any]:
 def _read_in_c(
     folder: Path, compiler: Compiler, network: Any, parameters: Any, digits: Splits
 ) -> dict[str, Any]:
-    """Export the network, compile a program that calls it, print what it reads; return sizes and time."""
+    """Export the network, compile a program that calls it, print what this reads, and return its sizes and time."""
     made = network.export(folder / "c", parameters, weights="const")
     source, program = _write(folder / "read.c", _text("read.c")), folder / "read"
     first = [np.flatnonzero(digits.test.targets == digit)[0] for digit in range(10)]
@@ -178,7 +178,7 @@ def _compile(compiler: Compiler, sources: list[Path], program: Path) -> None:
 
 
 def _drawn(images: NDArray[np.float32], found: list[int]) -> str:
-    """Draw images (N, 28, 28), five in a row, with the digit read below each; 2 × 2 pixels a character."""
+    """Draw images (N, 28, 28) five in a row, two pixels of ink one character, with what was read below each."""
     ink = images.reshape(len(images), 14, 2, 14, 2).mean((2, 4)) > 0.5
     pictures = BLOCKS[ink[:, ::2].astype(int), ink[:, 1::2].astype(int)]  # (N, 7, 14)
     rows = []

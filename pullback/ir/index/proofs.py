@@ -40,7 +40,7 @@ _MOST: Final = 20  # consequences of conditions that are looked at
 
 
 class Cond(Interned):
-    """`index op 0`, normalised by the greatest common divisor of its coefficients."""
+    """`index op 0`, normalized by the greatest common divisor of its coefficients."""
 
     __slots__ = ("free", "index", "key", "op")
     _fields = ("op", "index")

@@ -121,7 +121,7 @@ class _Estimate:
                 return 0.0
 
     def _neighbours(self, shape: tuple[Index, ...], indices: tuple[Index, ...]) -> bool:
-        """Whether lanes read the same element, or neighbours."""
+        """Whether lanes read the same element, or neighbors."""
         if self.axis is None or self.lanes == 1:
             return True
         flat: Index | int = 0

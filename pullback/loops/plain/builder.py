@@ -25,7 +25,7 @@ class Work:
     addresses that a plan has found hold for the kernel that is built by it.
 
     Attributes:
-        statements: one, or neighbours.
+        statements: one, or neighbors.
         views: where arrays are.
         outs: the arrays it writes.
         exact: whether results are to be rounded as the statements are written.

@@ -73,7 +73,7 @@ class Strategies:
 
     Attributes:
         single: for one Build or Scatter.
-        several: for neighbours.
+        several: for neighbors.
         head: how many of the first statements may be one kernel.
         loops: for a Fold; where there is no candidate it is a loop around the kernels of its body.
     """

@@ -132,7 +132,7 @@ class Template:
 
 # By a statement up to names, which of its arrays share a place, and their triangles.
 Templates = dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...]], list[Template]]
-MOST_TOGETHER: Final = 256  # neighbouring statements that are looked at as one loop nest
+MOST_TOGETHER: Final = 256  # neighboring statements that are looked at as one loop nest
 
 
 class Lowering:

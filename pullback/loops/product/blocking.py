@@ -124,7 +124,7 @@ class PackedPlan:
         a_first: whether blocks of A are outside of those of B.
         in_place: whether A is read where it lies.
         storing: where partial sums go.
-        lone: whether a single column beside whole tiles is a dot product along the sum, where A's steps are neighbours.
+        lone: whether a single column beside whole tiles is a dot product along the sum, where A's steps are neighbors.
     """
 
     contraction: Contraction
@@ -438,7 +438,7 @@ def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machi
 
 
 def is_run(along: Sequence[MemoryLoop]) -> bool:
-    """Whether the steps of a sum are neighbours."""
+    """Whether the steps of a sum are neighbors."""
     return not along or (len(along) == 1 and along[0].step is ONE_INDEX)
 
 

@@ -1,7 +1,7 @@
 """Loop orders: a product's variables in memory order rather than in written order.
 
     x = build n < N, i < I, j < J, c < C { sum o < O, u < 3, v < 3 { g[n, i - u, j - v, o] * w[o, c, u, v] } }
-    -->  sum u < 3, v < 3, o < O { .. }        steps of the sum are neighbours in g
+    -->  sum u < 3, v < 3, o < O { .. }        steps of the sum are neighbors in g
 
 A derivative's sums have the order of the variables that were solved for, which need not be that of any operand. Packed
 products add up in an order of their own anyway; so each variable that steps along an operand is tried as the last one.
@@ -45,7 +45,7 @@ def orders(part: Part, address: Address) -> Iterator[Part]:
 
 
 def _leaps(variables: tuple[Var, ...], flat: Sequence[Index]) -> bool:
-    """Whether steps of the last of the variables are no neighbours in some operand."""
+    """Whether steps of the last of the variables are no neighbors in some operand."""
     return bool(variables) and any(stride(i, variables[-1]) not in (-1, 0, 1) for i in flat)
 
 

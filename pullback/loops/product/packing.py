@@ -222,7 +222,7 @@ class Packer:
         return self._lines(copy) if found == "lines" else self._evaluated(o, block, depth, panels, into, at)
 
     def _rows(self, c: _Copy) -> list[Stmt]:
-        """The lanes are neighbours in memory: vectors, panel by panel."""
+        """The lanes are neighbors in memory: vectors, panel by panel."""
         def panel(first: Index, width: int, used: Index) -> list[Stmt]:
             def step(offset: Index, k: Index) -> list[Stmt]:
                 to = first * c.depth.size + k * width

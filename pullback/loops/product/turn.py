@@ -63,7 +63,7 @@ def turn(dtype: DType, n: int) -> Kernel:
 def store_across(dtype: DType, rows: int, apart: int, lanes: int) -> Kernel:
     """Writes a tile across: to[j * stride + i * apart] (+)= tile[i * width + j] for i < rows, j < columns.
 
-    Rows that become neighbours are turned in squares, the last of which may cover rows of the one before; others move
+    Rows that become neighbors are turned in squares, the last of which may cover rows of the one before; others move
     one by one. Index parameters: `columns`, a multiple of what a square has where there are squares, `width`, `stride`
     and `begun`, 0 where what is there is overwritten.
     """

@@ -3,7 +3,7 @@
     y = build i < 3 n { [i % 3 == 0] g[i // 3] + [(i + 2) % 3 == 0] x[i + 1] * g[i // 3] + .. }
     -->  for q < n: y[3 q] = g[q];  y[3 q + 1] = x[3 q + 2] * g[q];  y[3 q + 2] = ..
 
-The adjoint of a rule that reads a few neighbours of each block is such a build. Within a period each remainder is a
+The adjoint of a rule that reads a few neighbors of each block is such a build. Within a period each remainder is a
 number, which decides the conditions, so that one loop over periods, a group (`vectors/group.py`) with the remainder as
 an axis that is unrolled, has vectors and nothing to test. What is left behind the last period is a plain loop.
 """

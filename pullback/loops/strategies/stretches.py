@@ -56,7 +56,7 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
     for found in product(*along):
         part, place = part_of(s, found, rows)
         plan: Tiling | Masking | None = plan_tile(part, place.among(work.address), machine)
-        if plan is None and part.vars[-1].extent is not ONE_INDEX:  # else neighbours are rows apart
+        if plan is None and part.vars[-1].extent is not ONE_INDEX:  # else neighbors are rows apart
             plan = Masking.of(part, machine)
         planned.append((part, place, plan))
     if not any(plan for _, _, plan in planned):

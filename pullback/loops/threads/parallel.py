@@ -5,7 +5,7 @@
 
 A chunk is some iterations of one loop, or of two where the outer one has few, or of a nest of open sizes. A loop whose
 iterations do depend on each other, as that over blocks of a sum, stays around the loops inside it that are shared out.
-Neighbours that do not touch what the other writes share one parallel statement. Chunks are numbered from work alone:
+Neighbors that do not touch what the other writes share one parallel statement. Chunks are numbered from work alone:
 what is computed does not depend on how many threads there are, nor on which takes what; nor do sums, each of whose
 chunks has a partial sum (`partial_sums`). Working memory that every iteration fills anew becomes the worker's own. How
 one call is taken apart is in `splitting`.
@@ -85,7 +85,7 @@ class _Sharing:
         self.works: Works = {}
 
     def body(self, statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
-        """The statements with their calls shared out, and neighbours together."""
+        """The statements with their calls shared out, and neighbors together."""
         out: list[Stmt] = []
         for s in statements:
             match s:
@@ -119,7 +119,7 @@ class _Sharing:
         return made
 
     def together(self, statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        """Neighbouring parallel statements as one where they are independent."""
+        """Neighboring parallel statements as one where they are independent."""
         out: list[Stmt] = []
         for s in statements:
             last = out[-1] if out else None

@@ -474,7 +474,7 @@ class Splitting:
         return Piece(body, (replace(s, body=inner.whole),), chunk, private | inner.private)
 
     def _joined(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval]) -> tuple[Part, ...]:
-        """Neighbours that are independent as one region, pieces that just follow each other as one piece."""
+        """Neighbors that are independent as one region, pieces that just follow each other as one piece."""
         runs: list[Part] = []
         for p in parts:
             last = runs[-1] if runs else None

@@ -7,7 +7,7 @@
             loads, values, stores; sum += ..;  h[n ..] += .. (a sum over m alone)
         w[m] = the lanes of sum added
 
-Outputs with a stride along the vector variable, as the coordinates of points, are stored by rows: neighbouring
+Outputs with a stride along the vector variable, as the coordinates of points, are stored by rows: neighboring
 elements of one point together, the vectors transposed in registers.
 """
 

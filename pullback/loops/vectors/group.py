@@ -1,4 +1,4 @@
-"""Groups: neighbouring statements over one index space become one loop nest.
+"""Groups: neighboring statements over one index space become one loop nest.
 
 Before    e = build n < N { exp(x[n]) }
           s = build { sum n < N { e[n] } }
@@ -83,7 +83,7 @@ class Group:
 def find_group(statements: Sequence[ir.Statement]) -> Group | None:
     """The longest group that the first statements make; None where the first one alone is as good.
 
-    All axes are axes of the space if that reaches as far: neighbouring elements then stay neighbours.
+    All axes are axes of the space if that reaches as far: neighboring elements then stay neighbors.
     """
     if len(statements) == 0 or not isinstance(statements[0], ir.Build):
         return None

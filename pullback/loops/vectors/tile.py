@@ -406,7 +406,7 @@ def group_size(statements: Sequence[ir.Statement]) -> int:
 
 
 def groups(work: Work, machine: Machine) -> Iterator[Candidate]:
-    """The strategy for neighbouring statements as one loop nest."""
+    """The strategy for neighboring statements as one loop nest."""
     group, stored = find_group(work.statements), frozenset(work.outs)
     nest = None if group is None else Nest.of_group(group, work.address, stored)
     if group is None or nest is None or len(group.members) < len(work.statements):

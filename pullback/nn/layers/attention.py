@@ -53,7 +53,7 @@ def attention(
         x: (N, L, M).
         heads: how many; M is a multiple.
         causal: whether a step looks at itself and those before it alone.
-        groups: how many heads there are of keys and values, each read by heads / groups neighbouring heads of queries
+        groups: how many heads there are of keys and values, each read by heads / groups neighboring heads of queries
             (Ainslie et al. 2023); as many as `heads` without it.
         rotary: whether queries and keys are turned by their positions (`rotate`).
         drop: the rate of dropout on how much a step looks at another.
@@ -150,7 +150,7 @@ def transformer_block(
 ) -> Array:
     """Attention, then two dense layers per step, each added to its input (Vaswani et al. 2017).
 
-    Each reads its input normalised (Xiong et al. 2020).
+    Each reads its input normalized (Xiong et al. 2020).
 
     Args:
         scope: gives the parameters, in look/body and think/body.
@@ -194,10 +194,10 @@ def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | N
         learnt       w[t]
 
     Args:
-        scope: gives the parameter w (longest, M) where it is learnt.
+        scope: gives the parameter w (longest, M) where it is learned.
         x: (N, L, M).
         kind: "sinusoidal" or "learnt".
-        longest: how many steps there may be, where they are learnt; as many as x has without it.
+        longest: how many steps there may be, where they are learned; as many as x has without it.
     Returns:
         (N, L, M).
     Raises:

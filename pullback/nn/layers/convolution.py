@@ -82,7 +82,7 @@ def conv(
         dilation: the step d from an element of a window to the next.
         groups: channels of the result fall into so many groups, each of which sees its own part of the image's.
         bias: whether there is a b.
-        start: the initialiser of w.
+        start: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
         (N, channels, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every extent H.
@@ -204,7 +204,7 @@ def conv_transposed(
         extra: further elements of the result behind it, fewer than the stride.
         groups: as for `conv`.
         bias: whether there is a b.
-        start: the initialiser of w.
+        start: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
         (N, channels, *space), with (H - 1) s + d (k - 1) + 1 - 2 p + extra for every extent H.

@@ -26,7 +26,7 @@ def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, start: Start |
         x: (…, M).
         units: how many sums.
         bias: whether there is a b.
-        start: the initialiser of w.
+        start: the initializer of w.
     Returns:
         (…, units).
     Raises:

@@ -30,7 +30,7 @@ def embedding(scope: Scope, x: Any, count: int, width: int, *, start: Start = NO
         x: integers, (…).
         count: how many rows there are; an integer that is not in [0, count) is an IndexRangeError of the call.
         width: of a row.
-        start: the initialiser of w.
+        start: the initializer of w.
     Returns:
         (…, width).
     Derivative:

@@ -118,7 +118,7 @@ def batch_loss(parameters: Parameters, state: Any, batch: Any) -> Any:
 
 
 def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
-    """The share of a batch that is recognised."""
+    """The share of a batch that is recognized."""
     images, labels = batch
     return pb.mean(pb.where(recognise(parameters, images) == labels, 1.0, 0.0))
 

@@ -229,7 +229,7 @@ class decoupled_weight_decay(_Decay):
         l2: λ₂, at least 0.
         l1: λ₁, at least 0.
         factors: by names, what to multiply both with: {"*/b": 0.0}.
-        rate: α, a number or a schedule: that of the optimiser, as the paper has it.
+        rate: α, a number or a schedule: that of the optimizer, as the paper has it.
 
     >>> from pullback import nn
     >>> optimiser = nn.sgd(0.1) >> nn.decoupled_weight_decay(0.5, rate=0.1)

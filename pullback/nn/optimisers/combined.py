@@ -43,7 +43,7 @@ __all__ = ["accumulate", "average", "caffe_sgd", "groups"]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class groups(Optimiser):
-    """An optimiser for each group of parameters; the first pattern that a name matches counts.
+    """An optimizer for each group of parameters; the first pattern that a name matches counts.
 
     Every parameter must match one, and every pattern some name. What a part does for all of its parameters together
     (the norm of `clip_by_norm`) it does for its group.
@@ -121,10 +121,10 @@ class groups(Optimiser):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class accumulate(Optimiser):
-    """One step of an optimiser for each `count` updates, by the mean of their gradients.
+    """One step of an optimizer for each `count` updates, by the mean of their gradients.
 
     So `count` batches and one that is `count` times as large come to the same, where the loss is a mean over the batch.
-    In between, updates are 0 and the optimiser's state is as it was; its step counts its own updates.
+    In between, updates are 0 and the optimizer's state is as it was; its step counts its own updates.
 
     Args:
         count: how many gradients make one.
@@ -151,11 +151,11 @@ class accumulate(Optimiser):
 
     @property
     def descends(self) -> bool:  # type: ignore[override]
-        """Whether the optimiser does."""
+        """Whether the optimizer does."""
         return self.optimiser.descends
 
     def check_names(self, names: Sequence[str]) -> None:
-        """The optimiser's."""
+        """The optimizer's."""
         self.optimiser.check_names(names)
 
     def visible(self, parameters: Leaves) -> Leaves:
@@ -163,12 +163,12 @@ class accumulate(Optimiser):
         return self.optimiser.visible(parameters)
 
     def begin(self, parameters: Leaves) -> State:
-        """Sums of gradients, and the optimiser's."""
+        """Sums of gradients, and the optimizer's."""
         inner = self.optimiser.begin(parameters)
         return {"sum": {n: like(p, 0.0) for n, p in parameters.items()}} | ({"optimiser": inner} if inner else {})
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """Add up; at each `count`-th update the optimiser's.
+        """Add up; at each `count`-th update the optimizer's.
 
         Both are computed and one is chosen element by element, so that all is one pass over memory, in place; branches
         would copy the state they leave alone.
@@ -189,11 +189,11 @@ class accumulate(Optimiser):
         return {n: chosen(u, pb.zeros_like(u)) for n, u in updates.items()}, after
 
     def averages(self, state: State) -> Leaves:
-        """The optimiser's."""
+        """The optimizer's."""
         return self.optimiser.averages(state.get("optimiser", {}))
 
     def rate_at(self, step: int) -> float | None:
-        """The optimiser's."""
+        """The optimizer's."""
         return self.optimiser.rate_at(step // self.count)
 
 

@@ -1,6 +1,6 @@
 """Arrays of a tree by name: `conv1/w` is the leaf `w` of the subtree `conv1`.
 
-Optimisers work on these, whatever the tree is made of. A leaf that is None, as the gradient of a frozen parameter, is
+Optimizers work on these, whatever the tree is made of. A leaf that is None, as the gradient of a frozen parameter, is
 not there.
 """
 
@@ -106,7 +106,7 @@ def check_gradients(gradients: Leaves, parameters: Leaves, where: str) -> None:
 
 
 def foreign_state(where: str, what: str) -> TraceError:
-    """The error for a state that is not one of this optimiser and these parameters."""
+    """The error for a state that is not one of this optimizer and these parameters."""
     return TraceError(
         "E139",
         f"{where}: the state has no {what}",

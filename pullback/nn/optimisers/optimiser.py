@@ -1,6 +1,6 @@
-"""Optimisers as values: a pair of functions on trees, put one behind the other by `>>`.
+"""Optimizers as values: a pair of functions on trees, put one behind the other by `>>`.
 
-    optimiser = nn.clip_by_norm(1.0) >> nn.adamw(1e-3)
+    optimizer = nn.clip_by_norm(1.0) >> nn.adamw(1e-3)
     state = optimiser.init(parameters)                                      # NumPy arrays, or in a traced function
     updates, state = optimiser.update(gradients, state, parameters, step)   # in a traced function
     parameters = optimiser.apply(parameters, updates)                       # parameters + updates
@@ -87,7 +87,7 @@ class Optimiser(Settings):
             A tree like the parameters, with None for frozen ones, and the state.
         Raises:
             ShapeError, DTypeError: [E139] a gradient is missing, or of another shape or element type than its
-                parameter. TraceError: [E139] the state is another optimiser's.
+                parameter. TraceError: [E139] the state is another optimizer's.
         """
         leaves = leaves_of(parameters)
         self.check_names(list(leaves))
@@ -159,7 +159,7 @@ def check_descends(where: str, optimiser: Any) -> None:
     """Refuse an object that does not turn gradients into updates.
 
     Raises:
-        TraceError: [E171] it is an optimiser, or a part of one, that does not. [E170] it is something else.
+        TraceError: [E171] it is an optimizer, or a part of one, that does not. [E170] it is something else.
     """
     if isinstance(optimiser, Optimiser) and not optimiser.descends:
         raise TraceError(
@@ -188,7 +188,7 @@ def count(step: Any) -> Any:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Elementwise(Optimiser):
-    """An optimiser that is a rule for one parameter, the same for all.
+    """An optimizer that is a rule for one parameter, the same for all.
 
     A subclass names its `slots`, arrays like the parameter that it keeps, and has `rule`. Numbers of a step, such as
     its rate, come from `numbers`: they are computed once, in f64, and given in the parameter's element type.
@@ -323,7 +323,7 @@ class Chain(Optimiser):
 
 
 def chained(parts: Sequence[Optimiser]) -> Chain:
-    """The optimiser that does one thing after the other.
+    """The optimizer that does one thing after the other.
 
     Raises:
         TraceError: [E171] more than one of them makes updates of gradients, or one that needs updates comes first.

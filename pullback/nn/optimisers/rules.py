@@ -1,4 +1,4 @@
-"""Optimisers that make updates of gradients, each a rule for one parameter.
+"""Optimizers that make updates of gradients, each a rule for one parameter.
 
     p    a parameter          g    its gradient, or what came before in a chain made of it
     u    what is added to p   α    the rate          t = 1, 2, …   the update's number
@@ -142,7 +142,7 @@ class rmsprop(Rule):
         s ← γ s + (1 - γ) g²         d = g / (√s + ε)
         u = -α d                     with momentum  v ← μ v + d,  u = -α v
 
-    Centred (Graves 2013), the mean's square is taken from s:  m ← γ m + (1 - γ) g,  d = g / (√(s - m²) + ε).
+    Centered (Graves 2013), the mean's square is taken from s:  m ← γ m + (1 - γ) g,  d = g / (√(s - m²) + ε).
 
     Args:
         rate: α, a number or a schedule.

@@ -36,7 +36,7 @@ class Run:
     Attributes:
         parameters: as they are now.
         state: what layers carry besides, as it is now.
-        optimiser_state: what the optimiser carries.
+        optimiser_state: what the optimizer carries.
         history: what was measured in each epoch.
         steps: updates made.
         seconds: that they took.

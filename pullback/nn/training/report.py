@@ -28,7 +28,7 @@ class Progress(NamedTuple):
         speed: batches a second.
         share: of the whole, from 0 to 1; 0 where that is not known.
         seconds: since training began.
-        rate: the optimiser's for the next update, None where it has none.
+        rate: the optimizer's for the next update, None where it has none.
     """
 
     epoch: int
@@ -100,7 +100,7 @@ class Report:
 
     @staticmethod
     def _pace(rate: float | None, speed: float) -> list[str]:
-        """The optimiser's rate, where it has one, and samples a second."""
+        """The optimizer's rate, where it has one, and samples a second."""
         found = [] if rate is None else [f"rate {rate:.3g}"]
         return [*found, f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"]
 

@@ -2,7 +2,7 @@
 
 A process has the loss alone. At each update, a process receives the parameters and its part of the batch. It returns
 the loss, the gradients and the state of that part. As the loss is a mean over the batch, their means, weighted by
-part sizes, are those of the batch. The update itself is made here, once, so that optimisers, checkpoints and
+part sizes, are those of the batch. The update itself is made here, once, so that optimizers, checkpoints and
 evaluation are those of one process. Parameters are sent once to each machine, however many processes it has.
 """
 

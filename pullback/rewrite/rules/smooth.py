@@ -1,6 +1,6 @@
 """The rules of Shaikhha et al., "Efficient Differentiable Programming in a Functional … Language".
 
-Fig. 6 gives the derivatives (D-App to D-Exp) and their types (DT-Fun to DT-Pair), Fig. 7 the optimisations (a) to (g).
+Fig. 6 gives the derivatives (D-App to D-Exp) and their types (DT-Fun to DT-Pair), Fig. 7 the optimizations (a) to (g).
 V⟦e⟧ and T⟦e⟧ are value and tangent of e. Pullback keeps both as statements of their own, so no pair is ever made.
 """
 
