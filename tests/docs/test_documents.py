@@ -19,6 +19,7 @@ DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.
 WIDEST = 88  # of a code block in the README
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)  # and its output
+VECTORS = {"add_a_kernel": {"PULLBACK_MACHINE": ""}}  # pages on kernels in vectors: for the processor at hand
 BETWEEN = 'print(end="\\x03")\n'  # run between two blocks
 
 
@@ -56,7 +57,7 @@ def run(path: Path, folder: Path) -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", RUN, str(program)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **VECTORS.get(path.stem, {})},
         capture_output=True,
         text=True,
         check=False,
