@@ -3,7 +3,7 @@
     "ij,jk->ik"    y[i, k] = Σ j: a[i, j] b[j, k]
 
 A subscript that occurs in an operand and not in the result is summed. Each step is one statement of index notation over
-one operand or two; in which order operands meet is decided by what the steps cost, for all sizes by their degree.
+one or two operands. The contraction order minimizes the cost of the steps, for all sizes by their degree.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def spec_of(annotation: Any, owner: str) -> Spec:
     """The Spec of an annotation; a Spec is one.
 
     Raises:
-        TraceError: [E107] it is nothing the language knows.
+        TraceError: [E107] it is no supported annotation.
     """
     if isinstance(annotation, Spec):
         return annotation

@@ -124,7 +124,7 @@ def build(language: str, directory: str | os.PathLike[str], name: str) -> list[s
     """Compile a binding with its example; the command that runs it, before the names of its two files.
 
     Raises:
-        UsageError: [E611] there is no compiler for it, or it failed.
+        UsageError: [E611] its compiler is missing or failed.
     """
     folder = Path(directory)
     shared = ["cc", "-std=gnu99", *BEST, "-fPIC", "-shared", f"{name}.c", "-o", f"lib{name}.so", "-lm"]

@@ -124,7 +124,7 @@ def unpack(content: bytes) -> tuple[Arrays, dict[str, str], bool]:
 
     Raises:
         DamagedError: it is no such file, or it was changed since it was written.
-        DataError: [E533] an array has an element type that there is none of here.
+        DataError: [E533] an array has an unsupported element type.
     """
     own = content[LENGTH : DIGITS.start] == OPENING
     if own and _digits(content[: DIGITS.start], b"0" * 32, memoryview(content)[DIGITS.stop :]) != content[DIGITS]:

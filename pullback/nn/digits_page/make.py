@@ -43,7 +43,7 @@ def export_page(directory: str | os.PathLike[str]) -> dict[str, Any]:
     Returns:
         `files`, and `wasm_bytes`, the size of the module in it.
     Raises:
-        CompilerError: [E415] there is no compiler for wasm.
+        CompilerError: [E415] no compiler for WebAssembly is installed.
         DataError: [E506] scikit-learn, which has the digits, is not installed.
     """
     from pullback.runtime.export import put_files

@@ -160,7 +160,7 @@ def transformer_block(
         causal: whether a step looks at itself and those before it alone.
         groups: how many heads there are of keys and values.
         rotary: whether queries and keys are turned by their positions.
-        drop: the rate of dropout of the attention, and of what is added.
+        drop: the dropout rate of attention and of residual branches.
         activation: between the dense layers.
     Returns:
         (N, L, M).

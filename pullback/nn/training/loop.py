@@ -35,7 +35,7 @@ class Run:
 
     Attributes:
         parameters: as they are now.
-        state: what layers carry besides, as it is now.
+        state: the state of layers at the end.
         optimiser_state: what the optimizer carries.
         history: what was measured in each epoch.
         steps: updates made.

@@ -36,7 +36,7 @@ class Task:
         columns: what these are called in a history.
         parameters: where training begins.
         state: likewise.
-        labels: those that a network tells apart; None where there are none.
+        labels: the classes of the network, or None.
     """
 
     name: str
