@@ -58,7 +58,7 @@ _WORD: Final = 0xFFFFFFFF
 _PARITY: Final = 0x1BD11BDA
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _ROOT_HALF: Final = 0.5**0.5
-_INT: Final = (int, np.integer)  # what is known while a function is traced
+_INT: Final = (int, np.integer)  # values known while a function is traced
 
 
 def key(seed: Any, /) -> Any:

@@ -31,7 +31,7 @@ from pullback.tracing.tracer import current
 
 Labels = tuple[str, ...]  # a letter for each axis; axes of an ellipsis are called ".1", ".2", counted from the last
 Cost = tuple[int, ...]  # how many multiplications, by degree in the dims, the highest first
-EXHAUSTIVE = 8  # so many operands are tried in every order
+EXHAUSTIVE = 8  # up to this many operands are tried in every order
 
 
 def einsum(subscripts: str, /, *operands: Any) -> Array:

@@ -24,7 +24,7 @@ from pullback.tracing import tree
 __all__ = ["Trainer", "weights"]
 
 Path = tuple[str, ...]
-MOST: Final = 1024  # sets of weights that are updated together, of which it is kept what an update of them is
+MOST: Final = 1024  # cached update plans for sets of weights that are updated together
 
 
 def weights(parameters: Any) -> Any:

@@ -180,7 +180,7 @@ def eliminated(a: Array) -> Factors:
     """
     a = constant(a)
     n = a.shape[0]
-    if real(a).extents[0].constant == 0:  # among no rows there is none to choose
+    if real(a).extents[0].constant == 0:  # an empty matrix has no pivot
         nothing = zeros((0,), dtype="int64")
         return Factors(a, a, nothing, nothing)
 

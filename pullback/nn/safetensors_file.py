@@ -60,7 +60,7 @@ def header(arrays: Arrays, words: Words) -> bytes:
         table[name] = {"dtype": _kind(name, a), "shape": list(a.shape), "data_offsets": [at, at + a.nbytes]}
         at += a.nbytes
     text = json.dumps(table, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the data is aligned for those who map the file
+    text += b" " * (-len(text) % 8)  # the data is aligned for memory mapping
     return len(text).to_bytes(LENGTH, "little") + text
 
 

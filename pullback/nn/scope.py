@@ -69,7 +69,7 @@ class Call:
     state: list[Wanted] = field(default_factory=list)
     composed: bool = False  # whether it is made of layers of its own
     extents: tuple[Index, ...] = ()  # of the result, where it is one array
-    statements: tuple[ir.Statement, ...] = ()  # what it computes, all of its parts included
+    statements: tuple[ir.Statement, ...] = ()  # its computation, with all its parts
 
     @property
     def name(self) -> str:
@@ -114,7 +114,7 @@ class Scope:
         self.training = training
         self._parameters = {} if parameters is None else parameters
         self._state = {} if state is None else state
-        self._calls = calls  # where what is asked for is written down; None where arrays are given
+        self._calls = calls  # where requests are recorded; None if arrays are given
         self._call: Call | None = None
         self._dtype = dtype
         self._counts: Counter[str] = Counter()

@@ -175,7 +175,7 @@ def _adaptive(
             reached = _moved(y, h, slopes, row)
             slopes.append(f(reached, t + (done + node * now) * span))
         error = stop_gradient(_error(y, reached, h, slopes, rtol, atol))
-        error = where(error <= 1e10, error, 1e10)  # NaN too: what a step that is too long overflows to
+        error = where(error <= 1e10, error, 1e10)  # NaN too: overflow from a step that is too long
         factor = minimum(maximum(0.9 * maximum(error, 1e-10) ** -0.2, 0.2), 10.0)
         accepted = error <= 1.0
         after = where(now == 1.0 - done, 1.0, done + now)

@@ -180,7 +180,7 @@ def root_scalar(
 
         left, right = fold(steps, (a, b), halve)
         x = where(at_low == 0, a, where(at_high == 0, b, left + (right - left) * 0.5))
-        most = maximum(magnitude(at_low), magnitude(at_high))  # beside a pole f is larger
+        most = maximum(magnitude(at_low), magnitude(at_high))  # near a pole f is larger
         changes = sign(f(left, *more)) * sign(f(right, *more)) <= 0  # not so where one is NaN
         failed = ~(changes & (magnitude(f(x, *more)) <= most))
         return unknown_where(failed, x), failed

@@ -158,7 +158,7 @@ def blank() -> Array:
 
 def weak(kind: Weak, make: Callable[[DType], ir.Scalar]) -> Array:
     """A weak value of rank 0, which takes the dtype of its partner."""
-    current()  # outside of a function there are none
+    current()  # raises outside of a trace
     h = blank()
     h.extents, h._dtype, h.weak, h.make = (), None, kind, make
     return h

@@ -275,7 +275,7 @@ def _reduced(f: Verb, h: Array, axes: tuple[int, ...]) -> Array:
         made = fold(last, start, lambda acc, k: f(subscript(rows, last - 1 - k), acc))
         return made
 
-    def step(acc: Any, k: Any) -> Any:  # a first step that changes nothing: the extent may be 1
+    def step(acc: Any, k: Any) -> Any:  # a neutral first step, as the size may be 1
         return where(elementwise("equal", k, 0), acc, f(subscript(rows, last - k), acc))
 
     made = fold(from_index(count), start, step)

@@ -97,7 +97,7 @@ def _library(f: pb.Function, *arguments: Any, **dims: int) -> Exported:
 
 def _enlarge() -> pb.Function:
     """Digits as they are bundled, with levels from 0 to 16, as images for the network."""
-    rows = resize(np.eye(CELLS)[:, :, None] * np.ones(CELLS), SIDE)  # what becomes of each row of ones
+    rows = resize(np.eye(CELLS)[:, :, None] * np.ones(CELLS), SIDE)  # the image of each row of ones
     weights = np.ascontiguousarray(rows[:, :, 0].T, dtype=np.float32)
     weights.setflags(write=False)
 

@@ -111,7 +111,7 @@ def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, ca
         return pb.sum_over(steps, lambda j: weights[n, h, i, j] * values[n, j, h // each, m]) / total[n, h, i]
 
     scores = pb.build((n, heads, steps, steps), score)
-    top = pb.stop_gradient(pb.build((n, heads, steps), largest))  # whatever is taken out, the result is the same
+    top = pb.stop_gradient(pb.build((n, heads, steps), largest))  # any shift gives the same result
     weights = pb.build((n, heads, steps, steps), weight)
     total = pb.sum(weights, axis=-1)
     if drop:

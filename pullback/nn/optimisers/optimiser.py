@@ -56,7 +56,7 @@ class Optimiser(Settings):
     ([2.94, 3.92], ['sgd'])
     """
 
-    descends: ClassVar[bool] = False  # whether it takes gradients and gives what to add to the parameters
+    descends: ClassVar[bool] = False  # whether it turns gradients into updates
 
     # What users call ------------------------------------------------------------------------------------------------
 

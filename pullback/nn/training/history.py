@@ -20,7 +20,7 @@ from pullback.tracing.elsewhere import one_of
 __all__ = ["NOT_MEASURED", "EarlyStop", "History"]
 
 EVALUATED = "evaluation_loss"
-NOT_MEASURED = ("epoch", "step", "seconds", "rate", "speed")  # what rows say of the run itself
+NOT_MEASURED = ("epoch", "step", "seconds", "rate", "speed")  # columns about the run itself
 
 
 @dataclass(frozen=True)
