@@ -24,18 +24,18 @@ def print(text: str, /, *values: Any, **named: Any) -> None:
     """Print values of a traced function when it is called, compiled or interpreted.
 
     It happens when the call has ended, in the order of the program, in loops once for each step: the values are results
-    that the call keeps to itself. A call that stops with an error prints nothing. Derivatives and `vmap` print what the
-    function does, once, and not tangents or cotangents; C that is exported prints nothing. Without it nothing changes.
+    that the call keeps to itself. A call that stops with an error prints nothing. Derivatives and `vmap` print primal
+    values once, and no tangents or cotangents; exported C prints nothing. Without it nothing changes.
 
     Args:
-        text: a format, as for `str.format`; what follows the colon is about each element of an array.
-        values: what stands in `{}`: arrays, numbers and trees of them, traced or not.
+        text: a format as for `str.format`; the format spec after the colon applies to each element of an array.
+        values: the values for `{}`: arrays, numbers and trees of them, traced or not.
         named: what stands in `{name}`.
     Raises:
         TraceError: [E133] it is inside of a `build`, a reduction, a `cond` or a `while_loop`, where it is not known how
             often it happens.
     Cost:
-        The memory of what is printed, for every step of a loop, and calls that take the way through Python.
+        Memory for the printed values of every loop step, and slower calls through Python.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -82,8 +82,8 @@ class Caches(tuple[state.Entry, ...]):
 def caches(module: str = "") -> Caches:
     """List the caches, registries, context variables and thread locals of this package, as they are now.
 
-    The table is complete for the modules that are imported, but for what belongs to one object and ends with it: a
-    function keeps its own compiled versions.
+    The table covers all imported modules. It excludes state that belongs to one object and ends with it, such as a
+    function's compiled versions.
 
     Args:
         module: the module or package to show, such as "pullback.ir"; all of them if empty.

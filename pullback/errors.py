@@ -85,10 +85,10 @@ class PullbackError(Exception):
 
     Args:
         code: stable code such as "E102".
-        what: what was asked and what was found, in the user's names.
+        what: the operation and the finding, in the user's names.
         position: where, or None.
-        facts: what is known about the values involved, one short phrase each.
-        remedy: what to try, without the word "try".
+        facts: facts about the values involved, one short phrase each.
+        remedy: the remedy, without the word "try".
         also: further errors of the same function, shown below this one.
 
     >>> print(DataError("E501", "digits.gz: truncated", facts=("10 bytes promised", "7 found"), remedy="copy it again"))

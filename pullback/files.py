@@ -21,7 +21,7 @@ __all__ = ["BusyError", "FolderLock", "check_place", "name_problem", "put_file",
 
 UNFINISHED: Final = re.compile(r"\.pullback-(\d+)-[0-9a-f]{16}\.new")
 LOCK: Final = ".pullback.lock"
-FAR: Final = 1 << 30  # Windows keeps others from reading what is locked: a byte behind the text
+FAR: Final = 1 << 30  # Windows blocks reads of locked bytes: lock a byte behind the text
 LONGEST: Final = 200  # bytes of a name; file systems have 255, and endings are added to names
 _HELD: Final[set[int]] = registered(set(), "locks of folders held", stays="with the lock")
 
@@ -46,7 +46,7 @@ def put_file(path: Path, content: bytes, mode: int = 0o666, sync: bool = False) 
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
     try:
         with os.fdopen(handle, "wb") as file:
-            if os.name == "posix":  # elsewhere nobody can remove a file that is open
+            if os.name == "posix":  # elsewhere an open file cannot be removed
                 _lock(handle)
             file.write(content)
             if sync:
@@ -119,7 +119,7 @@ def remove_unfinished(folder: Path) -> None:
 
 def _is_running(process: int) -> bool:
     """Whether there is a process of this number here: it may not have locked its new file yet."""
-    if os.name != "posix":  # nobody can remove a file that is open
+    if os.name != "posix":  # an open file cannot be removed
         return False
     try:
         os.kill(process, 0)
@@ -179,7 +179,7 @@ class FolderLock:
                 raise BusyError(words or "another process")
             if _is_file(handle, path):
                 break
-            os.close(handle)  # whoever had it removed it meanwhile
+            os.close(handle)  # the previous owner removed it meanwhile
         self.works = found is not None
         self.path, self._handle = path, handle
         _HELD.add(handle)
@@ -192,7 +192,7 @@ class FolderLock:
         if self._handle not in _HELD:
             return
         _HELD.discard(self._handle)
-        if os.name == "posix":  # while it is locked, so that nobody else's is removed
+        if os.name == "posix":  # while it is locked, so that another process' file is not removed
             self._remove()
         os.close(self._handle)
         if os.name != "posix":

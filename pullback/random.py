@@ -2,8 +2,8 @@
 
 A key is two words of 32 bits. Element i of a result is made from one word of the cipher Threefry-2x32 with 20 rounds,
 of which i is the plain text (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011). The
-word depends on the key and on i alone. So there is no state to hand on, and what `split` and `fold_in` make are streams
-of their own. Bits, `split` and `fold_in` are those of `jax.random` for the same key.
+word depends on the key and on i alone. So there is no state to pass on, and `split` and `fold_in` make independent
+streams. Bits, `split` and `fold_in` are those of `jax.random` for the same key.
 
 `split`, `fold_in`, `bits`, `integers`, `permutation`, `bernoulli` and `uniform` from 0 to 1 give the same bits in C and
 in the interpreter. Other numbers are rounded as the functions that make them: C and the interpreter may differ in the
@@ -58,7 +58,7 @@ _WORD: Final = 0xFFFFFFFF
 _PARITY: Final = 0x1BD11BDA
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _ROOT_HALF: Final = 0.5**0.5
-_INT: Final = (int, np.integer)  # what is known while a function is traced
+_INT: Final = (int, np.integer)  # values known while a function is traced
 
 
 def key(seed: Any, /) -> Any:
@@ -205,9 +205,9 @@ def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype
 
     Args:
         key: a key.
-        shape: extents: ints, dims or arithmetic on these.
+        shape: sizes: ints, dims or arithmetic on these.
         low: the smallest number; it and `high` are numbers or traced values that broadcast to the shape.
-        high: what all are below, but for rounding.
+        high: the upper bound, exclusive up to rounding.
         dtype: float64 or float32; f32 unless given where all floating inputs are.
 
     >>> pb.function(lambda key: pb.random.uniform(key, 2))(pb.random.key(0)).tolist()
@@ -237,7 +237,7 @@ def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any =
         key: a key.
         shape: extents.
         low: the smallest; it and `high` are ints or traced integers that broadcast to the shape. Traced ones are not
-            checked: where there is none between, the result is `low`; what the dtype lacks wraps around.
+            checked: for an empty interval the result is `low`; values out of the dtype's range wrap around.
         high: one more than the largest, which must fit the dtype; `high` itself need not.
         dtype: of the result.
 
@@ -295,7 +295,7 @@ def _upper(a: Array, b: Array) -> Array:
 def permutation(key: Any, x: Any, /, *, axis: int = 0) -> Array:
     """A random permutation of the integers below x, or of an array's slices along an axis.
 
-    The order of as many words of 64 bits: each one is as likely, but for words that are equal.
+    The order of random 64-bit words: all permutations are equally likely, up to equal words.
 
     Args:
         key: a key.
@@ -410,8 +410,8 @@ def categorical(key: Any, logits: Any, shape: Any = None, *, axis: int = -1) -> 
     Args:
         key: a key.
         logits: floating-point numbers.
-        shape: that of the result: the shape of `logits` without the axis, behind as many further extents as wanted.
-            Without further ones unless given.
+        shape: the shape of the result: that of `logits` without the axis, after any further sizes. Without further ones
+            unless given.
         axis: which one is chosen from.
 
     >>> @pb.function

@@ -14,7 +14,7 @@ Rows = Sequence[Sequence[str]]
 
 def _escaped(text: str) -> str:
     """Escape text for HTML."""
-    from html import escape  # with tables of a thousand names, which nobody needs who looks at none
+    from html import escape  # on demand, for its table of a thousand names
 
     return escape(text)
 

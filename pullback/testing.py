@@ -47,12 +47,12 @@ def check_grads(
     <v̄, J v> = <Jᵀ v̄, v> for random v and v̄; and the same of the derivatives themselves, up to `order`.
 
     Args:
-        f: the function; its results may be trees, its arguments may hold integers, which stay as they are.
+        f: the function; its results may be trees, and its integer arguments are not differentiated.
         args: where to check, one item for each parameter.
         modes: "forward", "reverse" or both.
         order: 1 for first derivatives, 2 for second ones too, of every mode in every mode.
         tolerance: by default one that suits the narrowest floating-point type among arguments and results.
-        elements: of each argument at most so many elements, chosen at random, are compared with differences.
+        elements: at most this many random elements of each argument are compared with differences.
         seed: of the random choices.
     Raises:
         AssertionError: a derivative is wrong; the message names the argument, the position and both values.

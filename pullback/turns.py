@@ -34,7 +34,7 @@ def turn(key: Hashable) -> Iterator[None]:
         lock.acquire()
         if _UNDER_WAY.get(key) is lock:
             break
-        lock.release()  # whoever had it has taken it away: the turn is another's by now
+        lock.release()  # the previous owner took it away: another thread has the turn now
     try:
         yield
     finally:
@@ -61,4 +61,4 @@ def deep_recursion(depth: int = 20_000) -> Iterator[None]:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_UNDER_WAY.clear)  # whoever had a turn is not in the new process
+    os.register_at_fork(after_in_child=_UNDER_WAY.clear)  # owners of turns do not exist in the new process

@@ -88,7 +88,7 @@ def _edges_of(s: ir.Build | ir.Scatter, active: set[ir.Ref]) -> Edges:
             fired("derivative.copy")
         if isinstance(value, ir.Reduce):
             fired("derivative." + value.op)
-            variables, body, result = (*s.vars, *value.vars), value.arg, None  # what is summed is not the sum
+            variables, body, result = (*s.vars, *value.vars), value.arg, None  # the summed value is not the sum
             if value.op == "prod":
                 weight, result, products = _products(value, s, out, helpers)
                 instead += products

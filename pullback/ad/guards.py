@@ -25,7 +25,7 @@ from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prov
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.normal_form import Guard, all_of, any_of, under_guards
 
-Way = tuple[Guard, ...]  # all of these hold; those that keep others in range stand before them
+Way = tuple[Guard, ...]  # a conjunction; guards that keep later ones in range come first
 Ways = tuple[Way, ...]  # one of these is open; none: zero everywhere
 
 EVERYWHERE: Ways = ((),)
@@ -129,7 +129,7 @@ def test_of(ways: Ways) -> ir.Scalar:
 
 def certain(ways: Ways, looked: Set[ir.Ref]) -> Ways:
     """Conditions common to all ways, without costly lookups: a weaker but cheap guard."""
-    if not ways:  # there is nothing anywhere
+    if not ways:  # zero everywhere
         return ways
     return (tuple(g for g in _shared(ways) if isinstance(g, Cond) or (looked.isdisjoint(g.refs) and _is_quick(g))),)
 

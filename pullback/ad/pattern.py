@@ -153,7 +153,7 @@ def _reachable(program: ir.Program, sources: set[ir.Ref]) -> set[ir.Ref]:
                     give(s.outs, s.body.results)
 
     size = -1
-    while size < len(found):  # loops hand what they carry to their next step
+    while size < len(found):  # loops pass carried values to their next step
         size = len(found)
         step(program.body)
     return found
@@ -225,7 +225,7 @@ class _Walk:
                 self._hand(s.params, s.operands)
                 self.block(s.body)
                 self._hand(s.outs, s.body.results)
-            case ir.External():  # each element of what it gives may depend on all that it takes
+            case ir.External():  # every result may depend on all operands
                 parts = [p.columns for r in s.operands if (p := self.columns.get(r)) is not None]
                 columns = np.unique(np.concatenate(parts))
                 for o in s.outs:

@@ -102,7 +102,7 @@ def _assign(selected: Value, value: Value, nests: set[int], new: dict[int, Value
             new[-id(place)] = own
         elif rank_of(place) == 0 and not is_nested(place):
             new[int(place)] = own
-        elif any(leaf.any() for leaf in _leaves(place)):  # what a verb made of an element: its numbers are inside
+        elif any(leaf.any() for leaf in _leaves(place)):  # a verb's result for an element, with the numbers inside
             _assign(place, own, nests, new)
 
 

@@ -91,7 +91,7 @@ class Function(Verb):
                 made = made.f.ended(made.y, made.x)
                 if not isinstance(made, TailCall):
                     return made
-            if is_tracing():  # what static values count is a loop, too, when it has been written out for long enough
+            if is_tracing():  # counting by static values is a loop, too, once it has been unrolled long enough
                 return _Loop(self).value(_Body(self, self.entered(y, x), x is not None))
             raise _too_deep(self, TAIL_CALLS, "one after another").at(made.spot)
 
@@ -295,7 +295,7 @@ class _Loop:
             return found
 
         start = [part for old, _ in forms.values() for part in old]
-        for _ in range(2):  # whole numbers that become others are those from the beginning
+        for _ in range(2):  # integers that change type do so from the beginning
             start = [like(a, b) if b.settled.is_floating else like(a, a) for a, b in zip(start, step(start))]
         last = pb.while_loop(
             lambda state: self._goes_on(self._entered(arguments(state)), 0),

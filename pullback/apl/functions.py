@@ -218,7 +218,7 @@ class PythonVerb(Verb):
         """Whether it is of ⍺ and ⍵: it needs two arguments."""
         try:
             found = inspect.signature(self.function).parameters.values()
-        except (TypeError, ValueError):  # a function of another language, which does not say what it takes
+        except (TypeError, ValueError):  # a function without an inspectable signature
             return False
         return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found) > 1
 

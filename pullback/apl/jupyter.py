@@ -19,7 +19,7 @@ def load_ipython_extension(shell: Any) -> None:
     lists, and functions, which are verbs. Values that the cell names are then values of the notebook.
     """
     work = Workspace(boxed=True)
-    given: dict[str, Any] = {}  # what the notebook has had from here, or has given
+    given: dict[str, Any] = {}  # names that the notebook received from here, or passed in
 
     def apl(line: str, cell: str | None = None) -> None:
         text = line if cell is None else cell

@@ -25,7 +25,7 @@ from pullback.tracing.active import tracing_kept
 __all__ = ["Limits"]
 
 AGAIN: Final = 0.5  # seconds until a line is told again that its time is over
-WITHOUT_SYSTEM: Final = 1 << 33  # bytes of a workspace where the system does not say what memory there is
+WITHOUT_SYSTEM: Final = 1 << 33  # bytes of a workspace if the system does not report its memory
 
 
 class Limits:

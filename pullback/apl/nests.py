@@ -17,7 +17,7 @@ from pullback.state import registered
 
 __all__ = ["check_nest"]
 
-DEEPEST: Final = 1500  # what walks a nest calls itself for each level, on the stack of a thread
+DEEPEST: Final = 1500  # nest walks recurse per level, on the stack of a thread
 MOST: Final = 1 << 28  # elements
 
 _KNOWN: dict[int, tuple[ref[Any], int, int]] = registered(

@@ -121,8 +121,8 @@ def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Array]:
 
     Args:
         x: array.
-        indices_or_sections: an int: so many parts of one extent, by which the axis must be divisible. Positions in a
-            list or tuple: part k goes from the one before, or 0, up to position k; the last one to the end.
+        indices_or_sections: an int: this many equal parts, which must divide the axis. Positions in a list or tuple:
+            part k goes from the one before, or 0, up to position k; the last one to the end.
         axis: the first unless given.
     Raises:
         ShapeError: [E104] the extent is not divisible. [E103] a position is not known to be within the axis.
@@ -247,14 +247,15 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
         x: array.
         pad_width: how many: one number for all, (before, after) for every axis, or such a pair for each axis. Numbers
             are ints, dims or arithmetic on these.
-        mode: what is added. "constant": `constant_values`; "edge": the first or last element; "reflect": the elements
-            beside it in reverse order, without itself; "symmetric": the same with it; "wrap": those of the other end.
+        mode: what is added. "constant": `constant_values`; "edge": the first or last element; "reflect": the neighbors
+            in reverse order, without the edge element; "symmetric": the same with it; "wrap": elements of the other
+            end.
         constant_values: one number.
     Returns:
         The array; of complex numbers where x or the constant is complex.
     Raises:
-        ShapeError: [E104] more elements are reflected or wrapped than there are; where the extents are not known yet, a
-            call that does is refused [E114].
+        ShapeError: [E104] more elements are reflected or wrapped than exist. If the sizes are unknown at definition,
+            the call is refused [E114].
 
     >>> pb.function(lambda x: pb.pad(x, (2, 1), "reflect"))(np.arange(4)).tolist()
     [2, 1, 0, 1, 2, 3, 2]

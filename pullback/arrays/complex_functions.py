@@ -35,7 +35,7 @@ from pullback.tracing.complex_array import ComplexArray
 from pullback.tracing.custom import emit_call
 
 Function = Callable[[ComplexArray], ComplexArray]
-FAR: Final = 1e9  # beyond, one beside z or z² is less than what rounds it off
+FAR: Final = 1e9  # beyond, adding 1 to z or z² is below rounding
 
 
 # Exponentials and hyperbolic functions ------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: 
     Args:
         x: numbers.
         axis: the last one unless given.
-        n: how often the difference is taken; 0 leaves x as it is.
+        n: how often the difference is taken; for 0 the result is x.
         prepend: an array that is joined in front of x first.
         append: an array that is joined behind it.
 
@@ -220,7 +220,7 @@ def cumulative_sum(x: Any, /, axis: int | None = None, *, dtype: Any = None, inc
     Args:
         x: numbers.
         axis: the axis; not needed where there is one.
-        dtype: what they are converted to before they are added.
+        dtype: the dtype in which elements are added.
         include_initial: start with 0, so that the result is one longer.
 
     >>> pb.function(lambda x: pb.cumulative_sum(x))(np.arange(4)).tolist()
@@ -235,7 +235,7 @@ def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, in
     Args:
         x: numbers.
         axis: the axis; not needed where there is one.
-        dtype: what they are converted to before they are multiplied.
+        dtype: the dtype in which elements are multiplied.
         include_initial: start with 1, so that the result is one longer.
 
     >>> pb.function(lambda x: pb.cumulative_prod(x))(np.arange(1, 5)).tolist()
@@ -319,8 +319,8 @@ def nan_to_num(x: Any, /, *, nan: Any = 0.0, posinf: Any = None, neginf: Any = N
     Args:
         x: numbers.
         nan: what NaN becomes.
-        posinf: what infinity becomes; the largest number of the element type unless given.
-        neginf: what -infinity becomes; the smallest number unless given.
+        posinf: the replacement of infinity; by default the largest number of the element type.
+        neginf: the replacement of -infinity; by default the smallest number of the element type.
 
     >>> pb.function(lambda x: pb.nan_to_num(x, posinf=9.0))(np.array([1.0, np.nan, np.inf])).tolist()
     [1.0, 0.0, 9.0]

@@ -282,7 +282,7 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
 def asarray(x: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
     """A number, NumPy array or traced array as a traced array; lists of values become vectors.
 
-    `copy` has no effect: arrays are values, which nothing changes later.
+    `copy` has no effect, as arrays are immutable.
 
     >>> pb.function(lambda x: pb.asarray([10.0, 20.0]) + x)(1.0).tolist()
     [11.0, 21.0]

@@ -3,7 +3,7 @@
     "ij,jk->ik"    y[i, k] = Σ j: a[i, j] b[j, k]
 
 A subscript that occurs in an operand and not in the result is summed. Each step is one statement of index notation over
-one operand or two; in which order operands meet is decided by what the steps cost, for all sizes by their degree.
+one or two operands. The contraction order minimizes the cost of the steps, for all sizes by their degree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pullback.tracing.tracer import current
 
 Labels = tuple[str, ...]  # a letter for each axis; axes of an ellipsis are called ".1", ".2", counted from the last
 Cost = tuple[int, ...]  # how many multiplications, by degree in the dims, the highest first
-EXHAUSTIVE = 8  # so many operands are tried in every order
+EXHAUSTIVE = 8  # up to this many operands are tried in every order
 
 
 def einsum(subscripts: str, /, *operands: Any) -> Array:

@@ -124,8 +124,7 @@ def gradient(f: Any, /, *spacing: Any, axis: Any = None, edge_order: Literal[1, 
 
     Args:
         f: floating-point samples.
-        spacing: how far apart they are: nothing for 1, a number for all axes, or for each axis a number or a vector of
-            places.
+        spacing: the spacing: 1 by default, a number for all axes, or a number or a vector of positions for each axis.
         axis: the axes along which; all unless given.
         edge_order: 1 or 2.
     Returns:

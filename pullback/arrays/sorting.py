@@ -181,9 +181,9 @@ def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = Fal
         x: floating elements.
         q: a number from 0 to 1, or an array of them, whose axes come first in the result.
         axis: an axis; None takes all elements.
-        keepdims: whether the axes that are gone stay with extent 1.
+        keepdims: whether the reduced axes stay with size 1.
     Derivative:
-        That of the line between the two elements beside the place q (n - 1).
+        That of the linear interpolation between the two elements around q (n - 1).
     Cost:
         As `sort`, and a few operations for each share.
 
@@ -245,7 +245,7 @@ def histogram(
         x: numbers, of any shape.
         bins: how many intervals of equal width, or an array with their ends in order.
         range: the lowest and highest end; those of the elements unless given.
-        weights: what each element counts, in the shape of x; 1 unless given.
+        weights: the weight of each element, in the shape of x; 1 by default.
         density: whether to divide by the total and the widths, so that the area is 1.
     Returns:
         Counts (int64, or the type of the weights; floating with `density`), and one end more than counts.
@@ -294,7 +294,7 @@ def bincount(x: Any, /, length: Any, *, weights: Any = None) -> Array:
     Args:
         x: integers along one axis.
         length: how many numbers are counted, an int or dim.
-        weights: what each element counts; 1 unless given.
+        weights: the weight of each element; 1 by default.
     Derivative:
         Of sums of weights by the weights; counts have none.
     Cost:

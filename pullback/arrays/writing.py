@@ -1,8 +1,8 @@
 """Arrays with some elements changed: `x.set(index, value)`, `x.add(index, value)`.
 
-Arrays are values; these give new ones, which the compiler puts in the place of the old where nobody needs it any
-more. What slices and single indices select is a condition on the indices of the result. Elements that arrays of indices
-name are added up by one sum of deltas, and written one after another by a fold: so the last of several is what stays.
+Arrays are immutable; these functions return new ones, which the compiler stores over the old ones where possible.
+Slices and single indices become conditions on the indices of the result. For index arrays, additions become one sum of
+deltas, and assignments a fold in order, so the last of several writes stays.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def check_result(name: str, spec: Spec, result: Any, leaves: Sequence[Leaf]) -> 
     """Refuse a result that is not what its annotation says. Dims that no argument has are bound here.
 
     Raises:
-        ShapeError: [E150] the extents or the number of axes differ. DTypeError: [E150] the element type.
+        ShapeError: [E150] the sizes or the number of axes differ. DTypeError: [E150] the element type.
         TraceError: [E150] the structure.
     """
     if isinstance(spec, AnySpec) and spec.item is None:

@@ -75,7 +75,7 @@ def spec_of(annotation: Any, owner: str) -> Spec:
     """The Spec of an annotation; a Spec is one.
 
     Raises:
-        TraceError: [E107] it is nothing the language knows.
+        TraceError: [E107] it is no supported annotation.
     """
     if isinstance(annotation, Spec):
         return annotation
@@ -202,7 +202,7 @@ def _array_spec(annotation: Any, owner: str) -> Spec:
     names = annotation.dtypes if isinstance(annotation.dtypes, tuple | list) else None
     known = _dtypes_by_name()
     dtypes = tuple(d for n, d in known.items() if names is None or n in names)
-    if not dtypes and names is not None:  # those of `Float` are what is computed with
+    if not dtypes and names is not None:  # `Float` means the types for computation
         dtypes = tuple(d for d in types.HALVES if d.title in names)
     complexes = tuple(d for n, d in _PARTS.items() if names is not None and n in names)
     if not dtypes and not complexes:

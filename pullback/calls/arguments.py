@@ -112,8 +112,8 @@ def array_of(value: list[Any] | tuple[Any, ...], path: str, allowed: Sequence[DT
     """Convert a list of numbers to an array of an allowed element type; like numbers, it has none itself.
 
     Raises:
-        TraceError: [E138] it is ragged, or holds what are no numbers. DTypeError: [E122] numbers of another kind.
-        [E124] an integer does not fit.
+        TraceError: [E138] it is ragged, or holds values that are no numbers. DTypeError: [E122] numbers of another
+        kind. [E124] an integer does not fit.
     """
     if any(isinstance(x, Array) for x in tree.flatten(value)[0]):
         from pullback.arrays.creation import asarray

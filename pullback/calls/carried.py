@@ -15,7 +15,7 @@ from pullback.errors import TraceError
 
 Recipe = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
-BY_VALUE = ("cloudpickle", "dill")  # what writes Python functions down by value
+BY_VALUE = ("cloudpickle", "dill")  # libraries that pickle Python functions by value
 
 
 def reduced(function: Any, recipe: Recipe | None, again: Recipe) -> Any:

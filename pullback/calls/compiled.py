@@ -163,7 +163,7 @@ class Compiled:
         if outputs is not None:
             outputs = [*outputs, *(np.empty(*result) for result in self._results[self.own :])]
         results = self._results_of(arrays, outputs)
-        if len(results) > self.own:  # else its inputs are others than those of the function that prints
+        if len(results) > self.own:  # else its inputs differ from those of the printing function
             for line in lines(self.prints.entries, iter(results[self.own :])):
                 sys.stdout.write(f"{line}\n")
         return results[: self.own]
@@ -172,7 +172,7 @@ class Compiled:
         if self.executable is not None:
             trial = self.trial
             if trial is not None and trial.is_over(self.entry):
-                self.trial = self.entry = None  # other threads go on with what there is
+                self.trial = self.entry = None  # other threads continue with the old ones
                 self.executable = trial.executable() or self.executable
             results: list[NDArray] = self.executable.run(arrays, outputs)
             return self._named(results) if self.bits and outputs is None else results

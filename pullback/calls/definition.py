@@ -97,10 +97,10 @@ class Definition:
                                   specialise=policy.specialise(specialise))
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
-        self._annotated: Spec = AnySpec()  # what the annotation says of the result
+        self._annotated: Spec = AnySpec()  # the annotation of the result
         self._traces: Recent[tuple[Signature, bool], Traced] = Recent()
         self._last: Signature | None = None
-        self._sized: Recent[Signature, bool] = Recent()  # what is traced for the sizes of each call
+        self._sized: Recent[Signature, bool] = Recent()  # signatures traced for the sizes of each call
         self._made: dict[Hashable, Any] = {}
 
     @property
@@ -143,7 +143,7 @@ class Definition:
     def check(self) -> bool:
         """Trace what the annotations determine; False where they leave something open."""
         try:
-            if any(p.default is None for p in self.parameters):  # with what may be None, and without
+            if any(p.default is None for p in self.parameters):  # with None for optional parameters, and without
                 given = [replace(p, default=MISSING) for p in self.parameters]
                 self.traced(signature_of(given, None)[0])
             self.traced(signature_of(self.parameters, None)[0])
@@ -193,7 +193,7 @@ class Definition:
             )
         _THREAD.tracing.add(key)
         try:
-            # who is tracing waits for nobody: functions may call one another in a circle
+            # a tracing thread does not wait: functions may call one another in a circle
             with nullcontext() if is_tracing() else turn(key), uncollected(), in_order(exact):
                 found = self._traces.get((signature, exact))
                 if found is None:
@@ -320,7 +320,7 @@ class Definition:
         """The same, in outline where nothing needs its statements yet."""
         traced = self.determined(given)
         open_dims = determined_dims(traced.known)
-        if not given.keys() <= open_dims.keys():  # one that became a number is none of the program
+        if not given.keys() <= open_dims.keys():  # a dim that became a number is not in the program
             numbers = sized.dims_of(self.parameters) - open_dims.keys()
             given = {n: v for n, v in given.items() if n not in numbers}
         dims = self._dims(traced.known, given)

@@ -165,19 +165,19 @@ def function(
 
     Args:
         f: the function; its annotations give element types and dims of the arguments.
-        threads: how many threads a call may use; by default what `pb.threads` or PULLBACK_THREADS says, else 1.
-        specialise: whether C is made for the dims of a call: "always"; or "never", but once for all sizes. "auto"
-            makes it for the first four dims of a function, then once for all others. Dims whose calls have done as
-            much work as compiling is worth get their own C. By default what PULLBACK_SPECIALISE says, or "auto".
-        donate: names of arguments whose memory the result may overwrite: with these arrays as `out` they are updated
-            where they lie.
+        threads: the number of threads a call may use; by default `pb.threads` or PULLBACK_THREADS, else 1.
+        specialise: whether C is made for the dims of a call: "always"; or "never", but once for all sizes. "auto" makes
+            it for the first four dims of a function, then once for all others. Dims whose calls have done as much work
+            as compiling is worth get their own C. By default PULLBACK_SPECIALISE, or "auto".
+        donate: names of arguments whose memory the result may overwrite; with these arrays as `out` they are updated in
+            place.
         memory: "fastest"; "less", statements in an order that needs less memory; or "least". Derivatives keep it.
-        memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use.
-            Where storing what a loop's backward pass reads would take more, steps are computed again from fewer stored
-            states, on as many levels as it takes. Arguments and results do not count.
-        debug: whether it is compiled as written, with every result tested. A NaN or an infinity that a statement
-            makes of finite numbers is an error with the array, the element and the line that made it. Debuggers show
-            these lines. By default what PULLBACK_DEBUG says, 1 or 0. Derivatives of it are like it.
+        memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use. If
+            the residuals of a loop's backward pass exceed it, steps are recomputed from fewer stored states, on as many
+            levels as necessary. Arguments and results do not count.
+        debug: whether it is compiled as written, with every result tested. A NaN or an infinity that a statement makes
+            of finite numbers is an error with the array, the element and the line that made it. Debuggers show these
+            lines. By default PULLBACK_DEBUG, 1 or 0. Derivatives of it are like it.
     Returns:
         The function, or a decorator where only options are given.
     Raises:

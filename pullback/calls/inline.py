@@ -39,7 +39,7 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
             handles.append(_fitting(leaf, value, position))
     inputs = known.inputs[: len(handles)]
     arrays = [leaf for leaf in leaves if leaf.is_input]
-    for ref, leaf in zip(inputs, arrays):  # what an unannotated argument has is known as it is
+    for ref, leaf in zip(inputs, arrays):  # known properties of unannotated arguments stay
         dims |= {s: as_index(s) for e, token in zip(ref.shape, leaf.dims) if e is token for s in e.symbols}
     unify(name, inputs, handles, dims, position)
     handles += [view(r.shape, r.dtype, lambda i, r=r: expr.get(r, *i)) for r in traced.foreign]  # type: ignore[misc]

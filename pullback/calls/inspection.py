@@ -63,7 +63,7 @@ class Inspected(Definition):
             build: "call" or "export", by position too.
             dims: the dims.
         Raises:
-            ValueError: there is no such mode or build.
+            ValueError: the mode or build is unknown.
             CompilerError: [E260] the function's memory limit is too small.
 
         >>> from jaxtyping import Float64
@@ -92,7 +92,7 @@ class Inspected(Definition):
 
         The program is compiled once more, with a look at the clock between statements, and called up to 20 times in at
         most about a second; the quickest call is shown, whose rows sum to its total. It has the threads that a call
-        would use. Nothing is written over, donated arguments neither.
+        would use. No argument is overwritten, donated ones included.
 
         Raises:
             CompilerError: [E410] there is no C compiler.
@@ -134,7 +134,7 @@ class Inspected(Definition):
 
         Args:
             names: "user" for your names, "canonical" for numbered ones, by which programs can be compared.
-            comments: whether the C says what it computes.
+            comments: whether the C has comments on what it computes.
             plain: whether it is the C one reads: loops over numbers and functions of libm, for every compiler of C99.
                 Without it kernels are written with the vectors of gcc and clang, and in this form for other compilers.
             dims: numbers for dims.
@@ -225,7 +225,7 @@ class Inspected(Definition):
         Returns:
             `files`, and `wasm_bytes`, the size of the module.
         Raises:
-            CompilerError: [E415] there is no compiler for wasm.
+            CompilerError: [E415] no compiler for WebAssembly is installed.
             TraceError: [E531] a size is open, or elements have 16 bits.
         Cost:
             One compilation, some seconds; the module is some kilobytes.

@@ -51,7 +51,7 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
     if frame is None or is_ours(frame.f_code.co_filename):
         return error
     if position.code.co_code[position.offset] == dis.opmap["RAISE_VARARGS"]:
-        return error  # what the user raises is as he wants it
+        return error  # errors raised by the user are left unchanged
     text, line = str(error), position.source_line or ""
     match error:
         case UnboundLocalError():

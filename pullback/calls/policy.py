@@ -42,8 +42,8 @@ def threads(count: int) -> Iterator[None]:
 def exact() -> Iterator[None]:
     """Make functions compute as written: sums and products in order, every division a division.
 
-    That holds wherever they are called. Their C and the interpreter give the same bits, but for functions of libm such
-    as `exp`, of which NumPy has its own. A function made outside stays as it is when it is called inside. One called by
+    That holds wherever they are called. Their C and the interpreter give the same bits, except for functions of libm
+    such as `exp`, where NumPy has its own. A function made outside keeps its settings when called inside. One called by
     another is computed as that one is.
 
     >>> with pb.exact():

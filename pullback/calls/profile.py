@@ -29,7 +29,7 @@ class ProfileRow:
     Attributes:
         name: the arrays that it makes.
         mathematics: the head of the first one's text.
-        place: where it was written, None for what was derived of nothing in particular.
+        place: the source location; None for derived statements without one.
         operations: scalar operations: a product and a sum are two.
         nanoseconds: in the quickest call.
     """
@@ -47,7 +47,7 @@ class Profile:
 
     Attributes:
         name: the function's.
-        rows: its statements in the order in which they run.
+        rows: its statements in execution order.
         calls: how many were timed; the quickest one is shown.
     """
 

@@ -104,7 +104,7 @@ def about(f: Shown) -> About:
         place = ("", (0, 0))
     try:
         said = str(f.type)
-    except Exception:  # nothing is known before it is called
+    except Exception:  # unknown before the first call
         said = ""
     return About(f.name, said, inspect.getdoc(f) or "", *place)
 
@@ -115,6 +115,6 @@ def function_html(f: Shown) -> str:
     caption = f"{f.name}: {first}" if first else f.name
     try:
         return f.type.html(caption)
-    except Exception:  # nothing is known before it is called, or it is wrong, which its call says
+    except Exception:  # unknown before the first call, or wrong, which the call reports
         rows = [("argument", "annotation"), *((n, str(p).partition(":")[2].strip()) for n, p in _written(f).items())]
         return html_table(rows, caption=caption) + html_note("types are known after the first call")

@@ -25,7 +25,7 @@ class Dataset:
         targets: (N, ...) the same; labels are integers of shape (N,).
         name: for messages.
         transforms: done to inputs when they are read, in their order.
-        classes: what the labels stand for, where that is known.
+        classes: the names of the labels, if known.
 
     >>> from pullback import data
     >>> digits = data.Dataset(np.zeros((10, 8, 8), np.float32), np.arange(10))
@@ -99,7 +99,7 @@ class Dataset:
         Args:
             share: from 0 to 1; none of the two is left empty where there are two samples.
             seed: of a random choice; without one, the first ones and the last ones.
-            stratified: whether both parts have the same share of each label, but for one sample.
+            stratified: whether both parts have the same share of each label, up to one sample.
         Raises:
             DataError: [E507] `stratified`, and the targets are not one label for each sample.
         Cost:

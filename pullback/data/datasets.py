@@ -32,7 +32,7 @@ def load(name: str | os.PathLike[str]) -> Splits:
     Returns:
         The data set in two parts.
     Raises:
-        DataError: [E505] there is no such data set, and those of `load_digits`, `load_folder`, `load_arrays`,
+        DataError: [E505] the data set is unknown; also the errors of `load_digits`, `load_folder`, `load_arrays`,
             `load_cifar`, `load_images` and `load_text`.
     """
     if os.fspath(name) == "digits":
@@ -132,7 +132,7 @@ def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
 def load_folder(folder: str | os.PathLike[str]) -> Splits:
     """Read four idx files, plain or gzip: images and labels, for `train` and for `test` or `t10k`.
 
-    Unsigned bytes are scaled by 1/255; other element types are taken as they are.
+    Unsigned bytes are scaled by 1/255; other element types are unchanged.
 
     Args:
         folder: names such as `train-images-idx3-ubyte.gz`, `t10k-labels.idx1-ubyte` are recognized by their words.

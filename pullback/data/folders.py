@@ -194,8 +194,8 @@ def load_images(
     Returns:
         Inputs (N, channels, rows, columns), decoded when they are read and then float32 from 0 to 1; labels (N,).
     Raises:
-        DataError: [E506] Pillow is not installed, [E507] there are no class folders, or one is empty; when they are
-            read, [E503] a file is no image, [E527] it is larger than the limit.
+        DataError: [E506] Pillow is not installed. [E507] There are no class folders, or one is empty. While reading:
+            [E503] a file is no image, [E527] it is larger than the limit.
     """
     folder = Path(folder)
     classes = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []

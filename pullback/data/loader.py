@@ -58,7 +58,7 @@ class Samples:
         shuffle: whether every epoch has an order of its own.
         remainder: whether the last, smaller batch of an epoch is left out ("drop") or not ("keep").
     Raises:
-        DataError: [E512] there are no samples, or arrays differ in how many they have.
+        DataError: [E512] there are no samples, or the arrays differ in their number.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ def _is_arrays(data: Any) -> bool:
 def ahead(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
     """Load each request on a thread while the previous result is in use; yield requests with results.
 
-    Errors appear where what could not be loaded would have come. One thing is loaded ahead, no more.
+    Errors of loading appear at the position of the failed request. One thing is loaded ahead, no more.
     """
     with ThreadPoolExecutor(1, "pullback-load") as pool:
         waiting: tuple[Request, Future[T]] | None = None

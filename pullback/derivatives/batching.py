@@ -314,7 +314,7 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Functi
             sizes are not mapped. Static values and sizes are not mapped.
         out_axes: where the axis is in the result: an int, or a tree of these.
     Returns:
-        A traced function. The extent of the axis is a dim of its own, the same in all arguments.
+        A traced function. The size of the axis is a new dim, equal in all arguments.
     Raises:
         DerivativeError: [E223] the axes do not fit the parameters or the result.
         ShapeError: [E224] an argument has no such axis.

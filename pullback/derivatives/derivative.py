@@ -120,7 +120,7 @@ def grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool = False) -
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
     Cost:
-        A small multiple of that of f, however many elements the parameter has, and memory for what is read backwards.
+        A small multiple of that of f for any number of elements, and memory for the backward pass.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

@@ -34,7 +34,7 @@ class Derived(Function):
 
     is_derivative = True
     __signature__ = ShownSignature()
-    donates = False  # whether results may lie where donated arguments did, as those of the base do
+    donates = False  # whether results may overwrite donated arguments, like those of the base
 
     def __init__(
         self, base: Function, mode: str, position: Position | None, about: str, wrt: Wrt | None = None

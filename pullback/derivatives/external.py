@@ -95,14 +95,14 @@ def external(
 ) -> ExternalFunction:
     """Make a traced function of one written in C, usable in index notation, loops and networks.
 
-    The C stands in the generated C, so exported projects need nothing else; the interpreter runs the same text. It is
-    `void f(const T *x, .., T *y, .., int64_t N, ..)`: arguments, results, then the dims of the type in the order in
-    which they come. Arrays are whole and row-major, single numbers are pointers too. It writes every element of its
-    results, and has no other effect: calls may be left out, repeated, moved to other threads.
+    The C is part of the generated C, so exported projects are complete; the interpreter runs the same text. It is `void
+    f(const T *x, .., T *y, .., int64_t N, ..)`: arguments, results, then the dims of the type in order of appearance.
+    Arrays are whole and row-major, single numbers are pointers too. It writes every element of its results, and has no
+    other effect: calls may be left out, repeated, moved to other threads.
 
     Args:
         c_source: C text, or the path of a file that ends in `.c`. It may include headers of libc and libm, and define
-            what the function needs.
+            helpers.
         type: such as `"f(x: f64[N], k: f64) -> f64[N]"`, of several results `"(x: f64[N]) -> (f64[N], f64)"`. Dims of
             results follow from those of arguments. The name is that of the C function; without it the last function of
             the text is taken.
@@ -114,12 +114,12 @@ def external(
         TraceError: [E152] the type is no type.
         CompilerError: [E413] the C does not compile, or defines no function of the type. [E410] there is no compiler.
         DataError: [E501] the file cannot be read.
-        DerivativeError: [E254] where a derivative is taken: there is no rule. [E252] a rule gives what does not fit.
+        DerivativeError: [E254] when a derivative is taken: there is no rule. [E252] the result of a rule does not fit.
     Cost:
         That of the C, once for each call; under `vmap` and inside `build` one call after another for all elements, on
         rows that are copied for it. It is compiled when it is defined, which takes a tenth of a second once.
     Derivative:
-        What the rule says; the rule is itself traced, and may call C.
+        By the rule, which is itself traced and may call C.
 
     >>> import numpy as np, pullback as pb
     >>> cube = pb.external(

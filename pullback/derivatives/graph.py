@@ -103,9 +103,9 @@ class ComputationGraph:
 def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGraph:
     """The edge-weighted graph of f at a point: arrays as nodes, local Jacobians as operators on the edges.
 
-    What `pullback.operators` does to graphs applies to its matrix `L`: path weights, elimination of nodes and edges,
-    substitution. Edges of products, element-wise functions and sums come as the operators of the same names; what has
-    no such form reads at indices, and a loop or a cond is one node with dense edges.
+    The graph transformations of `pullback.operators` apply to its matrix `L`: path weights, elimination of nodes and
+    edges, substitution. Edges of products, elementwise functions and sums are operators of the same names. Other edges
+    gather at indices, and a loop or a cond is one node with dense edges.
 
     Args:
         f: the function; args, keywords: as in a call.

@@ -146,19 +146,19 @@ def jacobian(
     Args:
         f: the function.
         wrt: name or position of the parameter to differentiate by, or a tuple or list of these; the first by default.
-        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all
-            sweeps run together, and those of structural zeros not at all. "mixed" eliminates the arrays between them
-            one by one, in a cheap order, and goes through loops by their edges. It pays off when the program has a
-            bottleneck, or when parts of a loop's state are independent. "auto" takes what needs the fewest operations
-            for the dims of a call; for `.ir` and inside other functions, where these are not known, forward unless
-            the result is smaller for all sizes.
+        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
+            run together, and those of structural zeros not at all. "mixed" eliminates the arrays between them one by
+            one, in a cheap order, and goes through loops by their edges. It pays off when the program has a bottleneck,
+            or when parts of a loop's state are independent. "auto" picks the mode with the fewest operations for the
+            dims of a call. For `.ir` and inside other functions, where dims are unknown, it is forward unless the
+            result is smaller for all sizes.
         sparse: give a `SparseMatrix` of the entries that the index structure admits, values, rows and columns, in the
             place of each array. Where loops hide the structure, or for "coloured", the pattern is found at the call,
             and one sweep serves all columns (or rows) that have none in common. It is found again only when integers
             or shapes change, or where it depends on values.
     Returns:
-        A function that gives, for each array of f's result, the derivative by each array of `wrt`: trees of `wrt` in
-        the tree of the result, None in the place of what is not floating-point.
+        A function that returns, for each array of f's result, the derivative by each array of `wrt`. These are trees of
+        `wrt` in the tree of the result, with None for arrays that are not floating-point.
     Raises:
         DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
             floating. [E204] sparse, and a result depends on every element.

@@ -188,8 +188,8 @@ def _like(refs: Sequence[ir.Ref], positions: Iterable[int], suffix: str, names: 
 def jvp(f: Callable[..., Any]) -> Function:
     """The function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
 
-    `primals` is the tuple of all arguments, `tangents` a tuple of the same structure. A tangent of None is zero, for
-    an array or a whole tree, and stands in the place of what is not floating-point; the same in the result.
+    `primals` is the tuple of all arguments, `tangents` a tuple of the same structure. A tangent of None is zero, for an
+    array or a whole tree, and required for arrays that are not floating-point; likewise in the result.
 
     Args:
         f: the function.
@@ -226,9 +226,9 @@ def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
         A traced function of the arguments of f and `cotangent`, a tree like the result; None in it is zero.
     Raises:
         DerivativeError: [E220] the cotangent does not fit the result. [E202] a parameter of `wrt` is not floating.
-            [E203] a while loop without `max_trips` lies on the way.
+            [E203] the computation contains a while loop without `max_trips`.
     Cost:
-        A small multiple of that of f, and memory for what is read backwards.
+        A small multiple of that of f, and memory for the backward pass.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

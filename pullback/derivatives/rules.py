@@ -61,14 +61,14 @@ def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Bo
         f: the function; without it a decorator is given.
         jvp: `jvp(primals, out, tangents) -> tangent`: from the tuple of all arguments, f's result, and tangents (a
             tuple like the arguments, None where they are not floating-point) the tangent of the result.
-        vjp: `vjp(primals, out, cotangent) -> cotangents`: a tuple with a cotangent for each argument; None stands for
-            zero, and in the place of what is not floating-point.
+        vjp: `vjp(primals, out, cotangent) -> cotangents`: a tuple with a cotangent for each argument, None for zero and
+            for arguments that are not floating-point.
     Returns:
         A traced function of the same arguments.
     Raises:
         DerivativeError: [E253] no rule is given. [E252] a rule gives a tree, shape or element type that does not fit.
-            Where a derivative is taken: [E250] f reads, from around it, what the derivative is taken by; [E251] a rule
-            is not linear, so that it has no transpose.
+            When a derivative is taken: [E250] f captures an array that the derivative is taken by; [E251] a rule is not
+            linear, so it has no transpose.
     Cost:
         That of f, and of the rule where a derivative is taken.
 
@@ -103,8 +103,8 @@ def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Bo
 def checkpoint(f: Body) -> Function:
     """The function, which reverse mode runs again instead of storing what it computed.
 
-    Values and derivatives are the same. Of what happens inside f nothing is kept for the backward pass but its
-    arguments and what it reads from around it.
+    Values and derivatives are the same. Nothing of f is kept for the backward pass except its arguments and captured
+    arrays.
 
     Args:
         f: the function.

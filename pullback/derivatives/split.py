@@ -165,7 +165,7 @@ class Backward(Derived):
 def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Function, Function]:
     """Split reverse mode: `forward(*args) -> (out, residuals)` and `backward(residuals, cotangent)`.
 
-    For what lies between a function and its backward pass: another library's tape, a server, a pipeline of stages. The
+    For code between a function and its backward pass: another library's tape, a server, a pipeline of stages. The
     residuals are a named tuple of the arrays that the backward pass reads, of types and shapes known before anything
     runs (`forward.type`), and own their memory. An array `extent_N` of one byte an element stands for a dim that no
     other residual has.
@@ -177,8 +177,9 @@ def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Fun
     Returns:
         Two traced functions. The cotangent is a tree like the result of f; None in it is zero.
     Raises:
-        DerivativeError: [E202] a parameter of `wrt` is not floating. [E203] a while loop without `max_trips` lies on
-            the way. [E220] the cotangent does not fit the result. [E261] the residuals are not those of `forward`.
+        DerivativeError: [E202] a parameter of `wrt` is not floating. [E203] the computation contains a while loop
+            without `max_trips`. [E220] the cotangent does not fit the result. [E261] the residuals are not those of
+            `forward`.
     Cost:
         Together that of `vjp`.
 

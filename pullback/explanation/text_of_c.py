@@ -16,7 +16,7 @@ __all__ = ["c_blocks"]
 
 PIECE: Final = 200  # lines that are laid out together, about
 HEAD: Final = "<details><summary><span>lines 1 to {last}: its header, and helpers</span></summary>{piece}</details>"
-LINE: Final = 19.4  # height of one in pixels, for what is not laid out yet
+LINE: Final = 19.4  # line height in pixels, for text that is not laid out yet
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 

@@ -38,7 +38,7 @@ def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backwa
 
     Args:
         x: floating or complex elements.
-        n: the length: x is cut, or filled up with zeros; the extent of the axis unless given.
+        n: the length, for which x is cropped or zero-padded; by default the size of the axis.
         axis: the last one unless given.
         norm: which direction is divided by n: "backward" the inverse, "forward" this one, "ortho" both by √n.
 
@@ -66,7 +66,7 @@ def fftn(
 
     Args:
         x: floating or complex elements.
-        s: the lengths along the axes: x is cut, or filled up with zeros; their extents unless given.
+        s: the lengths along the axes, for which x is cropped or zero-padded; by default their sizes.
         axes: all of them unless given, or as many of the last as s has lengths.
         norm: as for `fft`.
     Cost:
@@ -150,7 +150,7 @@ def rfftn(
 
     Args:
         x: floating elements.
-        s: the lengths along the axes: x is cut, or filled up with zeros; their extents unless given.
+        s: the lengths along the axes, for which x is cropped or zero-padded; by default their sizes.
         axes: all of them unless given, or as many of the last as s has lengths.
         norm: as for `fft`.
     Cost:

@@ -32,7 +32,7 @@ RUST: Final = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "u8",
                "u64": "u64", "f32": "f32", "f64": "f64", "bool": "bool"}  # fmt: skip
 JULIA: Final = {"f32": "Float32", "f64": "Float64", "bool": "Bool", "i8": "Int8", "i16": "Int16", "i32": "Int32",
                 "i64": "Int64", "u8": "UInt8", "u16": "UInt16", "u32": "UInt32", "u64": "UInt64"}  # fmt: skip
-# What the texts call things themselves, and words that one of the languages keeps for itself.
+# Names in the templates, and reserved words of the languages.
 OWN: Final = """
     ARENA ARGS Cint Cvoid Err IndexError Int Ok Path Ptr UInt8 ValueError _function _local _ready arena argc argv array
     at bytes close ctypes data example fault file hasattr include inputs length library main memory names np open out
@@ -124,7 +124,7 @@ def build(language: str, directory: str | os.PathLike[str], name: str) -> list[s
     """Compile a binding with its example; the command that runs it, before the names of its two files.
 
     Raises:
-        UsageError: [E611] there is no compiler for it, or it failed.
+        UsageError: [E611] its compiler is missing or failed.
     """
     folder = Path(directory)
     shared = ["cc", "-std=gnu99", *BEST, "-fPIC", "-shared", f"{name}.c", "-o", f"lib{name}.so", "-lm"]

@@ -25,7 +25,7 @@ def as_jax(f: Any) -> Callable[..., Any]:
     it for one row after another.
 
     Args:
-        f: a traced function of arrays, or of trees of them; other values among its arguments are as they are.
+        f: a traced function of arrays, or of trees of them; other arguments are passed on.
     Returns:
         The function.
     Raises:

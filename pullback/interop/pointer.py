@@ -113,8 +113,8 @@ def pointer(f: pb.Function, **dims: int) -> Pointer:
     Raises:
         TraceError: [E531] dims are open. CompilerError: [E410] there is no compiler.
     Cost:
-        The compilation of f, if it has not been called with these dims, and of a call of it: 0.1 s; then what f takes,
-        without Python. Arrays from around f are read where they lie if they are contiguous, and copied if not.
+        Compiling f, if it was not called with these dims, and a wrapper: 0.1 s; then the cost of f without Python.
+        Captured arrays are used in place if they are contiguous, else copied.
 
     >>> from jaxtyping import Float64
     >>> from pullback import Array

@@ -18,13 +18,13 @@ __all__ = ["as_torch"]
 def as_torch(f: Any, parameters: Mapping[str, Any] | None = None) -> Callable[..., Any]:
     """A function of PyTorch tensors that runs a traced function, with its gradient.
 
-    Tensors are read where they lie and results are made in memory that tensors then hold: nothing is copied but what is
-    not contiguous. The backward pass is the function's pullback, compiled, for the arguments that ask for it; it has a
-    gradient itself, so `create_graph=True` and `torch.autograd.functional.hessian` work.
+    Tensors are used in place, and results are made in memory that tensors own. Only arrays that are not contiguous are
+    copied. The backward pass is the function's pullback, compiled, for the arguments that ask for it; it has a gradient
+    itself, so `create_graph=True` and `torch.autograd.functional.hessian` work.
 
     Args:
-        f: a traced function of arrays, or of trees of them; arrays of NumPy are taken, too, and other values among its
-            arguments are as they are.
+        f: a traced function of arrays, or of trees of them; NumPy arrays are accepted too, and other arguments are
+            passed on.
         parameters: arrays, a tree of dicts, lists or tuples, that become parameters of a module; f takes their tree
             first.
     Returns:
@@ -33,7 +33,7 @@ def as_torch(f: Any, parameters: Mapping[str, Any] | None = None) -> Callable[..
         DataError: [E506] PyTorch is not installed.
         TraceError: [E530] at a call: a tensor is not in this machine's memory.
     Cost:
-        Some 10 microseconds a call besides that of f.
+        Some 10 microseconds a call in addition to f.
 
     >>> import pullback as pb
     >>> from pullback.interop import as_torch

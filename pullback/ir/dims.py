@@ -86,7 +86,7 @@ def solve_dims(program: ir.Known, shapes: Sequence[tuple[int, ...]], sizes: Mapp
     return dims
 
 
-LARGEST = (1 << 63) - 1  # what an index and a number of bytes can be
+LARGEST = (1 << 63) - 1  # the largest index and number of bytes
 
 
 def check_bytes(program: ir.Known, dims: Mapping[str, int]) -> None:

@@ -34,11 +34,11 @@ from pullback.state import context_variable
 _SERIAL = count()
 _F32 = struct.Struct("<f")
 _NO_REFS: frozenset[Ref] = frozenset()
-FORK: Final = 7  # what a choice adds to the depth of an expression, beside the node
+FORK: Final = 7  # the depth that a choice adds to an expression, in addition to the node
 
 ReduceOp = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "search"]
 REDUCE_OPS: Final[tuple[ReduceOp, ...]] = get_args(ReduceOp)
-POSITIONS: Final = ("argmax", "argmin", "search")  # what gives a place among the values of the variables, an i64
+POSITIONS: Final = ("argmax", "argmin", "search")  # reductions to a position among the variables' values, an i64
 
 
 class Ref:
@@ -653,7 +653,7 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
             return add(bracket(conds, then), bracket((conds[0].negate(),), otherwise))
     if isinstance(then, Bracket) and isinstance(otherwise, Zero):
         outer = [c for c in then.conds if not tests_places(c.index)]
-        if outer:  # the test may read what is there inside of them alone
+        if outer:  # the test may depend on the inner guards
             inner = bracket([c for c in then.conds if c not in outer], then.arg)
             return bracket(outer, select(condition, inner, otherwise))
     return intern(Select, condition, then, otherwise, then.dtype)

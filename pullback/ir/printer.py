@@ -37,7 +37,7 @@ from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Mo
 from pullback.ir.names import Names
 from pullback.ir.traverse import children, indices_of
 
-# Precedences, low to high, of what stands in an operand's place.
+# Precedences, low to high, of operands.
 TERNARY, OR, AND, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, GUARD, PRODUCT, UNARY, POWER, PRIMARY = range(14)
 INFIX: Final = {
     "||": OR, "&&": AND, "==": COMPARE, "!=": COMPARE, "<": COMPARE, "<=": COMPARE, ">": COMPARE, ">=": COMPARE,
@@ -46,10 +46,10 @@ INFIX: Final = {
 }
 
 CLAIMS: Final[dict[bool | str, str]] = {False: "data", True: "check", "ends": "ends"}  # how a datum is bounded
-SORTS: Final = {"values": "sort", "positions": "order"}  # what a sort gives, by its word
+SORTS: Final = {"values": "sort", "positions": "order"}  # the keyword by the result of a sort
 _SHARED: Final = 8  # a scalar of at least this many nodes that is used twice gets a name
 _WIDTH: Final = 90
-_TALL: Final = 24  # as does what would nest deeper than this
+_TALL: Final = 24  # the nesting depth beyond which a part gets a name, too
 
 
 class _Printer:
@@ -57,7 +57,7 @@ class _Printer:
 
     def __init__(self, names: Names, brief: bool = False) -> None:
         self.names = names
-        self.brief = brief  # without what users gave in C
+        self.brief = brief  # without foreign C text
         self.refs: dict[ir.Ref, str] = {}
         self.vars: dict[Var, str] = {}
         self.order: dict[Var, int] = {}

@@ -11,8 +11,8 @@ NDArray = np.ndarray[Any, Any]
 Specialise = Literal["auto", "always", "never"]
 SPECIALISE: Final[tuple[Specialise, ...]] = get_args(Specialise)
 
-# From the fastest to the one that needs least; each needs at most what those before do:
-# fastest   what runs fastest
+# From the fastest to the smallest; each needs at most as much memory as those before:
+# fastest   the fastest order
 # less      the same work in an order that needs less memory, with the same results bit for bit
 # least     other work where that needs less still; results may differ by rounding
 MemoryMode = Literal["fastest", "less", "least"]

@@ -102,7 +102,7 @@ f64: Final = DType("f64", "floating", 64)
 f16: Final = DType("f16", "half", 16)
 bf16: Final = DType("bf16", "half", 16)
 
-DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64)  # what there is to compute with
+DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64)  # the types for computation
 HALVES: Final = (f16, bf16)
 _BY_NAME: Final = {d.name: d for d in (*DTYPES, *HALVES)}
 _NUMPY: Final = {

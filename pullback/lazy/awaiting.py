@@ -134,7 +134,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         TraceError: [E706] it is no coroutine; asyncio is running, as in a notebook, where `await` does; or the
             coroutine awaits something of asyncio's.
     Cost:
-        That of what is awaited; a microsecond or two for each `await`.
+        That of the awaited values; a microsecond or two for each `await`.
 
     >>> from pullback import lazy
     >>> async def chosen(x):

@@ -33,14 +33,14 @@ class Foreign:
     """A Python operation on lazy arrays: its results are computed on a thread when they are needed.
 
     A subclass has `result`, `forward` and `backward`; an instance is called with arrays. Calls that do not depend on
-    one another run at the same time, forward and backward; they may block. Deltas may be of any type with `+`, where
-    what receives them (a weight's optimizer, another such operation) knows it.
+    one another run at the same time, forward and backward; they may block. Cotangents may be of any type with `+` that
+    their receiver (a weight's optimizer, another such operation) supports.
 
     Attributes:
-        name: what messages call it; by default that of the class.
-        trained: whether it has weights of its own, so that deltas are wanted whatever its operands are.
+        name: the name in messages; by default that of the class.
+        trained: whether it has its own weights, so that cotangents are needed for any operands.
     Cost:
-        A node 5 µs; a thread of the pool for each call that runs beside others, some 50 µs.
+        A node 5 µs; a pool thread for each concurrent call, some 50 µs.
 
     >>> import numpy as np
     >>> from pullback import lazy

@@ -78,16 +78,16 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
     """Run the network backward: add cotangents to `weight.delta` of every weight below the loss.
 
     Args:
-        loss: one number; or any array, with a delta of its shape.
-        delta: the delta of `loss`; 1 by default.
-        retain: whether what the backward pass needs is kept for another.
+        loss: one number; or any array, with a cotangent of its shape.
+        delta: the cotangent of `loss`; 1 by default.
+        retain: whether to keep the residuals for another backward pass.
     Returns:
         The loss.
     Raises:
         DerivativeError: [E201] the loss is no number. [E702] it has been run backward before. [E703] a weight has been
             changed since its value was used. [E715] a gradient under way depends on the loss.
     Cost:
-        That of the forward pass once or twice again. What is kept until then is `lazy.stats().live_bytes`. The walk
+        That of the forward pass once or twice again. The bytes kept until then are `lazy.stats().live_bytes`. The walk
         over tapes that count who reads them is that of Yang (2019), *Monadic deep learning*, section 5.
 
     >>> import numpy as np
@@ -181,8 +181,8 @@ def grad(
         f: the function.
         wrt: the position of the argument to differentiate by, or several. It may be a tree of arrays: dicts, tuples,
             lists.
-        differentiable: whether the gradient has derivatives in turn. By default where it is taken inside of a function
-            that is being differentiated; True where it goes into a loss, whose weights then get their deltas.
+        differentiable: whether the gradient has derivatives in turn. By default if it is inside a function that is
+            being differentiated; use True for a gradient in a loss, so that weights get their cotangents.
     Returns:
         A function of the same arguments that gives an array like the argument, or a tuple of these.
     Raises:

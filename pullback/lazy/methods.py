@@ -29,7 +29,7 @@ _COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 _UNARY: Final = ("neg", "pos", "abs", "invert")
 _PROPERTIES: Final = ("T", "mT", "real", "imag")
 OPERATORS: Final = frozenset(f"__{side}{name}__" for name in (*_BINARY, *_COMPARISONS) for side in ("", "r"))
-_OWN: Final = frozenset({"to_device", "shape", "dtype", "ndim", "size", "device"})  # what is known without running
+_OWN: Final = frozenset({"to_device", "shape", "dtype", "ndim", "size", "device"})  # attributes known without running
 
 
 NUMBERS: Final = 16  # of an operator and a type that are part of structures
@@ -174,7 +174,7 @@ class _Rows:
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
         self._fixed: dict[ArrayType, dict[int, Application]] = {}
-        self._open: dict[ArrayType, Application] = {}  # of an array and a number that is in range: nothing can fail
+        self._open: dict[ArrayType, Application] = {}  # by array type, for an index in range: this cannot fail
 
     def node(self, x: Array, number: int) -> Any:
         """The node of a row."""

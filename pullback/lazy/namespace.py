@@ -81,7 +81,7 @@ def lift(f: Callable[..., Any]) -> Callable[..., Any]:
     """Turn a function of traced arrays into one lazy operation: layers, loops, derivatives.
 
     Args:
-        f: the function, traced already or not; arguments may be trees of arrays, and what is no array is fixed.
+        f: the function, traced or not; arguments may be trees of arrays, and other values are fixed.
     Returns:
         A function that builds a node, or a tree of nodes.
     Cost:

@@ -19,11 +19,11 @@ __all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
 LONGEST: Final = 128  # nodes of a piece
 SHORTEST: Final = 24
 ROUNDS: Final = 48  # nodes of a piece that is some rounds of a loop
-UNIT: Final = 20  # nodes at most of what a program does again and again
+UNIT: Final = 20  # maximal nodes of a repeated unit
 MOST_SEEN: Final = 4096
 _SEEN: Final[set[tuple[int, ...]]] = registered(set(), MOST_SEEN)  # the operations of long pieces that came before
 HEAVY: Final = 6e5  # operations that are worth a thread: some 200 microseconds
-BLOCKING: Final = float("inf")  # the work of what runs Python, which may wait for something else
+BLOCKING: Final = float("inf")  # the work of Python operations, which may block
 _serial: Final = attrgetter("serial")
 _rank: Final = attrgetter("rank")
 Chunk = list[Array]
@@ -53,7 +53,7 @@ def _collected(wanted: Sequence[Array]) -> Chunk:
         if node.value is None and node not in seen:
             seen[node] = None
             stack += node.operands
-            if node.application.type is None:  # several results: all that somebody still has
+            if node.application.type is None:  # several results: all that are still referenced
                 stack += [x for ref in node.origin if (x := ref()) is not None]
     return sorted(seen, key=_serial)
 
@@ -100,7 +100,7 @@ def _regions(nodes: Chunk) -> list[Chunk]:
     for n in nodes:
         for x in n.operands:
             users[x] = users.get(x, 0) + 1
-    cone: dict[Array, float] = {}  # the work below a node that nothing else reads
+    cone: dict[Array, float] = {}  # the work below a node that only it needs
     for n in nodes:
         cone[n] = n.application.work + sum([cone[x] for x in n.operands if x in cone and users[x] == 1])
     region: dict[Array, int] = {}

@@ -53,7 +53,7 @@ class Expert:
         checkpoint: a folder.   every: updates between checkpoints.
         load: whether it begins with its checkpoint, where there is one.
     Raises:
-        UsageError: [E532] the name is none for a file in the folder.
+        UsageError: [E532] the name is invalid for a file in the folder.
         DataError: [E509] the checkpoint is damaged, [E510] it is that of another network.
     """
 
@@ -207,7 +207,7 @@ def checkpoint_path(folder: str | None, name: str) -> Path | None:
     """The file of an expert in a folder of checkpoints, if there is one.
 
     Raises:
-        UsageError: [E532] the name is none for a file.
+        UsageError: [E532] the name is invalid for a file.
     """
     if folder is None:
         return None
@@ -254,7 +254,7 @@ class Worker:
     Raises:
         UsageError: [E713] Ray is not installed.
     Cost:
-        Starting a process takes a second or two; afterwards what is asked of it, and a message.
+        Starting a process takes a second or two; then the requests' own cost, and a message each.
     """
 
     def __init__(self, name: str = "worker", *, restart: bool = False, **options: Any) -> None:
@@ -329,7 +329,7 @@ class Remote:
     Attributes:
         name: what messages and checkpoints call it.   worker: the process that holds it.
     Cost:
-        A call is a message each way, forward and backward, and copies of what is sent: `remote`.
+        A call is a message each way, forward and backward, and copies of the data: `remote`.
     """
 
     def __init__(self, name: str, worker: Worker) -> None:
@@ -345,8 +345,7 @@ class Remote:
     def update(self) -> None:
         """Change the weights by the gradients that came since the last update; does not wait.
 
-        What is asked of the expert afterwards finds the new weights. An error is raised by `wait`, or by the next
-        update.
+        Later requests to the expert use the new weights. An error is raised by `wait`, or by the next update.
         """
         self.wait()
         self._pending.append(self.worker.ask(self.name, "update"))
@@ -451,12 +450,13 @@ def remote(
 ) -> Remote:
     """Put a network with its weights into another process; calls of it are nodes as any others.
 
-    Forward, backward and update happen where the weights are: what is sent are values of operands and results, and
-    their deltas. Gradients are exact: the same to the last bit as those of one process that runs the same experts.
+    Forward, backward and update happen where the weights are. Only values of operands and results, and their
+    cotangents, are sent. Gradients are exact: the same to the last bit as those of one process that runs the same
+    experts.
 
     Args:
-        expert: a Layer that knows the size of what it takes (`net.on("N 784")`), or a function (parameters, *inputs)
-            of traced arrays that gives an array, or a tuple of them.
+        expert: a Layer of known input size (`net.on("N 784")`), or a function (parameters, *inputs) of traced arrays
+            that returns an array or a tuple of them.
         parameters: where it begins. A Layer makes its own, in its process: they are not here.
         state: what a Layer carries besides, likewise.
         seed: for those.
@@ -465,20 +465,20 @@ def remote(
         name: for messages and checkpoints.
         checkpoint: a folder that the process can write, where it saves the expert.
         every: updates between checkpoints.
-        restart: whether a process that is lost is started again, the expert from its last checkpoint. A forward pass
-            is then run again; a backward pass or an update raises, as what it needs is lost: run the step again.
+        restart: whether a process that is lost is started again, the expert from its last checkpoint. A forward pass is
+            then repeated. A backward pass or an update raises, as its data is lost: repeat the step.
         options: for a process of its own, those of an actor of Ray, such as `resources={"gpu_node": 1}`.
     Returns:
         The expert, to be called with lazy arrays.
     Raises:
         UsageError: [E712] it cannot be sent. [E713] Ray is not installed. [E518] what is given contradicts itself.
-            [E532] its name is none for a checkpoint.
+            [E532] its name is invalid for a checkpoint.
         LostError: [E711] when a value is wanted: the process is lost.
         DerivativeError: [E703] in a backward pass: the weights were changed since the forward pass.
     Cost:
-        A call takes one message each way, forward and backward, and two copies of what is in it. The first call for
-        operands of new shapes asks for the types of the results; compiled code is shared with other processes of the
-        machine by the cache.
+        A call takes one message each way, forward and backward, and two copies of the data. The first call for operands
+        of new shapes asks for the types of the results; compiled code is shared with other processes of the machine by
+        the cache.
     """
     if not _is_network(expert):
         raise UsageError("E518", f"remote: {type(expert).__name__} is no network", remedy="a Layer, or a function")

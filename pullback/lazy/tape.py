@@ -201,8 +201,8 @@ class Deltas:
 def walk_back(deltas: Deltas, retain: bool, together: Together) -> dict[Array, Any]:
     """Run all reachable tapes backward; return the leaves' cotangents.
 
-    Tapes that are ready run at the same time; their deltas are added in the order of their numbers, so that sums are
-    the same in each run.
+    Tapes that are ready run in parallel; their cotangents are added in order of their numbers, so that sums are
+    reproducible.
     """
     deltas.start()
     while tapes := deltas.ready():

@@ -24,7 +24,7 @@ from pullback.tracing import tree
 __all__ = ["Trainer", "weights"]
 
 Path = tuple[str, ...]
-MOST: Final = 1024  # sets of weights that are updated together, of which it is kept what an update of them is
+MOST: Final = 1024  # cached update plans for sets of weights that are updated together
 
 
 def weights(parameters: Any) -> Any:
@@ -44,7 +44,7 @@ def weights(parameters: Any) -> Any:
 class Trainer:
     """Weights with their optimizer. Several trainers may each own part of a network's weights.
 
-    Only weights that have a delta are changed: what a step did not run, it does not train.
+    Only weights with a cotangent are updated: a step does not train weights that it did not use.
 
     Args:
         weights: a tree of weights.
@@ -54,8 +54,8 @@ class Trainer:
     Raises:
         TraceError: [E171] the optimizer makes no updates of gradients. [E707] two weights have one name.
     Cost:
-        A step: forward and backward, then one kernel that reads weights, deltas and what the optimizer keeps, and
-        writes the first and the last. The formulas are those of `pullback.nn`, with their sources.
+        A step: forward and backward, then one kernel that reads weights, cotangents and optimizer state, and writes
+        weights and state. The formulas are those of `pullback.nn`, with their sources.
 
     >>> import numpy as np
     >>> from pullback import lazy, nn

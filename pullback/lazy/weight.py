@@ -18,15 +18,15 @@ _names: Final = itertools.count()
 class Weight(Array):
     """A cell that holds an array which training changes. Networks may share it.
 
-    A weight stands wherever an array does. What is built from it is built from the array that it holds then, so that a
-    later change does not reach it; a backward pass through such an array is refused once the weight holds another.
-    Copies, and what is unpickled, are weights of their own with the same array and name, and no delta.
+    A weight stands wherever an array does. Arrays built from it use the array that it holds then, so later changes do
+    not affect them. A backward pass through such an array is refused once the weight holds another. Copies and
+    unpickled weights are independent, with the same array and name, and no cotangent.
 
     Args:
         value: its first array.
-        name: what messages, optimizers and files call it.
+        name: the name in messages, optimizers and files.
     Cost:
-        A copy of its first array, which stays as it is. An update makes a new array.
+        A copy of its first array, which is not modified. An update makes a new array.
 
     >>> import numpy as np
     >>> from pullback import lazy

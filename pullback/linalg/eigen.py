@@ -52,10 +52,9 @@ def eig(x: Any, /) -> EigResult:
         ẇ = diag(C), v̇ = v (F ∘ C) with C = v⁻¹ ẋ v and F[i, j] = 1 / (w[j] - w[i]) (Magnus, *On differentiating
         eigenvalues and eigenvectors*, 1985; Boeddeker et al., *On the computation of complex-valued gradients with
         application to statistically optimum beamforming*, 2017), without what would change the norm of a vector or the
-        phase of its largest element. Where two eigenvalues are equal neither they nor their vectors have a derivative:
-        those parts of F are 0, and where there is no basis of eigenvectors the result is infinity or NaN, or large for
-        rounding. Sums over all eigenvalues that are equal have one, in theory; it is lost to rounding when v is nearly
-        singular.
+        phase of its largest element. Where two eigenvalues are equal, neither they nor their vectors have a derivative:
+        those parts of F are 0. Without a basis of eigenvectors the result is infinite, NaN, or dominated by rounding.
+        Sums over all eigenvalues that are equal have one, in theory; it is lost to rounding when v is nearly singular.
     Cost:
         60 n³ or so multiply-adds of complex numbers: 10 n³ / 3 for the Hessenberg form, in real numbers for real x,
         some 3 n steps of 12 n² each, n³ for the vectors; half of it for the eigenvalues alone.

@@ -51,7 +51,7 @@ def solve(x1: Any, x2: Any, /) -> Array:
         x1: (..., n, n) floating-point or complex matrices.
         x2: (n,) or (..., n, k) right-hand sides. Leading axes of x1 and x2 broadcast.
     Returns:
-        (..., n) or (..., n, k) solutions; infinity or NaN where x1 is singular, nothing is raised.
+        (..., n) or (..., n, k) solutions; infinity or NaN for a singular x1, without an error.
     Raises:
         ShapeError: [E104] the matrices are not square. [E102] their rows and those of x2 differ.
         DTypeError: [E121] the element types are not floating-point.
@@ -78,7 +78,7 @@ def inv(x: Any, /) -> Array:
     Args:
         x: (..., n, n) floating-point or complex matrices.
     Returns:
-        (..., n, n) inverses; infinity or NaN where x is singular, nothing is raised.
+        (..., n, n) inverses; infinity or NaN for a singular x, without an error.
     Raises:
         ShapeError: [E104] the matrices are not square.
         DTypeError: [E121] they are not floating-point.
@@ -180,7 +180,7 @@ def eliminated(a: Array) -> Factors:
     """
     a = constant(a)
     n = a.shape[0]
-    if real(a).extents[0].constant == 0:  # among no rows there is none to choose
+    if real(a).extents[0].constant == 0:  # an empty matrix has no pivot
         nothing = zeros((0,), dtype="int64")
         return Factors(a, a, nothing, nothing)
 

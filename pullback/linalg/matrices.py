@@ -72,7 +72,7 @@ def hot(shape: Any, position: Any, *, dtype: Any = None) -> Array:
     """1 at one position, 0 elsewhere.
 
     Args:
-        shape: an extent or a tuple of them.
+        shape: a size or a tuple of sizes.
         position: an index for each axis: an int, an index or an integer value. Outside of the shape, all are 0.
         dtype: floating unless given.
 
@@ -267,7 +267,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """The vector product of vectors of three elements; the other axes broadcast.
 
     Raises:
-        ShapeError: [E104] the extent along the axis is not 3. [E101] the other axes do not broadcast.
+        ShapeError: [E104] the size of the axis is not 3. [E101] the other axes do not broadcast.
 
     >>> pb.function(lambda x, y: pb.linalg.cross(x, y))(np.array([1, 0, 0]), np.array([0, 1, 0])).tolist()
     [0, 0, 1]

@@ -36,16 +36,15 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
     """The QR decomposition: x = Q @ R.
 
     Args:
-        x: (..., m, n) floating-point or complex matrices. Where it is not known which extent is larger, m has to be at
-            least n.
+        x: (..., m, n) floating-point or complex matrices. If the sizes are unknown at definition, m must be at least n.
         mode: "complete" gives all m columns of Q, a basis of which the first span the columns of x.
     Returns:
         A pair (Q, R) with k the smaller extent, or k = m for "complete": Q (..., m, k) with orthonormal columns,
         R (..., k, n) upper triangular, with the signs of LAPACK: those on the diagonal of R, which are real, are what
         the reflections leave.
     Raises:
-        ShapeError: [E104] the arrays have fewer than two axes, or there is no such mode; [E114] a call has n > m where
-            that was not known.
+        ShapeError: [E104] the arrays have fewer than two axes, or the mode is unknown. [E114] A call has n > m, which
+            was unknown at definition.
         DTypeError: [E121] they are not floating-point.
     Derivative:
         With C = Qᴴ ẋ R⁻¹ and Ω the antihermitian matrix of its strict lower triangle and imaginary diagonal:

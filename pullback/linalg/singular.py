@@ -38,10 +38,9 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """The singular value decomposition: x = (U[..., :k] * S) @ Vh[..., :k, :].
 
     Args:
-        x: (..., m, n) floating-point or complex matrices. Where it is not known which extent is larger, m has to be at
-            least n.
-        full_matrices: whether U and Vh are square, with bases of which the first k columns and rows belong to the
-            singular values; without, they have these alone, and x = (U * S) @ Vh.
+        x: (..., m, n) floating-point or complex matrices. If the sizes are unknown at definition, m must be at least n.
+        full_matrices: whether U and Vh are square. The first k columns and rows belong to the singular values.
+            Otherwise they have only these, and x = (U * S) @ Vh.
     Returns:
         U (..., m, m) or (..., m, k) with orthonormal columns, S (..., k) in descending order, Vh (..., n, n) or
         (..., k, n) with orthonormal rows, with k the smaller of m and n.
@@ -186,7 +185,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Array:
 
     Args:
         x: (..., m, n) floating-point or complex matrices.
-        rtol: singular values up to `rtol` times the largest count as 0; the larger extent times eps unless given.
+        rtol: singular values up to `rtol` times the largest count as 0; by default the larger size times eps.
     Derivative:
         With y the pseudoinverse: ẏ = -y ẋ y + y yᴴ ẋᴴ (I - x y) + (I - y x) ẋᴴ yᴴ y, where the rank stays as it is
         (Golub and Pereyra 1973).

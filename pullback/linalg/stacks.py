@@ -1,7 +1,7 @@
 """Shared parts of the decompositions: argument checks, and mapping over stacks of matrices.
 
-Matrices are real or complex, and what is done with them is written once: of real ones `adjoint` is the transpose, and
-`conj` and `real` leave them as they are.
+Matrices are real or complex, with one implementation: for real ones `adjoint` is the transpose, and `conj` and `real`
+do nothing.
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Array:
     """The lower triangular L with L @ Lᴴ = x, for symmetric or Hermitian positive definite matrices.
 
     Args:
-        x: (..., n, n) floating-point or complex matrices. What is decomposed is their Hermitian part (x + xᴴ) / 2, for
-            real ones the symmetric part.
+        x: (..., n, n) floating-point or complex matrices. The Hermitian part (x + xᴴ) / 2 is decomposed, which is the
+            symmetric part of real matrices.
         upper: give Lᴴ instead.
     Returns:
-        (..., n, n) triangular matrices with positive diagonals, zero on the other side. Where x is not positive
-        definite, NaN or infinity from the first column on where that shows; nothing is raised.
+        (..., n, n) triangular matrices with positive diagonals, zero on the other side. If x is not positive definite,
+        the result is NaN or infinite from the first affected column on, without an error.
     Raises:
         ShapeError: [E104] the matrices are not square.
         DTypeError: [E121] they are not floating-point.

@@ -201,7 +201,7 @@ def log_softmax(x: Any, axis: int = -1) -> Array:
 def lowered_scores(x: Any, axis: int = -1) -> tuple[Array, Array]:
     """Scores less the largest along an axis, and the logarithm of the sum of their exponentials."""
     at = axis % x.ndim
-    largest = pb.expand_dims(pb.stop_gradient(pb.max(x, axis=at)), at)  # whatever is taken out, the result is the same
+    largest = pb.expand_dims(pb.stop_gradient(pb.max(x, axis=at)), at)  # any shift gives the same result
     lowered = pb.where(pb.isinf(largest) & (x == largest), 0, x - largest)
     return lowered, pb.log(pb.sum(pb.exp(lowered), axis=at))
 

@@ -47,7 +47,7 @@ def average_pool(x: Array, size: int = 2) -> Array:
 
     Args:
         x: (..., H, W).
-        size: the side of a block; what does not fill a block is left out.
+        size: the side of a block; incomplete blocks are dropped.
     Returns:
         (..., H // size, W // size).
 
@@ -71,7 +71,7 @@ def max_pool(x: Array, size: int = 2) -> Array:
 
     Args:
         x: (..., H, W).
-        size: the side of a block; what does not fill a block is left out.
+        size: the side of a block; incomplete blocks are dropped.
     Returns:
         (..., H // size, W // size).
 

@@ -69,7 +69,7 @@ class Description:
         operations: of one run.
         inference: a function of (parameters, state, x): the result.
         training: the function that `nn.fit` compiles, of (carry, batch, step): updates in place, and their losses.
-        step: what training is measured with: the loss, the targets, the optimizer, and which of them are assumed.
+        step: the training assumptions: loss, targets and optimizer, and which are defaults.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Description:
     def exported(self) -> Mapping[str, int]:
         """Bytes of the arena of an update in the C of `net.export`, in every mode, as the header says.
 
-        Exported C is serial, for any processor, and writes its results beside its arguments.
+        Exported C is serial, portable, and does not overwrite its arguments.
         """
         table = pb.function(self.training.python).memory("fastest", "export")
         assert isinstance(table, MemoryTable)  # sizes are numbers

@@ -83,8 +83,8 @@ class Main:
 
     Attributes:
         name: of the network.
-        infer: the function of one sample, None where nothing is recognized.
-        train: the function of one update, None where nothing is trained.
+        infer: the function of one sample, or None without inference.
+        train: the function of one update, or None without training.
         arrays: those of the weights file in its order; none where the weights are in the C.
         inferred: how many of them, from the first, inference takes.
         sample: one sample of the input, with an axis of 1 before it.

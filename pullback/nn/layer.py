@@ -47,14 +47,14 @@ class Layer:
     """A layer with its settings, or a network made of layers.
 
     Attributes:
-        kind: what the layer is called in a network, with a number behind it: conv1, conv2.
+        kind: the name of the layer in a network, followed by a number: conv1, conv2.
         forward: its mathematics: a function of a `Scope` and the input.
         takes: the shape of the input, as an annotation writes it; None where any will do.
         integers: whether the input holds integers, such as positions in an alphabet.
         text: how it was written.
-        name: what it is called in a network instead of its kind and a number.
+        name: the name in a network, instead of kind and number.
         parts: the layers that it is made of: those of a chain in their order, of a residual its chain and its shortcut.
-        settings: what was said when it was made, by name, and what was not said as it is by default.
+        settings: all settings by name, given or default.
     """
 
     kind: str
@@ -108,11 +108,11 @@ class Layer:
         """The network for inputs of given sizes, checked now.
 
         Args:
-            takes: extents of the input as an annotation writes them: numbers, and names for what stays open.
+            takes: sizes of the input as in an annotation: numbers, and names for open ones.
         Returns:
             The network; `type` shows every layer's shapes.
         Raises:
-            ShapeError: a layer does not take what it is given; the error names it.
+            ShapeError: a layer does not accept its input; the error names it.
 
         >>> from pullback import nn
         >>> nn.dense(3).on("N 4").type.result
@@ -176,16 +176,16 @@ class Layer:
         compiles for this loss, these targets and this optimizer; the last line says which of them are assumed.
 
         Args:
-            batch: the first extent of the input, where it is open.
+            batch: the first size of the input, if it is open.
             loss: of the result and the target, as for `nn.fit`. By default the sum of the squares, without a target.
             optimiser: as for `nn.fit`; by default `nn.sgd`.
             target: targets of one batch, whose shape and element type count; by default int64 labels, or an array like
                 the result where the loss refuses labels.
             updates: how many a call makes; `nn.fit` makes several of small networks, and says how many.
             dtype: float32 or float64.
-            sizes: the other extents that are open, by name.
+            sizes: the other open sizes, by name.
         Raises:
-            ShapeError: [E115] an extent is open and not given.
+            ShapeError: [E115] a size is open and not given.
 
         >>> from pullback import nn
         >>> print(nn.chain(nn.dense(3), nn.relu, nn.dense(2)).describe(batch=8, M=4))
@@ -217,7 +217,7 @@ class Layer:
             parameters: a tree as `init` gives it.
             state: likewise.
             x: the input.
-            training: whether dropout drops and statistics are taken of the batch; otherwise the state stays as it is.
+            training: whether dropout is active and statistics are those of the batch; otherwise the state is unchanged.
         """
         scope = Scope(parameters=parameters, state=state, training=training)
         y = scope.run(self, x)
@@ -277,7 +277,7 @@ class Layer:
             `files`, the paths written, and `arena_bytes` for each function.
         Raises:
             TraceError: [E166] training without a loss or an optimizer, or with weights in the C.
-            ShapeError: [E164] a size of the input besides the first is open.
+            ShapeError: [E164] a size of the input other than the first is open.
 
         >>> from pullback import nn
         >>> net = nn.dense(2).named("small").on("N 3")
@@ -354,7 +354,7 @@ def written(
     """The source text of a layer with these settings, and all its settings by name.
 
     Raises:
-        TraceError: [E163] they are not what the signature has.
+        TraceError: [E163] they do not match the signature.
     """
     try:
         bound = own.bind(*settings, **named)

@@ -130,8 +130,8 @@ def read(path: Path) -> tuple[Arrays, dict[str, str]]:
     A file without a digest, such as those of other programs, is read with a warning, once.
 
     Raises:
-        DataError: [E501] the file cannot be read, [E509] it is not a safetensors file or is damaged, [E533] it holds
-            elements that there are none of here.
+        DataError: [E501] the file cannot be read. [E509] It is no safetensors file, or is damaged. [E533] It holds
+            unsupported element types.
     """
     try:
         content = path.read_bytes()
@@ -181,13 +181,13 @@ def load_parameters(
     """Read a tree of arrays.
 
     Args:
-        path: a safetensors file, or a folder of checkpoints, of which the last one counts.
+        path: a safetensors file, or a folder of checkpoints, whose last one is used.
         like: a tree of arrays with the names, shapes and element types that are wanted, such as `net.init(0)[0]`;
             floating-point arrays are converted to its types, those of 16 bits too. Without it, everything is read into
             nested dicts.
-        names: what an array is called in the file, for files of other programs: a mapping from our names to theirs, or
-            a function.
-        ignore: patterns of names in the file whose arrays are left out, for what other programs keep there besides:
+        names: the names of arrays in the file, for files of other programs: a mapping from our names to theirs, or a
+            function.
+        ignore: patterns of names in the file whose arrays are ignored, for extra arrays of other programs:
             `("*.num_batches_tracked",)`.
     Returns:
         A tree like `like`, of arrays that may be written to.

@@ -60,7 +60,7 @@ def header(arrays: Arrays, words: Words) -> bytes:
         table[name] = {"dtype": _kind(name, a), "shape": list(a.shape), "data_offsets": [at, at + a.nbytes]}
         at += a.nbytes
     text = json.dumps(table, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the data is aligned for those who map the file
+    text += b" " * (-len(text) % 8)  # the data is aligned for memory mapping
     return len(text).to_bytes(LENGTH, "little") + text
 
 
@@ -124,7 +124,7 @@ def unpack(content: bytes) -> tuple[Arrays, dict[str, str], bool]:
 
     Raises:
         DamagedError: it is no such file, or it was changed since it was written.
-        DataError: [E533] an array has an element type that there is none of here.
+        DataError: [E533] an array has an unsupported element type.
     """
     own = content[LENGTH : DIGITS.start] == OPENING
     if own and _digits(content[: DIGITS.start], b"0" * 32, memoryview(content)[DIGITS.stop :]) != content[DIGITS]:

@@ -69,7 +69,7 @@ class Call:
     state: list[Wanted] = field(default_factory=list)
     composed: bool = False  # whether it is made of layers of its own
     extents: tuple[Index, ...] = ()  # of the result, where it is one array
-    statements: tuple[ir.Statement, ...] = ()  # what it computes, all of its parts included
+    statements: tuple[ir.Statement, ...] = ()  # its computation, with all its parts
 
     @property
     def name(self) -> str:
@@ -114,7 +114,7 @@ class Scope:
         self.training = training
         self._parameters = {} if parameters is None else parameters
         self._state = {} if state is None else state
-        self._calls = calls  # where what is asked for is written down; None where arrays are given
+        self._calls = calls  # where requests are recorded; None if arrays are given
         self._call: Call | None = None
         self._dtype = dtype
         self._counts: Counter[str] = Counter()
@@ -128,9 +128,8 @@ class Scope:
 
         Args:
             name: its name in this layer; asked for twice, it is the same array.
-            shape: extents: ints, dims of the input, or arithmetic on these.
-            start: an initializer of `pullback.nn.init`; without one, `he_normal` for what has two axes or more and
-                zeros otherwise.
+            shape: sizes: ints, dims of the input, or arithmetic on these.
+            start: an initializer of `pullback.nn.init`; by default `he_normal` for two axes or more, else zeros.
         Returns:
             The array, of the network's element type.
         Raises:
@@ -165,9 +164,9 @@ class Scope:
         While types are found, a dim of the network's input that stands alone becomes what it must be.
 
         Args:
-            a: an extent or a tuple of extents.
+            a: a size or a tuple of sizes.
             b: the same.
-            what: what would be wrong, for the error: "the branches of a residual differ".
+            what: the mismatch, for the error: "the branches of a residual differ".
         Raises:
             ShapeError: [E162] they cannot be equal.
         """

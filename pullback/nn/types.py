@@ -114,7 +114,7 @@ def find_type(network: Network, dtype: str) -> NetworkType:
     """Infer the type of a network for an element type, unifying dims of its input where shapes must agree.
 
     Raises:
-        TraceError: [E165] no layer says what shape it takes.
+        TraceError: [E165] no layer determines its input shape.
     """
     if network.takes is None:
         raise TraceError(

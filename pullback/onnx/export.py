@@ -33,11 +33,11 @@ def export(source: Any, directory: str | os.PathLike[str], *, batch: int | None 
     Args:
         source: the path of the file, which names the project.
         directory: made where it does not exist; files of the same names are replaced.
-        batch, sizes: extents that are open, as for `load`.
+        batch, sizes: open sizes, as for `load`.
     Returns:
         `files`, the paths written, and `arena_bytes`, the size of working memory.
     Raises:
-        DataError: as `load`. ShapeError: [E115] an extent is open and not given.
+        DataError: as `load`. ShapeError: [E115] a size is open and not given.
     """
     name = names_for([Path(source).stem])[0]
     f, parameters = load(source, batch=batch, sizes=sizes, name=f"{name}_infer")

@@ -92,9 +92,8 @@ def read(source: Any) -> Graph:
     """The graph of a file, of its bytes, or of a model of the package onnx.
 
     Raises:
-        DataError: [E501] there is no such file. [E520] it is no ONNX file. [E521] it has operators that there are no
-            rows for. [E522] one of its nodes or arrays is damaged. [E527] the file, or an array in it, is above the
-            limit.
+        DataError: [E501] there is no such file. [E520] it is no ONNX file. [E521] it has unsupported operators. [E522]
+            one of its nodes or arrays is damaged. [E527] the file, or an array in it, is above the limit.
     """
     onnx = library()
     model, folder, title = _model(onnx, source)

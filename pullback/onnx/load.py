@@ -41,22 +41,22 @@ def load(source: Any, *, batch: int | None = None, sizes: Mapping[str, int] | No
 
     The function takes the parameters, a dict of arrays by their names in the file, and then the inputs of the graph by
     position or name. So `pb.grad(lambda p, x: loss(f(p, x)), wrt="p")` is the gradient by the parameters, and
-    `f.export` writes C. Layers work as in inference: nothing is dropped.
+    `f.export` writes C. Layers work as in inference, without dropout.
 
     Args:
         source: the path of a file, its bytes, or an `onnx.ModelProto`.
-        batch: the first extent of inputs, where it is open.
-        sizes: other extents that are open, by their names in the file.
+        batch: the first size of inputs, if it is open.
+        sizes: other open sizes, by their names in the file.
         known: values for inputs of the graph that shapes follow from; they are no arguments then.
-        name: what the function is called; by default what the graph is.
+        name: the name of the function; by default the graph's.
     Returns:
         The function, which has one result or a tuple, and its parameters: arrays of floating-point numbers that nodes
         compute with.
     Raises:
         DataError: [E501] there is no such file. [E506] the package onnx is not installed. [E520] it is no ONNX file.
-            [E521] it has operators that there are none of; all are listed. [E522] a node, which is named, is not what
-            its operator takes. [E523] a shape follows from an argument. [E527] an array is above the limit of readers.
-            [E528] its loops are too long.
+            [E521] it has unsupported operators; all are listed. [E522] a node, which is named, is invalid for its
+            operator. [E523] a shape follows from an argument. [E527] an array is above the limit of readers. [E528] its
+            loops are too long.
 
     >>> from onnx import TensorProto, helper
     >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2])

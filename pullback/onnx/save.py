@@ -57,8 +57,8 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
             inputs of the graph.
         dims: all dims.
     Raises:
-        DataError: [E506] the package onnx is not installed. [E524] the function has what ONNX has not: loops that
-            carry state, sorting, writing at places that are data; everything is listed at once.
+        DataError: [E506] the package onnx is not installed. [E524] the function uses features without an ONNX form:
+            loops that carry state, sorting, data-dependent writes. All are listed.
         UsageError: [E607] the file cannot be written.
 
     >>> from jaxtyping import Float32

@@ -18,7 +18,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Atom, Cond, DimSymbol, Floor, Index, Var, as_index, cond, polynomial
 from pullback.ir.walks import each_build, taken_out
 
-Changed = tuple[Sequence[ir.Build], ir.Scalar]  # statements, and what stands for the sum when they are there
+Changed = tuple[Sequence[ir.Build], ir.Scalar]  # statements, and the sum's replacement after them
 
 
 def each_conditional_sum(

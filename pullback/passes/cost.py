@@ -14,7 +14,7 @@ from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.passes.conditions import undivided
 
 LONGEST: Final = 4096  # of an axis whose range is found by its conditions
-TYPICAL: Final = 720  # what an extent without a number is taken for in estimates; many small numbers divide it
+TYPICAL: Final = 720  # the size assumed for open dims in estimates; many small numbers divide it
 
 
 def operations(e: ir.Scalar) -> int:

@@ -65,7 +65,7 @@ def _block(block: ir.Block) -> ir.Block:
     statements: list[ir.Statement | None] = list(block.statements)
     uses = _uses(statements, block.results)
     weights = [sum(map(operations, s.values)) if isinstance(s, ir.Build) else 0 for s in statements]
-    # what a slice leaves out is left out of what it reads, too; readers that became one may take what several may not
+    # the elements that a slice skips are skipped in its inputs, too; merged readers may take more than several could
     for decide in (_decide_slice, _decide_term, fusion, fusion):
         for k in range(len(statements)):
             s = statements[k]

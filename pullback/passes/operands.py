@@ -43,7 +43,7 @@ def _block(block: ir.Block) -> ir.Block:
         if isinstance(s, ir.Build):
             out += _build(s)
         elif isinstance(s, ir.Choose) and s.test in finite:
-            out.append(with_fields(s, then=_block(s.then)))  # the other branch is there for what is not finite
+            out.append(with_fields(s, then=_block(s.then)))  # the other branch handles values that are not finite
         else:
             out.append(map_blocks(s, _block))
     return with_fields(block, statements=tuple(out))

@@ -26,7 +26,7 @@ from pullback.passes.speculate import fresh
 from pullback.rewrite.fired import fired
 
 KEEP = 0.75  # a border is worth it on an axis when at least this share of the terms is inside
-WIDE, ROOM = 2, 8  # an axis may grow to so many times its extent, and a little
+WIDE, ROOM = 2, 8  # an axis may grow to this multiple of its size, and a little more
 WORTH = 4  # a copy must be this many times smaller than the number of terms
 
 

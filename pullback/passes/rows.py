@@ -29,7 +29,7 @@ from pullback.rewrite.fired import fired
 
 LARGE = 256 * 1024  # bytes of rows that are worth computing again
 CHEAP = 10  # operations of a statement that is
-MORE = 20  # operations for a row, what others need as well not counted
+MORE = 20  # operations for a row, without those shared with other rows
 
 
 def recompute_cheap_rows(program: ir.Program) -> ir.Program:

@@ -38,7 +38,7 @@ from pullback.rewrite.fired import fired
 
 FEW = 64  # terms of a step for each element of a matrix, from which on a step by itself is a good product
 WORTH = 8  # terms for each element that is kept
-LARGE = 8 << 20  # bytes of what one array keeps for all steps
+LARGE = 8 << 20  # bytes of one array stored for all steps
 
 
 def join_steps(program: ir.Program) -> ir.Program:

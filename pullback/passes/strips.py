@@ -35,9 +35,9 @@ from pullback.passes.cost import has_data_index, has_reduction
 from pullback.rewrite.fired import fired
 
 SMALL = 256 * 1024  # bytes below which arrays along an axis are not worth a loop
-SHARE = 8  # a strip needs about one part in so many of what the whole axis would
+SHARE = 8  # a strip needs about one part in so many of the memory for the whole axis
 LEAST = 4  # rows of a strip, at least
-WHOLE = 16  # rows of which a strip has a multiple where none divides the axis: whole vectors
+WHOLE = 16  # the row multiple of a strip if no divisor fits: whole vectors
 LEAVING = 2  # times the second cache: bytes of arrays that do not stay there
 STAYING = 2  # of how many parts of the second cache one holds arrays that do
 ENOUGH = 32  # rows of a strip for which kernels are as quick as for all rows
@@ -436,7 +436,7 @@ class _Loop:
         results = (*(new for _, _, _, new in self.states), *(small for _, small in stacked))
         outs = (*(out for out, _, _, _ in self.states), *(stack for stack, _ in stacked))
         if not outs:
-            return [self.strips.original.statements[k] for k in self.members]  # nothing reads what comes of them
+            return [self.strips.original.statements[k] for k in self.members]  # their results have no readers
         fold = ir.Fold(outs, self.strip, tuple(state for _, state, _, _ in self.states),
                     tuple(init for _, _, init, _ in self.states), ir.Block(tuple(self.each.body), results))
         return [*self.before, fold, *(self.rest.body if self.rest else ()), *self.after]

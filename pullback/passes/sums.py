@@ -88,7 +88,7 @@ def _band(s: ir.Build, value: ir.Reduce) -> ir.Scatter | None:
     """The sum as a scatter over the places it reads, if these are few beside an index of the result."""
     conds, term = _guarded(value.arg)
     if not conds or any(isinstance(n, ir.Bracket | ir.Select | ir.Reduce) for n in walk(term)):
-        return None  # what is read under further conditions need not be in range under these
+        return None  # elements read under further conditions need not be in range under these
     for g in walk(term):
         for index, extent in zip(g.indices, g.ref.shape, strict=True) if isinstance(g, ir.Get) else ():
             for i in s.vars:

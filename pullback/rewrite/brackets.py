@@ -455,7 +455,7 @@ class _State:
             if not isinstance(a, Floor | Mod) or not a.denominator.is_dim:
                 continue
             if not any(v in a.free for v in self.variables if not self.ages[v]):
-                continue  # what was split stays so
+                continue  # split equations stay split
             n, d = a.numerator, a.denominator
             whole, count = digits(n, frozenset(self.variables)), quotients(n, d, frozenset(self.variables))
             if whole is None or count is None or any(isinstance(b, Data) for b in whole.factors):

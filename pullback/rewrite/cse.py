@@ -80,7 +80,7 @@ def _merge_block(block: ir.Block, around: _Seen | None, outer: Mapping[ir.Ref, i
                     merged[s.outs[0]] = same
                     fired("cse")
                     continue
-            case ir.Call():  # what a checkpoint computes again stays its own
+            case ir.Call():  # recomputed values of a checkpoint stay separate
                 s = map_blocks(s, partial(_merge_block, around=None, outer={}))
             case _:
                 s = map_blocks(s, partial(_merge_block, around=seen, outer={}))

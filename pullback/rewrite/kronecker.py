@@ -38,7 +38,7 @@ FULL = 3  # terms up to which a sum of deltas that fills its array is carried on
 MANY = 16  # terms up to which a sum of deltas is carried on
 RESIDUES = 16  # numbers up to which a condition on a remainder stays one
 SOLVED = ("sum", "any")  # reductions that terms which are zero do not change
-MANY_SUMS = 256  # the same where the terms are what is wanted
+MANY_SUMS = 256  # the same limit where the terms themselves are wanted
 
 
 def eliminate_deltas(program: ir.Program, sums: bool = False) -> ir.Program:

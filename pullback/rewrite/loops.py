@@ -104,7 +104,7 @@ def _single_index(s: ir.Fold) -> ir.Build | None:
     j, changed = found
     there = Substitution(variables={s.var: j}).scalar(changed)
     if not _reads_only_there(there, state, step.vars) or any(state in read_by(a).refs for a in j.data):
-        return None  # what is read has been changed by then, or will be
+        return None  # its operand has changed by then, or will change
     fired("loops.single_index")
     before = expr.get(s.inits[0], *step.vars)
     now = Substitution(refs={state: s.inits[0]}).scalar(there)

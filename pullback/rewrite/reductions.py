@@ -118,7 +118,7 @@ def _step(s: ir.Fold, k: int, start: float | None) -> _Step | None:
     if REDUCTIONS[op].of_nothing and start == neutral(op, state.dtype):
         combine = lambda _, total: total
     elif op == "prod":
-        return None  # without what it starts from a product may be too small or too large on the way
+        return None  # without its initial value a product may overflow or underflow on the way
     whole = _inlined(term, made, frozenset(s.states))
     return None if whole is None else _Step(op, build.vars, whole, combine)
 

@@ -38,7 +38,7 @@ class Spans:
         self._order = sorted((k for k, a in enumerate(arrays) if a.nbytes), key=starts.__getitem__)
         self._starts = [starts[k] for k in self._order]
         self._ends = [starts[k] + arrays[k].nbytes for k in self._order]
-        self._reach = list(accumulate(self._ends, max))  # the last end of those so far
+        self._reach = list(accumulate(self._ends, max))  # the maximal end so far
 
     def meeting(self, a: NDArray) -> list[int]:
         """The arrays that share memory with `a`, in logarithmic time."""

@@ -198,7 +198,7 @@ def _objects(units: Sequence[tuple[str, tuple[str, ...]]], compiler: Compiler, r
     known = [find("objects", key) for key in keys]
     objects = [Path() if found is None else found.path for found in known]
     missing = [k for k, found in enumerate(known) if found is None]
-    missing.sort(key=lambda k: -len(units[k][0]))  # what takes longest first, so that no processor waits at the end
+    missing.sort(key=lambda k: -len(units[k][0]))  # longest first, so that no processor waits at the end
     for k in missing:
         (work / f"unit{k}.c").write_text(units[k][0], encoding="utf-8")
     made = [work / f"unit{k}.o" for k in missing]
@@ -261,7 +261,7 @@ def _run(command: tuple[str, ...], work: Path | None = None) -> subprocess.Compl
     """Run a compiler, in a folder that holds its temporary files too."""
     import subprocess
 
-    environment = {**os.environ, "LC_ALL": "C"}  # what it says is read here
+    environment = {**os.environ, "LC_ALL": "C"}  # its messages are parsed here
     if work is not None:
         environment["TMPDIR"] = str(work)
     try:

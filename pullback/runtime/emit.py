@@ -40,7 +40,7 @@ from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
 from pullback.turns import deep_recursion
 
-MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is no room to store
+MOST_LEVELS = 8  # nesting levels of blocks, when loops recompute values that do not fit
 
 
 @dataclass(frozen=True)

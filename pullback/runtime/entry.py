@@ -174,7 +174,7 @@ class PythonEntry:
             args = [args[k] for k in self._places]
         try:
             return self._called(args, out)
-        except MemoryError:  # the long way says what there is no memory for
+        except MemoryError:  # the slow path reports which array does not fit in memory
             return NotImplemented
 
     def _called(self, leaves: Sequence[Any], out: Any) -> Any:

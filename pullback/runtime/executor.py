@@ -300,7 +300,7 @@ def _found_or_made(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry
             _warn(f"the C compiler failed before: {compiler.command[0]}")
             return record, library, lambda: _lowered(program, dims, SCALAR)
         record, _ = _made(program, dims)
-        library = record.load()  # what cannot be compiled is not kept
+        library = record.load()  # records that do not compile are not kept
         entry.keep(record)
         return record, library, lambda: _lowered(program, dims, native())
     except CompilerError as error:

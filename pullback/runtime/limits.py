@@ -26,9 +26,9 @@ CHAINS: Final = 10  # independent sums: more than the latency of a multiply-add 
 STEPS: Final = 20_000
 RUNS: Final = 200
 LONG: Final = 0.2  # seconds for all runs, where single ones are long
-READS: Final = 8  # independent sums of what is read
+READS: Final = 8  # independent sums of the read values
 READ: Final = 1 << 20  # bytes that a run reads at least
-COPIED: Final = 8 * 1024  # bytes, which lie in the first cache twice
+COPIED: Final = 8 * 1024  # bytes, so that both copies fit in the first cache
 
 CYCLES: Final = """\
 #include <stdint.h>

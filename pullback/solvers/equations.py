@@ -62,13 +62,13 @@ def odeint(
         rtol: relative error tolerance for each step of "dopri5".
         atol: absolute error tolerance for each step.
         max_steps: of "dopri5" between two times at most.
-        at_limit: what happens where "dopri5" does not come to the next time: too few steps, a state or a time that is
-            not finite. "error": what needs the states or a derivative of them stops. "report": the result says so.
+        at_limit: the reaction if "dopri5" does not reach the next time: too few steps, a state or a time that is not
+            finite. "error": stop what needs the states or their derivatives. "report": the result says so.
     Returns:
         A tree like y0 whose leaves have a further first axis, of the times; with "report" the pair of it and of a bool
         for each time. Where that holds, the state and its derivatives are NaN.
     Raises:
-        UnfinishedError: [E404] when it runs: a time was not reached. TraceError: [E135] there is no such method, or
+        UnfinishedError: [E404] when it runs: a time was not reached. TraceError: [E135] the method is unknown, or
             `steps` is less than 1. [E144] `at_limit` is neither "error" nor "report".
     Cost:
         Seven slopes for each step of "dopri5", four of "rk4".
@@ -175,7 +175,7 @@ def _adaptive(
             reached = _moved(y, h, slopes, row)
             slopes.append(f(reached, t + (done + node * now) * span))
         error = stop_gradient(_error(y, reached, h, slopes, rtol, atol))
-        error = where(error <= 1e10, error, 1e10)  # NaN too: what a step that is too long overflows to
+        error = where(error <= 1e10, error, 1e10)  # NaN too: overflow from a step that is too long
         factor = minimum(maximum(0.9 * maximum(error, 1e-10) ** -0.2, 0.2), 10.0)
         accepted = error <= 1.0
         after = where(now == 1.0 - done, 1.0, done + now)

@@ -86,8 +86,8 @@ def root(
         args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
         tolerance: as large the largest |f| may be in the end.
         max_steps: at most.
-        at_limit: what happens where the tolerance is not reached: too few steps, a singular Jacobian, a value that is
-            not finite. "error": what needs x or a derivative of it stops. "report": the result says so.
+        at_limit: the reaction if the tolerance is not reached: too few steps, a singular Jacobian, a value that is not
+            finite. "error": stop what needs x or its derivative. "report": the result says so.
     Returns:
         A tree like x0; with "report" the pair of it and of a bool. Where that holds, x and its derivatives are NaN.
     Raises:
@@ -145,12 +145,12 @@ def root_scalar(
         high: the other end.
         args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
         steps: how often the interval is halved.
-        at_limit: what happens where f has one sign at both ends, is NaN, or has a pole in place of a root. "error":
-            what needs x or a derivative of it stops. "report": the result says so.
+        at_limit: the reaction if f has one sign at both ends, is NaN, or has a pole instead of a root. "error": stop
+            what needs x or its derivative. "report": the result says so.
     Returns:
         A number; with "report" the pair of it and of a bool. Where that holds, x and its derivative are NaN.
     Raises:
-        UnfinishedError: [E404] when it runs: there is no change of sign, or it is that of a pole.
+        UnfinishedError: [E404] at run time: the sign does not change, or changes at a pole.
     Cost:
         One value for each step; for the derivative one slope more.
     Derivative:
@@ -180,7 +180,7 @@ def root_scalar(
 
         left, right = fold(steps, (a, b), halve)
         x = where(at_low == 0, a, where(at_high == 0, b, left + (right - left) * 0.5))
-        most = maximum(magnitude(at_low), magnitude(at_high))  # beside a pole f is larger
+        most = maximum(magnitude(at_low), magnitude(at_high))  # near a pole f is larger
         changes = sign(f(left, *more)) * sign(f(right, *more)) <= 0  # not so where one is NaN
         failed = ~(changes & (magnitude(f(x, *more)) <= most))
         return unknown_where(failed, x), failed
@@ -207,8 +207,8 @@ def minimise(
         tolerance: as large the largest partial derivative may be in the end. A next step that rounding of x or of f
             hides ends the search as well.
         max_steps: at most.
-        at_limit: what happens where neither is reached: too few steps, no smaller value in the direction of descent, a
-            value that is not finite. "error": what needs x or a derivative of it stops. "report": the result says so.
+        at_limit: the reaction if neither is reached: too few steps, no smaller value in the direction of descent, a
+            value that is not finite. "error": stop what needs x or its derivative. "report": the result says so.
     Returns:
         A tree like x0; with "report" the pair of it and of a bool. Where that holds, x is how far the search came, and
         its derivatives are NaN.

@@ -1,7 +1,7 @@
 """Building blocks of special functions: a function of one element, with its derivative rule.
 
 A function of elements is an expression of scalars in f64; elements of f32 are computed in f64 and rounded. It is one
-statement over arrays, that fuses with what is around it and compiles to vectors. Both sides of a choice are computed.
+statement over arrays, which fuses with its surroundings and vectorizes. Both sides of a choice are computed.
 """
 
 from __future__ import annotations

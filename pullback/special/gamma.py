@@ -265,7 +265,7 @@ _lgamma_of: Function = special(
     lambda x, out: (_digamma_of(x),),
     lambda x: (_logarithm(_mirrored(x)), log(apply("abs", sin(_turn(x))))),
 )
-# where a rule is around them already: their derivatives are those of the expressions
+# inside other rules: their derivatives are those of the expressions
 lgamma_above: Function = special("lgamma", _lgamma_above)
 plain_digamma: Function = special("digamma", _digamma_positive)
 stirling_ratio: Function = special("stirling_ratio", _stirling_ratio)

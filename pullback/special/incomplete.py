@@ -1,8 +1,8 @@
 """The incomplete gamma and beta functions, for all parameters, in a fixed number of steps.
 
-Every element takes the same steps, so that there is no branch. Series and continued fractions serve where a parameter
-is small; how many steps are enough there does not depend on the argument. Where all are large, the Gauss-Legendre rule
-integrates the density from the argument on to where it has vanished. The derivative by a parameter is that of the
+Every element takes the same steps, without branches. Series and continued fractions serve where a parameter is small;
+how many steps are enough there does not depend on the argument. Where all are large, the Gauss-Legendre rule integrates
+the density from the argument on to where it has vanished. The derivative by a parameter is that of the
 steps: they are taken by numbers that carry it (`Moving`).
 """
 

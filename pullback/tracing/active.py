@@ -38,7 +38,7 @@ def _outside() -> TraceError:
     given: Sequence[Any] = ()
     arguments: Sequence[Any] = ()
     frames: list[FrameType] = []
-    while frame is not None and is_ours(frame.f_code.co_filename):  # the last is what the user has called
+    while frame is not None and is_ours(frame.f_code.co_filename):  # the last one was called by the user
         code, given = frame.f_code, [*frame.f_locals.values()]
         arguments = given[: code.co_argcount + code.co_kwonlyargcount]
         frames.insert(0, frame)

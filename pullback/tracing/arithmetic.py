@@ -20,7 +20,7 @@ from pullback.tracing.tracer import current
 
 _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 _ROUNDING = ("ceil", "floor", "round", "trunc")  # which leave integers as they are
-_CLASSES = ("isfinite", "isinf", "isnan")  # of which integers are the first
+_CLASSES = ("isfinite", "isinf", "isnan")  # classes of floating-point numbers; integers are all finite
 _OF_NUMBERS = ("add", "subtract", "multiply", "negative", "positive", "square", *_ROUNDING, *_CLASSES)
 NAMES = frozenset((*_OF_NUMBERS, *(p.name for p in PRIMITIVES)))
 

@@ -78,8 +78,8 @@ class TracedArray(Methods, Refusals):
 class Array(TracedArray):
     """A traced array, scalar or index.
 
-    Indexing, slicing, operators and methods follow the Python array API standard. A traced value has no truth
-    value and no number: `if`, `and`, `range(n)` and `0 <= i < n` raise a TraceError that says what to write.
+    Indexing, slicing, operators and methods follow the Python array API standard. A traced value has no truth value and
+    no number: `if`, `and`, `range(n)` and `0 <= i < n` raise a TraceError with a remedy.
     """
 
     __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "stored", "weak")
@@ -158,7 +158,7 @@ def blank() -> Array:
 
 def weak(kind: Weak, make: Callable[[DType], ir.Scalar]) -> Array:
     """A weak value of rank 0, which takes the dtype of its partner."""
-    current()  # outside of a function there are none
+    current()  # raises outside of a trace
     h = blank()
     h.extents, h._dtype, h.weak, h.make = (), None, kind, make
     return h

@@ -54,9 +54,8 @@ def complex_type(dtype: object) -> ComplexType | None:
 class ComplexArray(TracedArray):
     """An array of complex numbers: `real` and `imag` are its parts, of one shape and element type.
 
-    Indexing, slicing, operators and methods follow the Python array API standard. There is no order. What a method does
-    it does to both parts, at twice the cost; products of two complex arrays take four real ones, quotients some ten
-    operations.
+    Indexing, slicing, operators and methods follow the Python array API standard. There is no order. Methods apply to
+    both parts, at twice the cost; products of two complex arrays take four real ones, quotients some ten operations.
 
     >>> pb.function(lambda z: (z * z.conj()).real + z.imag)(np.array([1.0 + 2.0j])).tolist()
     [7.0]

@@ -254,9 +254,9 @@ def while_loop(
         test: a bool of rank 0 from a state.
         body: the next state, of the same structure, shapes and element types.
         init: the first state.
-        max_trips: at most so many steps; reverse mode needs it.
-        at_limit: what happens where the test still holds after `max_trips` steps. "error": what needs the state or a
-            derivative of it stops with UnfinishedError. "report": the result says so.
+        max_trips: the limit of steps; reverse mode needs it.
+        at_limit: the reaction if the test still holds after `max_trips` steps. "error": stop what needs the state or
+            its derivative with UnfinishedError. "report": the result says so.
     Returns:
         The last state; with "report" the pair of it and of a bool, whether `max_trips` was reached too early.
     Raises:
@@ -386,7 +386,7 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
         test: a bool of rank 0. Inside `build` both functions are computed and one result is chosen for each element.
         then: a function of the operands.
         otherwise: a function of the operands that gives the same structure, shapes and element types.
-        operands: what both are given; they may also read values around them.
+        operands: the operands of both; they may also capture values.
 
     >>> @pb.function
     ... def clamp(x):

@@ -19,7 +19,7 @@ def distinct(value: Any) -> Hashable:
     >>> distinct(float("nan")) == distinct(float("nan"))
     True
     """
-    hash(value)  # what can change is no key
+    hash(value)  # mutable values are no keys
     kind = type(value)
     match value:
         case np.generic():
@@ -30,7 +30,7 @@ def distinct(value: Any) -> Hashable:
             return kind, struct.pack("dd", value.real, value.imag)
         case int():
             return kind, value
-        case Number():  # a Decimal of so many places
+        case Number():  # a Decimal with its number of places
             return kind, repr(value)
         case tuple():
             return kind, *map(distinct, value)

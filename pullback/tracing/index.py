@@ -25,9 +25,9 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
     """The array whose element at (i, j, ...) is f(i, j, ...).
 
     Args:
-        shape: an extent, or a tuple of them: ints, dims such as `x.shape[0]`, arithmetic on these.
-        f: gives an element from as many indices as `shape` has extents. An array gives further axes;
-            a tuple or dict gives one array for each of its leaves.
+        shape: a size, or a tuple of sizes: ints, dims such as `x.shape[0]`, arithmetic on these.
+        f: returns an element for one index per axis of `shape`. An array gives further axes; a tuple or dict gives one
+            array for each of its leaves.
     Returns:
         The array, or the tree of arrays.
     Raises:
@@ -251,18 +251,18 @@ def all_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
 def search_over(extent: Any, f: Callable[..., Any]) -> Any:
     """Count by bisection how often a test holds before it first fails.
 
-    The test must hold up to some index and fail from there on, as `x[i] < v` does for elements in order; what the
-    result is otherwise is not said.
+    The test must hold up to some index and fail from there on, as `x[i] < v` does for sorted elements; otherwise the
+    result is unspecified.
 
     Args:
         extent: an extent.
         f: gives the test, a bool, from an index.
     Returns:
-        The first index at which the test fails, the extent where it holds for all; int64.
+        The first index at which the test fails, or the size if it holds for all; int64.
     Derivative:
         Positions have none.
     Cost:
-        As many tests as the extent has binary digits.
+        As many tests as the size has binary digits.
 
     >>> pb.function(lambda x: pb.search_over(3, lambda i: x[i] < 4.0))(np.array([2.0, 3.0, 5.0])).item()
     2

@@ -57,7 +57,7 @@ class Tracer:
         self.foreign: dict[ir.Ref, ir.Ref] = {}
         self.scopes = [Scope(parent.guardable if parent else frozenset())]
         self.scopes[0].prints = []
-        self.printed: Prints | None = None  # what it prints, when it is finished
+        self.printed: Prints | None = None  # its prints, when it is finished
         self.inputs: list[ir.Ref] = []
         self.requires: dict[Cond, None] = {}
         self.positions: dict[ir.Scalar, Position] = {}
@@ -67,7 +67,7 @@ class Tracer:
         self.ruled: list[Any] = [] if parent is None else parent.ruled  # calls whose rules are being traced
         self.sizes: dict[str, None] = {}
         self.deferred: list[Deferred] = []
-        self.place = ""  # what the names of arrays that are made begin with
+        self.place = ""  # the prefix of the names of new arrays
         self._owner: dict[ir.Ref, Scope] = {}
         self._views: dict[ir.Ref, tuple[ir.Ref, tuple[Var, ...]]] = {}
         self._recipes: dict[ir.Ref, Recipe] = {}

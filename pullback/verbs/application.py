@@ -130,11 +130,11 @@ def rank(f: Verb, ranks: int | Sequence[int]) -> Verb:
     Args:
         f: a function of one or more arrays.
         ranks: the rank of the cells, or one for each argument; the last one where there are fewer arguments. A negative
-            rank is that of the array less so many axes. A cell of an array with fewer axes is the whole array.
+            rank is the number of axes left to the frame. A cell of an array with fewer axes is the whole array.
     Returns:
-        A function of arrays. What remains of the axes of each is its frame; the frames must be equal, or one the
-        beginning of the other, whose cells are used again. The results are put together along the longest frame.
-        Cells of tuples are Python values; results of different shapes are then filled with zeros at the end.
+        A function of arrays. The remaining axes of each argument are its frame. Frames must be equal, or one the
+        beginning of the other, whose cells are repeated. The results are put together along the longest frame. Cells of
+        tuples are Python values; results of different shapes are then filled with zeros at the end.
     Raises:
         ShapeError: [E101] the frames differ.
 
@@ -275,7 +275,7 @@ def _reduced(f: Verb, h: Array, axes: tuple[int, ...]) -> Array:
         made = fold(last, start, lambda acc, k: f(subscript(rows, last - 1 - k), acc))
         return made
 
-    def step(acc: Any, k: Any) -> Any:  # a first step that changes nothing: the extent may be 1
+    def step(acc: Any, k: Any) -> Any:  # a neutral first step, as the size may be 1
         return where(elementwise("equal", k, 0), acc, f(subscript(rows, last - k), acc))
 
     made = fold(from_index(count), start, step)
@@ -287,13 +287,13 @@ def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
 
     Args:
         f: a function of the window, an array.
-        window: its extents, for the first axes; along the others it is the whole array.
+        window: its sizes along the first axes; along the others it is the whole array.
         step: how far it moves along these axes.
     Returns:
-        A function of an array of extents n. With w the window and s the step, there are ⌊(w - 1) / 2⌋ zeros on either
+        A function of an array of sizes n. With w the window and s the step, there are ⌊(w - 1) / 2⌋ zeros on either
         side, so ⌊(n + 2 ⌊(w - 1) / 2⌋ - w) / s⌋ + 1 places: as many as elements where w is odd and s is 1.
     Raises:
-        ShapeError: [E104] the window or the step has more extents than the array.
+        ShapeError: [E104] the window or the step has more axes than the array.
 
     >>> import numpy as np, pullback as pb
     >>> from pullback.verbs import stencil

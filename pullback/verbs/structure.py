@@ -1,7 +1,7 @@
 """Structural verbs: take, drop, reshape, ravel, catenate, replicate, transpose, iota, index_of.
 
-Counts and shapes come first, as in APL. All of them but `catenate` and `index_of` are views: they cost nothing, and
-their derivatives are gathers.
+Counts and shapes come first, as in APL. All but `catenate` and `index_of` are views: they cost nothing, and their
+derivatives are gathers.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def take(counts: Any, x: Any) -> Array:
             dims is taken to be positive, which the type of the function then states.
         x: array.
     Returns:
-        An array whose first extents are the magnitudes of the counts.
+        An array whose first sizes are the magnitudes of the counts.
     Raises:
         ShapeError: [E104] more counts than axes. [E106] the sign of a count depends on an index.
     """
@@ -118,10 +118,10 @@ def drop(counts: Any, x: Any) -> Array:
     """Drop the first elements along each axis, or the last for negative counts.
 
     Args:
-        counts: a number or a vector of them, for the first axes of x; nothing is dropped along the others.
+        counts: a number or a vector of them, for the first axes of x; other axes are kept.
         x: array.
     Returns:
-        An array of the remaining elements, none where the count is the extent or more.
+        The remaining elements; empty if the count reaches the size.
     Raises:
         ShapeError: [E104] more counts than axes. [E106] the sign of a count depends on an index.
     """
@@ -144,7 +144,7 @@ def reshape(shape: Any, x: Any) -> Array:
     """Reshape in row-major order; surplus elements are dropped, missing ones repeat from the first.
 
     Args:
-        shape: an extent or a vector of them.
+        shape: a size or a vector of sizes.
         x: array with at least one element.
     Raises:
         ShapeError: [E104] x has no elements, the result would.
@@ -178,7 +178,7 @@ def ravel(x: Any) -> Any:
 def catenate(x: Any, y: Any, axis: int = -1) -> Array:
     """Two arrays joined along an axis, the last one unless given.
 
-    A scalar is repeated to fit; an array of one axis less than the other counts as extent 1 along the axis.
+    A scalar is repeated to fit; an array of one axis less than the other counts as size 1 along the axis.
     """
     a, b = disclose(x), disclose(y)
     if not a.rank and not b.rank:
@@ -231,7 +231,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
     Axes of x with the same place in the result make a diagonal: `transpose(m, (0, 0))`.
 
     Raises:
-        ShapeError: [E104] an axis of the result is missing, or axes of one diagonal differ in extent.
+        ShapeError: [E104] an axis of the result is missing, or axes of one diagonal differ in size.
     """
     h: Array = disclose(x)
     places = tuple(reversed(range(h.rank))) if axes is None else tuple(axes)
@@ -292,7 +292,7 @@ def expand(counts: Sequence[int], x: Any, axis: int = -1) -> Array:
     """The slices along an axis, with zeros between them.
 
     Args:
-        counts: Python ints; for each positive one the next slice so many times, for another as many zeros, at least
+        counts: Python ints: a positive one repeats the next slice, another inserts its magnitude of zeros, at least
             one.
         x: array with as many slices as there are positive counts.
         axis: the last one unless given.

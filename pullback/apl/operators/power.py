@@ -67,7 +67,7 @@ class Power(Verb):
         """A loop of the compiled function; the state is an array, or a nest of them."""
         before, rebuild = flattened(y)
         counters = {k: b.index for k, b in enumerate(before) if b.weak == "integer" and b.index is not None}
-        with current().block() as trial:  # for the types of what a step makes; it has no effects
+        with current().block() as trial:  # to learn the types of a step's results; it has no effects
             trial.prints = []
             after, _ = flattened(step(rebuild(before)))
         counters = {k: i for k, i in counters.items() if after[k].index is not None}

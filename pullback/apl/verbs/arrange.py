@@ -80,7 +80,7 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
         raise errors.AplError("LIMIT ERROR", f"an array has at most 15 axes, not {len(extents)}")
     if _too_large(extents):
         raise errors.AplError("LIMIT ERROR", f"an array of shape {' '.join(map(str, extents))} is too large")
-    if count_of(y) == 0:  # nothing but fills to take from
+    if count_of(y) == 0:  # only fills to take from
         return filled(extents, prototype(y))
     return moved(("⍴", *extents), lambda y: verbs.reshape(tuple(extents), y), y, dims=has_dims(extents))
 

@@ -15,7 +15,7 @@ from pullback.apl.table import Settings, dyadic, monadic
 from pullback.apl.values import NDArray, Value, is_characters, is_nested, is_traced, rank_of, settled, whole_list
 
 WIDEST: Final = 10_000  # characters of a number
-KNOWN_DIGITS: Final = 16  # of a double; what is asked for beyond is shown as _
+KNOWN_DIGITS: Final = 16  # of a double; digits beyond are shown as _
 
 
 @monadic("⍕")

@@ -49,7 +49,7 @@ class Scalar:
     name: str
     define: Definition
     need: Need = "number"
-    identity: Any = None  # of a reduction of nothing
+    identity: Any = None  # the reduction of an empty array
 
 
 def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:

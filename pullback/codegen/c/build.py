@@ -8,11 +8,11 @@ from typing import Final
 FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
                 "-fPIC")
 GCC_FLAGS: Final = (
-    "-ftree-vectorize", "-fvect-cost-model=dynamic",  # what clang's -O2 does by itself
+    "-ftree-vectorize", "-fvect-cost-model=dynamic",  # as clang's -O2 does by default
     "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
     "--param=avoid-fma-max-bits=0",  # for some processors it rounds a lone sum's products, and no others
 )
-ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # it adds one where nothing is optimized, without its library
+ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # zig adds a sanitizer to unoptimized builds, without its library
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
 PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # in place of all others, for what a compiler cannot do better
 DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone too

@@ -51,7 +51,7 @@ from pullback.loops.program.values import (
     loaded_name,
 )
 
-LONG: Final = 64  # operations of which each is the first operand of the next; more are not printed by recursion
+LONG: Final = 64  # operations nested in first operands; longer chains are not printed by recursion
 _INFIX: Final = re.compile(r"\{0\} ([-+*/%<>=!&|^]{1,2}) \{1\}")
 _CALL: Final = re.compile(r"\w+\((\{\d\}(, \{\d\})*)\)")
 

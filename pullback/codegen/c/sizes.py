@@ -20,9 +20,9 @@ from pullback.loops.memory.slots import ALIGNMENT
 from pullback.loops.program.nodes import For, Function, kernels_of, walk
 from pullback.loops.program.values import Buffer
 
-WRONG_DIMS: Final = -1  # what a function returns for dims that it does not take
-TOO_LARGE: Final = -2  # and for those whose arrays are too large
-LARGEST: Final = "4e18"  # below half of the largest int64_t, so that a size beside one of memory fits
+WRONG_DIMS: Final = -1  # the return value for dims that a function does not take
+TOO_LARGE: Final = -2  # the return value for too large arrays
+LARGEST: Final = "4e18"  # below half of the largest int64_t, so that a size plus a memory size fits
 _ALIGNED: Final = f"""\
 static inline size_t pb_aligned(int64_t bytes) {{
     return ((size_t)bytes + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT};

@@ -137,5 +137,5 @@ def quotients(n: Index, d: Index, variables: frozenset[Var]) -> Index | None:
     if low is None or high is None:
         return None
     exact = floor_divide(high, d) - floor_divide(low, d) + 1
-    loose = floor_divide(high - low, d) + 2  # what moves both ends moves their quotients by one at most
+    loose = floor_divide(high - low, d) + 2  # an offset of both ends moves their quotients by at most one
     return exact if exact.is_dim else loose if loose.is_dim else None

@@ -78,7 +78,7 @@ def _power(a: NDArray, b: NDArray) -> NDArray:
 
 
 def _power_partials(x: ir.Scalar, y: ir.Scalar, out: ir.Scalar) -> Partial:
-    # d/dx = y x^(y-1), which is 0 for y = 0 whatever x; d/dy = x^y log x, which is 0 at x = 0 for y >= 0. At y = 0 the
+    # d/dx = y x^(y-1), which is 0 for y = 0 and any x; d/dy = x^y log x, which is 0 at x = 0 for y >= 0. At y = 0 the
     # first is no constant 0: it has a derivative by y, and is guarded only where 0 * x^-1 would be NaN
     if isinstance(y, ir.Const):
         return _constant_power_partial(x, float(y.value)), None

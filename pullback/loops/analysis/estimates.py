@@ -22,9 +22,9 @@ __all__ = ["line_wait", "memory_cycles", "operation_cycles", "points_cycles", "s
 ALONE: Final = 20.0  # a transcendental of a single element, by the mathematics library
 WINDOW: Final = 64  # terms of a sum along vectors up to which it is written out
 LOAD: Final = 1.0
-LANE: Final = 0.75  # for each lane of a vector whose elements lie apart
+LANE: Final = 0.75  # for each lane of a vector with scattered elements
 ZEROS: Final = 20.0  # writing zeros before and after the part of a row that a condition leaves
-LOOP: Final = (1.0, 4.0)  # what a loop adds to a step of one element, and of a vector
+LOOP: Final = (1.0, 4.0)  # the loop overhead of a step of one element, and of a vector
 STORE: Final = (1.0, 2.0)  # storing one
 
 
@@ -104,7 +104,7 @@ class _Estimate:
                 terms *= typical(v)
                 inner[v] = times * terms
             steps = self.value(e.arg, set(done), inner) + times * terms / self.machine.ports
-            chained = self.lanes == 1 or terms > WINDOW  # else written term by term, beside those of the next vector
+            chained = self.lanes == 1 or terms > WINDOW  # else unrolled term by term, interleaved with the next vector
             return max(steps, times * terms * self.machine.latency) if chained else steps
         lanes = self.lanes if self.axis is None or self.axis in e.free else 1
         return times * self._own(e, lanes) + sum(self.value(c, done, reach) for c in children(e))

@@ -61,7 +61,7 @@ def _effects(body: Sequence[Stmt]) -> _Effects:
                 raise AssertionError("what is shared out already")
             case _:
                 for a in nodes.accesses(s):
-                    if a.adds or not a.write or isinstance(s, Procedure):  # a procedure reads what it wrote: its keys
+                    if a.adds or not a.write or isinstance(s, Procedure):  # a procedure reads its own writes: its keys
                         read.add(a.buffer)
                     if a.write:
                         stored.add(a.buffer)

@@ -34,9 +34,9 @@ from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
 from pullback.state import cached, weakly_cached
 
-SIZES = 1 << 40  # extents of what has none, as of parameters of inner loops
+SIZES = 1 << 40  # the size assumed for parameters without one, as of inner loops
 SORTED = 30.0  # how many times longer than copying it takes to put elements in order
-LITTLE = 100  # operations of a kernel that a call would cost as much as, or that fit in what is around it
+LITTLE = 100  # operations of a kernel as cheap as a call, or small enough to inline
 NEAR = 20.0  # how many times slower than computing moving may be
 
 

@@ -114,7 +114,7 @@ class _Units:
             for r in u.reads:
                 self.readers.setdefault(r, []).append(k)
         self.before: list[set[int]] = [{self.maker[r] for r in u.reads} for u in self.units]
-        for new, old in (states or {}).items():  # written over the old one where nothing reads that any more
+        for new, old in (states or {}).items():  # written over the old one if nothing reads that any more
             if new in self.maker:
                 last = self.maker[new]
                 self.before[last].update(k for k, found in enumerate(reads) if old in found and k < last)

@@ -25,7 +25,7 @@ from pullback.loops.program.values import STACK_LIMIT, Buffer
 from pullback.state import weakly_cached
 
 FEW = 8  # elements of a buffer that may be an array of the function itself
-NEAR = 50  # a plan this close to what is alive at once (one part in so many) is good enough
+NEAR = 50  # a plan within one part in so many of the live bytes is good enough
 TRIES, MANY = 12, 400  # placements tried for each of the orders; one alone for more buffers than this
 
 
@@ -75,7 +75,7 @@ class Lifetimes:
     lives: dict[Buffer, tuple[int, int]] = field(default_factory=dict)
     now: int = 0
     open: list[int] = field(default_factory=list)  # the first moments of the loops around the present one
-    inside: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)  # those around a buffer's first mention
+    inside: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)  # the loops around a buffer's first mention
     timeline: list[tuple[int, int, Stmt]] = field(default_factory=list)  # moment, depth, statement
     depth: int = -1
 

@@ -25,7 +25,7 @@ from pullback.machine import Machine
 __all__ = ["Candidate", "Chooser", "Declined", "Strategies", "Strategy"]
 
 
-CALL: Final = 10.0  # what a kernel costs beside its loops
+CALL: Final = 10.0  # the overhead of a kernel call
 
 
 class Declined(Exception):

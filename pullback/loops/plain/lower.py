@@ -496,7 +496,7 @@ def plain_scatter(s: ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     out = builder.parameter(s.out)
     root = Scope()
     root.statements.append(Fill(out, ZERO_INDEX, out.elements))
-    if isinstance(s.value, ir.Zero):  # what is never added may have indices that are never in range
+    if isinstance(s.value, ir.Zero):  # terms that are zero may have out-of-range indices
         return tuple(root.statements)
     value = s.value
     conds: tuple[Cond, ...] = ()

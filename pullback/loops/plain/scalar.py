@@ -57,7 +57,7 @@ from pullback.loops.program.values import (
 )
 from pullback.loops.program.values import Apply as ApplyValue
 
-TALL = 12  # what nests deeper than this gets a name
+TALL = 12  # parts that nest deeper than this get a name
 
 
 def added(total: Temp, op: ReduceOp, value: Value, beside: bool = True) -> Assign:
@@ -81,7 +81,7 @@ class ScalarLowering:
         self.place = place
         self.site = site
         self.beside = beside
-        self.sums: Set[ir.Scalar] = frozenset()  # sums that temporaries hold: what is made of them stays where they are
+        self.sums: Set[ir.Scalar] = frozenset()  # sums held by temporaries: expressions of them are not moved
         self.uses = count_uses(roots)
         self._depths: dict[Value, int] = {}
         self._total: dict[tuple[ir.Scalar, tuple[Cond, ...]], bool] = {}

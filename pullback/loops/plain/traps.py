@@ -23,7 +23,7 @@ from pullback.loops.program.nodes import Break, Call, Check, For, If, Kernel, Le
 from pullback.loops.program.values import Binary, Buffer, Literal, Load, Read, Temp, Value, View, scalar
 
 BOOL = scalar(bool_)
-NAN, INFINITE = 0, 1  # what a trap reports in place of an extent
+NAN, INFINITE = 0, 1  # codes that a trap reports in place of an extent
 
 
 class Traps:

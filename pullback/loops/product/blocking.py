@@ -57,8 +57,8 @@ FEW = 8  # rows of a tile below which waiting for B is felt
 MOST_LOOPS = 3  # over the steps of a sum, where A is read in place
 SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
-TILE, STORES = 20, 16  # cycles a tile costs beside its sums; of so many sums each waits a cycle for others' stores
-ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
+TILE, STORES = 20, 16  # the overhead of a tile in cycles; every so many sums wait a cycle for stores
+ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, straight or transposed
 ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
 OPEN_ROWS, OPEN_COLUMNS = 8, 256  # at most, of a tile and of a block of B, where their numbers are open
 
@@ -246,7 +246,7 @@ def packed_plans(
         return
     storing = _storing(c, position) if holds(c) else "aside"
     inside = (*c.rows, *c.columns, *(() if storing == "across" else (*c.only_a, *c.only_b)))
-    if storing != "along" and any(map(is_open, inside)):  # nothing else is as large
+    if storing != "along" and any(map(is_open, inside)):  # all other buffers are smaller
         return
     readings = (False,) if c.a.plain is None else (False, True)
     ways = [_TiledWay(s, c, machine, position, storing, in_place) for in_place in readings]

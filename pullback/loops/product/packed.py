@@ -51,7 +51,7 @@ from pullback.loops.vectors.nest import map_reductions
 from pullback.loops.vectors.tile import plan_tile, tile
 from pullback.machine import Machine
 
-PACKED = 1 << 14  # elements of B from which on panels pay, where vectors could read it as it lies and sizes are open
+PACKED = 1 << 14  # elements of B from which panels pay, if vectors could read it in place and sizes are open
 LONG = 128  # steps of a sum along memory from which on few rows or columns need no panels
 SHALLOW = 8  # steps of an open sum below which panels do not pay
 WORTH = 0.98  # of a product's cycles that it takes in another order of its variables, for that to be taken

@@ -80,7 +80,7 @@ def _sweep(
         tests = (cond(">=", TOGETHER - 1 - height), cond(">=", across[0].trips - lanes))
         return None if False in tests else replace(found, room=tuple(t for t in tests if isinstance(t, Cond)))
     element = total.dtype.size
-    apart = deep[0].distance * element >= machine.page // 4  # neighbors in a column share nothing
+    apart = deep[0].distance * element >= machine.page // 4  # neighbors in a column share no page
     large = size((*columns, *total.vars)) * element >= machine.caches[1] // 4  # beyond the second cache
     return found if (height.constant or 0) <= FEW and apart and large else None
 

@@ -79,7 +79,7 @@ def store_across(dtype: DType, rows: int, apart: int, lanes: int) -> Kernel:
         read = [_let(f"r{first + i}", v, body, held=n == 1) for i, v in enumerate(loads)]
         for c, v in enumerate(_turned(read, f"t{first}_", body)):
             stores.append(((as_index(j) + c) * as_index(stride) + first * apart, v))
-    added: list[Stmt] = []  # squares may overlap: what is there is read before any of it changes
+    added: list[Stmt] = []  # squares may overlap: old values are read before any of them changes
     sums = [_let(f"s{k}", Binary("+", Load(to, at, v.type), v, v.type), added) for k, (at, v) in enumerate(stores)]
     added += [Store(to, at, s) for (at, _), s in zip(stores, sums, strict=True)]
     body += either(cond(">=", as_index(begun) - 1), added, [Store(to, at, v) for at, v in stores])

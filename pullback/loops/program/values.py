@@ -33,7 +33,7 @@ UnaryOp = Lit["-", "!"]
 
 OPERATORS: Final[Mapping[str, BinaryOp]] = {
     "sum": "+", "prod": "*", "max": "max", "min": "min", "any": "||", "all": "&&",
-}  # of reductions; what they begin with is in `ir.reduction`
+}  # of reductions; neutral elements are in `ir.reduction`
 
 STACK_LIMIT = 4096
 

@@ -42,7 +42,7 @@ from pullback.machine import Machine
 
 NEAR: Final = 4  # the longest step of a gather along the lanes
 SMALL: Final = 32  # element evaluations below which plain code does
-MASKED: Final = 1.3  # what is done for lanes that are not used, and to tell which these are
+MASKED: Final = 1.3  # the overhead of unused lanes and of computing masks
 
 
 @dataclass(frozen=True)

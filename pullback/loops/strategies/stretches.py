@@ -95,6 +95,6 @@ def _rows(s: ir.Build, split: tuple[Var, ...]) -> tuple[Var, ...]:
     at = s.vars.index(split[0])
     before = tuple(v for v in s.vars[:at] if v.extent is not ONE_INDEX)
     gets = [n for n in walk(s.values[0]) if isinstance(n, ir.Get) and n.indices]
-    along = all(n.indices[-1].free.isdisjoint(before) for n in gets)  # lanes lie along rows, of arrays read too
+    along = all(n.indices[-1].free.isdisjoint(before) for n in gets)  # lanes are along rows, of the arrays read too
     few = s.vars[-1] in split[1:] or any(map(is_open, s.vars[at:])) or prod(map(typical, s.vars[at:])) < ROW
     return before if along and few else ()

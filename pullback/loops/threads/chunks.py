@@ -91,7 +91,7 @@ def counted(chunk: Var, cycles: Cycles, steps: Cycles, nested: bool, machine: Ma
     chunks, work = chunk.extent.single, Temp("work", scalar(f64))
     assert isinstance(chunks, Var)
     pays = Binary("&&", _at_least(Read(work), machine.meeting), _at_least(Read(GAIN), machine.waking), scalar(bool_))
-    if nested:  # what comes before inner loops is done again by each chunk, so these are larger, and one for one worker
+    if nested:  # each chunk repeats the code before inner loops, so chunks are larger, and a single worker has one
         several = _at_least(IndexValue(as_index(WORKERS), scalar(f64)), 2)
         pays, steps = Binary("&&", several, pays, scalar(bool_)), steps * 0.25
     most = _arithmetic("min", _real(most_chunks(chunk)), _arithmetic("max", _real(FEW), _number(steps)))

@@ -26,7 +26,7 @@ from pullback.loops.threads.chunks import counted, total_work
 from pullback.loops.threads.splitting import Form, Splitting
 from pullback.machine import Machine
 
-Works = dict[Var, tuple[Cycles, Cycles, bool]]  # what `counted` asks for, of chunks that it counts
+Works = dict[Var, tuple[Cycles, Cycles, bool]]  # the inputs of `counted` for the chunks that it counts
 Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were taken apart
 
 

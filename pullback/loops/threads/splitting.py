@@ -72,7 +72,7 @@ from pullback.machine import Machine
 
 MOST = 64  # chunks of a loop
 HALF = 0.5  # the part of a loop that must be shared out inside it for its sums to stay in order
-FEW, FEW_OPEN = 8, 2  # trips of a loop that are too few to share out evenly, and of one whose trips nobody knows yet
+FEW, FEW_OPEN = 8, 2  # too few trips to share out evenly; for loops with an unknown number of trips
 MOSTLY = 0.9  # the part of a loop's body that must be shared out for it to stay around
 
 Form = tuple[Kernel, tuple[tuple[int, Index], ...]]  # a kernel, and which of its parameters share a buffer
@@ -85,7 +85,7 @@ class Splitting:
         self.call = call
         self.machine = machine
         self.sums = self.cutting = sums  # of buffers, and of elements
-        self.around = 1  # iterations of the independent loops around what is looked at, where they do nothing else
+        self.around = 1  # iterations of the enclosing independent loops, if these do nothing else
         self.added: dict[Buffer, View] = {}  # parameters for partial sums
         self.cut: dict[Stmt, tuple[int, tuple[Stmt, ...]]] = {}  # loops that add up chunks: how many, what comes after
         self.kernel = call.kernel
@@ -93,7 +93,7 @@ class Splitting:
                        for p, a in zip(call.kernel.params, call.arguments, strict=True)}  # fmt: skip
         self.written = written(self.kernel.body, {})
         scratch = frozenset(b for b in self.kernel.scratch if b.elements.constant is not None)
-        self.own = {self.places[b].buffer: b for b in scratch}  # what may be the worker's own
+        self.own = {self.places[b].buffer: b for b in scratch}  # candidates for worker-private memory
         self.copies: dict[Buffer, Buffer] = {}
         self.open = any(isinstance(d, DimSymbol) for d in call.kernel.indices)
         self.values = definitions(call.kernel.body) if self.open else {}

@@ -177,7 +177,7 @@ class _GroupWriter:
 
     def _vectors(self, rows: list[PointRow], scope: Scope) -> None:
         """The loop over the vector variable: several vectors at a time, one at a time, then narrower ones."""
-        ways = self._ways(typical(self.axis)) if self._together == 1 else 1  # in single rows as in those together
+        ways = self._ways(typical(self.axis)) if self._together == 1 else 1  # the same in single rows as in joint ones
 
         def points(start: Index, size: int) -> list[Stmt]:
             inside = scope.step(start, not is_open(self.axis))
@@ -196,7 +196,7 @@ class _GroupWriter:
     def _points(self, rows: list[PointRow], start: Index, vectors: tuple[int, int], scope: Scope) -> None:
         """A step: vectors of values for each row, then their stores."""
         together, lanes = vectors
-        stores = [] if self._overwrites() else scope.statements  # what is overwritten is read first
+        stores = [] if self._overwrites() else scope.statements  # overwritten values are read first
         for way in range(together):
             inside, here = self.writer.inside(scope, start + way * lanes, lanes)
             places = [Substitution(variables={**row.at, self.axis: here}) for row in rows]

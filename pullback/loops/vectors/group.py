@@ -209,7 +209,7 @@ def _name(value: ir.Scalar, name: str, group: Group) -> ir.Scalar:
         case ir.Mul() if len(value.args) == 2 and isinstance(value.args[0], ir.Const):
             return value
         case _:
-            free = [v for v in group.space if v in value.free]  # those of loops around are fixed
+            free = [v for v in group.space if v in value.free]  # variables of enclosing loops are fixed
             ref = ir.Ref(name, value.dtype, tuple(v.extent for v in free))
             group.definitions[ref] = value
             return expr.get(ref, *free)

@@ -127,7 +127,7 @@ def _block_cycles(
         cycles += trips * max(busy, machine.latency if not reduced or trips > 1 else 0.0)
     epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in nest.gets)
     around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
-    if nest.reductions:  # what follows sums is little beside them, and packed products do not count it either
+    if nest.reductions:  # the epilogue of sums is small compared to them, and packed products do not count it either
         around = [n for v in around for n in walk(v) if isinstance(n, ir.Apply) and n.primitive.transcendental]
     else:
         sums = dict.fromkeys(n for v in around for n in walk(v) if isinstance(n, ir.Add | ir.Mul))
@@ -233,10 +233,10 @@ def _tilings(others: list[Var], vectors: int, there: int, reduced: bool) -> list
     sizes = {
         v: [t for t in range(2, 13) if t <= typical(v) and (typical(v) % t == 0 or typical(v) >= 4 * t)] for v in others
     }
-    # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
+    # one tiled axis: its rows share a row of vectors, which stays in registers with the sums and one factor
     rows = (there - 1 - vectors) // vectors
     out += [((v, t),) for v in others for t in sizes[v] if t <= min(room, rows)]
-    # two open ones only where vectors lie along the sum: elsewhere one of them shares as much with a row of vectors
+    # two open ones only if vectors are along the sum: otherwise one of them shares as much with a row of vectors
     pairs = [(a, b) for a, b in combinations(others, 2) if reduced or not (is_open(a) and is_open(b))]
     out += [((a, s), (b, t)) for a, b in pairs for s in sizes[a] for t in sizes[b] if s * t <= room]
     return out

@@ -49,7 +49,7 @@ from pullback.machine import Machine
 
 SMALL = 8  # element evaluations below which plain code does
 NARROW = 4  # lanes below which single elements do
-FEW = 4  # elements of a tile, or half of it where that is more, for what is left of an open extent
+FEW = 4  # elements of a tile, or half of it if that is more, for the remainder of an open size
 LONG = 4  # vectors of a sum along memory from which on that pays where tiles can do without
 
 
@@ -243,7 +243,7 @@ class _TileWriter:
         self.writer.count(v for row in values for v in row)
         for e, row in zip(elements, values, strict=True):
             inside = self._inside(scope, e.lanes)
-            # All values before any store: a result may lie where what another one reads was.
+            # All values before any store: a result may overwrite another one's input.
             found = [widened(self.writer.value(v, inside), e.lanes) for v in row]
             if len(found) > 1:
                 found = [named(v, "value", inside) for v in found]

@@ -457,7 +457,7 @@ class Writer(ScalarLowering):
         varying = [c for c in conds if lane in c.free]
         reached = [_in_some_lane(c, lane) for c in varying if any(v in c.free for v in e.vars)]
         if None in reached and count_terms(e) > WINDOW:
-            raise Declined  # most of what is computed might be left out
+            raise Declined  # most of the computation might be unnecessary
         bounds = [*(c for c in conds if lane not in c.free), *(c for c in reached if isinstance(c, Cond))]
         nest = LoopNest(self, scope, e.vars, bounds)
         inner = nest.innermost

@@ -43,7 +43,7 @@ def export_page(directory: str | os.PathLike[str]) -> dict[str, Any]:
     Returns:
         `files`, and `wasm_bytes`, the size of the module in it.
     Raises:
-        CompilerError: [E415] there is no compiler for wasm.
+        CompilerError: [E415] no compiler for WebAssembly is installed.
         DataError: [E506] scikit-learn, which has the digits, is not installed.
     """
     from pullback.runtime.export import put_files
@@ -97,7 +97,7 @@ def _library(f: pb.Function, *arguments: Any, **dims: int) -> Exported:
 
 def _enlarge() -> pb.Function:
     """Digits as they are bundled, with levels from 0 to 16, as images for the network."""
-    rows = resize(np.eye(CELLS)[:, :, None] * np.ones(CELLS), SIDE)  # what becomes of each row of ones
+    rows = resize(np.eye(CELLS)[:, :, None] * np.ones(CELLS), SIDE)  # the image of each row of ones
     weights = np.ascontiguousarray(rows[:, :, 0].T, dtype=np.float32)
     weights.setflags(write=False)
 

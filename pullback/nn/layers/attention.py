@@ -111,7 +111,7 @@ def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, ca
         return pb.sum_over(steps, lambda j: weights[n, h, i, j] * values[n, j, h // each, m]) / total[n, h, i]
 
     scores = pb.build((n, heads, steps, steps), score)
-    top = pb.stop_gradient(pb.build((n, heads, steps), largest))  # whatever is taken out, the result is the same
+    top = pb.stop_gradient(pb.build((n, heads, steps), largest))  # any shift gives the same result
     weights = pb.build((n, heads, steps, steps), weight)
     total = pb.sum(weights, axis=-1)
     if drop:
@@ -160,7 +160,7 @@ def transformer_block(
         causal: whether a step looks at itself and those before it alone.
         groups: how many heads there are of keys and values.
         rotary: whether queries and keys are turned by their positions.
-        drop: the rate of dropout of the attention, and of what is added.
+        drop: the dropout rate of attention and of residual branches.
         activation: between the dense layers.
     Returns:
         (N, L, M).

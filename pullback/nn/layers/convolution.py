@@ -80,7 +80,7 @@ def conv(
         stride: the step s from a window to the next.
         padding: elements p of border; pairs for before and behind each axis; "same" for a result as large as the image.
         dilation: the step d from an element of a window to the next.
-        groups: channels of the result fall into so many groups, each of which sees its own part of the image's.
+        groups: the number of channel groups, each of which sees its own part of the image's channels.
         bias: whether there is a b.
         start: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.

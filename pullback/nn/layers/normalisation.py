@@ -236,7 +236,7 @@ def instance_norm(
     Returns:
         The same shape.
     Raises:
-        TraceError: [E163] epsilon is negative, or the layout is none.
+        TraceError: [E163] epsilon is negative, or the layout is unknown.
 
     >>> from pullback import nn
     >>> nn.instance_norm(learn=False, epsilon=0.0)({}, np.array([[[[1.0, 3.0]], [[5.0, 9.0]]]])).tolist()
@@ -277,7 +277,7 @@ def local_response_norm(
     Args:
         scope: not used.
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        size: how many channels are beside each other.
+        size: the number of neighboring channels.
         alpha: the weight of the squares.
         beta: the power.
         k: what is added to them.

@@ -62,9 +62,9 @@ def max_pool(
     Args:
         scope: not used.
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        size: extents of a window; a number for both axes, or a number for each axis, of which there may be any number.
+        size: sizes of a window; a number for both axes, or a number for each of any number of axes.
         stride: the step from a window to the next; as large as a window unless given.
-        padding: elements of border, of which none is ever the largest; as for `conv`.
+        padding: the padding, which is below every element; as for `conv`.
         ceil: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
         dilation: the step from an element of a window to the next.
         layout: "NCHW" or "NHWC", for any number of axes.
@@ -167,7 +167,7 @@ def average_pool(
     Args:
         scope: not used.
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        size: extents of a window; a number for both axes, or a number for each axis.
+        size: sizes of a window; a number for both axes, or a number for each axis.
         stride: the step from a window to the next; as large as a window unless given.
         padding: elements of border, which are 0; as for `conv`.
         ceil: whether a last window that is not whole counts, as long as it begins in the image or the border before it.

@@ -55,7 +55,7 @@ def lstm(
         x: (N, L, M), or a pair of it and the state to start from, {"h": (N, W), "cell": (N, W)}; of several layers, or
             of both directions, a tuple of states. None, and no pair, are zeros.
         width: W, of the state.
-        layers: how many, each reading what the one before it gives.
+        layers: the number of layers, each reading the result of the one before it.
         backward: whether it reads from the last step to the first.
         both: whether one reads forwards and another backwards, their results side by side.
         last: whether the result is that of the last step read alone.
@@ -103,7 +103,7 @@ def gru(
         x: (N, L, M), or a pair of it and the state to start from, {"h": (N, W)}; of several layers, or of both
             directions, a tuple of states. None, and no pair, are zeros.
         width: W, of the state.
-        layers: how many, each reading what the one before it gives.
+        layers: the number of layers, each reading the result of the one before it.
         backward: whether it reads from the last step to the first.
         both: whether one reads forwards and another backwards, their results side by side.
         last: whether the result is that of the last step read alone.

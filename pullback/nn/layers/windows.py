@@ -73,7 +73,7 @@ def image(kind: str, layout: str, rank: int, *, channels: str = "C") -> str:
     """The shape of an image as an annotation.
 
     Raises:
-        TraceError: [E163] the layout is none of the two.
+        TraceError: [E163] the layout is unknown.
 
     >>> image("conv", "NHWC", 2)
     'N H W C'

@@ -27,7 +27,7 @@ def autoencoder(scope: Scope, x: Any, code: int = 32, *, hidden: int = 128) -> A
         code: how many numbers.
         hidden: units on the way.
     Returns:
-        Of the shape of x: what is to be like x.
+        The reconstruction, of the shape of x.
 
     >>> from pullback import nn
     >>> nn.models.autoencoder(8).type.result

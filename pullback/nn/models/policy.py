@@ -50,7 +50,7 @@ def reinforce(scores: Any, target: tuple[Any, Any]) -> Array:
 
     Args:
         scores: (N, actions) of a policy.
-        target: the actions taken (N,), integers, and what followed from each (N,), less a baseline.
+        target: the actions taken (N,), integers, and the returns of each (N,), less a baseline.
 
     >>> from pullback import nn
     >>> loss = pb.function(lambda scores, actions, returns: nn.models.reinforce(scores, (actions, returns)))

@@ -205,7 +205,7 @@ class weight_decay(_Decay):
     Args:
         l2: λ₂, at least 0.
         l1: λ₁, at least 0.
-        factors: by names, what to multiply both with, as `decay_mult` of Caffe: {"*/b": 0.0}.
+        factors: factors for both, by name, as `decay_mult` of Caffe: {"*/b": 0.0}.
 
     >>> from pullback import nn
     >>> optimiser = nn.weight_decay(0.5) >> nn.sgd(1.0)
@@ -228,7 +228,7 @@ class decoupled_weight_decay(_Decay):
     Args:
         l2: λ₂, at least 0.
         l1: λ₁, at least 0.
-        factors: by names, what to multiply both with: {"*/b": 0.0}.
+        factors: factors for both, by name: {"*/b": 0.0}.
         rate: α, a number or a schedule: that of the optimizer, as the paper has it.
 
     >>> from pullback import nn

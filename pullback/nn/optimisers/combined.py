@@ -45,8 +45,8 @@ __all__ = ["accumulate", "average", "caffe_sgd", "groups"]
 class groups(Optimiser):
     """An optimizer for each group of parameters; the first pattern that a name matches counts.
 
-    Every parameter must match one, and every pattern some name. What a part does for all of its parameters together
-    (the norm of `clip_by_norm`) it does for its group.
+    Every parameter must match one, and every pattern some name. Joint operations of a part, such as the norm of
+    `clip_by_norm`, apply to its group.
 
     >>> from pullback import nn
     >>> optimiser = nn.groups({"*/b": nn.sgd(0.1), "*": nn.adamw(1e-3)})
@@ -270,8 +270,8 @@ def caffe_sgd(
         decay: of weights.
         regularisation: whether it is that of the sum of squares or of magnitudes.
         clip: largest norm of all gradients together; 0 for any.
-        rate_factors: by names or patterns, what to multiply the rate with (`lr_mult`).
-        decay_factors: by names or patterns, what to multiply the decay with (`decay_mult`).
+        rate_factors: factors for the rate, by name or pattern (`lr_mult`).
+        decay_factors: factors for the decay, by name or pattern (`decay_mult`).
         fixed: names or patterns of parameters that stay.
     Returns:
         The chain.

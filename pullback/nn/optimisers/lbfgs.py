@@ -162,7 +162,7 @@ def _search(
     There is such a length between `low`, where the value has fallen enough and falls too steeply still, and `high`,
     where it has not, or rises: the least of f(x + a d) - c₁ a f' lies between them.
     """
-    slack = 4 * pb.finfo(x.dtype).eps * pb.abs(start.value)  # what rounding may hide
+    slack = 4 * pb.finfo(x.dtype).eps * pb.abs(start.value)  # the error bound of rounding
 
     def going(state: Any) -> Any:
         return ~state[3]

@@ -56,7 +56,7 @@ class Optimiser(Settings):
     ([2.94, 3.92], ['sgd'])
     """
 
-    descends: ClassVar[bool] = False  # whether it takes gradients and gives what to add to the parameters
+    descends: ClassVar[bool] = False  # whether it turns gradients into updates
 
     # What users call ------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class Optimiser(Settings):
         Args:
             parameters: a tree of floating-point arrays, of NumPy or of a traced function.
         Returns:
-            A dict of dicts of arrays like the parameters, those of frozen ones left out; {} where nothing is kept.
+            A dict of dicts of arrays like the parameters, without frozen ones; {} without state.
         Raises:
             DTypeError: [E121] a parameter that is not frozen is not floating-point.
             TraceError: [E108] a pattern matches no parameter.
@@ -80,7 +80,7 @@ class Optimiser(Settings):
 
         Args:
             gradients: a tree like the parameters; frozen ones need none.
-            state: what `init` or the last update gave.
+            state: the result of `init` or the last update.
             parameters: a tree of arrays.
             step: how many updates there were before this one: an integer.
         Returns:

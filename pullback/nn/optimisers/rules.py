@@ -45,12 +45,12 @@ class sgd(Rule):
         u = -α v                     with nesterov  u = -α (g + μ v)
 
     Polyak 1964 (heavy ball); Nesterov's form and the constants are those of Sutskever and others (ICML 2013) and of
-    PyTorch. With `rate_within` the rate is in what is kept, as in Caffe: v ← μ v + α g, u = -v. That differs where the
-    rate changes.
+    PyTorch. With `rate_within` the rate is part of the velocity, as in Caffe: v ← μ v + α g, u = -v. That differs where
+    the rate changes.
 
     Args:
         rate: α, a number or a schedule.
-        momentum: μ, from 0 to below 1; without momentum nothing is kept.
+        momentum: μ, from 0 to below 1; there is no state without momentum.
         nesterov: whether the gradient is looked at a step ahead.
         dampening: τ, from 0 to below 1.
         rate_within: whether the rate is kept with the momentum.

@@ -44,7 +44,7 @@ class Checkpoints:
         every_seconds: seconds after which to save.
         keep: how many of the last checkpoints stay.
     Raises:
-        UsageError: [E518] a number that is none for its purpose.
+        UsageError: [E518] a number is out of range.
     """
 
     folder: str
@@ -73,7 +73,7 @@ class Position:
         seconds: of training so far.
         history: the rows of the epochs that are over.
     Raises:
-        ValueError: one of them is nothing of the kind.
+        ValueError: one of them is invalid.
     """
 
     step: int = 0
@@ -189,8 +189,8 @@ class Folder:
             like: arrays of the names, shapes and element types that it must have.
             wish: "newest intact" passes over damaged checkpoints, "anyway" goes on with another run's.
         Raises:
-            DataError: [E509] it is damaged, [E510] it holds other arrays, [E515] it is that of another run: what
-                differs is listed.
+            DataError: [E509] it is damaged. [E510] It holds other arrays. [E515] It belongs to another run; the
+                differences are listed.
         """
         if wish == "newest intact":
             self._set_damaged_aside()

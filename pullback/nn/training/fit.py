@@ -59,24 +59,24 @@ def fit(
         model: a Layer; or, with `loss` left out, a traced function (parameters, state, batch) that gives the loss, or
             the loss and the next state.
         loss: of a Layer's result and the target: one number, the mean over the batch.
-        data: a Dataset, a pair of them from `data.load`, of which the second one is evaluated on, a tuple or dict of
-            arrays with one first extent, or an iterable that gives batches.
+        data: a Dataset, a pair of them from `data.load` (the second is for evaluation), a tuple or dict of arrays with
+            a common first size, or an iterable of batches.
         optimiser: has `init(parameters)` and `update(gradients, state, parameters, step)`, such as `nn.adam(1e-3)`.
         epochs: passes over the data.
         steps: updates, instead of epochs.
         batch: samples in a batch, 32 unless told otherwise; all where there are fewer.
-        seed: of the order of samples, of what transformations draw, and of a Layer's first parameters.
+        seed: for the order of samples, the draws of transformations, and a Layer's initial parameters.
         parameters: where to begin; a Layer makes its own. They are left as they are.
         state: what the loss carries besides, likewise.
         evaluate: data that is measured after every epoch, as inference sees it.
         metrics: measured there too: traced functions of a Layer's result and the target, or of (parameters, state,
-            batch) beside a loss; each gives one number, a mean over the batch.
+            batch) for a loss function. Each returns one number, a mean over the batch.
         save: a folder for checkpoints and the history, or `Checkpoints` that say how often. Where it holds
             checkpoints of this run, training goes on from the last one. One run at a time may use it.
-        resume: True demands that there is one, False that there is none. "newest intact" passes over damaged ones, and
-            sets them aside as `.damaged`. "anyway" goes on although the loss, the optimizer, the data, the seed or the
-            batch size is another; where batches differ, the epoch begins anew.
-        progress: whether to show it on the error stream, or what to call between calls instead.
+        resume: True requires a checkpoint, False that there is none. "newest intact" passes over damaged ones, and sets
+            them aside as `.damaged`. "anyway" goes on although the loss, the optimizer, the data, the seed or the batch
+            size is another; where batches differ, the epoch begins anew.
+        progress: whether to show it on the error stream, or a callback between calls instead.
         early_stop: epochs without gain after which training ends, or an `EarlyStop`.
         shuffle: whether every epoch has an order of its own, which follows from the seed.
         remainder: whether the last, smaller batch of an epoch is left out or kept, at the price of a second program.
@@ -85,10 +85,10 @@ def fit(
             cluster that `ray.init` names. The loss is a mean over the batch; a layer that measures a batch, or draws
             for it, sees its part.
     Returns:
-        The parameters and how they came about. Ctrl-C ends training between two updates, with what there is; a second
-        one raises.
+        The parameters and how they came about. Ctrl-C ends training between two updates with the current result; a
+        second one raises.
     Raises:
-        DataError: [E508] the network does not take the data, [E512] there is none, [E513] a label is no class,
+        DataError: [E508] the network does not accept the data, [E512] there is none, [E513] a label is out of range,
             [E514] the loss is not finite; [E509], [E510], [E511], [E515], [E516] of checkpoints.
         UsageError: [E518] arguments that contradict each other. [E526] a metric gives an array. With `workers`:
             [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] a process is lost.

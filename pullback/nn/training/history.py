@@ -20,7 +20,7 @@ from pullback.tracing.elsewhere import one_of
 __all__ = ["NOT_MEASURED", "EarlyStop", "History"]
 
 EVALUATED = "evaluation_loss"
-NOT_MEASURED = ("epoch", "step", "seconds", "rate", "speed")  # what rows say of the run itself
+NOT_MEASURED = ("epoch", "step", "seconds", "rate", "speed")  # columns about the run itself
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class History:
         Returns:
             The figure of matplotlib.
         Raises:
-            DataError: [E506] matplotlib is not installed. MissingKeyError: [E525] a column that there is none of.
+            DataError: [E506] matplotlib is not installed. MissingKeyError: [E525] the column does not exist.
         """
         for name in names:
             self._check(name)
@@ -149,7 +149,7 @@ class EarlyStop:
         least: what counts as gain.
         rising: whether the column is to become larger instead, as accuracy is.
     Raises:
-        DataError: [E518] a patience below 1; in `fit`, before training, that nothing is measured as `on`.
+        DataError: [E518] a patience below 1; in `fit`, before training, that `on` is not measured.
 
     >>> from pullback import nn
     >>> stop = nn.EarlyStop(patience=2)
@@ -171,7 +171,7 @@ class EarlyStop:
         """Check the monitored column against a history's columns; return its name.
 
         Raises:
-            DataError: [E518] there is none of its name.
+            DataError: [E518] the column does not exist.
         """
         name = self.on or (EVALUATED if EVALUATED in names else "loss")
         if name not in names:

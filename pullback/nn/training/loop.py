@@ -35,7 +35,7 @@ class Run:
 
     Attributes:
         parameters: as they are now.
-        state: what layers carry besides, as it is now.
+        state: the state of layers at the end.
         optimiser_state: what the optimizer carries.
         history: what was measured in each epoch.
         steps: updates made.
@@ -157,7 +157,7 @@ class Training:
     def _train(self, report: Report, interrupted: list[bool]) -> End:
         """Run the remaining updates; return why training ended."""
         at = self.at
-        if at.batch == self.source.steps:  # it ended before what follows an epoch was done
+        if at.batch == self.source.steps:  # it ended before the end-of-epoch work
             self._finish_epoch(report)
         if end := self._end():
             return end

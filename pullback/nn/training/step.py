@@ -20,7 +20,7 @@ from pullback.tracing import tree
 __all__ = ["Carry", "Measure", "Updates", "stack_size"]
 
 RATE: Final = 5e10  # operations a second of a network, roughly
-SLOW: Final = 2e-3  # seconds of an update beside which a call of its own costs nothing
+SLOW: Final = 2e-3  # seconds of an update that make the overhead of a call negligible
 CALL: Final = 0.05  # seconds of a call that makes many
 INTERPRETED: Final = 100  # times slower without a compiler
 

@@ -36,7 +36,7 @@ class Task:
         columns: what these are called in a history.
         parameters: where training begins.
         state: likewise.
-        labels: those that a network tells apart; None where there are none.
+        labels: the classes of the network, or None.
     """
 
     name: str
@@ -122,7 +122,7 @@ def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
         inspect.signature(f).bind(*arguments)
     except (TypeError, ValueError) as error:
         if callable(f) and isinstance(error, ValueError):
-            return  # a function of another language, which does not say what it takes
+            return  # a function without an inspectable signature
         facts = (f"{_name(f)}: {error}",)
         listed = ", ".join(arguments)
         raise UsageError(

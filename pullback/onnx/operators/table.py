@@ -66,7 +66,7 @@ class Operator:
         """The keyword arguments for the operator's function.
 
         Raises:
-            WrongNode: there is no such attribute, or inputs are missing or too many.
+            WrongNode: the attribute is unknown, or inputs are missing or surplus.
         """
         if inputs > len(self.inputs) and not self.rest:
             raise WrongNode(f"{inputs} inputs, of which {self.name} takes {len(self.inputs)}")

@@ -18,7 +18,7 @@ REDUCTIONS = tuple(f"normal_form.{op}" for op in ("sum", "prod", "max", "min", "
 RANGE = "f⁻¹(i′) must be in the range of i, and f must take the value i′: both stay as a bracket"
 
 
-# What is cited for rules that the paper does not number.
+# Citations for rules that the paper does not number.
 NUMBERS: Final = {
     "ssa.variable": "Fig. 7 (1)", "ssa.tensor_function": "Fig. 7 (2)", "ssa.scalar_function": "Fig. 7 (3)",
     "ssa.builtin": "Fig. 7 (4)", "ssa.sum": "Fig. 7 (5)", "ssa.scaled": "Fig. 7 (6)", "z": "zⱼ", "trivial": "0 and 1",

@@ -50,7 +50,7 @@ class VectorWriter(Writer):
         self.lines.append(VECTORS)
         self.body(k.body)
         self.lines.append("#else")
-        for b in k.scratch:  # what only vectors need
+        for b in k.scratch:  # buffers that only vectors need
             self.line(f"(void){self.expressions.place(b, ZERO_INDEX)[0]};")
         self.body(k.portable)
         self.lines.append("#endif")

@@ -110,7 +110,7 @@ def _horner(coefficients: list[str], x: str) -> str:
 
 _AVX512: Final = "defined(__AVX512F__) && !defined(__clang__)"
 
-# Builtins of gcc, many of which clang has too below 64 bytes; x86 only.
+# Builtins of gcc, many of which clang also has below 64 bytes; x86 only.
 INSTRUCTIONS: Final[Mapping[tuple[str, int], Pair]] = {
     ("least", 16): ("defined(__SSE2__)", "return __builtin_ia32_min{p}(bound, x);"),
     ("least", 32): ("defined(__AVX__)", "return __builtin_ia32_min{p}256(bound, x);"),
@@ -141,7 +141,7 @@ INSTRUCTIONS: Final[Mapping[tuple[str, int], Pair]] = {
     },
 }
 
-# What clang has had since, for all lengths and processors.
+# Builtins of newer clang, for all lengths and processors.
 _FUSED: Final = "defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA))"
 _ROUNDS: Final = "defined(__clang__) && (defined(__SSE4_1__) || defined(__aarch64__))"
 ELEMENTWISE: Final[Mapping[str, Pair]] = {
@@ -168,7 +168,7 @@ static inline $V pb_most_$S($V bound, $V x)
 $quick    return pb_choose_$S(bound > x, bound, x);
 $end}
 """),
-    # 1 / d, or close enough to it for what is corrected afterwards
+    # 1 / d, or close enough for the correction below
     "inverse": VectorFunction("""\
 static inline $V pb_inverse_$S($V d)
 {
