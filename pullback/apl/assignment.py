@@ -57,7 +57,7 @@ def _name(target: Name, value: Any, scope: Scope) -> None:
 
 
 def _bind(target: Node, value: Value, scope: Scope, modify: Verb | None) -> None:
-    """Bind the left of an arrow to a value, or to what `modify` makes of both."""
+    """Bind the left of an arrow to a value, or to the result of `modify` on both."""
     match target:
         case Name(name=name) if modify is not None:
             made = modify(value, _current(target, scope))

@@ -351,7 +351,7 @@ class _Loop:
         return False
 
     def _walked(self, arguments: dict[str, Value], going: bool, leaf: Callable[[Any], list[Any]]) -> list[Any]:
-        """Combine by the guards what `leaf` makes of the ending calls, or of the ending values."""
+        """Combine by the guards the results of `leaf` for ending calls, or for ending values."""
 
         def ways(body: _Body, at: int) -> list[Any]:
             for k, statement, test in self._ends(body, at):

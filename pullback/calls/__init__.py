@@ -1,4 +1,4 @@
-"""Traced functions: their arguments, their calls, what is compiled for which sizes."""
+"""Traced functions: arguments, calls, and compiled versions by size."""
 
 import pullback.arrays  # noqa: F401  traced arrays have operators
 from pullback.calls.function import Function, function

@@ -1,4 +1,4 @@
-"""Functions in other processes: what `pickle` writes down of one.
+"""Functions in other processes: their pickled form.
 
 A function that a module holds under its own name is written as that name, as Python's functions are; a derivative as
 how it was made. `cloudpickle`, and with it joblib, carries Python functions by value where no module holds them.

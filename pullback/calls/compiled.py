@@ -158,7 +158,7 @@ class Compiled:
             raise out_of_memory(self.name, self.executable, error) from None
 
     def _printed(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
-        """The results of a function that prints, and what it prints."""
+        """The results of a function that prints; its prints are written."""
         assert self.prints is not None
         if outputs is not None:
             outputs = [*outputs, *(np.empty(*result) for result in self._results[self.own :])]
@@ -209,7 +209,7 @@ class Compiled:
         return leaves
 
     def _refuse(self, leaf: Any, k: int) -> NoReturn:
-        """Raise what is wrong with the array for result k."""
+        """Raise the error for an unsuitable array for result k."""
         shape, dtype = self._results[k]
         path = self._path(k)
         if not isinstance(leaf, np.ndarray) or leaf.shape != shape:

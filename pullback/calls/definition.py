@@ -53,7 +53,7 @@ _COLLECTED: ContextVar[list[Definition] | None] = context_variable("collected", 
 
 @contextmanager
 def collecting() -> Iterator[list[Definition]]:
-    """The functions that are defined inside, which nobody checks as yet."""
+    """Collect the functions defined inside, which are not checked yet."""
     found: list[Definition] = []
     token = _COLLECTED.set(found)
     try:
@@ -105,7 +105,7 @@ class Definition:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """The parameters with what their annotations say."""
+        """The parameters with their annotations."""
         if self._own_parameters is None:
             self._own_parameters = self._find_parameters()
         return self._own_parameters
@@ -141,7 +141,7 @@ class Definition:
                 raise
 
     def check(self) -> bool:
-        """Trace what the annotations determine; False where they leave something open."""
+        """Trace by the annotations; False if they leave anything open."""
         try:
             if any(p.default is None for p in self.parameters):  # with None for optional parameters, and without
                 given = [replace(p, default=MISSING) for p in self.parameters]
@@ -240,7 +240,7 @@ class Definition:
         return self.traced(own)
 
     def program(self, *args: Any, **keywords: Any) -> ir.Program:
-        """The program for these arguments; without arguments what the annotations determine.
+        """The program for these arguments; without arguments, by the annotations.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array
@@ -264,7 +264,7 @@ class Definition:
         return traced
 
     def arrays_of(self, values: Sequence[Any]) -> tuple[Signature, Traced, list[np.ndarray[Any, Any]], dict[str, int]]:
-        """The signature and trace for a call's values, one for each parameter, and what its program is given."""
+        """The signature and trace for a call's values, one per parameter, and the program's inputs."""
         signature, flat = signature_of(self.parameters, values)
         signature, traced = self.traced_for(signature, flat)
         arrays, sizes = prepare(signature.flat, flat)
@@ -272,7 +272,7 @@ class Definition:
 
     @property
     def type(self) -> TypeText:
-        """The type with its dims: `(x: f32[N, M], w: f32[M]) -> f32[N]`, and what the dims must fulfil.
+        """The type with its dims and their requirements: `(x: f32[N, M], w: f32[M]) -> f32[N]`.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array

@@ -58,7 +58,7 @@ class Function(Inspected):
         return self._call_slowly(*args, out=out, **keywords)
 
     def _call_slowly(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
-        """A call with whatever arguments: traced, checked, converted, compiled, as needed."""
+        """Call with any arguments: trace, check, convert and compile as needed."""
         try:
             with uncollected():
                 signature, flat = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))

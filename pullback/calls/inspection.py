@@ -341,6 +341,6 @@ class Inspected(Definition):
 
 
 def check_mode(memory: str) -> None:
-    """Refuse what is no memory mode."""
+    """Refuse an unknown memory mode."""
     if memory not in MODES:
         raise ValueError(f'memory={memory!r}: "fastest", "less" or "least"')

@@ -1,4 +1,4 @@
-"""Profiles, `Function.profile`: the time of each statement of a call, and what it computes."""
+"""Profiles, `Function.profile`: the time of each statement of a call, and its operations."""
 
 from __future__ import annotations
 

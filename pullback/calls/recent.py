@@ -1,4 +1,4 @@
-"""A table that keeps what was asked for last."""
+"""A table that keeps the most recently used values."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _written(f: Shown) -> dict[str, inspect.Parameter]:
 
 
 class ShownSignature:
-    """The `__signature__` of what is made of a function: its own parameters, found when somebody asks.
+    """The `__signature__` of a derived function: its own parameters, found on demand.
 
     Those of the function keep their annotations; what it gives is not what the function gives.
     """
@@ -110,7 +110,7 @@ def about(f: Shown) -> About:
 
 
 def function_html(f: Shown) -> str:
-    """A function in a notebook: what it says of itself, and the types of its arguments and results."""
+    """A function in a notebook: its documentation, and the types of its arguments and results."""
     first = (inspect.getdoc(f) or "").partition("\n\n")[0]
     caption = f"{f.name}: {first}" if first else f.name
     try:

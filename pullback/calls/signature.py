@@ -59,7 +59,7 @@ class Signature:
 
 
 def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
-    """The parameters of f. NameError where an annotation names what is not there yet.
+    """The parameters of f. NameError if an annotation uses an undefined name.
 
     Raises:
         TraceError: [E149] f is nothing that can be traced. [E107] a parameter cannot be.
@@ -103,7 +103,7 @@ def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
 
 
 def check_traceable(f: object) -> None:
-    """Refuse what is no Python function of traced values."""
+    """Refuse an object that is no Python function of traced values."""
     found, remedy = None, "a Python function, or an object that can be called like one"
     if isinstance(f, np.ufunc):
         found, remedy = f"numpy.{f.__name__}, a function of NumPy", elsewhere.remedy(f.__name__)

@@ -1,4 +1,4 @@
-"""Specs: what an annotation says about an argument.
+"""Specifications of arguments by their annotations.
 
 A spec together with an argument (or alone, where it says enough) gives a list of `Leaf`s: the arrays of the program,
 with element type and dims. Leaves are hashable: they are the signature by which a function is traced.

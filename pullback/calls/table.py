@@ -45,7 +45,7 @@ class Table:
         self, name: str, threads: int | None, specialised: Callable[[Traced, dict[str, int]], Traced],
         entries: list[Any],
     ) -> None:
-        """A function's name and threads, what it compiles for dims, and the list that its calls look at."""
+        """Set up for a function: its name and threads, how it specializes, and its list of entries."""
         self.kept: Recent[Any, Compiled] = Recent()
         self.entries = entries
         self._name = name
@@ -75,7 +75,7 @@ class Table:
         return found, arrays
 
     def _keep(self, key: Any, made: Compiled) -> Compiled:
-        """Keep what was made; entries go with what gives way to it."""
+        """Keep compiled code; replaced code takes its entries along."""
         with turn((self, "entries")):
             for k, c in self.kept.items():
                 if c.entry is not None and c.entry.used:
@@ -177,5 +177,5 @@ def _look_of(
 
 
 def _takes_numbers(spec: Spec) -> bool:
-    """Whether a Python number means what an array of rank 0 does: the annotation admits one element type."""
+    """Whether a Python number can stand for a rank-0 array: the annotation admits one element type."""
     return isinstance(spec, NumberSpec) or (isinstance(spec, ArraySpec) and len(spec.dtypes) == 1)

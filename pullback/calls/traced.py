@@ -66,7 +66,7 @@ class Traced:
 
     @cached_property
     def shown(self) -> ir.Known:
-        """The program with what it prints as results after its own; as it is where that cannot be had."""
+        """The program with its prints as further results; without them if that is impossible."""
         prints = self.prints
         if prints is None:
             return self.known
@@ -76,7 +76,7 @@ class Traced:
 
     @cached_property
     def identity(self) -> str:
-        """A digest of the program, or of what it will be made from."""
+        """A digest of the program, or of the ingredients of an outline."""
         return identity(self.known)
 
     @property
@@ -100,7 +100,7 @@ def trace(
     settings: Settings,
     donate: Sequence[str] = (),
 ) -> Traced:
-    """Run f on handles and write down what it does.
+    """Run f on handles and record its operations as a program.
 
     Args:
         result: what its annotation says of what it gives.

@@ -35,7 +35,7 @@ Direction = Literal["forward", "reverse"]
 
 
 class Compressed(Derived):
-    """`(*args, seeds) -> tuple of tuples`: for each seed what the derivative makes of each of its rows."""
+    """A map `(*args, seeds) -> tuple of tuples`: for each seed the derivative times each of its rows."""
 
     def __init__(self, base: Function, wrt: Wrt | None, mode: Direction, position: Position | None) -> None:
         about = "{f}: rows or columns of its Jacobian with respect to {x}, added up."

@@ -29,7 +29,7 @@ Wrt = str | int | tuple[str | int, ...] | list[str | int]
 
 @dataclass(frozen=True)
 class Slot:
-    """An array that may have a tangent or cotangent. `dtype` is None for what is no array of the program."""
+    """An array that may have a tangent or cotangent. `dtype` is None if it is not in the program."""
 
     path: str
     dtype: DType | None
@@ -68,7 +68,7 @@ class ArgumentsSpec(Spec):
 
 @dataclass
 class DirectionSpec(Spec):
-    """A tree of tangents or cotangents. What it must fit is checked when the derivative is taken."""
+    """A tree of tangents or cotangents, matched when the derivative is taken."""
 
     expected: Expected
 
@@ -126,7 +126,7 @@ def with_leaves(s: Structure, leaves: Sequence[Structure]) -> Structure:
 
 
 def with_pairs(results: Structure, slots: Sequence[Slot], wanted: Structure, leaves: Sequence[Structure]) -> Structure:
-    """For each floating result the tree `wanted`, its leaves taken in turn; None for what is not floating."""
+    """The tree `wanted` for each floating result, with its leaves in turn; None for other results."""
     rest = iter(leaves)
     each = leaf_count(wanted)
     return with_leaves(
@@ -136,7 +136,7 @@ def with_pairs(results: Structure, slots: Sequence[Slot], wanted: Structure, lea
 
 
 def floating_only(s: Structure, slots: Sequence[Slot]) -> Structure:
-    """The structure with None where there is no derivative."""
+    """The structure with None for leaves without a derivative."""
     return with_leaves(s, [tree.LEAF if slot.is_floating else tree.NONE for slot in slots])
 
 
@@ -179,7 +179,7 @@ def split(structure: Structure, leaves: Sequence[Leaf]) -> Signature:
 def match(
     what: str, structure: Structure, slots: Sequence[Slot], given: Structure, leaves: Sequence[Leaf], path: str
 ) -> list[int]:
-    """The slot of each given leaf; None instead of a leaf means that there is none.
+    """The slot of each given leaf; a None in the tree gives no leaf.
 
     Raises:
         DerivativeError: [E220] the tree, an element type or a rank does not fit.
@@ -359,7 +359,7 @@ def sources(
 
 
 def input_positions(signature: Signature, parameter: int) -> list[int | None]:
-    """For each leaf of a parameter its position among the program's inputs, None for what is no input."""
+    """The position among the program's inputs of each leaf of a parameter; None if it is no input."""
     at = sum(leaf.is_input for group in signature.leaves[:parameter] for leaf in group)
     out: list[int | None] = []
     for leaf in signature.leaves[parameter]:

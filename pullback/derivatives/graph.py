@@ -45,12 +45,12 @@ class ComputationGraph:
 
     @property
     def M(self) -> BlockMatrix:
-        """The edges from arguments to what is computed: dx = M dp + inner dx."""
+        """The edges from arguments to computed arrays: dx = M dp + inner dx."""
         return self.L.take(range(self.sources, len(self.nodes)), range(self.sources))
 
     @property
     def inner(self) -> BlockMatrix:
-        """The edges among what is computed."""
+        """The edges among computed arrays."""
         computed = range(self.sources, len(self.nodes))
         return self.L.take(computed, computed)
 

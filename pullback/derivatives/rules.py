@@ -101,7 +101,7 @@ def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Bo
 
 @public
 def checkpoint(f: Body) -> Function:
-    """The function, which reverse mode runs again instead of storing what it computed.
+    """Make reverse mode run the function again instead of storing its intermediate results.
 
     Values and derivatives are the same. Nothing of f is kept for the backward pass except its arguments and captured
     arrays.

@@ -27,7 +27,7 @@ from pullback.tracing.tree import LEAF, Structure
 
 
 def _field(name: str) -> str:
-    """An array's name as that of a field: what Lambdas give is named after them."""
+    """An array's name as a field name; results of lambdas are named after them."""
     plain = name.strip("_") or "r"
     return f"{plain}_" if iskeyword(plain) else plain
 

@@ -152,7 +152,7 @@ class Scope:
         self._next[name] = value
 
     def key(self) -> Array:
-        """A fresh key for random numbers of this step; the state keeps what the next key follows from."""
+        """A fresh key for random numbers of this step; the layer's state determines the next one."""
         keys = pb.random.split(self.state("key", (2,), _random_key, dtype="uint32"))
         self.update("key", keys[0])
         own: Array = keys[1]

@@ -77,7 +77,7 @@ def _arrays(unit: Unit, names: Names) -> list[str]:
 
 
 def _declare(unit: Unit, writer: Writer, text: str) -> None:
-    """Write what precedes the statements: dim checks, array declarations, and unused names."""
+    """Write the head of the entry: dim checks, array declarations, and unused names."""
     f, plan, names = unit.function, unit.plan, writer.names
     if f.dims:
         sizes.check_dims(unit, writer, text)

@@ -171,7 +171,7 @@ def steps(s: nodes.For, ranges: Mapping[Atom, Interval], values: Mapping[Var, In
 
 
 def definitions(body: tuple[nodes.Stmt, ...]) -> dict[Var, Index]:
-    """The index variables of statements that stand for something in terms of dims."""
+    """The index variables of statements that are defined in terms of dims."""
     out: dict[Var, Index] = {}
     for s in nodes.walk(body):
         if isinstance(s, nodes.LetIndex):
