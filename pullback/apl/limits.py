@@ -8,7 +8,9 @@ line has left them.
 from __future__ import annotations
 
 import _thread
+import ctypes
 import os
+import signal
 import threading
 import traceback
 from collections.abc import Iterator
@@ -108,7 +110,20 @@ class _Clock:
             with self._turn:
                 if not self._ended.is_set():
                     self.late = True
-                    _thread.interrupt_main()
+                    _interrupt_main()
+
+
+def _interrupt_main() -> None:
+    """Raise KeyboardInterrupt in the main thread, as Ctrl-C does.
+
+    A shell starts its background jobs with SIGINT ignored. Nothing in Python handles the signal there, so the exception
+    is set in the thread itself.
+    """
+    if callable(signal.getsignal(signal.SIGINT)):
+        _thread.interrupt_main()
+    else:
+        main = ctypes.c_ulong(threading.main_thread().ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(KeyboardInterrupt))
 
 
 @contextmanager

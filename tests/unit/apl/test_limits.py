@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,15 @@ def test_a_line_that_ended_the_session_is_an_error(line: str) -> None:
     assert own.line("kept") and written == ["3 1 4\n"]
 
 
+@pytest.fixture(params=["handled", "ignored"])
+def interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """SIGINT as a terminal has it, and as shells give it to jobs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler if request.param == "handled" else signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("line", ["{∇⍵+1}0", "{⍵+1}⍣1e12⊢0", "{⍵+÷⍵}⍣{0}⊢1", "{+/⍳⍵}¨1e9⍴9"])
 def test_a_line_without_end_ends_by_its_time(line: str) -> None:
     own, written = session(Limits(0.2, 1 << 33))
