@@ -559,7 +559,7 @@ def test_b27_the_notebooks_are_a_page_that_runs() -> None:
     """Each has a program on the page, which says what it comes to; `tests.docs` runs it and holds it to that."""
     (page,) = [path for path in WITH_PYTHON if path.stem == "dynamic_networks"]
     programs = page.read_text(encoding="utf-8").split("\n## ")[1:]
-    about = ("Getting started", "softmax", "Convolutions", "text", "branches", "contributors")
+    about = ("Getting started", "softmax", "Convolutions", "text", "trees", "branches", "contributors")
     assert all(word in program.splitlines()[0] for word, program in zip(about, programs, strict=True))
     assert all(re.search(r"^print\(.*\)\s+# (True|\[)", program, re.MULTILINE) for program in programs)
 

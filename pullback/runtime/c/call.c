@@ -418,8 +418,8 @@ typedef struct {
 static sigjmp_buf way_out;
 static void leave(void) { siglongjmp(way_out, 1); }
 static Guard guard = {.leave = leave};
-static struct sigaction before; /* the handler of Python */
-static int guarding;
+static struct sigaction before; /* the handler of Python, or that of another copy of this extension */
+static int guarding, taken;
 static int64_t looked;
 
 static void on_interrupt(int number, siginfo_t *info, void *context) {
@@ -451,7 +451,14 @@ static int is_default(void) {
     return same;
 }
 
-/* Whether a call on this thread may be left; looks now and then who handles the signal, and takes it over. */
+static int alike(const struct sigaction *a, const struct sigaction *b) {
+    if ((a->sa_flags & SA_SIGINFO) != (b->sa_flags & SA_SIGINFO)) return 0;
+    return a->sa_flags & SA_SIGINFO ? a->sa_sigaction == b->sa_sigaction : a->sa_handler == b->sa_handler;
+}
+
+/* Whether a call on this thread may be left; looks now and then who handles the signal, and takes it over. A handler
+   that stands before this one, such as that of another copy of the extension, hands the signal on to it. To take the
+   signal back would make a circle, which no signal ever leaves. */
 static int may_leave(void) {
     if (!pthread_equal(pthread_self(), guard.thread) || guard.active) return 0;
     struct timespec t;
@@ -463,7 +470,9 @@ static int may_leave(void) {
     guarding = 0;
     if (sigaction(SIGINT, NULL, &found) || !is_default()) return 0;
     if (!(found.sa_flags & SA_SIGINFO) || found.sa_sigaction != on_interrupt) {
+        if (taken && !alike(&found, &before)) return guarding = 1;
         before = found;
+        taken = 1;
         found.sa_sigaction = on_interrupt;
         found.sa_flags |= SA_SIGINFO;
         if (sigaction(SIGINT, &found, NULL)) return 0;

@@ -55,6 +55,23 @@ print(interrupted(spin, x, many), interrupted(spin, x, many), spin(x, few) == ri
 right = tree(x, few)
 print(interrupted(tree, x, many), interrupted(tree, x, many), tree(x, few) == right)
 """,
+    "two copies of the extension": """
+import shutil, tempfile, time
+from pullback.runtime import shim
+spin(x, few)
+with tempfile.TemporaryDirectory() as folder:
+    copy = shim._module(shutil.copy(shim.extension().__file__, folder))
+copy.main_thread(threading.main_thread().ident)
+shim._found[:] = [copy]
+shim._quick.clear()
+other = pb.function(spin.python)
+for _ in range(3):  # each looks now and then who handles the signal
+    spin(x, few), other(x, few), time.sleep(0.12)
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print(interrupted(spin, x, many), interrupted(other, x, many), spin(x, few) == other(x, few))
+""",
     "threads": """
 with pb.threads(2):
     x = np.eye(400)
