@@ -21,7 +21,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 TURNS = 5  # a test with fewer rows always runs them all
-FOLDERS = frozenset(TESTS / name for name in ("examples", "laws", "papers", "table", "textbook", "unit"))
+FOLDERS = frozenset(TESTS / name for name in ("docs", "examples", "laws", "papers", "table", "textbook", "unit"))
 TABLES = frozenset(  # modules whose tests are themselves the rows of a table, long ones without parameters
     TESTS / f"{name}.py"
     for name in (
