@@ -132,6 +132,15 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert (path.parent / target).exists(), f"{name(path)} links to {target}"
 
 
+def test_files_that_pages_name_are_there() -> None:
+    """A file in backticks is named from the root, from the package, or from one of its rooms."""
+    bases = [ROOT, ROOT / "pullback", *(p for p in (ROOT / "pullback").iterdir() if p.is_dir())]
+    named = {(name(page), path) for page in DOCUMENTS if page.name != "CHANGELOG.md"
+             for path in re.findall(r"`((?:\.?\w+/)+\w+\.(?:py|c|toml))`", page.read_text(encoding="utf-8"))}
+    assert len(named) > 20
+    assert {(page, path) for page, path in named if not any((base / path).exists() for base in bases)} == set()
+
+
 def test_the_page_of_functions_is_that_of_the_code() -> None:
     made = functions_page.page(functions_page.PAGE.read_text(encoding="utf-8"))
     assert functions_page.PAGE.read_text(encoding="utf-8") == made, "python -m tests.docs.functions_page writes it anew"

@@ -12,7 +12,7 @@ import pytest
 from jaxtyping import Float64
 
 import pullback as pb
-from pullback import nn
+from pullback import cluster, nn
 from pullback.cluster import LostError
 from pullback.errors import DataError, UsageError
 from pullback.interop import bindings, casadi
@@ -113,7 +113,7 @@ def test_advice_for_a_lost_part_of_a_batch(monkeypatch: pytest.MonkeyPatch, tmp_
         remote=lambda kind: SimpleNamespace(remote=lambda *arguments: actor),
         exceptions=SimpleNamespace(RayTaskError=KeyError, RayActorError=Gone, ObjectLostError=Gone),
     )  # fmt: skip
-    monkeypatch.setattr("pullback.cluster.library", lambda: ray)
+    monkeypatch.setattr(cluster, "library", lambda: ray)
     x = np.ones((8, 3), np.float32)
     with pytest.raises(LostError) as caught:
         nn.fit(nn.dense(1), nn.squared_error, (x, x[:, :1]), optimiser=nn.sgd(0.1), epochs=1, workers=1, progress=False)

@@ -1,4 +1,4 @@
-"""Which elements statements touch: what the footprint tells apart is apart for all values, as an SMT solver says.
+"""Footprints of statements: an SMT solver shows that elements told apart are apart for all values.
 
 The addresses come from a walk of the statements that this file has of its own: a loop's variable is its lower bound
 plus a number of steps, an access is a run of elements, a parameter of a kernel is a place in a buffer of the caller.
@@ -160,7 +160,7 @@ def _loop(s: Sampler) -> For:
 
 
 def _two_iterations(loop: For, d: Domain, places: Mapping[Buffer, View]) -> tuple[list[Element], list[Element]]:
-    """What two iterations touch that are not the same."""
+    """Return the elements that two different iterations touch."""
     one, other = (_found((loop,), d, places) for _ in range(2))
     a, b = z3.Ints("a b")
     for found, number in ((one, a), (other, b)):
@@ -211,7 +211,7 @@ def test_buffers_that_are_separate_are_not_read_where_they_are_written(numbers: 
 
 
 def _claimed(t: Touched, e: Element, d: Domain) -> Any:
-    """What is said of an element that is touched: it is in the span, and in a run of one of the rows."""
+    """State that a touched element is in the span, and in a run of one of the rows."""
     span = t.spans[e.buffer]
     if span is None:
         return z3.BoolVal(True)

@@ -1,4 +1,4 @@
-"""Which rows of the tables run."""
+"""Tests of the rotation: every row runs in one of five runs."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_every_row_says_where_it_is_and_keeps_its_bound() -> None:
 
 def test_the_compiler_has_one_context_that_changes_programs() -> None:
     """`in_order`; those of `rewrite.fired` record, and passes do the same with and without a reader."""
-    layers = ("ir", "prim", "rewrite", "operators", "derivation", "ad", "passes", "loops", "codegen")
+    layers = ("ir", "rewrite", "operators", "derivation", "ad", "passes", "loops", "codegen")
     found = {(e.owner, e.name) for e in state.entries() if e.kind in ("context", "thread")
              and e.owner.split(".")[1] in layers}  # fmt: skip
     assert found == {(expr.__name__, "in_order"), (fired.__name__, "fired_rules"), (fired.__name__, "steps")}

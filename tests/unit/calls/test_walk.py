@@ -26,7 +26,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def walked(call: Callable[[], Any]) -> Counter[str]:
-    """How often each function of the package is entered."""
+    """Count how often each function of the package is entered."""
     found: Counter[str] = Counter()
 
     def enter(frame: FrameType, event: str, _: Any) -> None:

@@ -21,7 +21,7 @@ from pullback.loops.program.values import Type
 from pullback.loops.vectors.lanes import VECTOR_FUNCTIONS
 
 PACKAGE = Path(pullback.__file__).parent
-BELOW = ("ir", "prim", "rewrite", "ad", "operators", "passes", "loops")
+BELOW = ("ir", "rewrite", "ad", "operators", "passes", "loops")
 OF_C = re.compile(
     r"\b(?:pb|PB)_|__\w+__\(|\bstatic (?:inline|const|void)\b|\b(?:restrict|sizeof|typedef|memcpy|memset)\b"
     r"|\bu?int(?:8|16|32|64|ptr)_t\b|\bsize_t\b|#\s*(?:include|ifdef|ifndef|define|pragma|endif)\b|[\w)\]];(?:$|\n(?:$|[\s}]))"

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md says of a new primitive is true: made by those edits in a copy, it is there for everything."""
+"""A primitive added to a copy by the edits that CONTRIBUTING.md names works everywhere."""
 
 from __future__ import annotations
 
