@@ -328,8 +328,8 @@ def figures(found: Sequence[Timing]) -> list[str]:
 def trials(entries: Sequence[Entry], note: Note, every: int = 1, of: Callable[..., Trial | None] = trial
            ) -> Iterator[Trial]:
     """Measure alternatives for each statement, or every n-th, as called; by default the candidates."""
-    optimised = (CALLED.lower(*e.make()).program for e in _noted(entries, note))
-    for k, s in enumerate(statements((p for p in optimised if not p.settings.exact), CALLED.machine)):
+    optimized = (CALLED.lower(*e.make()).program for e in _noted(entries, note))
+    for k, s in enumerate(statements((p for p in optimized if not p.settings.exact), CALLED.machine)):
         found = of(s, CALLED.machine) if k % every == 0 else None
         if found is not None:
             note(str(found))

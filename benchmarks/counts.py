@@ -22,7 +22,7 @@ from pullback.ir.program import Program
 from pullback.nn.models import lenet_by_hand, zhang
 from pullback.passes.operations import operation_count
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 __all__ = ["BAR", "HEAD", "WITHOUT", "Count", "CountedCase", "cases", "cells", "operations"]
 
@@ -66,7 +66,7 @@ class Count:
 
 def operations(program: Program, dims: Mapping[str, int]) -> int:
     """Operations of a program as it comes from tracing or as a derivative, each statement counted once."""
-    return operation_count(eliminate_dead(eliminate_common(normalise(program))), dims)
+    return operation_count(eliminate_dead(eliminate_common(normalize(program))), dims)
 
 
 # Programs --------------------------------------------------------------------------------------------------------
@@ -145,8 +145,8 @@ _PROGRAMS = (
     CountedCase("plus (D16)", paper_003.PROGRAMS["plus"], None, {"N": 1000}),
     CountedCase("scale (D16)", paper_003.PROGRAMS["scale"], None, {"N": 1000}),
     CountedCase("log-sum-exp (D18)", paper_003.PROGRAMS["lse"], 0, {"N": 1000}),
-    CountedCase("factorisation, rank 1 (D17)", paper_003.PROGRAMS["nnmf"], (1, 2), {"M": 80, "N": 100}),
-    CountedCase("factorisation, rank 10 (D17)", paper_003.PROGRAMS["nnmf-10"], (1, 2), {"M": 80, "N": 100, "K": 10}),
+    CountedCase("factorization, rank 1 (D17)", paper_003.PROGRAMS["nnmf"], (1, 2), {"M": 80, "N": 100}),
+    CountedCase("factorization, rank 10 (D17)", paper_003.PROGRAMS["nnmf-10"], (1, 2), {"M": 80, "N": 100, "K": 10}),
     CountedCase("projection (D19)", paper_003.PROGRAMS["project"], (0, 1), {"N": 100}),
 )
 

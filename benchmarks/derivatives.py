@@ -77,9 +77,9 @@ CASES = (
         "scale", "Jacobian of s v by s", SMALL, lambda n, r: (np.array(1.5), r.normal(size=n)), lambda n: ((n,),),
     ),
     DerivativeCase("lse", "gradient of log-sum-exp", SMALL, lambda n, r: (3 * r.normal(size=n),), lambda n: ((n,),)),
-    DerivativeCase("nnmf", "factorisation, rank 1", (30, 100, 1000, 2000), _factors(1), lambda n: ((n,), (n,))),
-    DerivativeCase("nnmf-10", "factorisation, rank 10", (1000,), _factors(10), lambda n: ((n, 10), (10, n))),
-    DerivativeCase("nnmf-50", "factorisation, rank 50", (1000,), _factors(50), lambda n: ((n, 50), (50, n))),
+    DerivativeCase("nnmf", "factorization, rank 1", (30, 100, 1000, 2000), _factors(1), lambda n: ((n,), (n,))),
+    DerivativeCase("nnmf-10", "factorization, rank 10", (1000,), _factors(10), lambda n: ((n, 10), (10, n))),
+    DerivativeCase("nnmf-50", "factorization, rank 50", (1000,), _factors(50), lambda n: ((n, 50), (50, n))),
     DerivativeCase(
         "project", "projection, dense Jacobian", (100, 1000), _scene,
         lambda n: ((n, 2, 11), (n, 2, n, 3)),

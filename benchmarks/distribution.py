@@ -123,8 +123,8 @@ def measured_constants() -> Constants:
     back = (seconds(lambda: np.array(ask("zeros", mega.size)), 50) - alone) / mega.size
     shared = seconds(lambda: sent(mega), 50) / mega.size
     worker = lazy.Worker("small")
-    net, optimiser = nn.dense(1).on("N 1"), nn.sgd(0.0)
-    small = [lazy.remote(net, name=f"small{k}", optimiser=optimiser, worker=worker) for k in range(EXPERTS)]
+    net, optimizer = nn.dense(1).on("N 1"), nn.sgd(0.0)
+    small = [lazy.remote(net, name=f"small{k}", optimizer=optimizer, worker=worker) for k in range(EXPERTS)]
     node = seconds(stepped(small, np.ones((1, 1), np.float32)), 15) / EXPERTS
     for p in held:
         p.end()
@@ -172,7 +172,7 @@ def mixtures(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Se
     groups = {n: lazy.workers(n) for n in (1, 2, 4)}
 
     def expert(n: int, k: int) -> Any:
-        return lazy.remote(net, seed=k, name=f"{n}/{k}", worker=groups[n][k % n], optimiser=nn.sgd(0.01))
+        return lazy.remote(net, seed=k, name=f"{n}/{k}", worker=groups[n][k % n], optimizer=nn.sgd(0.01))
 
     experts = {n: [expert(n, k) for k in range(EXPERTS)] for n in groups}
     c, times = with_cores(c, {str(n): stepped(own, x) for n, own in experts.items()}, repeat)
@@ -194,9 +194,9 @@ def fits(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Sequen
     r = np.random.default_rng(0)
     data = r.normal(size=(1, batch, width)).astype(np.float32), r.integers(0, 10, (1, batch))
     parameters, state = net.init(0)
-    optimiser = nn.adam(1e-3)
-    start = Carry(parameters, state, optimiser.init(parameters))
-    shared = {n: SharedUpdates(nn.objective(net, nn.cross_entropy), optimiser, start, n) for n in (1, 2, 4)}
+    optimizer = nn.adam(1e-3)
+    start = Carry(parameters, state, optimizer.init(parameters))
+    shared = {n: SharedUpdates(nn.objective(net, nn.cross_entropy), optimizer, start, n) for n in (1, 2, 4)}
     c, times = with_cores(c, {str(n): partial(u, data, 0) for n, u in shared.items()}, repeat)
     bytes_ = sum(a.nbytes for layer in parameters.values() for a in layer.values())
     own = shared[1]

@@ -38,7 +38,7 @@ def by_pullback(network: Any, start: Any, train: Any, test: Any) -> list[float]:
         nn.cross_entropy,
         train,
         parameters=start,
-        optimiser=nn.sgd(RATE, momentum=MOMENTUM),
+        optimizer=nn.sgd(RATE, momentum=MOMENTUM),
         epochs=EPOCHS,
         batch=BATCH,
         seed=SEED,

@@ -49,7 +49,7 @@ def _regression(random: np.random.Generator) -> Arrays:
     return _weights(random, 10, 784), np.zeros(10), random.random((500, 784)), _labels(random, 500)
 
 
-def _factorisation(random: np.random.Generator) -> Arrays:
+def _factorization(random: np.random.Generator) -> Arrays:
     return 0.5 + random.random((1000, 20)), 0.5 + random.random((20, 1000)), 0.5 + random.random((1000, 1000))
 
 
@@ -90,7 +90,7 @@ def _lenet(batch: int) -> Callable[[np.random.Generator], Arrays]:
 
 CASES = (
     ProgramCase("softmax-regression", "softmax regression, 784 to 10, 500 images", _regression, 2),
-    ProgramCase("nnmf-20", "factorisation of 1000 × 1000, rank 20", _factorisation, 2),
+    ProgramCase("nnmf-20", "factorization of 1000 × 1000, rank 20", _factorization, 2),
     ProgramCase("mlp", "perceptron 784-512-512-10, batch 128", _perceptron, 6),
     ProgramCase("log-sum-exp", "log-sum-exp of a million", lambda r: (3 * r.normal(size=10**6),), 1),
     ProgramCase("mixture", "Gaussian mixture, n 1000, d 10, k 25", _mixture, 3),

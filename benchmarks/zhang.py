@@ -15,7 +15,7 @@ __all__ = ["CASES", "bench_zhang", "cells"]
 
 TRAINING = 1000
 RECOGNITION = 10000
-CASES = ("start", f"train-{TRAINING}", f"recognise-{RECOGNITION}")
+CASES = ("start", f"train-{TRAINING}", f"recognize-{RECOGNITION}")
 SYSTEMS = ("c", "pullback", "jax", "torch")
 HEAD = ("case", "dtype", "system", "form", "median ms", "min", "max", "first call")
 NAMES = 4  # columns of the table that hold names
@@ -64,7 +64,7 @@ def _contenders(case: str, dtype: str, systems: Sequence[str], threads: int, slo
 def _forms(system: str, case: str, slow_forms: bool) -> tuple[str, ...]:
     module = import_module(MODULES[system])
     forms: tuple[str, ...] = module.FORMS
-    if case.startswith("recognise"):
+    if case.startswith("recognize"):
         forms = getattr(module, "RECOGNITION_FORMS", forms)
     if slow_forms:
         forms += getattr(module, "SLOW_FORMS", ())
@@ -79,7 +79,7 @@ def _prepare(case: str, system: str, form: str, dtype: str) -> Runner:
     if case.startswith("train"):
         runner = module.train(zhang_inputs(TRAINING, dtype), form)
     else:
-        runner = module.recognise(zhang_inputs(RECOGNITION, dtype), form)
+        runner = module.recognize(zhang_inputs(RECOGNITION, dtype), form)
     return runner
 
 

@@ -14,7 +14,7 @@ from pullback import nn
 
 @nn.layer("N M")
 def waves(scope, x, count):
-    """Sines of weighted sums, whose frequencies are learnt: y[n, k] = sin(Σ m: w[k, m] x[n, m] + b[k])."""
+    """Sines of weighted sums, whose frequencies are learned: y[n, k] = sin(Σ m: w[k, m] x[n, m] + b[k])."""
     (N, M) = x.shape
     w, b = scope.parameter("w", (count, M), nn.init.normal(2.0)), scope.parameter("b", (count,), nn.init.zeros())
     return pb.build((N, count), lambda n, k: pb.sin(pb.sum_over(M, lambda m: w[k, m] * x[n, m]) + b[k]))
@@ -37,7 +37,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for epochs in (3, 10):  # the second call goes on where the first one ended
             run = nn.fit(
-                net, nn.cross_entropy, spirals(1000, seed=0), optimiser=nn.clip_by_norm(1.0) >> nn.adam(1e-2),
+                net, nn.cross_entropy, spirals(1000, seed=0), optimizer=nn.clip_by_norm(1.0) >> nn.adam(1e-2),
                 epochs=epochs, batch=50, evaluate=spirals(200, seed=1), metrics=[nn.metrics.accuracy], save=folder,
                 progress=False,
             )  # fmt: skip

@@ -193,7 +193,7 @@ from pullback.ir.types import u8 as uint8
 from pullback.ir.types import u16 as uint16
 from pullback.ir.types import u32 as uint32
 from pullback.ir.types import u64 as uint64
-from pullback.solvers import minimise, odeint, root, root_scalar
+from pullback.solvers import minimize, odeint, root, root_scalar
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import complex64, complex128
 from pullback.tracing.control import cond, fold, scan, while_loop
@@ -376,7 +376,7 @@ __all__ = [
     "meshgrid",
     "min",
     "min_over",
-    "minimise",
+    "minimize",
     "minimum",
     "moveaxis",
     "multiply",

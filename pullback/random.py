@@ -190,12 +190,12 @@ def _floating(what: str, dtype: Any) -> Any:
     return target
 
 
-def _shares(what: str, key: Any, shape: Any, dtype: Any, *, centre: bool = True) -> Array:
-    """Uniform numbers in [0, 1) from the upper bits; with `centre`, interval midpoints in (0, 1)."""
+def _shares(what: str, key: Any, shape: Any, dtype: Any, *, center: bool = True) -> Array:
+    """Uniform numbers in [0, 1) from the upper bits; with `center`, interval midpoints in (0, 1)."""
     target = _floating(what, dtype)
     taken, width = (53, 64) if target is types.f64 else (24, 32)
     whole = convert(bits(key, shape, dtype=f"uint{width}") >> (width - taken), target)
-    if not centre:
+    if not center:
         return whole * 2.0**-taken
     return elementwise("minimum", (whole + 0.5) * 2.0**-taken, 1 - 2.0**-taken)  # the last one rounds up to 1
 
@@ -213,7 +213,7 @@ def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype
     >>> pb.function(lambda key: pb.random.uniform(key, 2))(pb.random.key(0)).tolist()
     [0.41845711171638655, 0.21629545460551136]
     """
-    shares = _shares("uniform", key, shape, dtype, centre=False)
+    shares = _shares("uniform", key, shape, dtype, center=False)
     given = isinstance(low, float | int) and isinstance(high, float | int)
     if given and low == 0.0 and high == 1.0:
         return shares

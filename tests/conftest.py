@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("PULLBACK_VERIFY", "1")  # every program that a test compiles is verified after each pass
 gc.set_threshold(100_000, 20, 20)  # programs are many objects that live long: a tenth of the time went into this
 
-# A test that asks what a function means has its C compiled with little optimisation, in half the time, and linked
+# A test that asks what a function means has its C compiled with little optimization, in half the time, and linked
 # without what the process has anyway. Where machine code is the subject it is what users run; with
 # PULLBACK_TEST_C=users it is so everywhere.
 OF_MACHINE_CODE = tuple(

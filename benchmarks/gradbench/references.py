@@ -145,7 +145,7 @@ def kmeans(function: str, given: Any) -> Answer:
 
 def project(z: NDArray, feature: NDArray) -> NDArray:
     """The error of an observation from (camera, point, weight) in z's last axis, by a rotation matrix."""
-    rotation, centre, focal, principal, radial, point, weight = np.split(z, [3, 6, 7, 9, 11, 14], axis=-1)
+    rotation, center, focal, principal, radial, point, weight = np.split(z, [3, 6, 7, 9, 11, 14], axis=-1)
     a, b, c = np.moveaxis(rotation, -1, 0)
     none = np.zeros_like(a)
     k = np.moveaxis(np.array([[none, -c, b], [c, none, -a], [-b, a, none]]), (0, 1), (-2, -1))
@@ -154,7 +154,7 @@ def project(z: NDArray, feature: NDArray) -> NDArray:
     first = np.where(np.real(squared) == 0, 1, np.sin(angle) / angle)
     second = np.where(np.real(squared) == 0, 0, (1 - np.cos(angle)) / angle**2)
     turned = np.eye(3) + first * k + second * (k @ k)
-    seen = np.einsum("...ij,...j->...i", turned, point - centre)
+    seen = np.einsum("...ij,...j->...i", turned, point - center)
     flat = seen[..., :2] / seen[..., 2:]
     r = (flat**2).sum(-1, keepdims=True)
     return weight * (flat * (1 + radial[..., :1] * r + radial[..., 1:] * r**2) * focal + principal - feature)

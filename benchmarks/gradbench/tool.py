@@ -3,7 +3,7 @@
 python -m benchmarks.gradbench.tool
 
 The suite asks for many sizes of each function, one after the other, and does not count compiling: each size gets C of
-its own, unless PULLBACK_SPECIALISE is set. Only timings called `evaluate` count. Reading the input (`convert`) and the
+its own, unless PULLBACK_SPECIALIZE is set. Only timings called `evaluate` count. Reading the input (`convert`) and the
 first call (`compile`, which compiles unless the cache has it) have timings of their own. What goes wrong is answered,
 with the reason, and the tool goes on.
 """
@@ -138,5 +138,5 @@ def serve(messages: TextIO, answers: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PULLBACK_SPECIALISE", "always")
+    os.environ.setdefault("PULLBACK_SPECIALIZE", "always")
     serve(sys.stdin, sys.stdout)

@@ -2,7 +2,7 @@
  *
  * Every function takes its inputs, its outputs and working memory, all sizes are macros given at compilation, and it
  * returns 0, as compiled functions of the package do: all are called the same way. double, vectors of 32 bytes.
- * N is the size of the case, K the rank of a factorisation.
+ * N is the size of the case, K the rank of a factorization.
  */
 #include <math.h>
 #include <stdint.h>
@@ -276,7 +276,7 @@ INLINE void derivatives_of(const camera *m, const vec x[3], vec by_camera[2][11]
 
 #define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
 
-/* Four vectors, one element of each of four points, to each point's four neighbouring elements. */
+/* Four vectors, one element of each of four points, to each point's four neighboring elements. */
 INLINE void store_transposed(double *p, int64_t stride, vec a, vec b, vec c, vec d) {
     const vec ab = SHUFFLE(a, b, 0, 4, 2, 6), cd = SHUFFLE(c, d, 0, 4, 2, 6);
     const vec ba = SHUFFLE(a, b, 1, 5, 3, 7), dc = SHUFFLE(c, d, 1, 5, 3, 7);

@@ -400,7 +400,7 @@ double zhang_train(parameters *w, int64_t count, const REAL *images, const uint8
 }
 
 /* The most likely digit of each image. */
-void zhang_recognise(const parameters *w, int64_t count, const REAL *images, uint8_t *digits) {
+void zhang_recognize(const parameters *w, int64_t count, const REAL *images, uint8_t *digits) {
     activations a;
     for (int64_t n = 0; n < count; n++) {
         forward(w, images + n * 784, &a);

@@ -21,13 +21,13 @@ NAME = "derivative"
 
 
 def _point(ca: Any, p: Any, x: Any) -> Any:
-    r, c, f, centre, k = p[0:3], p[3:6], p[6], p[7:9], p[9:11]
+    r, c, f, center, k = p[0:3], p[3:6], p[6], p[7:9], p[9:11]
     angle = ca.sqrt(ca.dot(r, r))
     v, z = r / angle, x - c
     y = z * ca.cos(angle) + ca.cross(v, z) * ca.sin(angle) + v * ca.dot(v, z) * (1 - ca.cos(angle))
     e = y[0:2] / y[2]
     q = ca.dot(e, e)
-    return e * (1 + k[0] * q + k[1] * q * q) * f + centre
+    return e * (1 + k[0] * q + k[1] * q * q) * f + center
 
 
 def _function(ca: Any, name: str, n: int) -> Any:

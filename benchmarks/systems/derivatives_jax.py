@@ -18,13 +18,13 @@ FORMS = {
 
 
 def _point(jnp: Any, p: Any, x: Any) -> Any:
-    r, c, f, centre, k = p[0:3], p[3:6], p[6], p[7:9], p[9:11]
+    r, c, f, center, k = p[0:3], p[3:6], p[6], p[7:9], p[9:11]
     angle = jnp.sqrt(r @ r)
     v, z = r / angle, x - c
     y = z * jnp.cos(angle) + jnp.cross(v, z) * jnp.sin(angle) + v * (v @ z) * (1 - jnp.cos(angle))
     e = y[0:2] / y[2]
     q = e @ e
-    return e * (1 + k[0] * q + k[1] * q * q) * f + centre
+    return e * (1 + k[0] * q + k[1] * q * q) * f + center
 
 
 def _function(name: str, form: str) -> Callable[..., Any]:

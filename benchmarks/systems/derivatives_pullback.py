@@ -63,14 +63,14 @@ def _nnmf_rank(a: Float64[Array, "M N"], w: Float64[Array, "M K"], h: Float64[Ar
 @pb.function
 def _project_point(p: Float64[Array, "11"], x: Float64[Array, "3"]) -> Any:
     """Rodrigues' rotation of x - c, the pinhole and radial distortion (paper 003, section 5)."""
-    r, c, f, centre, k = p[0:3], p[3:6], p[6], p[7:9], p[9:11]
+    r, c, f, center, k = p[0:3], p[3:6], p[6], p[7:9], p[9:11]
     angle = pb.sqrt(pb.sum(r * r))
     v, z = r / angle, x - c
     cross = pb.stack([v[1] * z[2] - v[2] * z[1], v[2] * z[0] - v[0] * z[2], v[0] * z[1] - v[1] * z[0]])
     y = z * pb.cos(angle) + cross * pb.sin(angle) + v * (pb.sum(v * z) * (1 - pb.cos(angle)))
     e = y[0:2] / y[2]
     q = pb.sum(e * e)
-    return e * (1 + k[0] * q + k[1] * q * q) * f + centre
+    return e * (1 + k[0] * q + k[1] * q * q) * f + center
 
 
 _of_point = pb.jacobian(_project_point, wrt=(0, 1))

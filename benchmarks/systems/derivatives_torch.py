@@ -20,13 +20,13 @@ FORMS = {
 
 
 def _point(torch: Any, p: Any, x: Any) -> Any:
-    r, c, f, centre, k = p[0:3], p[3:6], p[6], p[7:9], p[9:11]
+    r, c, f, center, k = p[0:3], p[3:6], p[6], p[7:9], p[9:11]
     angle = torch.sqrt(r @ r)
     v, z = r / angle, x - c
     y = z * torch.cos(angle) + torch.linalg.cross(v, z) * torch.sin(angle) + v * (v @ z) * (1 - torch.cos(angle))
     e = y[0:2] / y[2]
     q = e @ e
-    return e * (1 + k[0] * q + k[1] * q * q) * f + centre
+    return e * (1 + k[0] * q + k[1] * q * q) * f + center
 
 
 def _gradient(torch: Any, f: Callable[..., Any], wrt: tuple[int, ...]) -> Callable[..., Any]:

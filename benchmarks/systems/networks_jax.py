@@ -112,8 +112,8 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
         return x
 
     def layer_norm(s: Any, p: Any, _: Any, x: Any) -> Any:
-        centred = x - x.mean(-1, keepdims=True)
-        return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + s["epsilon"]) * p["scale"] + p["shift"]
+        centered = x - x.mean(-1, keepdims=True)
+        return centered * lax.rsqrt((centered**2).mean(-1, keepdims=True) + s["epsilon"]) * p["scale"] + p["shift"]
 
     def dense(s: Any, p: Any, _: Any, x: Any) -> Any:
         y = x @ p["w"].T

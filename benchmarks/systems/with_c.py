@@ -19,7 +19,7 @@ from benchmarks.inputs import PARAMETER_SHAPES, ZhangInputs
 from pullback.errors import CompilerError
 from pullback.state import cached
 
-__all__ = ["FORMS", "library", "recognise", "train"]
+__all__ = ["FORMS", "library", "recognize", "train"]
 
 FORMS = ("hand-written vectors",)
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
@@ -64,7 +64,7 @@ def library(dtype: str) -> ctypes.CDLL:
             )
         loaded = ctypes.CDLL(str(target))
     loaded.zhang_train.restype = ctypes.c_double
-    loaded.zhang_recognise.restype = None
+    loaded.zhang_recognize.restype = None
     return loaded
 
 
@@ -121,7 +121,7 @@ class _RecognitionByC:
 
     def call(self) -> NDArray[Any]:
         images = self.inputs.images
-        self.functions.zhang_recognise(
+        self.functions.zhang_recognize(
             _pointer(self.parameters), ctypes.c_int64(len(images)), _pointer(images), _pointer(self.digits)
         )
         return self.digits.astype(np.int64)
@@ -132,6 +132,6 @@ def train(inputs: ZhangInputs, form: str) -> Runner:
     return _TrainingByC(inputs, form)
 
 
-def recognise(inputs: ZhangInputs, form: str) -> Runner:
+def recognize(inputs: ZhangInputs, form: str) -> Runner:
     """The most likely digit of every image."""
     return _RecognitionByC(inputs, form)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.harness import Runner
 from benchmarks.inputs import ZhangInputs
 
-__all__ = ["FORMS", "RECOGNITION_FORMS", "recognise", "train"]
+__all__ = ["FORMS", "RECOGNITION_FORMS", "recognize", "train"]
 
 FORMS = ("scan over im2col", "scan over lax.conv", "one jit call an image")
 RECOGNITION_FORMS = (*FORMS, "one batch over im2col", "one batch over lax.conv")
@@ -139,6 +139,6 @@ def train(inputs: ZhangInputs, form: str) -> Runner:
     return _TrainingByJax(inputs, form)
 
 
-def recognise(inputs: ZhangInputs, form: str) -> Runner:
+def recognize(inputs: ZhangInputs, form: str) -> Runner:
     """The most likely digit of every image."""
     return _RecognitionByJax(inputs, form)

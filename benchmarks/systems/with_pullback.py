@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.harness import Runner
 from benchmarks.inputs import ZhangInputs
 
-__all__ = ["FORMS", "recognise", "train"]
+__all__ = ["FORMS", "recognize", "train"]
 
 FORMS = ("fold",)
 
@@ -44,7 +44,7 @@ class _RecognitionByPullback:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         from pullback.nn.models import zhang
 
-        self.program = zhang.recognise
+        self.program = zhang.recognize
         self.images = inputs.images
         parameters: Any = zhang.Parameters
         self.parameters = parameters(*inputs.fresh())
@@ -62,6 +62,6 @@ def train(inputs: ZhangInputs, form: str) -> Runner:
     return _TrainingByPullback(inputs, form)
 
 
-def recognise(inputs: ZhangInputs, form: str) -> Runner:
+def recognize(inputs: ZhangInputs, form: str) -> Runner:
     """The most likely digit of every image."""
     return _RecognitionByPullback(inputs, form)

@@ -13,7 +13,7 @@ from benchmarks.environment import allowed_threads
 from benchmarks.harness import Runner
 from benchmarks.inputs import ZhangInputs
 
-__all__ = ["FORMS", "RECOGNITION_FORMS", "SLOW_FORMS", "recognise", "train"]
+__all__ = ["FORMS", "RECOGNITION_FORMS", "SLOW_FORMS", "recognize", "train"]
 
 FORMS = ("eager without oneDNN", "eager with oneDNN")
 BATCHES = ", batches of 200"  # all images at once do not fit the caches; this was the fastest of 10 to 10,000
@@ -108,6 +108,6 @@ def train(inputs: ZhangInputs, form: str) -> Runner:
     return _TrainingByTorch(inputs, form)
 
 
-def recognise(inputs: ZhangInputs, form: str) -> Runner:
+def recognize(inputs: ZhangInputs, form: str) -> Runner:
     """The most likely digit of every image."""
     return _RecognitionByTorch(inputs, form)

@@ -1,6 +1,6 @@
 """Bundle adjustment: errors of reprojection, and their sparse Jacobian (ADBench, section 4.2).
 
-Every observation sees one point through one camera. A camera is 11 numbers: a rotation (axis times angle), its centre,
+Every observation sees one point through one camera. A camera is 11 numbers: a rotation (axis times angle), its center,
 the focal length, the principal point, and two coefficients of radial distortion.
 
 python -m examples.gradbench.ba

@@ -118,7 +118,7 @@ def compose(later: Edge, earlier: Edge) -> Edge:
     at |= {v: as_index(w) for v, w in zip(summed, fresh, strict=True)}
     m = Substitution(variables={v: i for v, i in at.items() if isinstance(v, Var)})
     weight = m.scalar(earlier.weight)
-    return normalised(
+    return normalized(
         Edge(
             earlier.operand,
             tuple(map(m.index, earlier.source)),
@@ -161,7 +161,7 @@ def _same_source(a: Edge, b: Edge) -> Substitution | None:
     return rename if all(rename.index(t) is s for s, t in zip(a.source, b.source, strict=True)) else None
 
 
-def normalised(e: Edge) -> Edge:
+def normalized(e: Edge) -> Edge:
     """Solve deltas on summed variables, and sum inside over variables that the source leaves free."""
     summed = _summed(e)
     guards, core = peel_guards(e.weight)

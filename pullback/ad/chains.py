@@ -3,13 +3,13 @@
 Each step has a matrix of edges, A_t between states and B_t from what else it reads. Of their product, a chain as long
 as the loop, only what it does to some columns or rows is wanted:
 
-    forwards     S_{t+1} = A_t S_t + B_t U       from edges U of some arrays u to what the loop reads:    u -> outs
-    backwards    Z_t = Z_{t+1} A_t               from edges Z of the outs to some arrays z:     what it reads -> z
+    forward     S_{t+1} = A_t S_t + B_t U       from edges U of some arrays u to what the loop reads:    u -> outs
+    backward    Z_t = Z_{t+1} A_t               from edges Z of the outs to some arrays z:     what it reads -> z
 
 In a step the body is a graph with u (or z) at one end, and eliminated in its own cheapest order: that decides whether
 A_t is made or not. S and Z are states of a loop, as arrays of the weights of edges of one pattern, `Carried`: an axis
 of the source that equals an axis of the target in every step is not carried. Which do is found as a fixed point, from
-those of the edges that are given. Forwards, the loop itself carries S; backwards, it stacks its states for another one.
+those of the edges that are given. Forward, the loop itself carries S; backward, it stacks its states for another one.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def same_axes(edges: Iterable[Edge], known: Same | None = None) -> Same | None:
     return known
 
 
-def forwards(s: ir.Fold | ir.While, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
+def forward(s: ir.Fold | ir.While, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
     """The edges from arrays to a loop's results, from edges to its operands."""
-    return _Forwards(s, active, given, reduce).opened()
+    return _ForwardLoop(s, active, given, reduce).opened()
 
 
-class _Forwards:
+class _ForwardLoop:
     """`ends` are stand-ins in the body for the arrays that the columns belong to."""
 
     def __init__(self, s: ir.Fold | ir.While, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> None:
@@ -196,12 +196,12 @@ class _Forwards:
         return rows, stacks, edges
 
 
-def backwards(s: ir.Fold, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
+def backward(s: ir.Fold, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
     """The edges from a fold's operands to arrays, from edges of its results."""
-    return _Backwards(s, active, given, reduce).opened()
+    return _BackwardLoop(s, active, given, reduce).opened()
 
 
-class _Backwards(Step):
+class _BackwardLoop(Step):
     """`ends` are stand-ins in the body for the arrays that the rows belong to."""
 
     def __init__(self, s: ir.Fold, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> None:

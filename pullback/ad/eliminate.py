@@ -6,8 +6,8 @@ linear maps. Where a statement has none (cond, call, a scatter that adds up), sw
 order. The cheapest next is taken, measured by the multiplications and additions its products take; a size that is not
 known counts as 64, so that whatever holds for all sizes decides alike.
 
-Loops stay closed while what is around them is eliminated. Each is opened (`ad.chains`) once: forwards with columns for
-the narrowest cut before it, or backwards with rows for the narrowest one behind it, whichever costs less.
+Loops stay closed while what is around them is eliminated. Each is opened (`ad.chains`) once: forward with columns for
+the narrowest cut before it, or backward with rows for the narrowest one behind it, whichever costs less.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from math import prod
 from typing import Literal
 
 from pullback.ad import algebra
-from pullback.ad.chains import Ends, Reduced, backwards, forwards
+from pullback.ad.chains import Ends, Reduced, backward, forward
 from pullback.ad.edges import Edge
 from pullback.ad.linear import active_in, zeros
 from pullback.ad.maps import linear_map
@@ -32,7 +32,7 @@ from pullback.ir.traverse import instantiate
 from pullback.operators.elimination import Elimination, Weights, narrowest_cut
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import eliminate_deltas, solve_deltas
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 Order = Literal["forward", "reverse", "cheapest"] | Sequence[int]
 
@@ -73,7 +73,7 @@ def eliminate(
         assert sorted(positions) == list(range(len(inner))), "an order names each vertex once"
         for k in positions:
             graph.edges.eliminate(inner[k])
-    return eliminate_dead(eliminate_common(normalise(eliminate_dead(_jacobians(program, wrt, graph)))))
+    return eliminate_dead(eliminate_common(normalize(eliminate_dead(_jacobians(program, wrt, graph)))))
 
 
 def vertices(program: ir.Program, wrt: Sequence[int]) -> tuple[ir.Ref, ...]:
@@ -88,7 +88,7 @@ def _inner(program: ir.Program, active: set[ir.Ref]) -> tuple[ir.Ref, ...]:
 
 def _prepared(program: ir.Program) -> ir.Program:
     """The program in normal form with common subexpressions merged, for fewer vertices."""
-    return eliminate_dead(eliminate_common(normalise(solve_deltas(program))))
+    return eliminate_dead(eliminate_common(normalize(solve_deltas(program))))
 
 
 def graph_of(
@@ -160,7 +160,7 @@ class Graph:
         """Add edges, over the variables that others have for the axes of their targets."""
         for e in edges:
             rows = self.rows.setdefault(e.result, tuple(t.single for t in e.target))  # type: ignore[misc]
-            self.edges.insert(e.operand, e.result, [algebra.normalised(algebra.onto(rows, e))])
+            self.edges.insert(e.operand, e.result, [algebra.normalized(algebra.onto(rows, e))])
 
     def add_all(self, statements: Iterable[ir.Statement], closed: bool) -> None:
         """Add the edges of statements; loops as they are, where they are to stay closed."""
@@ -280,11 +280,11 @@ class Graph:
         """Put an open loop in the place of a closed one."""
         s = loop.s
         if ahead:
-            opened = forwards(s, self.active, given, self._reduce)
+            opened = forward(s, self.active, given, self._reduce)
             self.insert(replace(e, result=loop.gives[e.result]) for e in opened.edges if e.result in loop.gives)
         else:
             assert isinstance(s, ir.Fold)
-            opened = backwards(s, self.active, given, self._reduce)
+            opened = backward(s, self.active, given, self._reduce)
             self.insert(replace(e, operand=loop.ports[e.operand]) for e in opened.edges)
         self.statements.remove(s)
         self.statements += opened.statements

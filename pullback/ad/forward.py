@@ -17,7 +17,7 @@ from pullback.ir import nodes as ir
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import in_steps, step
 from pullback.rewrite.kronecker import solve_deltas
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 from pullback.rewrite.steps import Given
 
 
@@ -31,7 +31,7 @@ def jvp(program: ir.Program, wrt: Sequence[int]) -> ir.Program:
         A program with inputs `program.inputs` and one tangent for each input of `wrt`; its outputs are those of
         `program`, then the tangent of each floating output, shaped like that output.
     """
-    primal = normalise(solve_deltas(program))
+    primal = normalize(solve_deltas(program))
     sources = [primal.inputs[k] for k in wrt]
     tangents = {r: ir.Ref(f"{r.name}_dot", r.dtype, r.shape) for r in sources}
     for r, direction in tangents.items():
@@ -49,7 +49,7 @@ def jvp(program: ir.Program, wrt: Sequence[int]) -> ir.Program:
         body=ir.Block(tuple(statements), (*primal.outputs, *results)),
         output_names=(*names, *dots),
     )
-    return in_steps(out, normalise, eliminate_common, eliminate_dead)
+    return in_steps(out, normalize, eliminate_common, eliminate_dead)
 
 
 class _Forward(Tangents):

@@ -13,7 +13,7 @@ from pullback.ir.index import Index, as_index, prove_nonnegative
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import in_steps
 from pullback.rewrite.kronecker import eliminate_deltas
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 Mode = Literal["auto", "forward", "reverse", "mixed"]
 MODES = ("auto", "forward", "reverse", "mixed")
@@ -30,7 +30,7 @@ def jacobian(program: ir.Program, wrt: int, mode: Mode = "auto") -> ir.Program:
     Returns:
         A program with the same inputs; one output for each floating output, shaped (*output, *input).
     """
-    return eliminate_dead(eliminate_common(normalise(eliminate_dead(elaborated(program, wrt, mode)))))
+    return eliminate_dead(eliminate_common(normalize(eliminate_dead(elaborated(program, wrt, mode)))))
 
 
 def jacobians(

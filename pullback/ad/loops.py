@@ -1,7 +1,7 @@
 """The derivative of a loop: tangents as further states, and its steps in reverse.
 
 A fold is a chain of maps, one for each step. A fold is a chain of maps, one for each step. Its tangents are states of
-it; its transpose runs the steps backwards. The forward fold stacks the incoming states, and other values of the body
+it; its transpose runs the steps backward. The forward fold stacks the incoming states, and other values of the body
 that the backward fold reads. Step t of the backward fold is the part of the body's own vjp that depends on
 cotangents:
 
@@ -96,7 +96,7 @@ class Step:
         rows: what stands for a row that the step reads.
         shared: other active arrays that it reads.
         body: its block, over the rows.
-        var, now: the variable of the fold that goes backwards, and the step that it is at then.
+        var, now: the variable of the fold that goes backward, and the step that it is at then.
     """
 
     def __init__(self, s: ir.Fold, active: set[ir.Ref]) -> None:
@@ -114,7 +114,7 @@ class Step:
             (r, at): ir.Ref(f"{r.name}_row", r.dtype, r.shape[1:]) for r, firsts in slices.items() for at in firsts
         }
         self.body = self._over_rows(set(slices)) if self.rows else s.body
-        self.inner: list[ir.Statement] = []  # of the fold that goes backwards
+        self.inner: list[ir.Statement] = []  # of the fold that goes backward
 
     def _over_rows(self, sliced: set[ir.Ref]) -> ir.Block:
         def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:

@@ -20,7 +20,7 @@ from pullback.ir import types
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import in_steps, step
 from pullback.rewrite.kronecker import solve_deltas
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 from pullback.rewrite.steps import Given
 
 
@@ -58,7 +58,7 @@ def _swept(
     program: ir.Program, wrt: Sequence[int], guarded: Collection[int] | None
 ) -> tuple[ir.Program, dict[int, bool]]:
     """The walk over the statements from the last one on; the second part where `guarded` is given."""
-    primal = eliminate_common(normalise(solve_deltas(program)))
+    primal = eliminate_common(normalize(solve_deltas(program)))
     sources = [primal.inputs[k] for k in wrt]
     p = primal.with_body(_bounded_loops(primal.body, active_in(primal.body, set(sources))))
     active = active_in(p.body, set(sources))
@@ -76,7 +76,7 @@ def _swept(
     names = (*_names(p), *(f"{r.name}_bar" for r in sources), *(r.name for r in said))
     body = ir.Block((*forward, *cotangents.backward), (*p.outputs, *results, *said))
     made = replace(p, name=f"{p.name}_vjp", inputs=(*p.inputs, *seeds), body=body, output_names=names)
-    return in_steps(made, normalise, eliminate_common, eliminate_dead), told
+    return in_steps(made, normalize, eliminate_common, eliminate_dead), told
 
 
 def _seeded(p: ir.Program, cotangents: Cotangents, guarded: Collection[int]) -> list[ir.Ref]:

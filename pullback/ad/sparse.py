@@ -24,7 +24,7 @@ from pullback.ir.traverse import Substitution
 from pullback.rewrite.brackets import Solution, solve
 from pullback.rewrite.cse import canonical_value, eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import Delta, delta_terms
-from pullback.rewrite.normal_form import normalise, peel_guards
+from pullback.rewrite.normal_form import normalize, peel_guards
 
 NAMES = ("values", "rows", "columns", "inside")
 
@@ -69,7 +69,7 @@ def sparse_jacobian(program: ir.Program, wrt: Sequence[int], mode: Mode = "auto"
     names = tuple(f"{what}{k}" for k in range(len(owners)) for what in NAMES)
     body = ir.Block(tuple(s for sweep in sweeps for s in sweep.statements) + tuple(statements), tuple(results))
     made = replace(program, name=f"{program.name}_sparse_jacobian", body=body, output_names=names)
-    made = eliminate_dead(eliminate_common(normalise(eliminate_dead(made))))
+    made = eliminate_dead(eliminate_common(normalize(eliminate_dead(made))))
     return SparseJacobian(made, tuple(owners))
 
 

@@ -205,8 +205,8 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     1.0
     """
     h = as_array(x, "var")
-    centred = elementwise("subtract", h, mean(h, axis=axis, keepdims=True))
-    total = sum(elementwise("square", centred), axis=axis, keepdims=keepdims)
+    centered = elementwise("subtract", h, mean(h, axis=axis, keepdims=True))
+    total = sum(elementwise("square", centered), axis=axis, keepdims=keepdims)
     number = count(h, axis, "var")
     left = elementwise("maximum", elementwise("subtract", number, correction), 0) if correction else number
     return elementwise("divide", total, left)

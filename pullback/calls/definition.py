@@ -27,7 +27,7 @@ from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.expr import in_order, is_in_order
 from pullback.ir.intern import uncollected
 from pullback.ir.program import program_of
-from pullback.ir.settings import MemoryMode, Settings, Specialise
+from pullback.ir.settings import MemoryMode, Settings, Specialize
 from pullback.source import user_position
 from pullback.state import PerThread, context_variable
 from pullback.tracing import elsewhere
@@ -79,7 +79,7 @@ class Definition:
         f: Callable[..., Any],
         *,
         threads: int | None = None,
-        specialise: Specialise | None = None,
+        specialize: Specialize | None = None,
         donate: Sequence[str] = (),
         memory: MemoryMode = "fastest",
         memory_limit: int | None = None,
@@ -90,11 +90,11 @@ class Definition:
         self.name = name_of(f)
         self.place = user_position()  # where it was made
         self._exact = exact or is_in_order()
-        self._options = {"threads": threads, "specialise": specialise, "donate": donate, "memory": memory,
+        self._options = {"threads": threads, "specialize": specialize, "donate": donate, "memory": memory,
                          "memory_limit": memory_limit, "debug": debug, "exact": self._exact}  # fmt: skip
         self._threads = threads
         self._settings = Settings(memory=memory, memory_limit=memory_limit, debug=policy.is_debug(debug),
-                                  specialise=policy.specialise(specialise))
+                                  specialize=policy.specialize(specialize))
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._annotated: Spec = AnySpec()  # the annotation of the result
@@ -259,7 +259,7 @@ class Definition:
             present(error)
             raise
 
-    def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
+    def _specialized(self, traced: Traced, dims: dict[str, int]) -> Traced:
         """The trace to compile for these dims: the function's own, or an equal one that costs less for them."""
         return traced
 
@@ -325,4 +325,4 @@ class Definition:
             given = {n: v for n, v in given.items() if n not in numbers}
         dims = self._dims(traced.known, given)
         complete = len(dims) == len(determined_dims(traced.known))
-        return (self._specialised(traced, dims) if complete else traced).known, dims
+        return (self._specialized(traced, dims) if complete else traced).known, dims

@@ -19,7 +19,7 @@ from pullback.calls.traced import Traced
 from pullback.errors import PullbackError
 from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
-from pullback.ir.settings import SPECIALISE, MemoryMode, Specialise
+from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize
 from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import is_tracing
 
@@ -43,7 +43,7 @@ class Function(Inspected):
         super().__init__(f, **options)
         functools.update_wrapper(self, f, updated=())
         self._entries = []
-        self._table = Table(self.name, self._threads, self._specialised, self._entries)
+        self._table = Table(self.name, self._threads, self._specialized, self._entries)
         quicken(self, policy.ASKED_THREADS)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
@@ -143,7 +143,7 @@ def function(f: Callable[..., Any], /) -> Function: ...
 def function(
     *,
     threads: int | None = None,
-    specialise: Specialise | None = None,
+    specialize: Specialize | None = None,
     donate: Sequence[str] = (),
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
@@ -155,7 +155,7 @@ def function(
     /,
     *,
     threads: int | None = None,
-    specialise: Specialise | None = None,
+    specialize: Specialize | None = None,
     donate: Sequence[str] = (),
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
@@ -166,9 +166,9 @@ def function(
     Args:
         f: the function; its annotations give element types and dims of the arguments.
         threads: the number of threads a call may use; by default `pb.threads` or PULLBACK_THREADS, else 1.
-        specialise: whether C is made for the dims of a call: "always"; or "never", but once for all sizes. "auto" makes
+        specialize: whether C is made for the dims of a call: "always"; or "never", but once for all sizes. "auto" makes
             it for the first four dims of a function, then once for all others. Dims whose calls have done as much work
-            as compiling is worth get their own C. By default PULLBACK_SPECIALISE, or "auto".
+            as compiling is worth get their own C. By default PULLBACK_SPECIALIZE, or "auto".
         donate: names of arguments whose memory the result may overwrite; with these arrays as `out` they are updated in
             place.
         memory: "fastest"; "less", statements in an order that needs less memory; or "least". Derivatives keep it.
@@ -198,8 +198,8 @@ def function(
     >>> double.type
     '(x: f64[N]) -> f64[N]'
     """
-    if specialise is not None and specialise not in SPECIALISE:
-        raise ValueError(f'specialise={specialise!r}: "auto", "always" or "never"')
+    if specialize is not None and specialize not in SPECIALIZE:
+        raise ValueError(f'specialize={specialize!r}: "auto", "always" or "never"')
     check_mode(memory)
     if threads is not None and not policy.is_count(threads):
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
@@ -207,7 +207,7 @@ def function(
         raise ValueError(f"memory_limit={memory_limit!r}: a number of bytes, an int of at least 1")
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 
-    options = {"threads": threads, "specialise": specialise, "donate": names, "memory": memory,
+    options = {"threads": threads, "specialize": specialize, "donate": names, "memory": memory,
                "memory_limit": memory_limit, "debug": debug}  # fmt: skip
     wishes = {key: value for key, value in options.items() if value != _DEFAULTS[key]}
 
@@ -217,7 +217,7 @@ def function(
     return make if f is None else make(f)
 
 
-_DEFAULTS = {"threads": None, "specialise": None, "donate": (), "memory": "fastest", "memory_limit": None,
+_DEFAULTS = {"threads": None, "specialize": None, "donate": (), "memory": "fastest", "memory_limit": None,
              "debug": None}  # fmt: skip
 
 

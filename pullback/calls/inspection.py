@@ -116,7 +116,7 @@ class Inspected(Definition):
             values = bind(self.name, self.parameters, args, keywords)
             _, traced, arrays, sizes = self.arrays_of(values)
             dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
-            program = self._specialised(traced, dims).program
+            program = self._specialized(traced, dims).program
             if has_empty_extent(program, dims):
                 raise ShapeError("E115", f"{self.name}: a size is 0, and such calls are interpreted",
                                  position=user_position(), remedy="arrays that have elements")

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 from pullback.errors import UsageError
 from pullback.ir.expr import in_order
-from pullback.ir.settings import SPECIALISE, Specialise
+from pullback.ir.settings import SPECIALIZE, Specialize
 from pullback.state import context_variable, registered
 
 ASKED_THREADS: ContextVar[int | None] = context_variable("threads", None)
@@ -86,16 +86,16 @@ def is_debug(own: bool | None) -> bool:
     return text == "1"
 
 
-def specialise(own: Specialise | None) -> Specialise:
+def specialize(own: Specialize | None) -> Specialize:
     """Whether functions get C for the dims of each call: their own setting, then the environment.
 
     Raises:
-        UsageError: [E601] PULLBACK_SPECIALISE is none of SPECIALISE.
+        UsageError: [E601] PULLBACK_SPECIALIZE is none of SPECIALIZE.
     """
-    text = own if own is not None else os.environ.get("PULLBACK_SPECIALISE", "auto")
-    found = next((s for s in SPECIALISE if s == text), None)
+    text = own if own is not None else os.environ.get("PULLBACK_SPECIALIZE", "auto")
+    found = next((s for s in SPECIALIZE if s == text), None)
     if found is None:
-        raise UsageError("E601", f"PULLBACK_SPECIALISE={text} is none of {', '.join(SPECIALISE)}", remedy="auto")
+        raise UsageError("E601", f"PULLBACK_SPECIALIZE={text} is none of {', '.join(SPECIALIZE)}", remedy="auto")
     return found
 
 

@@ -42,7 +42,7 @@ class Table:
     """
 
     def __init__(
-        self, name: str, threads: int | None, specialised: Callable[[Traced, dict[str, int]], Traced],
+        self, name: str, threads: int | None, specialized: Callable[[Traced, dict[str, int]], Traced],
         entries: list[Any],
     ) -> None:
         """Set up for a function: its name and threads, how it specializes, and its list of entries."""
@@ -50,7 +50,7 @@ class Table:
         self.entries = entries
         self._name = name
         self._threads = threads
-        self._specialised = specialised
+        self._specialized = specialized
 
     def find(
         self, parameters: Sequence[Parameter], signature: Signature, traced: Traced, flat: Sequence[Any]
@@ -94,8 +94,8 @@ class Table:
         look = None if threads is None else _look_of(parameters, signature, flat, self._threads)
         dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
         if traced.prints is not None or not _is_general(traced, dims):
-            return Compiled(self._name, self._specialised(traced, dims), dims, sizes, threads, look)
-        trial = None if traced.known.settings.specialise == "never" else self._trial(traced, dims, threads or 1)
+            return Compiled(self._name, self._specialized(traced, dims), dims, sizes, threads, look)
+        trial = None if traced.known.settings.specialize == "never" else self._trial(traced, dims, threads or 1)
         return Compiled(self._name, traced, dims, sizes, threads, look, lambda: _general(traced), trial)
 
     def _trial(self, traced: Traced, dims: dict[str, int], threads: int) -> Trial:
@@ -108,7 +108,7 @@ class Table:
             if len(traced.own) >= MOST and values not in traced.own:
                 return None
             traced.own.add(values)
-            return compile_program(self._specialised(traced, dims).known, dims, threads)
+            return compile_program(self._specialized(traced, dims).known, dims, threads)
 
         return Trial(traced, dims, executable)
 
@@ -116,7 +116,7 @@ class Table:
 def _is_general(traced: Traced, dims: dict[str, int]) -> bool:
     """Whether C for all sizes is to serve these dims."""
     settings = traced.known.settings
-    wish = settings.specialise
+    wish = settings.specialize
     if wish == "always" or not dims or (wish == "auto" and settings.memory_limit is not None) or settings.debug:
         return False
     if wish == "never":

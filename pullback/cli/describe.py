@@ -52,11 +52,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _trained(name: str) -> dict[str, Any]:
-    """The loss and the optimiser with which `pullback train` trains the network; none where it does not know it."""
+    """The loss and the optimizer with which `pullback train` trains the network; none where it does not know it."""
     from pullback.nn.models import LAYERED
 
     recipe = LAYERED.get(name)
-    return {} if recipe is None else {"loss": recipe.loss, "optimiser": recipe.optimiser(recipe.rate)}
+    return {} if recipe is None else {"loss": recipe.loss, "optimizer": recipe.optimizer(recipe.rate)}
 
 
 def _network(name: str, classes: int | None) -> Layer:
@@ -94,5 +94,5 @@ def _extents(text: str) -> list[str]:
 
 
 def _json(found: Description) -> dict[str, Any]:
-    numbers = ("name", "takes", "parameters", "parameter_bytes", "optimiser_bytes", "operations", "peaks", "step")
+    numbers = ("name", "takes", "parameters", "parameter_bytes", "optimizer_bytes", "operations", "peaks", "step")
     return {**{n: getattr(found, n) for n in numbers}, "layers": [asdict(row) for row in found.rows]}

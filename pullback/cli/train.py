@@ -19,7 +19,7 @@ from pullback.nn.training.labels import check_labels
 
 __all__ = ["register", "run"]
 
-OPTIMISERS = ("sgd", "momentum", "rmsprop", "adam", "adamw", "lion")
+OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam", "adamw", "lion")
 
 
 def register(commands: Any) -> None:
@@ -39,7 +39,7 @@ def register(commands: Any) -> None:
     length.add_argument("--epochs", type=at_least(0), metavar="N", help=epochs)
     length.add_argument("--steps", type=at_least(0), metavar="N", help="updates, instead of epochs")
     add("--batch", type=at_least(1), metavar="N", help="samples per update (default: 1 for zhang, 64 for lenet)")
-    add("--optimiser", choices=OPTIMISERS, help="what an update does with the gradient (default: the network's)")
+    add("--optimizer", choices=OPTIMIZERS, help="what an update does with the gradient (default: the network's)")
     add("--rate", type=positive, metavar="R", help="learning rate (default: 0.5 for zhang, 0.1 for lenet)")
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
     add("--seed", type=at_least(0), default=0, metavar="N", help="of the uniform start and the order of samples")
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         task.train,
         parameters=task.parameters,
         state=task.state,
-        optimiser=task.optimiser,
+        optimizer=task.optimizer,
         epochs=None if options.steps is not None else _epochs(options, recipe),
         steps=options.steps,
         batch=options.batch or recipe.batch,
@@ -119,7 +119,7 @@ class _Task(NamedTuple):
     loss: Any  # of the network
     parameters: Any
     state: Any
-    optimiser: Any
+    optimizer: Any
     train: Dataset
     test: Dataset
 
@@ -155,7 +155,7 @@ def _task(options: argparse.Namespace, recipe: Recipe, train: Dataset, test: Dat
     if options.load:
         parameters = nn.load_parameters(options.load, parameters)
     train = train.transformed(*recipe.transforms)
-    return _Task(recipe, model, loss, parameters, state, _optimiser(options, recipe), train, test)
+    return _Task(recipe, model, loss, parameters, state, _optimizer(options, recipe), train, test)
 
 
 def _with_channel(data: Dataset) -> Dataset:
@@ -164,15 +164,15 @@ def _with_channel(data: Dataset) -> Dataset:
     return replace(data, inputs=data.inputs[:, None]) if len(shape) == 3 else data
 
 
-def _optimiser(options: argparse.Namespace, recipe: Recipe) -> Any:
-    from pullback.nn import optimisers
+def _optimizer(options: argparse.Namespace, recipe: Recipe) -> Any:
+    from pullback.nn import optimizers
 
     rate = recipe.rate if options.rate is None else options.rate
-    if options.optimiser is None:
-        return recipe.optimiser(rate)
-    if options.optimiser == "momentum":
-        return optimisers.sgd(rate, momentum=0.9)
-    return getattr(optimisers, options.optimiser)(rate)
+    if options.optimizer is None:
+        return recipe.optimizer(rate)
+    if options.optimizer == "momentum":
+        return optimizers.sgd(rate, momentum=0.9)
+    return getattr(optimizers, options.optimizer)(rate)
 
 
 def _check_size(recipe: Recipe, data: Dataset) -> None:
@@ -198,5 +198,5 @@ def _headline(options: argparse.Namespace, task: _Task, data: str) -> str:
     length = f"{options.steps} updates" if options.steps is not None else f"{_epochs(options, recipe)} epochs"
     return (
         f"{recipe.name} ({size:,} parameters, {start}) on {count:,} samples of {data}, "
-        f"{length}, {task.optimiser}, batch {min(options.batch or recipe.batch, count)}"
+        f"{length}, {task.optimizer}, batch {min(options.batch or recipe.batch, count)}"
     )

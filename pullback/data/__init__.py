@@ -6,7 +6,7 @@ from pullback.data.folders import load_arrays, load_cifar, load_image_splits, lo
 from pullback.data.idx import read_idx, write_idx
 from pullback.data.loader import Batches, ahead, batches_of
 from pullback.data.text import load_text
-from pullback.data.transforms import Transform, normalise, random_crop, random_flip, scale, subtract
+from pullback.data.transforms import Transform, normalize, random_crop, random_flip, scale, subtract
 
 __all__ = [
     "Batches",
@@ -23,7 +23,7 @@ __all__ = [
     "load_image_splits",
     "load_images",
     "load_text",
-    "normalise",
+    "normalize",
     "random_crop",
     "random_flip",
     "read_idx",

@@ -123,8 +123,8 @@ def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
     """
     extent = images.shape[-1]
     # Center of the new pixel i in the old grid; beyond the outermost centers the border value continues.
-    centre = np.clip((np.arange(side) + 0.5) * extent / side - 0.5, 0, extent - 1)
-    weights = np.maximum(0.0, 1.0 - np.abs(centre[:, None] - np.arange(extent)))
+    center = np.clip((np.arange(side) + 0.5) * extent / side - 0.5, 0, extent - 1)
+    weights = np.maximum(0.0, 1.0 - np.abs(center[:, None] - np.arange(extent)))
     resized: NDArray[np.float64] = np.einsum("im,nmk,jk->nij", weights, images, weights, optimize=True)
     return resized
 

@@ -148,16 +148,16 @@ class ImageFiles:
     Args:
         paths: the files.
         size: rows and columns; images of another size are resized.
-        colour: three channels, or one.
+        color: three channels, or one.
     """
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, paths: Sequence[Path], size: tuple[int, int], colour: bool = True) -> None:
+    def __init__(self, paths: Sequence[Path], size: tuple[int, int], color: bool = True) -> None:
         self.paths = tuple(paths)
         self.size = size
-        self.colour = colour
-        self.shape = (len(self.paths), 3 if colour else 1, *size)
+        self.color = color
+        self.shape = (len(self.paths), 3 if color else 1, *size)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -165,7 +165,7 @@ class ImageFiles:
     def __getitem__(self, samples: Any) -> Any:
         """The images of an array of indices, decoded; for a slice, as yet undecoded ones."""
         if isinstance(samples, slice):
-            return ImageFiles(self.paths[samples], self.size, self.colour)
+            return ImageFiles(self.paths[samples], self.size, self.color)
         chosen = np.arange(len(self))[samples]
         return np.stack([self._decoded(self.paths[k]) for k in chosen])
 
@@ -175,22 +175,22 @@ class ImageFiles:
 
     def _decoded(self, path: Path) -> NDArray[np.uint8]:
         with _image(path) as file:
-            image = file.convert("RGB" if self.colour else "L")
+            image = file.convert("RGB" if self.color else "L")
             if image.size != self.size[::-1]:
                 image = image.resize(self.size[::-1], _pillow().Resampling.BILINEAR)
             pixels = np.asarray(image)
-        return pixels.transpose(2, 0, 1) if self.colour else pixels[None]
+        return pixels.transpose(2, 0, 1) if self.color else pixels[None]
 
 
 def load_images(
-    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, colour: bool = True
+    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True
 ) -> Dataset:
     """Images in a folder for each class; the classes in the order of their names.
 
     Args:
         folder: holds `CLASS/*.png`, or files of other formats that Pillow reads.
         size: rows and columns to resize to; without it, the size of the first image.
-        colour: three channels, or one.
+        color: three channels, or one.
     Returns:
         Inputs (N, channels, rows, columns), decoded when they are read and then float32 from 0 to 1; labels (N,).
     Raises:
@@ -211,12 +211,12 @@ def load_images(
         labels += [number] * len(own)
     side = (size, size) if isinstance(size, int) else size or _size(paths[0])
     kind = np.uint8 if len(classes) <= 256 else np.int32
-    images = ImageFiles(paths, side, colour)
+    images = ImageFiles(paths, side, color)
     return Dataset(images, np.array(labels, kind), folder.resolve().name, (scale(),), tuple(classes))
 
 
 def load_image_splits(
-    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, colour: bool = True
+    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True
 ) -> Splits:
     """Read images from `train/CLASS/` and `test/CLASS/` (`load_images`), at the size of the first.
 
@@ -227,8 +227,8 @@ def load_image_splits(
     for part in ("train", "test"):
         if not (folder / part).is_dir():
             raise _incomplete(folder, f"folder `{part}`", LAYOUT)
-    train = load_images(folder / "train", size, colour=colour)
-    test = load_images(folder / "test", train.inputs.size, colour=colour)
+    train = load_images(folder / "train", size, color=color)
+    test = load_images(folder / "test", train.inputs.size, color=color)
     if train.classes != test.classes:
         different = sorted(set(train.classes or ()) ^ set(test.classes or ()))
         raise DataError(

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pullback.data.order import Draws
 
-__all__ = ["Transform", "normalise", "random_crop", "random_flip", "scale", "subtract"]
+__all__ = ["Transform", "normalize", "random_crop", "random_flip", "scale", "subtract"]
 
 Transform = Callable[[NDArray[Any], Draws], NDArray[Any]]
 
@@ -35,7 +35,7 @@ def subtract(mean: ArrayLike) -> Transform:
     return lambda inputs, draws: inputs - less
 
 
-def normalise(mean: ArrayLike, deviation: ArrayLike) -> Transform:
+def normalize(mean: ArrayLike, deviation: ArrayLike) -> Transform:
     """Return `(inputs - mean) / deviation`, both broadcast against one sample."""
     less, over = np.asarray(mean, np.float32), np.asarray(deviation, np.float32)
     return lambda inputs, draws: (inputs - less) / over

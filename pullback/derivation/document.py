@@ -19,7 +19,7 @@ from typing import Literal
 
 from pullback.derivation.notation import Notation
 from pullback.derivation.style import Style
-from pullback.derivation.vectorise import vectorised
+from pullback.derivation.vectorize import vectorized
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import Var, as_index, cond
@@ -41,7 +41,7 @@ from pullback.rewrite.steps import (
 )
 
 TITLES = {
-    "normalise": "Normal form of the derivative",
+    "normalize": "Normal form of the derivative",
     "eliminate_common": "Equal statements are computed once",
     "eliminate_dead": "What no result needs is dropped",
     "inline_copies": "Constants and copies are read at their source",
@@ -259,7 +259,7 @@ class Document:
         last: Section | None = None
         for r in dict.fromkeys(program.outputs):
             if r in made:
-                found = vectorised(made[r], self.notation, {q: s for q, s in made.items() if q is not r})
+                found = vectorized(made[r], self.notation, {q: s for q, s in made.items() if q is not r})
                 if found is not None and len(found[0]) <= READABLE:
                     last = last or self._open("Over whole tensors")
                     last.lines.append(Line(f"{self.notation.ref(r)} = {found[0]}", found[1]))

@@ -14,7 +14,7 @@ from pullback.calls.signature import bind, signature_of
 from pullback.derivatives.derived import as_function
 from pullback.explanation.drawing import drawn, local_derivatives, one_vertex_each, total
 from pullback.operators.blocks import BlockMatrix
-from pullback.operators.derivatives import Linearised
+from pullback.operators.derivatives import Linearized
 from pullback.operators.graph import strictly_lower
 from pullback.operators.operator import ZERO, I
 from pullback.operators.triangular import solve
@@ -55,9 +55,9 @@ class ComputationGraph:
         return self.L.take(computed, computed)
 
     @property
-    def linearised(self) -> Linearised:
+    def linearized(self) -> Linearized:
         """Both, with sensitivities, gradients and the Jacobian as solutions of one system."""
-        return Linearised(self.M, self.inner)
+        return Linearized(self.M, self.inner)
 
     def seed(self, *cotangents: Any) -> list[Any]:
         """The right-hand side g: a cotangent for each output, 1 by default, ZERO elsewhere."""
@@ -139,7 +139,7 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     from pullback.ir.dims import solve_dims
     from pullback.ir.interpret import interpret
     from pullback.ir.names import Names
-    from pullback.ir.traverse import specialise
+    from pullback.ir.traverse import specialize
 
     base = as_function(f)
     signature, flat = signature_of(base.parameters, bind(base.name, base.parameters, args, keywords))
@@ -147,7 +147,7 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     arrays, sizes = prepare(signature.flat, flat)
     arrays += traced.captured
     dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
-    program = one_vertex_each(specialise(traced.program, dims))
+    program = one_vertex_each(specialize(traced.program, dims))
     local = local_derivatives(program)
     body = ir.Block((*local.statements, *local.wanted.statements), (*local.nodes, *local.wanted.refs))
     values = interpret(replace(program, body=body, output_names=()), arrays)

@@ -80,7 +80,7 @@ class Jacobian(Derived):
         structure = direction.with_leaves(base.structure, [wanted if s.is_floating else NONE for s in slots])
         return self._in_outline(base, body, outputs, names, structure, (positions, self.mode, *self.dims.items()))
 
-    def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
+    def _specialized(self, traced: Traced, dims: dict[str, int]) -> Traced:
         """The mode of "auto", or order of "mixed", with the fewest operations for these dims; in outline too."""
         known = traced.known
         if self.mode not in ("auto", "mixed"):
@@ -133,13 +133,13 @@ def jacobian(
 
 @overload
 def jacobian(
-    f: Callable[..., Any], wrt: Wrt | None = ..., mode: Mode = ..., *, sparse: Literal[True, "coloured"]
+    f: Callable[..., Any], wrt: Wrt | None = ..., mode: Mode = ..., *, sparse: Literal[True, "colored"]
 ) -> SparseDerivative: ...
 
 
 @public
 def jacobian(
-    f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto", sparse: bool | Literal["coloured"] = False
+    f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto", sparse: bool | Literal["colored"] = False
 ) -> Function | SparseDerivative:
     """The Jacobian as a traced function of the same arguments; the axes of the result come first.
 
@@ -153,7 +153,7 @@ def jacobian(
             dims of a call. For `.ir` and inside other functions, where dims are unknown, it is forward unless the
             result is smaller for all sizes.
         sparse: give a `SparseMatrix` of the entries that the index structure admits, values, rows and columns, in the
-            place of each array. Where loops hide the structure, or for "coloured", the pattern is found at the call,
+            place of each array. Where loops hide the structure, or for "colored", the pattern is found at the call,
             and one sweep serves all columns (or rows) that have none in common. It is found again only when integers
             or shapes change, or where it depends on values.
     Returns:
@@ -193,12 +193,12 @@ def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., sparse: Literal[False]
 
 
 @overload
-def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., *, sparse: Literal[True, "coloured"]) -> SparseDerivative: ...
+def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., *, sparse: Literal[True, "colored"]) -> SparseDerivative: ...
 
 
 @public
 def hessian(
-    f: Callable[..., Any], wrt: Wrt | None = None, sparse: bool | Literal["coloured"] = False
+    f: Callable[..., Any], wrt: Wrt | None = None, sparse: bool | Literal["colored"] = False
 ) -> Function | SparseDerivative:
     """All second derivatives of a function whose result is one number: the Jacobian of its gradient.
 

@@ -16,7 +16,7 @@ from pullback.calls.signature import Parameter, Signature
 from pullback.calls.traced import Traced
 from pullback.calls.typetext import TypeText, arrow
 from pullback.derivatives import direction
-from pullback.derivatives.coloured import Coloured
+from pullback.derivatives.colored import Colored
 from pullback.derivatives.derivative import grad
 from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import Wrt
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pullback.ad.jacobian import Mode
 
 NDArray = np.ndarray[Any, Any]
-How = Literal[True, "coloured"]
+How = Literal[True, "colored"]
 
 
 class _Entries(NamedTuple):
@@ -116,7 +116,7 @@ class SparseDerivative:
     """`f(*args)` gives matrices; `entries` is the traced function behind it, with `.ir` and `.c_source`.
 
     Where loops hide the index structure, or on request, the pattern is found at the call, and the entries come from
-    sweeps for groups of columns or rows; see `api.coloured`.
+    sweeps for groups of columns or rows; see `api.colored`.
     """
 
     is_derivative = True
@@ -124,10 +124,10 @@ class SparseDerivative:
     __signature__ = ShownSignature()
     name: str
 
-    def __init__(self, entries: Entries, colours: Coloured) -> None:
+    def __init__(self, entries: Entries, colors: Colored) -> None:
         self.entries = entries
-        self.colours = colours
-        self.by_colours = False
+        self.colors = colors
+        self.by_colors = False
         self.python = entries.python
 
     @property
@@ -143,21 +143,21 @@ class SparseDerivative:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The matrices at these arguments: for one result and one parameter a matrix, else trees of them."""
-        if not self.by_colours:
+        if not self.by_colors:
             try:
                 return _matrices(self.entries(*args, **keywords))
             except DerivativeError as error:
                 if error.code != "E204" or not _has_loops(self.entries.base.program(*args, **keywords)):
                     raise
-                self.by_colours = True
-        return self.colours(args, keywords)
+                self.by_colors = True
+        return self.colors(args, keywords)
 
     def derivation(self, *args: Any, **keywords: Any) -> Any:
         """The derivation of the entries, as for other derivatives."""
         return self.entries.derivation(*args, **keywords)
 
     def __reduce__(self) -> Any:
-        return reduced(self, self.made_by, (SparseDerivative, (self.entries, self.colours), {}))
+        return reduced(self, self.made_by, (SparseDerivative, (self.entries, self.colors), {}))
 
     def __deepcopy__(self, memo: Any) -> SparseDerivative:
         return self
@@ -201,8 +201,8 @@ def _once(base: Function, key: tuple[Any, ...], how: How, make: Callable[[], Any
         entries = Entries(of, key[1], mode, key[0], position)
         name = f"{base.name}_{key[0]}"
         entries.name, entries.what = name, what
-        found = SparseDerivative(entries, Coloured(of, key[1], mode, what, symmetric, position))
-        found.by_colours = how == "coloured"
+        found = SparseDerivative(entries, Colored(of, key[1], mode, what, symmetric, position))
+        found.by_colors = how == "colored"
         about = f"The {key[0].capitalize()} of {{f}} with respect to {{x}} as a sparse matrix."
         made_of(found, base, name, about, key[1])
         return found

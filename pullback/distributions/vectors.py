@@ -34,9 +34,9 @@ class multivariate_normal:
     @staticmethod
     def logpdf(x: Any, mean: Any, covariance: Any) -> Any:
         """By Cholesky's factor of the covariance; x is (..., n), the covariance (n, n)."""
-        h, centre, c = floating("multivariate_normal", (x, mean, covariance))
+        h, center, c = floating("multivariate_normal", (x, mean, covariance))
         factor = cholesky(c)
-        rest = h - centre
+        rest = h - center
         rows = expand_dims(rest, 0) if rest.rank == 1 else rest.reshape(-1, rest.shape[-1])
         z = solve_triangular(factor, rows.T, lower=True)
         size = total(square(z), axis=0).reshape(*rest.shape[:-1])
@@ -45,10 +45,10 @@ class multivariate_normal:
     @staticmethod
     def sample(key: Any, shape: Any, mean: Any, covariance: Any) -> Any:
         """Sample mean + L z with the Cholesky factor L; `shape` excludes the last axis."""
-        centre, c = floating("multivariate_normal", (mean, covariance))
+        center, c = floating("multivariate_normal", (mean, covariance))
         own = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         z = random.normal(key, (*own, c.shape[-1]), dtype=c.dtype)
-        return centre + squeeze(matmul(cholesky(c), expand_dims(z, -1)), -1)
+        return center + squeeze(matmul(cholesky(c), expand_dims(z, -1)), -1)
 
 
 class dirichlet:

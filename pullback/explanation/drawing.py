@@ -14,7 +14,7 @@ from pullback.ir.names import Names
 from pullback.operators.operator import Operator
 from pullback.pictures import Picture
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 __all__ = ["drawn", "graph_of", "local_derivatives", "one_vertex_each", "total"]
 
@@ -99,7 +99,7 @@ def drawn(
 
 def one_vertex_each(program: ir.Program) -> ir.Program:
     """The program with one statement for each thing that it computes."""
-    return eliminate_dead(eliminate_common(normalise(program)))
+    return eliminate_dead(eliminate_common(normalize(program)))
 
 
 def total(terms: Sequence[Operator]) -> Operator:

@@ -166,7 +166,7 @@ def _turns(arrows: Sequence[Arrow]) -> list[int]:
 
 
 def _spot(above: tuple[float, float], below: tuple[float, float], turn: int) -> tuple[float, float]:
-    """The middle of an edge's label: on its last curve, towards the node that it leads to."""
+    """The middle of an edge's label: on its last curve, toward the node that it leads to."""
     (x, y), (to, row) = above, below
     y += HIGH
     share = 0.64 - 0.24 * (turn % 2)  # beside each other they would overlap

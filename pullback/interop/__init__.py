@@ -2,7 +2,7 @@
 
     as_torch(f), as_torch(f, parameters)     a function of tensors, or a module, with gradients of any order
     as_jax(f)                                a function of JAX arrays, under jit and grad
-    scipy.minimisation(f, x0), …             the arguments of SciPy's solvers, with derivatives
+    scipy.minimization(f, x0), …             the arguments of SciPy's solvers, with derivatives
     pointer(f, **dims)                       an address and its C prototype: ctypes, Numba, Cython, cffi
 
 Arrays of all of these go into traced functions as they are, through DLPack or buffers and without a copy.

@@ -1,6 +1,6 @@
 """Traced functions in the forms that SciPy's solvers take, with their derivatives.
 
-`minimisation` and `least_squares` give the arguments of `scipy.optimize.minimize` and `least_squares`, for functions of
+`minimization` and `least_squares` give the arguments of `scipy.optimize.minimize` and `least_squares`, for functions of
 trees of arrays too, where SciPy knows vectors; `differential_equation` those of `solve_ivp`; `integrand` what `quad`
 and `nquad` call without Python.
 """
@@ -19,7 +19,7 @@ from pullback.interop.pointer import pointer
 from pullback.source import user_position
 from pullback.tracing import tree
 
-__all__ = ["Vectors", "differential_equation", "integrand", "least_squares", "minimisation"]
+__all__ = ["Vectors", "differential_equation", "integrand", "least_squares", "minimization"]
 
 Vector = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class Vectors:
         return tree.unflatten(self.structure, parts)
 
 
-def minimisation(f: Any, x0: Any, *args: Any, hessian: bool = False) -> dict[str, Any]:
+def minimization(f: Any, x0: Any, *args: Any, hessian: bool = False) -> dict[str, Any]:
     """Arguments of `scipy.optimize.minimize` for a function of a tree: value, gradient, Hessian products.
 
     Args:
@@ -66,7 +66,7 @@ def minimisation(f: Any, x0: Any, *args: Any, hessian: bool = False) -> dict[str
     ... def bowl(p):
     ...     return pb.sum((p["a"] - 1.0) ** 2) + (p["b"] + 2.0) ** 2
     >>> start = {"a": np.zeros(2), "b": np.zeros(())}
-    >>> found = optimize.minimize(**minimisation(bowl, start), method="BFGS")
+    >>> found = optimize.minimize(**minimization(bowl, start), method="BFGS")
     >>> Vectors(start).tree(found.x.round(6))["a"].tolist()
     [1.0, 1.0]
     """

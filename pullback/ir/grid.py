@@ -172,7 +172,7 @@ _UNFINISHED = {
              f"another x0, a larger max_steps or tolerance; {_REPORT}"),
     "root_scalar": ("root_scalar: f does not change its sign continuously between the ends",
                     f"ends at which f has different signs; {_REPORT}"),
-    "minimise": ("minimise: the partial derivatives are not within the tolerance, and no step makes f smaller "
+    "minimize": ("minimize: the partial derivatives are not within the tolerance, and no step makes f smaller "
                  "or max_steps are made", f"another x0, a larger max_steps or tolerance; {_REPORT}"),
     "while_loop": ("while_loop: the test still holds after max_trips steps",
                    'a larger max_trips, or at_limit="report", which gives the state so far and says that it is'),

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 
 NDArray = np.ndarray[Any, Any]
-Specialise = Literal["auto", "always", "never"]
-SPECIALISE: Final[tuple[Specialise, ...]] = get_args(Specialise)
+Specialize = Literal["auto", "always", "never"]
+SPECIALIZE: Final[tuple[Specialize, ...]] = get_args(Specialize)
 
 # From the fastest to the smallest; each needs at most as much memory as those before:
 # fastest   the fastest order
@@ -31,7 +31,7 @@ class Settings:
         donate: the inputs whose memory results may take.
         captured: the arrays that were read from around the function: the last inputs of the program.
         debug: whether statements stay as written, and every result is tested.
-        specialise: whether C is made for the sizes of each call.
+        specialize: whether C is made for the sizes of each call.
     """
 
     exact: bool = False
@@ -40,7 +40,7 @@ class Settings:
     donate: tuple[int, ...] = ()
     captured: tuple[NDArray, ...] = ()
     debug: bool = False
-    specialise: Specialise = "auto"
+    specialize: Specialize = "auto"
 
     @property
     def text(self) -> str:

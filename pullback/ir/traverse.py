@@ -314,7 +314,7 @@ def instantiate(
     return Substitution(dims=dims, refs=args).block(p.body)
 
 
-def specialise(p: ir.Program, dims: Mapping[str, int]) -> ir.Program:
+def specialize(p: ir.Program, dims: Mapping[str, int]) -> ir.Program:
     """The program with the named dims fixed."""
     s = Substitution(dims={DimSymbol(n): as_index(v) for n, v in dims.items()})
     inputs = tuple(s.ref(r) for r in p.inputs)

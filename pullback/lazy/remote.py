@@ -1,6 +1,6 @@
 """Experts: networks whose weights live in other processes, of this machine or of others.
 
-    experts = [lazy.remote(net, optimiser=nn.adam(1e-3), worker=w) for w in lazy.workers(4) for net in nets]
+    experts = [lazy.remote(net, optimizer=nn.adam(1e-3), worker=w) for w in lazy.workers(4) for net in nets]
     y = experts[int(gate)](x)               # a node as any other; nothing runs
     lazy.backward(loss(y, target))          # forward and backward happen where the weights are
     for e in experts: e.update()
@@ -30,7 +30,7 @@ from pullback.lazy.foreign import Foreign
 from pullback.lazy.node import Array
 from pullback.lazy.operation import as_operand
 from pullback.nn.layer import Layer
-from pullback.nn.optimisers import Optimiser
+from pullback.nn.optimizers import Optimizer
 from pullback.nn.parameters import alike, named, put, read
 from pullback.source import user_position
 from pullback.tracing import tree
@@ -49,7 +49,7 @@ class Expert:
         network: a Layer, or a traced function (parameters, *inputs).
         parameters, state: where it begins; a Layer makes its own.
         seed: for those.
-        optimiser: changes the parameters at `update`; None where they stay.
+        optimizer: changes the parameters at `update`; None where they stay.
         checkpoint: a folder.   every: updates between checkpoints.
         load: whether it begins with its checkpoint, where there is one.
     Raises:
@@ -58,15 +58,15 @@ class Expert:
     """
 
     def __init__(
-        self, name: str, network: Any, parameters: Any = None, state: Any = None, seed: int = 0, optimiser: Any = None,
+        self, name: str, network: Any, parameters: Any = None, state: Any = None, seed: int = 0, optimizer: Any = None,
         checkpoint: str | None = None, every: int = 1, load: bool = False,
     ) -> None:  # fmt: skip
-        self.name, self.network, self.optimiser, self.every = name, network, optimiser, every
+        self.name, self.network, self.optimizer, self.every = name, network, optimizer, every
         if parameters is None:
             self.parameters, self.state = network.init(seed)
         else:
             self.parameters, self.state = tree.map_leaves(np.array, parameters), {} if state is None else state
-        self.memory = optimiser.init(self.parameters) if optimiser is not None else {}
+        self.memory = optimizer.init(self.parameters) if optimizer is not None else {}
         self.steps = 0
         self.path = checkpoint_path(checkpoint, name)
         self._kept: dict[int, tuple[Any, Any, int]] = {}
@@ -125,9 +125,9 @@ class Expert:
 
     def update(self) -> int:
         """Update the weights by the gradients since the last update; return the number of updates so far."""
-        if self.optimiser is None:
+        if self.optimizer is None:
             raise UsageError(
-                "E518", f"{self.name} has no optimiser", remedy="`lazy.remote(…, optimiser=nn.adam(1e-3))`"
+                "E518", f"{self.name} has no optimizer", remedy="`lazy.remote(…, optimizer=nn.adam(1e-3))`"
             )
         if self._gradients:
             gradient = self.gradient()
@@ -171,14 +171,14 @@ class Expert:
         return moving, tuple(v for v, w in zip(values, wanted, strict=True) if not w)
 
     def _updated(self, gradient: Any, memory: Any, parameters: Any, step: Any) -> Any:
-        change, memory = self.optimiser.update(gradient, memory, parameters, step)
-        return Optimiser.apply(parameters, change), memory
+        change, memory = self.optimizer.update(gradient, memory, parameters, step)
+        return Optimizer.apply(parameters, change), memory
 
     # What it holds ----------------------------------------------------------------------------------------------------
 
     def held(self) -> dict[str, Any]:
         """The parameters, state, optimizer state and number of updates."""
-        return {"parameters": self.parameters, "state": self.state, "optimiser": self.memory, "steps": self.steps}
+        return {"parameters": self.parameters, "state": self.state, "optimizer": self.memory, "steps": self.steps}
 
     def put(self, parameters: Any) -> None:
         """Let it hold other parameters from now on."""
@@ -199,7 +199,7 @@ class Expert:
         assert self.path is not None
         own = {**self.held(), "steps": np.int64(self.steps)}
         held = tree.unflatten(tree.flatten(own)[1], alike(self.path, named(own), read(self.path)[0]))
-        self.parameters, self.state, self.memory = held["parameters"], held["state"], held["optimiser"]
+        self.parameters, self.state, self.memory = held["parameters"], held["state"], held["optimizer"]
         self.steps = int(held["steps"])
 
 
@@ -440,7 +440,7 @@ def remote(
     parameters: Any = None,
     state: Any = None,
     seed: int = 0,
-    optimiser: Any = None,
+    optimizer: Any = None,
     worker: Worker | None = None,
     name: str | None = None,
     checkpoint: str | None = None,
@@ -460,7 +460,7 @@ def remote(
         parameters: where it begins. A Layer makes its own, in its process: they are not here.
         state: what a Layer carries besides, likewise.
         seed: for those.
-        optimiser: such as `nn.adam(1e-3)`; what `update` uses.
+        optimizer: such as `nn.adam(1e-3)`; what `update` uses.
         worker: a process that may hold other experts too; by default one of its own.
         name: for messages and checkpoints.
         checkpoint: a folder that the process can write, where it saves the expert.
@@ -492,7 +492,7 @@ def remote(
     own = name or f"{getattr(expert, '__name__', None) or 'expert'} {number}"
     checkpoint_path(checkpoint, own)  # before a process starts
     held = worker or Worker(own, restart=restart, **options)
-    settings = {"network": expert, "parameters": parameters, "state": state, "seed": seed, "optimiser": optimiser,
+    settings = {"network": expert, "parameters": parameters, "state": state, "seed": seed, "optimizer": optimizer,
                 "checkpoint": checkpoint, "every": every}  # fmt: skip
     try:
         held.add(own, settings)

@@ -15,9 +15,9 @@ from pullback.lazy.node import Array
 from pullback.lazy.operation import traced_program
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.lazy.weight import Weight
-from pullback.nn.optimisers import Optimiser, check_descends
-from pullback.nn.optimisers.leaves import leaves_of, rebuilt
-from pullback.nn.optimisers.optimiser import Chain
+from pullback.nn.optimizers import Optimizer, check_descends
+from pullback.nn.optimizers.leaves import leaves_of, rebuilt
+from pullback.nn.optimizers.optimizer import Chain
 from pullback.source import user_position
 from pullback.tracing import tree
 
@@ -48,7 +48,7 @@ class Trainer:
 
     Args:
         weights: a tree of weights.
-        optimiser: one of `pullback.nn`, such as `nn.clip_by_norm(1.0) >> nn.adam(1e-3)`.
+        optimizer: one of `pullback.nn`, such as `nn.clip_by_norm(1.0) >> nn.adam(1e-3)`.
     Attributes:
         steps: how many updates there were.
     Raises:
@@ -65,17 +65,17 @@ class Trainer:
     (25.0, [1.5, 2.0])
     """
 
-    def __init__(self, weights: Any, optimiser: Optimiser) -> None:
-        check_descends("Trainer", optimiser)
+    def __init__(self, weights: Any, optimizer: Optimizer) -> None:
+        check_descends("Trainer", optimizer)
         found = [x for x in tree.flatten(weights)[0] if isinstance(x, Weight)]
         self.weights = {w.name: w for w in found}
         if len(self.weights) < len({id(w) for w in found}):
             raise TraceError("E707", "Trainer: two weights have one name", position=user_position(),
                              facts=sorted(w.name for w in found), remedy="`lazy.Weight(x, name=...)`")  # fmt: skip
-        self.optimiser = optimiser
+        self.optimizer = optimizer
         self.steps = 0
-        self._named = _reads_names(optimiser)
-        self._kept = dict(_leaves(optimiser.init({name: w.numpy() for name, w in self.weights.items()})))
+        self._named = _reads_names(optimizer)
+        self._kept = dict(_leaves(optimizer.init({name: w.numpy() for name, w in self.weights.items()})))
         self._kernels: dict[Any, Kernel] = {}
         self._plans: dict[Any, tuple[list[Path], Kernel]] = {}
 
@@ -143,8 +143,8 @@ class Trainer:
         def body(handles: list[Any]) -> Any:
             p, g = dict(zip(names, handles)), dict(zip(names, handles[count:]))
             state = _nested(dict(zip(paths, handles[2 * count : -1])))
-            updates, after = self.optimiser.update(g, state, p, handles[-1])
-            changed, kept = self.optimiser.apply(p, updates), dict(_leaves(after))
+            updates, after = self.optimizer.update(g, state, p, handles[-1])
+            changed, kept = self.optimizer.apply(p, updates), dict(_leaves(after))
             return [*(changed[n] for n in names), *(kept[p] for p in paths)]
 
         rest = [type_of_value(x) for x in (*(self._kept[p] for p in paths), np.array(self.steps))]
@@ -161,12 +161,12 @@ def _dense(w: Weight) -> Any:
     return np.ascontiguousarray(delta, w.type.numpy).reshape(w.type.shape)
 
 
-def _reads_names(optimiser: Optimiser) -> bool:
+def _reads_names(optimizer: Optimizer) -> bool:
     """Whether an optimizer's effect on a weight depends on the weight's name."""
-    if isinstance(optimiser, Chain):
-        return any(map(_reads_names, optimiser.parts))
-    own = type(optimiser)
-    return own.check_names is not Optimiser.check_names or own.visible is not Optimiser.visible
+    if isinstance(optimizer, Chain):
+        return any(map(_reads_names, optimizer.parts))
+    own = type(optimizer)
+    return own.check_names is not Optimizer.check_names or own.visible is not Optimizer.visible
 
 
 def _leaves(state: dict[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -65,9 +65,9 @@ from pullback.nn.losses import (
     squared_error,
 )
 from pullback.nn.objective import objective
-from pullback.nn.optimisers import (
+from pullback.nn.optimizers import (
     Elementwise,
-    Optimiser,
+    Optimizer,
     Schedule,
     accumulate,
     adagrad,
@@ -108,7 +108,7 @@ __all__ = [
     "Elementwise",
     "History",
     "Layer",
-    "Optimiser",
+    "Optimizer",
     "Progress",
     "Run",
     "Schedule",

@@ -18,7 +18,7 @@ from pullback.ir.settings import MODES
 from pullback.memory.swap import SwapPlan
 from pullback.memory.table import MemoryTable
 from pullback.nn.objective import objective
-from pullback.nn.optimisers import sgd
+from pullback.nn.optimizers import sgd
 from pullback.nn.training.step import Carry, Updates
 from pullback.nn.types import Network
 from pullback.passes.operations import operation_count
@@ -65,7 +65,7 @@ class Description:
         rows: the layers.
         parameters: how many numbers the network learns.
         parameter_bytes: their bytes.
-        optimiser_bytes: those of the optimizer's state.
+        optimizer_bytes: those of the optimizer's state.
         operations: of one run.
         inference: a function of (parameters, state, x): the result.
         training: the function that `nn.fit` compiles, of (carry, batch, step): updates in place, and their losses.
@@ -77,7 +77,7 @@ class Description:
     rows: tuple[LayerRow, ...]
     parameters: int
     parameter_bytes: int
-    optimiser_bytes: int
+    optimizer_bytes: int
     operations: int
     inference: pb.Function
     training: pb.Function
@@ -128,7 +128,7 @@ class Description:
 
     def _about(self) -> tuple[str, str, str]:
         """Lines about the network, the arrays that training keeps, and the step that is measured."""
-        held = f"parameters {self.parameter_bytes:,} bytes, optimiser {self.optimiser_bytes:,} bytes"
+        held = f"parameters {self.parameter_bytes:,} bytes, optimizer {self.optimizer_bytes:,} bytes"
         return f"{self.name}(x: {self.takes})", held, f"training: {self.step}"
 
     def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
@@ -147,7 +147,7 @@ class Description:
 
 
 def describe(
-    network: Network, batch: int, loss: Loss | None, optimiser: Any, target: Any, updates: int, dtype: DTypeLike,
+    network: Network, batch: int, loss: Loss | None, optimizer: Any, target: Any, updates: int, dtype: DTypeLike,
     sizes: Mapping[str, int],
 ) -> Description:  # fmt: skip
     """See `Layer.describe`."""
@@ -158,7 +158,7 @@ def describe(
     arrays = [wanted for _, wanted in found.wanted("parameters")]
     count = sum(prod(_numbers(w.extents)) for w in arrays)
     parameters, state = found.start(0)
-    of = sgd(0.01) if optimiser is None else optimiser
+    of = sgd(0.01) if optimizer is None else optimizer
     carry = Carry(parameters, state, of.init(parameters))
     targets: Any = target
     if target is None:
@@ -170,11 +170,11 @@ def describe(
         rows,
         count,
         count * np.dtype(dtype).itemsize,
-        sum(np.asarray(leaf).nbytes for leaf in tree.flatten(carry.optimiser)[0]),
+        sum(np.asarray(leaf).nbytes for leaf in tree.flatten(carry.optimizer)[0]),
         _operations(whole),
         fixed.function(dtype),
         Updates(objective(fixed, loss or _size), of, carry).typed((x, targets), updates),
-        _step_text(loss, target, targets, optimiser, of, updates),
+        _step_text(loss, target, targets, optimizer, of, updates),
     )
 
 
@@ -228,12 +228,12 @@ def _targets(y: Sequence[int], batch: int, loss: Loss, dtype: DTypeLike) -> Any:
     return labels
 
 
-def _step_text(loss: Loss | None, target: Any, targets: Any, optimiser: Any, of: Any, updates: int) -> str:
+def _step_text(loss: Loss | None, target: Any, targets: Any, optimizer: Any, of: Any, updates: int) -> str:
     """The description of the measured step, with the parts that are defaults."""
     types = [f"{found.dtype}{list(found.shape)}" for found in map(np.asarray, tree.flatten(targets)[0])]
     name = "the sum of squares" if loss is None else getattr(getattr(loss, "func", loss), "__name__", str(loss))
-    parts = [f"loss {name}", *([f"targets {', '.join(types)}"] if types else []), f"optimiser {of}"]
-    given = [loss is not None, *([target is not None] if types else []), optimiser is not None]
+    parts = [f"loss {name}", *([f"targets {', '.join(types)}"] if types else []), f"optimizer {of}"]
+    given = [loss is not None, *([target is not None] if types else []), optimizer is not None]
     found = [part + ("" if known else " (assumed)") for part, known in zip(parts, given, strict=True)]
     made = "an update" if updates == 1 else f"{updates:,} updates in a call"
     return f"{made} with {'; '.join(found)}"

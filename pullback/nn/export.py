@@ -36,7 +36,7 @@ __all__ = ["Weights", "What", "export"]
 
 What = Literal["infer", "train", "both"]
 Weights = Literal["file", "const"]
-REMEDY: Final = "net.export(directory, parameters, what='both', loss=nn.cross_entropy, optimiser=nn.sgd(0.1), batch=64)"
+REMEDY: Final = "net.export(directory, parameters, what='both', loss=nn.cross_entropy, optimizer=nn.sgd(0.1), batch=64)"
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ def export(
     what: What,
     batch: int,
     loss: Callable[[Any, Any], Any] | None,
-    optimiser: Any,
+    optimizer: Any,
     target: Any,
     weights: Weights,
     memory: Any,
 ) -> dict[str, Any]:
     """See `Layer.export`."""
-    _check(what, weights, loss, optimiser)
+    _check(what, weights, loss, optimizer)
     name = network.name or network.kind
     dtype = _dtype(parameters)
     if weights == "file":  # the functions in C take arrays of one element type
@@ -80,9 +80,9 @@ def export(
         made.append(_library(f, f"{name}_infer", memory, _batch_dim(network, 1)))
         infer = Step(made[-1].source, made[-1].lowered.function.outputs)
     if what != "infer":
-        trees.append(_Tree("optimiser", optimiser.init(parameters)))
+        trees.append(_Tree("optimizer", optimizer.init(parameters)))
         targets = np.zeros(batch, np.int64) if target is None else np.asarray(target)
-        f = _update(network, loss, optimiser, [t.value for t in trees], sample, batch, targets)
+        f = _update(network, loss, optimizer, [t.value for t in trees], sample, batch, targets)
         made.append(_library(f, f"{name}_train", memory, {}))
         train = Step(made[-1].source, made[-1].lowered.function.outputs)
     else:
@@ -105,17 +105,17 @@ def export(
 
 def parameters_of(trees: Sequence[_Tree]) -> list[Array]:
     """The arrays that inference takes: parameters and state."""
-    return [array for t in trees if t.name != "optimiser" for array in t.arrays]
+    return [array for t in trees if t.name != "optimizer" for array in t.arrays]
 
 
-def _check(what: str, weights: str, loss: Any, optimiser: Any) -> None:
+def _check(what: str, weights: str, loss: Any, optimizer: Any) -> None:
     wrong = None
     if what not in ("infer", "train", "both"):
         wrong = f"what={what!r}: 'infer', 'train' or 'both'"
     elif weights not in ("file", "const"):
         wrong = f"weights={weights!r}: 'file' or 'const'"
-    elif what != "infer" and (loss is None or optimiser is None):
-        wrong = "a program that trains needs a loss and an optimiser"
+    elif what != "infer" and (loss is None or optimizer is None):
+        wrong = "a program that trains needs a loss and an optimizer"
     elif what != "infer" and weights == "const":
         wrong = "weights in the C cannot be trained"
     if wrong:
@@ -186,7 +186,7 @@ def _frozen(array: Any) -> NDArray[Any]:
 
 
 def _update(
-    network: Network, loss: Any, optimiser: Any, trees: Sequence[Any], sample: NDArray[Any], batch: int, target: Any
+    network: Network, loss: Any, optimizer: Any, trees: Sequence[Any], sample: NDArray[Any], batch: int, target: Any
 ) -> pb.Function:
     """One update: the trees after it, and the loss before it."""
     of_batch = objective(network, loss)
@@ -194,8 +194,8 @@ def _update(
     def update(parameters: Any, state: Any, kept: Any, step: Any, x: Any, target: Any) -> Any:
         found = pb.value_and_grad(of_batch, wrt="parameters", has_aux=True)(parameters, state, (x, target))
         (value, after), gradients = found
-        changes, memory = optimiser.update(gradients, kept, parameters, step)
-        return optimiser.apply(parameters, changes), after, memory, value
+        changes, memory = optimizer.update(gradients, kept, parameters, step)
+        return optimizer.apply(parameters, changes), after, memory, value
 
     x = np.zeros((batch, *sample.shape[1:]), sample.dtype)
     given = dict(zip(("parameters", "state", "kept", "step", "x", "target"), (*trees, np.int64(0), x, target)))

@@ -166,7 +166,7 @@ class Layer:
         return self.typed(dtype).start(seed)
 
     def describe(
-        self, batch: int = 1, *, loss: Callable[[Any, Any], Any] | None = None, optimiser: Any = None,
+        self, batch: int = 1, *, loss: Callable[[Any, Any], Any] | None = None, optimizer: Any = None,
         target: Any = None, updates: int = 1, dtype: DTypeLike = np.float32, **sizes: int,
     ) -> Description:  # fmt: skip
         """A table of every layer: its shape, parameters, operations and bytes; below it the peaks of memory.
@@ -178,7 +178,7 @@ class Layer:
         Args:
             batch: the first size of the input, if it is open.
             loss: of the result and the target, as for `nn.fit`. By default the sum of the squares, without a target.
-            optimiser: as for `nn.fit`; by default `nn.sgd`.
+            optimizer: as for `nn.fit`; by default `nn.sgd`.
             target: targets of one batch, whose shape and element type count; by default int64 labels, or an array like
                 the result where the loss refuses labels.
             updates: how many a call makes; `nn.fit` makes several of small networks, and says how many.
@@ -197,16 +197,16 @@ class Layer:
         dense2  dense(2)  f32[8, 2]           8         112     64
                                              23         352
         <BLANKLINE>
-        parameters 92 bytes, optimiser 0 bytes
+        parameters 92 bytes, optimizer 0 bytes
         memory besides parameters, input and result  fastest  less  least
         -------------------------------------------  -------  ----  -----
           inference                                      128   128    128
           training                                       320   320    320
-        training: an update with loss the sum of squares (assumed); optimiser sgd(0.01) (assumed)
+        training: an update with loss the sum of squares (assumed); optimizer sgd(0.01) (assumed)
         """
         from pullback.nn.describe import describe
 
-        return describe(self, batch, loss, optimiser, target, updates, dtype, sizes)
+        return describe(self, batch, loss, optimizer, target, updates, dtype, sizes)
 
     # Use ------------------------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Layer:
         what: What = "infer",
         batch: int = 1,
         loss: Callable[[Any, Any], Any] | None = None,
-        optimiser: Any = None,
+        optimizer: Any = None,
         target: Any = None,
         weights: Weights = "file",
         memory: MemoryMode = "fastest",
@@ -269,7 +269,7 @@ class Layer:
             what: "infer" gives the commands infer and test, "train" train, "both" all three.
             batch: samples of an update.
             loss: of the result and the target, for training.
-            optimiser: for training.
+            optimizer: for training.
             target: targets of one batch, whose shape and element type count; by default labels, int64.
             weights: in a "file", or as "const" arrays in the C.
             memory: the mode in which memory is planned: "fastest", "less" or "least".
@@ -287,7 +287,7 @@ class Layer:
         from pullback.nn.export import export
 
         kept = {} if state is None else state
-        return export(self, directory, parameters, kept, what, batch, loss, optimiser, target, weights, memory)
+        return export(self, directory, parameters, kept, what, batch, loss, optimizer, target, weights, memory)
 
     def __call__(self, parameters: Any, x: Any, state: Any = None) -> Any:
         """Run inference on an input: traced inside a traced function, compiled outside.

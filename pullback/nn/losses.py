@@ -128,7 +128,7 @@ def cross_entropy(
     if not 0 <= smoothing <= 1:
         raise _setting("cross_entropy", f"smoothing is {smoothing!r}", "a number from 0 to 1")
     y, target = as_array(y, "cross_entropy"), as_array(target, "cross_entropy")
-    if labelled := bool(target.settled.is_integer):
+    if labeled := bool(target.settled.is_integer):
         _check_labels("cross_entropy", y, target, axis)
     else:
         y, target = _equal("cross_entropy", y, target)
@@ -137,10 +137,10 @@ def cross_entropy(
     lowered, total = lowered_scores(scores)
     classes = scores.shape[-1]
     w = None if weights is None else pb.asarray(weights).astype(scores.dtype)
-    if not labelled or smoothing:
+    if not labeled or smoothing:
         every = pb.expand_dims(total, total.ndim) - lowered
         every = every if w is None else every * w
-    if not labelled:
+    if not labeled:
         t = target if smoothing == 0 else (1 - smoothing) * target + smoothing / classes
         return _reduced("cross_entropy", pb.sum(t * every, axis=-1), reduction)
     loss = total - _picked(lowered, target)

@@ -21,7 +21,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims
 from pullback.ir.expr import read_by
 from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.types import DType
 from pullback.nn.parameters import named
 from pullback.onnx.graph import library
@@ -75,7 +75,7 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
     onnx = library()
     program, found = f.for_dims(dims)
     traced = f.determined()
-    program = inline_checkpoints(specialise(program, found))
+    program = inline_checkpoints(specialize(program, found))
     if missing := list(determined_dims(program)):
         raise DataError("E524", f"{f.name}: the dim {missing[0]} is not given", facts=[str(f.type)],
                         remedy=", ".join(f"{n}=…" for n in missing))  # fmt: skip

@@ -14,7 +14,7 @@ Elements of a matrix may be numbers, arrays, operators or matrices; `solve` is o
 
 from pullback.operators.blocks import BlockMatrix, blocks, column, diagonal, identity
 from pullback.operators.chains import Bracketing, bracketings, catalan, cheapest_bracketing
-from pullback.operators.derivatives import AdjointSolution, Linearised, adjoint_method, newton
+from pullback.operators.derivatives import AdjointSolution, Linearized, adjoint_method, newton
 from pullback.operators.graph import (
     EliminationOrder,
     add_sink,
@@ -56,7 +56,7 @@ __all__ = [
     "InnerProduct",
     "Kronecker",
     "LeftMultiply",
-    "Linearised",
+    "Linearized",
     "Multiples",
     "Operator",
     "RightMultiply",

@@ -1,10 +1,10 @@
 """Derivatives as solutions of linear systems: sensitivities, gradients, and the adjoint method.
 
-An explicit computation x_i = φ_i(x_0, ..., x_{i-1}, p), linearised at a point, reads
+An explicit computation x_i = φ_i(x_0, ..., x_{i-1}, p), linearized at a point, reads
 
     dx = M dp + L dx        with L strictly lower triangular,  so  dx = (I - L)⁻¹ M dp
 
-Forwards this gives the sensitivity to a change dp; its adjoint gives the gradient of anything that depends on x with
+Forward this gives the sensitivity to a change dp; its adjoint gives the gradient of anything that depends on x with
 derivative g,
 
     Mᵀ (I - L)⁻ᵀ g          (eq. 1, 8 and 9 of the paper)
@@ -32,15 +32,15 @@ from pullback.operators.triangular import solve
 
 
 @dataclass(frozen=True)
-class Linearised:
-    """An explicit computation linearised at a point: dx = M dp + L dx.
+class Linearized:
+    """An explicit computation linearized at a point: dx = M dp + L dx.
 
     Attributes:
         M: parameters to nodes: how each node changes directly with each parameter.
         L: nodes to nodes, strictly lower triangular: how each node changes directly with each earlier node.
 
     >>> from pullback.operators import diagonal, strictly_lower
-    >>> chain = Linearised(diagonal([2.0, 5.0]), strictly_lower(2, {(0, 1): 3.0}))
+    >>> chain = Linearized(diagonal([2.0, 5.0]), strictly_lower(2, {(0, 1): 3.0}))
     >>> chain.sensitivity([1.0, 1.0]), chain.gradient([0.0, 1.0])
     ([2.0, 11.0], [6.0, 5.0])
     """

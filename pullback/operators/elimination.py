@@ -116,10 +116,10 @@ class Elimination(Generic[V, W]):
                 continue
             del cost[v]
             order.append(v)
-            for neighbour in self.eliminate(v):
-                if neighbour in cost:
-                    cost[neighbour] = self.price(neighbour)
-                    heappush(heap, (cost[neighbour], -position[neighbour]))
+            for neighbor in self.eliminate(v):
+                if neighbor in cost:
+                    cost[neighbor] = self.price(neighbor)
+                    heappush(heap, (cost[neighbor], -position[neighbor]))
         return order
 
     def cheapest_order(self, vertices: Sequence[V], exact: int = EXACT) -> tuple[int, tuple[V, ...]]:

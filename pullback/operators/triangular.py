@@ -4,7 +4,7 @@ The algorithm is the textbook's, once for both directions. With A lower triangul
 
     x_i = a_ii \ (b_i - sum over stored j < i of  a_ij x_j)
 
-and from the last row upwards for an upper triangular A. Every stored element meets one product, factors keep their
+and from the last row upward for an upper triangular A. Every stored element meets one product, factors keep their
 order, and empty places are left out. What the elements are, decides what is computed: with operators for
 elements, back substitution in (I - L)ᵀ x = g is backpropagation.
 """
@@ -96,7 +96,7 @@ def _(divisor: BlockMatrix, element: Any) -> Any:
 
 
 def _order(matrix: BlockMatrix) -> Sequence[int]:
-    """Rows in the order of substitution: downwards for a lower, upwards for an upper triangular matrix."""
+    """Rows in the order of substitution: downward for a lower, upward for an upper triangular matrix."""
     rows, columns = matrix.shape
     if rows != columns:
         raise ShapeError("E210", f"solve takes a square matrix, and was given one of {rows} by {columns}")

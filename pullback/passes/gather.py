@@ -26,7 +26,7 @@ SMALL = 64  # elements and terms of a statement that may move
 WIDER = 8  # how many times as many one has that it moves past
 
 
-def gather_neighbours(program: ir.Program) -> ir.Program:
+def gather_neighbors(program: ir.Program) -> ir.Program:
     """Move small statements as early as possible, and results next to their inputs."""
     return each_block(program, _block)
 

@@ -11,7 +11,7 @@ An addition, multiplication, choice or primitive is one operation, exp too; a si
 thing or nothing) and the arithmetic of indices are none. What stands under conditions on indices happens where they
 hold: once for each pair that agrees under a delta [i == k], and outside of a window there is nothing to add, of a sum
 as of a few terms. An expression that occurs twice in a statement is computed once, and so is one without the
-statement's variables. Count after `normalise`, `eliminate_common` and `eliminate_dead`, as derivatives come, and no
+statement's variables. Count after `normalize`, `eliminate_common` and `eliminate_dead`, as derivatives come, and no
 statement is counted that another repeats.
 """
 

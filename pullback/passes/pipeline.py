@@ -16,7 +16,7 @@ from pullback.errors import VerifyError
 from pullback.ir import nodes as ir
 from pullback.ir.equivalence import equivalence
 from pullback.ir.settings import MODES, MemoryMode, Settings
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import Verified, verify, verifying
 from pullback.machine import GENERIC, Machine
 from pullback.passes.again import compute_again
@@ -24,7 +24,7 @@ from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.facts import IN_ORDER, NEEDED, NO_CALLS, NO_RULES, NORMAL, SORTED_ARRAYS, STORED, Fact, check_fact
 from pullback.passes.fuse import fuse
-from pullback.passes.gather import gather_neighbours
+from pullback.passes.gather import gather_neighbors
 from pullback.passes.halves import store_halves
 from pullback.passes.hoist import hoist_small
 from pullback.passes.narrow import narrow_positions
@@ -48,7 +48,7 @@ from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import record_rules
 from pullback.rewrite.kronecker import solve_deltas
 from pullback.rewrite.loops import simplify_loops
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ PASSES: Final = (
     Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops, after=("rules",)),
     Pass("algebra", "integers' ring rules, and what a test says in its branches", simplify_algebra),
     Pass("deltas", "a sum over what is elsewhere zero is the term where it is not", solve_deltas, after=("algebra",)),
-    Pass("normalise", "one reduction per statement, transcendentals apart", normalise, after=("loops", "deltas"),
+    Pass("normalize", "one reduction per statement, transcendentals apart", normalize, after=("loops", "deltas"),
          gives=NORMAL),
-    Pass("sums", "sums by table are scattered, sums of products taken apart", rearrange_sums, after=("normalise",)),
+    Pass("sums", "sums by table are scattered, sums of products taken apart", rearrange_sums, after=("normalize",)),
     Pass("stretches", "sums that count on a part of an axis are arrays of that part", separate_stretches,
-         after=("normalise",)),
+         after=("normalize",)),
     Pass("commute", "factors in one order: equal work looks equal", commute, gives=IN_ORDER),
     Pass("common", "equal statements are computed once", eliminate_common, after=("commute",)),
     Pass("dead", "what no result needs is dropped", eliminate_dead, after=("common",), gives=NEEDED),
@@ -141,7 +141,7 @@ PASSES: Final = (
     Pass("narrow", "positions take as few bytes as their range needs", narrow_positions, after=("extremes",)),
     Pass("hoist", "small statements and conversions that are the same in every trip leave their loop", hoist_small,
          after=("speculate",)),
-    Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours,
+    Pass("gather", "small statements are early, so that those over one space are neighbors", gather_neighbors,
          after=("hoist",)),
 )
 
@@ -154,19 +154,19 @@ def chosen(settings: Settings, mode: MemoryMode) -> tuple[Pass, ...]:
     return tuple(p for p in PASSES if mode in p.modes and (p.exact or not settings.exact))
 
 
-def optimise(program: ir.Program, dims: Mapping[str, int], levels: int = 1, mode: MemoryMode = "fastest",
+def optimize(program: ir.Program, dims: Mapping[str, int], levels: int = 1, mode: MemoryMode = "fastest",
              machine: Machine = GENERIC) -> ir.Program:
     """The program for the given dims after every pass. Time is linear in its size.
 
     Args:
-        levels: how many levels of blocks keep the rows that loops store for loops that run backwards; 1 stores all.
+        levels: how many levels of blocks keep the rows that loops store for loops that run backward; 1 stores all.
         mode: the memory mode that it is made for.
         machine: the processor that it is made for.
     """
     compare = equivalence()
     written = None if compare is None else compare.written(program, dims)
-    with stage("specialise"):
-        program = recompute_rows(specialise(program, dims), levels)
+    with stage("specialize"):
+        program = recompute_rows(specialize(program, dims), levels)
     checked = _Checked()
     for p in chosen(program.settings, mode):
         with stage(f"pass {p.name}"):
@@ -208,8 +208,8 @@ def stages(program: ir.Program, dims: Mapping[str, int], machine: Machine = GENE
     """The program as written, specialized, and after each pass."""
     out = [Stage("elaborated", "as traced and checked", program, {})]
     if dims:
-        program = specialise(program, dims)
-        out.append(Stage("specialised", "dims given are numbers", program, {}))
+        program = specialize(program, dims)
+        out.append(Stage("specialized", "dims given are numbers", program, {}))
     for p in chosen(program.settings, program.settings.memory):
         with record_rules() as rules:
             program = p(program, machine)

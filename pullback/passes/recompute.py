@@ -46,7 +46,7 @@ def recompute_rows(program: ir.Program, levels: int) -> ir.Program:
 
 @dataclass
 class Pair:
-    """A loop, the loop that reads its rows backwards, and which rows."""
+    """A loop, the loop that reads its rows backward, and which rows."""
 
     forward: ir.Fold
     backward: ir.Fold
@@ -80,7 +80,7 @@ def pairs(block: ir.Block) -> Iterator[Pair]:
         for k in range(len(s.states), len(s.outs)):
             found = readers.get(s.outs[k], [])
             if len(found) == 1 and s.outs[k] not in block.results and isinstance(found[0], ir.Fold):
-                if _reads_backwards(found[0], s.outs[k]):
+                if _reads_backward(found[0], s.outs[k]):
                     by_reader.setdefault(found[0], []).append(k)
         for reader, rows in by_reader.items():
             if reader not in taken:
@@ -89,7 +89,7 @@ def pairs(block: ir.Block) -> Iterator[Pair]:
                 break
 
 
-def _reads_backwards(s: ir.Fold, r: ir.Ref) -> bool:
+def _reads_backward(s: ir.Fold, r: ir.Ref) -> bool:
     """Whether a loop of matching length reads r only as r[T - 1 - u, ..], in its own statements."""
     if s.var.extent is not r.shape[0] or r in s.inits or r in s.body.results:
         return False

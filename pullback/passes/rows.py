@@ -1,4 +1,4 @@
-"""Recomputed rows: rows that follow from others are recomputed in the loop that reads them backwards.
+"""Recomputed rows: rows that follow from others are recomputed in the loop that reads them backward.
 
 Before    s, states, a = fold t < T (u = u0) { k = x * u;  a = u + h k;  ..  yield s', u, a }
           g = fold v < T (w = w0) { .. a[T - 1 - v, n - 1] .. states[T - 1 - v, n] .. }

@@ -87,6 +87,6 @@ def _window(b: ir.Bracket, v: Var, s: ir.Build, exact: bool) -> _Window | None:
                     continue
                 if step > 1:
                     return _Window(floor_divide(least + (step - 1), as_index(step)), 1, width // step + 1, (low,))
-                backwards = not exact and any(high.index in g.indices for g in walk(b.arg) if isinstance(g, ir.Get))
-                return _Window(most if backwards else least, -1 if backwards else 1, width + 1, (low, high))
+                backward = not exact and any(high.index in g.indices for g in walk(b.arg) if isinstance(g, ir.Get))
+                return _Window(most if backward else least, -1 if backward else 1, width + 1, (low, high))
     return None

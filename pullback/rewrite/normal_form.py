@@ -31,7 +31,7 @@ from pullback.source import Position
 from pullback.state import registered
 
 
-def normalise(program: ir.Program) -> ir.Program:
+def normalize(program: ir.Program) -> ir.Program:
     """The program with every statement in normal form; loops that are reductions are statements."""
     program = reduce_loops(program)
     return program.with_body(_block(program.body, program.settings.exact))

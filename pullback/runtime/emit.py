@@ -22,7 +22,7 @@ from pullback.ir.intern import uncollected
 from pullback.ir.printer import print_statement
 from pullback.ir.renewal import renewed
 from pullback.ir.settings import MODES, MemoryMode
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verifying
 from pullback.loops.memory.ordering import schedule
 from pullback.loops.memory.plan import MemoryPlan, plan
@@ -31,11 +31,11 @@ from pullback.loops.plain.lower import Templates, lower
 from pullback.loops.plain.unroll import unroll_copies
 from pullback.loops.program.nodes import Function
 from pullback.loops.strategies.table import chooser
-from pullback.loops.threads.parallel import Known, parallelise
+from pullback.loops.threads.parallel import Known, parallelize
 from pullback.machine import GENERIC, Machine, native
 from pullback.memory.size_table import SizeTable, size_table
 from pullback.memory.table import Build, MemoryTable, memory_table
-from pullback.passes.pipeline import DEBUG_PASSES, Pass, chosen, optimise
+from pullback.passes.pipeline import DEBUG_PASSES, Pass, chosen, optimize
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
 from pullback.turns import deep_recursion
@@ -139,22 +139,22 @@ class _Forms:
 
     def _lowered(self, form: _Form) -> Lowered:
         machine, needs = self.machine, self._needs()
-        optimised = self._optimised(form)
+        optimized = self._optimized(form)
         choose = chooser(machine)
         if form.mode != "fastest":
             with stage("schedule"):
-                optimised = schedule(optimised, choose.head)
+                optimized = schedule(optimized, choose.head)
         if self.settings.timed:
-            optimised = stamped(optimised, choose.head)
+            optimized = stamped(optimized, choose.head)
         with stage("lower"):
-            function = lower(optimised, mathematics if self.settings.comments else None, choose, needs,
+            function = lower(optimized, mathematics if self.settings.comments else None, choose, needs,
                              known=self._kernels)
             function = replace(function, machine=machine)
             if self.settings.threaded:
-                function = parallelise(function, not self.exact, self._shared_out)
+                function = parallelize(function, not self.exact, self._shared_out)
         if (compare := equivalence()) is not None and not self.settings.timed:
             compare.check_loops(self.program, self.dims, function)
-        return _planned(optimised, function, form.mode)
+        return _planned(optimized, function, form.mode)
 
     def _needs(self) -> tuple[Cond, ...]:
         """The conditions on dims that are arguments.
@@ -164,18 +164,18 @@ class _Forms:
         """
         if not self.symbolic:
             return ()
-        needs = needed_conditions(specialise(self.program, self.dims))
+        needs = needed_conditions(specialize(self.program, self.dims))
         if self.program.settings.memory_limit is not None:
             facts = [f"all that is known of them is {', '.join(map(str, needs))}"]
             raise CompilerError("E262", f"{self.program.name} has a memory limit, which takes a number for each dim",
                                 facts=facts, remedy="numbers for all dims")
         return needs
 
-    def _optimised(self, form: _Form) -> ir.Program:
+    def _optimized(self, form: _Form) -> ir.Program:
         """The program as it is lowered, before its statements are ordered."""
         key = form.levels, chosen(self.program.settings, form.mode)
         if key not in self._prepared:
-            found = optimise(self.program, self.dims, form.levels, form.mode, self.settings.machine)
+            found = optimize(self.program, self.dims, form.levels, form.mode, self.settings.machine)
             self._prepared[key] = unroll_copies(renewed(found) if self.settings.canonical else found)
         return self._prepared[key]
 
@@ -191,7 +191,7 @@ def _planned(program: ir.Program, function: Function, mode: MemoryMode = "fastes
 def lower_debug(program: ir.Program, dims: Mapping[str, int]) -> Lowered:
     """Lower a program as written for debug builds: each statement separately, with a tested result."""
     with deep_recursion(), in_order(program.settings.exact):
-        prepared = specialise(program, dims)
+        prepared = specialize(program, dims)
         for p in DEBUG_PASSES:
             prepared = p(prepared, GENERIC)
         with stage("lower"):

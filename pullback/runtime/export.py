@@ -29,7 +29,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.dims import holds
 from pullback.ir.halves import elements_of, to_half
 from pullback.ir.interpret import interpret
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.types import DType, f64
 from pullback.loops.plain.storage import make_buffer
 from pullback.loops.program.nodes import Site
@@ -170,7 +170,7 @@ def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.Pat
     made = library(program, dims, target=target)
     lowered, source = made.lowered, made.source
     chosen = _small_dims(program, lowered)
-    fixed = specialise(program, {**dims, **chosen})
+    fixed = specialize(program, {**dims, **chosen})
     inputs, rules = _reference_inputs(fixed, reference_inputs, program.settings.captured)
     outputs, allowed = (reference or _interpreted)(fixed, inputs)
     example = _example(fixed, source, lowered, chosen, inputs, rules, outputs, allowed)

@@ -1,6 +1,6 @@
-"""Differential equations, roots and minima, with derivatives: odeint, root, root_scalar, minimise."""
+"""Differential equations, roots and minima, with derivatives: odeint, root, root_scalar, minimize."""
 
 from pullback.solvers.equations import odeint
-from pullback.solvers.implicit import minimise, root, root_scalar
+from pullback.solvers.implicit import minimize, root, root_scalar
 
-__all__ = ["minimise", "odeint", "root", "root_scalar"]
+__all__ = ["minimize", "odeint", "root", "root_scalar"]

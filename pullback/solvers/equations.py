@@ -73,7 +73,7 @@ def odeint(
     Cost:
         Seven slopes for each step of "dopri5", four of "rk4".
     Derivative:
-        Of the steps, whose lengths are taken as given. Backwards the states at the times are kept, and the steps
+        Of the steps, whose lengths are taken as given. Backward the states at the times are kept, and the steps
         between two of them are taken again: `steps` or `max_steps` of them.
 
     >>> @pb.function

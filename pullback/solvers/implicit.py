@@ -195,7 +195,7 @@ def root_scalar(
     return ended("root_scalar", x, failed, at_limit, position)
 
 
-def minimise(
+def minimize(
     f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8, max_steps: int = 200, at_limit: str = "error"
 ) -> Any:
     """Minimize f(x, *args) from x0 by the Broyden-Fletcher-Goldfarb-Shanno method.
@@ -223,7 +223,7 @@ def minimise(
 
     >>> @pb.function
     ... def lowest(a):
-    ...     return pb.minimise(lambda x, a: (x - a) ** 2 + x**4, 0.0, a)
+    ...     return pb.minimize(lambda x, a: (x - a) ** 2 + x**4, 0.0, a)
     >>> lowest(1.0).round(7).item(), pb.grad(lowest)(1.0).round(6).item()
     (0.5897545, 0.323954)
     """
@@ -280,5 +280,5 @@ def minimise(
             return zeros_like(x), None
         return unknown_where(failed, -solve(hessian(loss(more))(x), change)), None
 
-    x, failed = emit_call("minimise", body, (start, args), rule)
-    return ended("minimise", back(x), failed, at_limit, position)
+    x, failed = emit_call("minimize", body, (start, args), rule)
+    return ended("minimize", back(x), failed, at_limit, position)

@@ -78,7 +78,7 @@ def _fraction(a: Moving, x: Array, count: int) -> Moving:
 
 
 def _gamma_integral(a: Moving, x: Array, low: Array, count: int) -> Moving:
-    """The integral of the density from x on, downwards or upwards, over x times that at x."""
+    """The integral of the density from x on, downward or upward, over x times that at x."""
     side = where(low, -1.0, 1.0)
     # a choice, and below a quotient, since sums of numbers may be taken in another order: x - a must come first
     gap = Moving(where(low, a.value - x, x - a.value), tuple(-side * s for s in a.slopes))

@@ -233,7 +233,7 @@ def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
     return None
 
 
-def remedy(name: str, misspelt: bool = True) -> str:
+def remedy(name: str, misspelled: bool = True) -> str:
     """The replacement for a name that the package lacks; for a misspelling, the nearest name."""
     known = public_names().__all__
     if name in known or EQUAL.get(name) in known:
@@ -243,7 +243,7 @@ def remedy(name: str, misspelt: bool = True) -> str:
     for module in ("linalg", "special", "fft"):
         if name in getattr(public_names(), module).__all__:
             return f"`pb.{module}.{name}`"
-    close = nearest(name, known) if misspelt else []
+    close = nearest(name, known) if misspelled else []
     return "did you mean " + " or ".join(f"`pb.{n}`" for n in close) + "?" if close else "`dir(pb)` lists what there is"
 
 

@@ -151,7 +151,7 @@ class Refusals:
         if found is None:
             raise self._refused(
                 f"numpy.{name} was given a traced array, whose values it needs",
-                elsewhere.remedy(name.split(".")[-1], misspelt=False),
+                elsewhere.remedy(name.split(".")[-1], misspelled=False),
                 "E136",
             )
         try:

@@ -27,7 +27,7 @@ from pullback.tracing.index import build
 from pullback.tracing.making import as_array, describe, extent_of, view
 from pullback.tracing.tracer import current
 from pullback.verbs.nested import Nested, cell, disclose, nested
-from pullback.verbs.recognise import recognised
+from pullback.verbs.recognize import recognized
 from pullback.verbs.structure import take, vector
 
 Verb = Callable[..., Any]
@@ -255,7 +255,7 @@ def _reduced(f: Verb, h: Array, axes: tuple[int, ...]) -> Array:
     if len(axes) > 1:
         rows = reshape(rows, (-1, *rows.shape[len(axes) :]))
     count = rows.extents[0]
-    op = None if count.constant == 1 else recognised(f, h.settled, rows.extents[1:])
+    op = None if count.constant == 1 else recognized(f, h.settled, rows.extents[1:])
     if op is not None:
         return _BY_NAME[op](h, axis=axes)
     if count.constant == 0:
@@ -298,9 +298,9 @@ def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
     >>> import numpy as np, pullback as pb
     >>> from pullback.verbs import stencil
     >>> @pb.function
-    ... def neighbours(x):
+    ... def neighbors(x):
     ...     return stencil(pb.sum, 3)(x)
-    >>> neighbours(np.array([1., 2., 3., 4.])).tolist()
+    >>> neighbors(np.array([1., 2., 3., 4.])).tolist()
     [3.0, 6.0, 9.0, 7.0]
     """
 

@@ -36,9 +36,9 @@ What there is, what it costs and how it is differentiated. `help(pb.einsum)` say
 raises, with an example. Costs are scalar operations besides reading and writing. A derivative *by definition* is that
 of the index notation that the function is, in every mode and to every order; *zero* is that of what gives integers or
 bools, or constants piece by piece; in formulas x, y are the operands and `out` is the result. This page is made from
-the code by `python -m tests.docs.functions_page`, and a test holds it to that. What layers, losses, optimisers and
+the code by `python -m tests.docs.functions_page`, and a test holds it to that. What layers, losses, optimizers and
 models of `pullback.nn` compute, and which settings they have, is on pages of their own: [layers](networks_layers.md),
-[optimisers](networks_optimisers.md), [models](models.md).
+[optimizers](networks_optimizers.md), [models](models.md).
 """
 DEFINITION = "by definition"
 STEPWISE = "zero"

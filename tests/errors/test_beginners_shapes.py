@@ -596,7 +596,7 @@ ShapeError [E103] x[3]: index 3 of axis 0 reaches 3, the last is 2
 ''',
     ),
     (
-        "a neighbour beyond the end",
+        "a neighbor beyond the end",
         '''
 @pb.function
 def f(x: Float64[Array, "N"]):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 def test_no_machine_is_large_enough(message: Callable[[str], str]) -> None:
     assert (
         message("""
-@pb.function(specialise="never")
+@pb.function(specialize="never")
 def f(n: pb.Size["N"], x: float):
     y = pb.cumulative_sum(pb.build(n, lambda i: i * x))
     return pb.sum(y * pb.sum(y))

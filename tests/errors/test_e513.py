@@ -42,7 +42,7 @@ class Read:
 
 def fit(data: Any, loss: Any = nn.cross_entropy, **options: Any) -> Any:
     net = nn.dense(3).on("N 4")
-    return nn.fit(net, loss, data, optimiser=nn.sgd(0.1), epochs=2, progress=False, **options)
+    return nn.fit(net, loss, data, optimizer=nn.sgd(0.1), epochs=2, progress=False, **options)
 
 
 WRONG = """\
@@ -79,7 +79,7 @@ def test_labels_that_do_not_count_and_other_axes() -> None:
     images = np.zeros((6, 2, 5, 7), np.float32)
     along = functools.partial(nn.cross_entropy, axis=1)
     net = nn.conv(4, 1)
-    train: Any = lambda labels: nn.fit(net, along, (images, labels), optimiser=nn.sgd(0.1), epochs=1, progress=False)
+    train: Any = lambda labels: nn.fit(net, along, (images, labels), optimizer=nn.sgd(0.1), epochs=1, progress=False)
     with pytest.raises(DataError, match="is 4, and there are 4 classes"):
         train(np.full((6, 5, 7), 4))
 
@@ -110,7 +110,7 @@ def test_metrics_that_give_arrays(metric: Any) -> None:
     shape = "f32[3]" if metric is nn.metrics.f_score else "i64[3, 3]"
     seen: list[Any] = []
     with pytest.raises(UsageError) as caught:
-        nn.fit(nn.dense(3).on("N 4"), nn.cross_entropy, (X, GOOD), optimiser=nn.sgd(0.1), epochs=1, evaluate=(X, GOOD),
+        nn.fit(nn.dense(3).on("N 4"), nn.cross_entropy, (X, GOOD), optimizer=nn.sgd(0.1), epochs=1, evaluate=(X, GOOD),
                metrics=[metric], progress=seen.append)  # fmt: skip
     assert not seen  # before training
     assert str(caught.value) == f"""\

@@ -58,7 +58,7 @@ def test_nothing_is_written_outside_of_a_folder(tmp_path: Path, name: str) -> No
     folder.mkdir(parents=True)
     net = nn.dense(2).on("N 3")
     with pytest.raises(UsageError, match="E532"):
-        Expert(name, net, optimiser=nn.sgd(0.1), checkpoint=str(folder))
+        Expert(name, net, optimizer=nn.sgd(0.1), checkpoint=str(folder))
 
     def square(x: Float64[pb.Array, "3"]) -> Any:
         return pb.sum(x * x)
@@ -79,7 +79,7 @@ def test_nothing_is_written_outside_of_a_folder(tmp_path: Path, name: str) -> No
 
 def test_an_expert_comes_back_from_its_checkpoint(tmp_path: Path) -> None:
     net = nn.dense(2).on("N 3")
-    make = lambda name, **more: Expert(name, net, optimiser=nn.adam(0.1), checkpoint=str(tmp_path), **more)
+    make = lambda name, **more: Expert(name, net, optimizer=nn.adam(0.1), checkpoint=str(tmp_path), **more)
     first = make("Größe 1")
     first.forward(0, (True,), np.ones((4, 3), np.float32))
     first.backward(0, np.ones((4, 2), np.float32))
@@ -90,7 +90,7 @@ def test_an_expert_comes_back_from_its_checkpoint(tmp_path: Path) -> None:
         one, two = (dict(nn.parameters.named({"x": v})) for v in (value, again.held()[key]))
         assert {n: a.tobytes() for n, a in one.items()} == {n: a.tobytes() for n, a in two.items()}
     with pytest.raises(DataError, match="E510"):
-        Expert("Größe 1", nn.dense(3).on("N 3"), optimiser=nn.adam(0.1), checkpoint=str(tmp_path), load=True)
+        Expert("Größe 1", nn.dense(3).on("N 3"), optimizer=nn.adam(0.1), checkpoint=str(tmp_path), load=True)
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
     path.write_bytes(content)
@@ -116,7 +116,7 @@ def test_advice_for_a_lost_part_of_a_batch(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(cluster, "library", lambda: ray)
     x = np.ones((8, 3), np.float32)
     with pytest.raises(LostError) as caught:
-        nn.fit(nn.dense(1), nn.squared_error, (x, x[:, :1]), optimiser=nn.sgd(0.1), epochs=1, workers=1, progress=False)
+        nn.fit(nn.dense(1), nn.squared_error, (x, x[:, :1]), optimizer=nn.sgd(0.1), epochs=1, workers=1, progress=False)
     assert str(caught.value) == """\
 LostError [E711] part 0 of the batch: its process is lost
    | The actor died unexpectedly before finishing this task.

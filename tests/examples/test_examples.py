@@ -50,7 +50,7 @@ def functions() -> dict[str, tuple[Any, dict[str, int]]]:
                 found[f"{full} gradient"] = pb.value_and_grad(function, wrt=0), DIMS[full]
     found["zhang.train"] = zhang.train, {"N": 2}
     found["zhang_batches.train_batches"] = zhang_batches.train_batches, {"S": 2, "B": 2}
-    found["zhang.recognise"] = zhang.recognise, {"N": 3}
+    found["zhang.recognize"] = zhang.recognize, {"N": 3}
     found["zhang_by_hand.gradient"] = zhang_by_hand.gradient, {}
     found["lenet.loss gradient"] = pb.value_and_grad(lenet_by_hand.loss, wrt="parameters"), {"N": 2}
     return found

@@ -181,7 +181,7 @@ def training(folder: Path, epochs: int = LAST, resume: bool | None = None, every
     save = nn.Checkpoints(str(folder / "work" / "run"), every_steps=every, keep=2)
 
     def train() -> Any:
-        run = nn.fit(_loss, (x, 3 * x + 1), parameters=start, optimiser=nn.adam(0.1), epochs=epochs, batch=8,
+        run = nn.fit(_loss, (x, 3 * x + 1), parameters=start, optimizer=nn.adam(0.1), epochs=epochs, batch=8,
                      save=save, resume=resume, progress=False)
         return _digest(run.parameters)
 

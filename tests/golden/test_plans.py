@@ -21,7 +21,7 @@ from pullback.ir.expr import Ref
 from pullback.ir.index import Index
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import flat_position
 from pullback.loops.product.blocking import PackedPlan, Storing, _storing, _TiledWay, tiles_of
@@ -49,7 +49,7 @@ def statements(name: str) -> Iterator[Build]:
     program = parse_program(TEXTS[name])
     dims = {**CASES[name].dims, **DIMS.get(name, {})}
     for given in ({d: n for d, n in dims.items() if d in determined_dims(program)}, {}):
-        yield from (s for s in specialise(program, given).body.statements if isinstance(s, Build))
+        yield from (s for s in specialize(program, given).body.statements if isinstance(s, Build))
 
 
 def plans(s: Build, machine: Machine) -> Iterator[tuple[float, str, PackedPlan | None]]:

@@ -21,7 +21,7 @@ from pullback.ir.index import DimSymbol, Index, Var, as_index, cond, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, walk_statements
 from pullback.ir.traverse import instantiate
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import optimize
 from pullback.runtime.executor import compile_program
 
 STRIDES, PADDINGS, DILATIONS, KERNELS = (1, 2, 3), (0, 1, 2), (1, 2), (1, 2, 3, 4, 5)
@@ -100,8 +100,8 @@ def written_out(case: Case, x: Any, w: Any) -> Any:
 
 def check(cases: list[Case]) -> None:
     program = together(cases)
-    optimised = optimise(program, {})
-    assert not any(isinstance(s, Scatter) for s in walk_statements(optimised.body))
+    optimized = optimize(program, {})
+    assert not any(isinstance(s, Scatter) for s in walk_statements(optimized.body))
     inputs = [RNG.standard_normal(s) for case in cases for s in shapes(case)]
     expected = interpret(program, inputs)
     found = compile_program(program, {}).run(inputs)

@@ -61,7 +61,7 @@ PRODUCTS = Case(
       return p, q, r, s, t, u }}""",
     ((1,), (0,), (0,), (1,), (0,)), ((0, 1),) * 4 + ((0,),) * 2,
 )  # fmt: skip
-# rows beside columns of one matrix, and what is normalised along rows
+# rows beside columns of one matrix, and what is normalized along rows
 ROWS = Case(
     """rows(a: {t}[M, K], x: {t}[K], y: {t}[M]) {{
       p = build i < M {{ sum k < K {{ a[i, k] * x[k] }} }}

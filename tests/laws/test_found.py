@@ -69,7 +69,7 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "lambda x, p: pb.fold(2, pb.build((2, 2), lambda i, j: 1.0), "
         "lambda s, t: pb.build((2, 2), lambda j, k: x[j] + s.at(p[k], t + 1, fill=0.5)))",
         {"x": X, "p": np.array([1, 0])},
-        'pb.jacobian(f, sparse="coloured")(x, p)',
+        'pb.jacobian(f, sparse="colored")(x, p)',
         "",
     ),
     (
@@ -141,7 +141,7 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "a pattern of rows of which the last is constant",
         "lambda x: pb.fold(5, (x[0], 2.0), lambda s, t: (pb.tanh(s[1]), s[0]))[1]",
         {"x": X},
-        'pb.hessian(f, sparse="coloured")(x)',
+        'pb.hessian(f, sparse="colored")(x)',
         "",
     ),
     (
@@ -232,7 +232,7 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "",
     ),
     (
-        "neighbours in parts of blocks, which the verifier did not prove to be in range",
+        "neighbors in parts of blocks, which the verifier did not prove to be in range",
         "lambda x: pb.sum(pb.build((x.shape[0] // 10, 3), lambda i, j: x[10 * i + 2 * j] * x[10 * i + 2 * j + 1]))",
         {"x": np.arange(1.0, 31.0)},
         "pb.grad(f)(x)",

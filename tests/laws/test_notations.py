@@ -228,7 +228,7 @@ law(
     lambda x, b: rank(pb.add, (1, 1))(x, b),
 )
 law("column scale", (X, V), lambda x, s: build(x.shape, lambda i, j: x[i, j] * s[i]), lambda x, s: x * s[:, None])
-law("centred columns", (X,), lambda x: centred_by_index(x), lambda x: x - pb.mean(x, axis=0))
+law("centered columns", (X,), lambda x: centered_by_index(x), lambda x: x - pb.mean(x, axis=0))
 law(
     "weighted mean",
     (V, W),
@@ -243,7 +243,7 @@ law(
     lambda x, m: sum_over(n_of(x), lambda i: pb.where(m[i], x[i], 0.0)),
     lambda x, m: pb.sum(pb.where(m, x, 0.0)),
 )
-law("normalised rows", (X,), lambda x: normalised_by_index(x), lambda x: x / pb.sqrt(pb.sum(x * x, axis=1))[:, None])
+law("normalized rows", (X,), lambda x: normalized_by_index(x), lambda x: x / pb.sqrt(pb.sum(x * x, axis=1))[:, None])
 law("softmax regression", (X, B), lambda x, w: scores_by_index(x, w), lambda x, w: pb.sum(pb.exp(x @ w), axis=1))
 
 
@@ -253,13 +253,13 @@ def variance_by_index(x: Any) -> Any:
     return sum_over(n, lambda i: (x[i] - m) ** 2) / n
 
 
-def centred_by_index(x: Any) -> Any:
+def centered_by_index(x: Any) -> Any:
     (n, m) = x.shape
     mean = build(m, lambda j: sum_over(n, lambda i: x[i, j]) / n)
     return build((n, m), lambda i, j: x[i, j] - mean[j])
 
 
-def normalised_by_index(x: Any) -> Any:
+def normalized_by_index(x: Any) -> Any:
     (n, m) = x.shape
     length = build(n, lambda i: pb.sqrt(sum_over(m, lambda j: x[i, j] * x[i, j])))
     return build((n, m), lambda i, j: x[i, j] / length[i])

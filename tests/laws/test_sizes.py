@@ -15,7 +15,7 @@ from pullback.ir.dims import evaluate, has_empty_extent, holds, needed_condition
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.types import f32
 from pullback.loops.memory.verify import verify_function
 from pullback.runtime.compile import compiler_command
@@ -38,7 +38,7 @@ SANITISED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def some_dims(program: Program, rng: np.random.Generator, count: int) -> list[dict[str, int]]:
-    """Dims that the program takes: small ones, primes, powers of two and their neighbours."""
+    """Dims that the program takes: small ones, primes, powers of two and their neighbors."""
     needs = needed_conditions(program)
     names = sorted({s.name for c in needs for s in c.index.symbols})
     tried = [dict(zip(names, rng.choice(SIZES, len(names)).tolist(), strict=True)) for _ in range(40 * count)]
@@ -157,4 +157,4 @@ def test_exported_strict_and_sanitised(name: str, tmp_path: Path) -> None:
 
 def test_given_dims_leave_a_program_without_them() -> None:
     program = parse_program(CASES["dense"][0])
-    assert needed_conditions(specialise(program, {"N": 2, "M": 3, "K": 4})) == ()
+    assert needed_conditions(specialize(program, {"N": 2, "M": 3, "K": 4})) == ()

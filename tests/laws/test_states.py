@@ -116,11 +116,11 @@ def functions(shapes: tuple[Shape, ...]) -> tuple[Any, Any]:
     all_of_them = pb.function(lambda x: tuple(looped(step, states, x) for _, states, step in shapes))
     weighted = pb.function(lambda x, w: sum(pb.sum(y * w[k]) for k, y in enumerate(all_of_them(x))))
 
-    @pb.function(specialise="always")
+    @pb.function(specialize="always")
     def forward(x: Float64[Array, "N"], direction: Float64[Array, "N"]) -> Any:
         return pb.jvp(all_of_them)((x,), (direction,))
 
-    @pb.function(specialise="always")
+    @pb.function(specialize="always")
     def reverse(x: Float64[Array, "N"], weights: tuple[Float64[Array, "N"], ...]) -> Any:
         return pb.grad(weighted)(x, weights)
 

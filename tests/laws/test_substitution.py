@@ -1,4 +1,4 @@
-"""Laws of copying and specialising on random programs."""
+"""Laws of copying and specializing on random programs."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from pullback.ir.index import DimSymbol, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.printer import structurally_equal
 from pullback.ir.program import Program, walk_statements
-from pullback.ir.traverse import Substitution, instantiate, specialise
+from pullback.ir.traverse import Substitution, instantiate, specialize
 from pullback.ir.verify import verify
 from tests.support.programs import random_program
 
@@ -28,9 +28,9 @@ def test_a_copy_is_equal_and_shares_no_definition(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_specialised_program_gives_the_same_values(seed):
+def test_a_specialized_program_gives_the_same_values(seed):
     case = random_program(np.random.default_rng(seed))
-    special = specialise(case.program, case.dims)
+    special = specialize(case.program, case.dims)
     verify(special)
     assert not special.sizes
     same_values(interpret(case.program, case.inputs, case.sizes), interpret(special, case.inputs))

@@ -29,7 +29,7 @@ TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
-class Backwards(ctypes.Structure):
+class Backward(ctypes.Structure):
     """A pool that runs the last chunk first, each by another of three workers than the one before."""
 
     _fields_ = [("workers", ctypes.c_int64), ("run", RUN)]
@@ -74,8 +74,8 @@ def assert_same_bits(
         first = first or got
         for w, g in zip(first, got, strict=True):
             assert w.tobytes() == g.tobytes(), f"{workers} threads"
-    backwards, executable = Backwards(), of_workers(3)
-    executable.pool = ctypes.addressof(backwards)
+    backward, executable = Backward(), of_workers(3)
+    executable.pool = ctypes.addressof(backward)
     for w, g in zip(first, executable.run_poisoned(inputs)[0], strict=True):
         assert w.tobytes() == g.tobytes(), "the last chunk first"
     for w, g in zip(interpret(program, inputs, sizes), first, strict=True):

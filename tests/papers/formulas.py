@@ -14,7 +14,7 @@ from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.program import Block, Program
 from pullback.rewrite.copies import tidy
 from pullback.rewrite.cse import eliminate_dead
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 
 def last(program: Program) -> Program:
@@ -36,7 +36,7 @@ def same_program(found: Program, text: str) -> None:
 
 def normal(f: Callable[..., Any]) -> Program:
     """A function in normal form, copies read at their source."""
-    return tidy(normalise(pb.function(f).program()))
+    return tidy(normalize(pb.function(f).program()))
 
 
 def differences(f: Callable[..., Any], args: tuple[Any, ...], z: Any, wrt: int = 0) -> Any:

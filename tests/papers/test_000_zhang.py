@@ -88,7 +88,7 @@ def test_the_hand_written_gradient_agrees_with_finite_differences() -> None:
 
 def trained(data: Dataset, start: Any, *, epochs: int, rate: float) -> Any:
     """The network after some epochs over the images in their order, changed after each of them."""
-    begin = {"parameters": zhang.start(start), "optimiser": sgd(rate)}
+    begin = {"parameters": zhang.start(start), "optimizer": sgd(rate)}
     return fit(zhang.batch_loss, data, **begin, epochs=epochs, batch=1, shuffle=False, progress=False)
 
 
@@ -144,7 +144,7 @@ def test_batches_step_by_the_mean_gradient(mnist: tuple[Dataset, Dataset]) -> No
         assert np.abs(getattr(state.parameters, name) - expected).max() <= 1e-12, name
 
 
-def test_a_trained_network_recognises_digits(mnist: tuple[Dataset, Dataset]) -> None:
+def test_a_trained_network_recognizes_digits(mnist: tuple[Dataset, Dataset]) -> None:
     train, test = mnist
     run = trained(train, "uniform", epochs=3, rate=0.5)
     losses = run.history.losses
@@ -158,11 +158,11 @@ def test_a_trained_network_recognises_digits(mnist: tuple[Dataset, Dataset]) -> 
 def test_a26_the_benchmark_prints_three_times_for_each_system(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Figure 2: starting, training 1,000 images, recognising 10,000; here of a few images, as times are not tested."""
+    """Figure 2: starting, training 1,000 images, recognizing 10,000; here of a few images, as times are not tested."""
     from benchmarks import zhang as bench
 
     assert (bench.TRAINING, bench.RECOGNITION) == (1000, 10000)
-    cases = ["start", "train-1000", "recognise-10000"]
+    cases = ["start", "train-1000", "recognize-10000"]
     assert list(bench.CASES) == cases
     monkeypatch.setattr(bench, "TRAINING", 3)
     monkeypatch.setattr(bench, "RECOGNITION", 4)

@@ -463,7 +463,7 @@ def test_b19_b20_deep_chains_and_live_bytes() -> None:
     assert float(w) == pytest.approx(1 - 1e-3 * 0.9999**30_000, rel=1e-12)
 
 
-def test_b21_optimisers_as_plugins_in_any_order() -> None:
+def test_b21_optimizers_as_plugins_in_any_order() -> None:
     @dataclass(frozen=True, repr=False, eq=False)
     class Halved(nn.Elementwise):
         """Half of each gradient."""
@@ -512,7 +512,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_b22_each_optimiser_is_its_formula_and_they_stack(name: str) -> None:
+def test_b22_each_optimizer_is_its_formula_and_they_stack(name: str) -> None:
     """On a quadratic; what was read of a weight during training stays as it was."""
     slopes, goal, start = np.array([1.0, 3.0]), np.array([2.0, -1.0]), np.array([0.5, 1.5])
     cell = lazy.Weight(start)
@@ -527,7 +527,7 @@ def test_b22_each_optimiser_is_its_formula_and_they_stack(name: str) -> None:
     np.testing.assert_allclose(dumped, expected, rtol=1e-9)
 
 
-def test_b25_groups_of_weights_with_optimisers_of_their_own() -> None:
+def test_b25_groups_of_weights_with_optimizers_of_their_own() -> None:
     """Two trainers of one network, or one with groups by name."""
     r = np.random.default_rng(2)
     x, start = r.normal(size=4), {n: r.normal(size=(3, 4) if n == "a" else (2, 3)) for n in "ab"}

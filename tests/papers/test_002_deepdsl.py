@@ -1,4 +1,4 @@
-"""Zhao and Huang, Design and Implementation of DeepDSL: gradients (section 4), simplification and vectorisation (5)."""
+"""Zhao and Huang, Design and Implementation of DeepDSL: gradients (section 4), simplification and vectorization (5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array
 from pullback.derivation.notation import Notation
-from pullback.derivation.vectorise import vectorised
+from pullback.derivation.vectorize import vectorized
 from pullback.errors import PullbackError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Bracket, Scalar
@@ -27,7 +27,7 @@ from pullback.rewrite.brackets import solve
 from pullback.rewrite.copies import inline_copies
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.kronecker import eliminate_deltas
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 from pullback.rewrite.rules import rules_of
 from tests.papers.deepdsl_examples import EXAMPLES, derivative
 from tests.papers.formulas import (
@@ -124,8 +124,8 @@ SSA: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("case", SSA)
 def test_c10_static_single_assignment(case: str) -> None:
     before, after = map(parse_program, SSA[case])
-    assert structurally_equal(normalise(before), after), print_program(normalise(before))
-    assert structurally_equal(normalise(after), after)
+    assert structurally_equal(normalize(before), after), print_program(normalize(before))
+    assert structurally_equal(normalize(after), after)
 
 
 @pytest.mark.parametrize("scalar", [False, True])
@@ -450,7 +450,7 @@ def test_c13_a_number_is_no_structural_zero(term: str) -> None:
     program = parse_program(f"f(x: f64[N]) {{ y = build n < N {{ {term} }} return y }}")
     x = np.array([1.5, 0.0, -0.0, np.inf, -np.inf, np.nan])
     with np.errstate(all="ignore"):
-        (found,) = interpret(eliminate_dead(normalise(program)), [x])
+        (found,) = interpret(eliminate_dead(normalize(program)), [x])
         exact = eval(term.replace("x[n]", "x"), {"x": x})
     np.testing.assert_array_equal(found, exact)
     np.testing.assert_array_equal(np.signbit(found[exact == 0]), np.signbit(exact[exact == 0]))
@@ -597,7 +597,7 @@ def test_c14_both_sides_are_one_program(rule: str) -> None:
     programs = [parse_program(f"f{INPUTS} {{ {side} return y }}") for side in (left, right)]
     a, b = (np.asarray(interpret(p, VALUES)[0]) for p in programs)
     np.testing.assert_allclose(a, b, rtol=1e-14)
-    settled = [eliminate_dead(fuse(inline_copies(normalise(p)))) for p in programs]
+    settled = [eliminate_dead(fuse(inline_copies(normalize(p)))) for p in programs]
     equal = structurally_equal(*settled)
     assert equal == (rule != "33"), "\n".join(map(print_program, settled))  # 33 rounds differently, and is not applied
 
@@ -608,7 +608,7 @@ def test_c14_reading_over_whole_tensors(rule: str) -> None:
     program = parse_program(f"f{INPUTS} {{ {left} return y }}")
     made = program.body.statements[-1]
     assert isinstance(made, Build)
-    found = vectorised(made, Notation(), {})
+    found = vectorized(made, Notation(), {})
     assert found is not None
     assert found[0] == reading
     assert rule in {r.number for r in rules_of(found[1])}

@@ -16,7 +16,7 @@ from pullback.ir.expr import Ref
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Block, Program, Statement, statement_reads
 from pullback.ir.settings import MODES, MemoryMode
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.loops.memory.ordering import block_bytes, schedule, steps
 from pullback.loops.memory.plan import Lifetimes, mentioned
 from pullback.memory.table import memory_table
@@ -65,7 +65,7 @@ Weight = Float64[Array, "N N"]
 
 
 def network() -> Program:
-    return specialise(parse_program(NETWORK), {"N": 4})
+    return specialize(parse_program(NETWORK), {"N": 4})
 
 
 def test_c20_figure_13_line_by_line() -> None:

@@ -21,7 +21,7 @@ from pullback.rewrite.algebra import simplify_algebra
 from pullback.rewrite.copies import inline_copies
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.kronecker import eliminate_deltas
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 from pullback.testing import check_grads
 
 RNG = np.random.default_rng(13)
@@ -73,7 +73,7 @@ def test_d13_counts_before_anything_runs() -> None:
 
 
 def fused(p: Program) -> Program:
-    return eliminate_dead(fuse(inline_copies(normalise(eliminate_deltas(p)))))
+    return eliminate_dead(fuse(inline_copies(normalize(eliminate_deltas(p)))))
 
 
 def chosen(p: Program) -> Program:
@@ -291,7 +291,7 @@ def fitted(c: Float64[Array, "D"], x: Vector, y: Vector) -> Any:
 
 
 def message_passing(a: Float64[Array, "N N"], h: Matrix, w: Float64[Array, "M M"]) -> Any:
-    """A graph network: each node takes the mean of its neighbours, weighed by edges."""
+    """A graph network: each node takes the mean of its neighbors, weighed by edges."""
     degree = pb.sum(a, axis=1)
     return pb.tanh((a @ h) / degree[:, None] @ w)
 

@@ -23,13 +23,13 @@ from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.program import Build, Fold, Program
 from pullback.ir.traverse import walk
 from pullback.passes.fuse import fuse
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import optimize
 from pullback.rewrite.algebra import simplify_algebra
 from pullback.rewrite.copies import inline_copies
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.fired import record_rules
 from pullback.rewrite.loops import simplify_loops
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 from pullback.rewrite.rules import RULES, rules_of
 from pullback.testing import check_grads
 from tests.papers.formulas import differences, last, same_program
@@ -289,7 +289,7 @@ def builders(p: Program) -> Program:
 
 
 def fused(p: Program) -> Program:
-    return eliminate_dead(fuse(inline_copies(normalise(p))))
+    return eliminate_dead(fuse(inline_copies(normalize(p))))
 
 
 def settled(p: Program) -> Program:
@@ -333,7 +333,7 @@ REWRITES: dict[str, Rewrite] = {
         lambda a: a.x * a.y + 1.0,
     ),
     "(b) 3": Rewrite(
-        normalise,
+        normalize,
         "r = build n < N { exp(exp(x[n])) }",
         "t = build n < N { exp(x[n]) } r = build n < N { exp(t[n]) }",
         lambda a: np.exp(np.exp(a.x)),
@@ -450,7 +450,7 @@ def test_d10_rule_of_the_surface(rule: str) -> None:
     from pullback.rewrite.cse import eliminate_common
 
     left, right = (traced(f) for f in PROGRAMS[rule])
-    programs = [eliminate_dead(eliminate_common(normalise(f.program()))) for f in (left, right)]
+    programs = [eliminate_dead(eliminate_common(normalize(f.program()))) for f in (left, right)]
     assert structurally_equal(*programs), "\n".join(map(print_program, programs))
     np.testing.assert_array_equal(left(V), right(V))
 
@@ -583,13 +583,13 @@ def test_d16_d18_micro(name: str) -> None:
 
 @pb.function
 def project(camera: Float64[Array, "11"], points: Float64[Array, "N 3"]) -> Any:
-    """Where a camera (rotation, centre, focal index, principal point, radial distortion) sees points: [N, 2]."""
-    r, centre, focal, principal, radial = camera[:3], camera[3:6], camera[6], camera[7:9], camera[9:11]
+    """Where a camera (rotation, center, focal index, principal point, radial distortion) sees points: [N, 2]."""
+    r, center, focal, principal, radial = camera[:3], camera[3:6], camera[6], camera[7:9], camera[9:11]
     theta = pb.sqrt(pb.sum(r * r))
     v, cosine, sine = r / theta, pb.cos(theta), pb.sin(theta)
 
     def seen(x: Any) -> Any:
-        d = x - centre
+        d = x - center
         cross = pb.stack([v[1] * d[2] - v[2] * d[1], v[2] * d[0] - v[0] * d[2], v[0] * d[1] - v[1] * d[0]])
         p = d * cosine + cross * sine + v * pb.sum(v * d) * (1 - cosine)
         e = p[:2] / p[2]
@@ -601,9 +601,9 @@ def project(camera: Float64[Array, "11"], points: Float64[Array, "N 3"]) -> Any:
 
 def project_in_numpy(camera: Any, points: Any) -> Any:
     """The same, as the paper writes it, for complex numbers too."""
-    r, centre, focal, principal, radial = np.split(camera, [3, 6, 7, 9])
+    r, center, focal, principal, radial = np.split(camera, [3, 6, 7, 9])
     theta = np.sqrt((r * r).sum())
-    d = points - centre
+    d = points - center
     p = d * np.cos(theta) + np.cross(r / theta, d) * np.sin(theta)
     p += np.outer(d @ (r / theta), r / theta) * (1 - np.cos(theta))
     e = p[:, :2] / p[:, 2:]
@@ -636,7 +636,7 @@ def test_d19_what_no_point_changes_is_computed_once(wrt: str, mode: Any) -> None
     program = pb.jacobian(project, wrt=wrt, mode=mode).program()
     called = [
         (e.primitive.name, s.outs[0].rank)
-        for s in optimise(program, {"N": 50}).body.statements
+        for s in optimize(program, {"N": 50}).body.statements
         if isinstance(s, Build)
         for value in s.values
         for e in walk(value)

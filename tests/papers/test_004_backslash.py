@@ -23,7 +23,7 @@ from pullback.operators import (
     InnerProduct,
     Kronecker,
     LeftMultiply,
-    Linearised,
+    Linearized,
     Operator,
     RightMultiply,
     add_sink,
@@ -81,7 +81,7 @@ class Network:
     def loss(self) -> float:
         return float(0.5 * np.sum(self.layers()[-1] ** 2))
 
-    def linearised(self) -> Linearised:
+    def linearized(self) -> Linearized:
         """Line by line from dX_i = H_δ (L_W dX_{i-1} + R_X dW + R_1 db), with δ = h' = -X_i."""
         values, n = self.layers(), len(self.weights)
         slopes = [Hadamard(-x, f"δ{i}") for i, x in enumerate(values[1:], 1)]
@@ -91,10 +91,10 @@ class Network:
             blocks([[slope @ RightMultiply(x, f"X{i}"), slope @ ones]])
             for i, (slope, x) in enumerate(zip(slopes, values, strict=False))
         ]
-        return Linearised(diagonal(feeds), strictly_lower(n, edges))
+        return Linearized(diagonal(feeds), strictly_lower(n, edges))
 
     def gradient(self) -> list[np.ndarray]:
-        system, last = self.linearised(), self.layers()[-1]
+        system, last = self.linearized(), self.layers()[-1]
         M, L = system.M, system.L
         g = [ZERO] * (len(self.weights) - 1) + [last]
         nabla = M.T @ solve((I - L).T, g)  # the challenge: one line of mathematics
@@ -447,7 +447,7 @@ def test_e05_one_solver_for_all_elements(kind: str, transposed: bool) -> None:
 
 def test_e05_back_substitution_with_operators_is_the_gradient_and_prints() -> None:
     network = Network.random([3, 2, 2, 1], 4, scale=0.1)
-    system = network.linearised()
+    system = network.linearized()
     assert str((I - system.L).T) == (
         "[I  -L[W2ᵀ] H[δ2]              .]\n[.              I  -L[W3ᵀ] H[δ3]]\n[.              .              I]"
     )
@@ -486,8 +486,8 @@ def test_e07_forward_reading_is_sensitivity_and_backward_reading_the_gradient() 
     network = Network.random([4, 3, 2, 2], 5)
     rng = np.random.default_rng(7)
     direction = [rng.standard_normal(p.shape) for p in network.parameters]
-    grouped, last = network.linearised(), network.layers()[-1]
-    system = Linearised(grouped.M.flatten(), grouped.L)  # a column for each parameter
+    grouped, last = network.linearized(), network.layers()[-1]
+    system = Linearized(grouped.M.flatten(), grouped.L)  # a column for each parameter
     change = system.sensitivity(direction)
 
     def layers_at(t: float) -> np.ndarray:
@@ -504,7 +504,7 @@ def test_e07_forward_reading_is_sensitivity_and_backward_reading_the_gradient() 
 
 def test_e08_adjoint_method_on_an_explicit_chain_is_back_substitution() -> None:
     network = Network.random([4, 3, 2, 2], 5)
-    system, last = network.linearised(), network.layers()[-1]
+    system, last = network.linearized(), network.layers()[-1]
     # F = x - φ(x, p): ∂F/∂x = I - L, ∂F/∂p = -M (eq. 10).
     found = adjoint_method(I - system.L, -system.M, [ZERO, ZERO, last])
     gradient = [element for pair in found.gradient for element in pair.elements()]
@@ -599,7 +599,7 @@ def test_e10_work_is_one_product_for_each_edge(structure: str) -> None:
     L = strictly_lower(n, {at: Counted(w) for at, w in weights.items()})
     M = BlockMatrix((n, width), {at: Counted(w) for at, w in feeds.items()})
     Counted.products = 0
-    gradient = Linearised(M, L).gradient([ZERO] * (n - 1) + [Counted(1.0)])
+    gradient = Linearized(M, L).gradient([ZERO] * (n - 1) + [Counted(1.0)])
     assert Counted.products == len(weights) + len(feeds)
 
     plain = strictly_lower(n, weights).to_dense()
@@ -627,7 +627,7 @@ def test_e10_dense_and_tied_networks_of_operators() -> None:
     slopes = [Hadamard(-x) for x in values[1:]]
     L = strictly_lower(n, {(j, i): slopes[i] @ LeftMultiply(w) for i in range(n) for j in range(i)})
     M = column([slopes[i] @ RightMultiply(sum(values[: i + 1])) for i in range(n)])
-    (gradient,) = Linearised(M, L).gradient([ZERO] * (n - 1) + [values[-1]])
+    (gradient,) = Linearized(M, L).gradient([ZERO] * (n - 1) + [values[-1]])
     expected = differences(lambda p: float(0.5 * np.sum(layers(p)[-1] ** 2)), [w], 1e-5)[0]
     np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-9)
 

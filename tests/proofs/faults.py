@@ -39,7 +39,7 @@ FAULTS: Final = (
     Fault("pullback/passes/windows.py", "v: at}", "v: -at}"),
     Fault("pullback/passes/stretches.py", "as_index(w) + bounds[v][0]", "as_index(w) - bounds[v][0]"),
     # off by one
-    Fault("pullback/passes/windows.py", "-1 if backwards else 1, width + 1,", "-1 if backwards else 1, width,"),
+    Fault("pullback/passes/windows.py", "-1 if backward else 1, width + 1,", "-1 if backward else 1, width,"),
     Fault("pullback/loops/plain/bounds.py", "floor_divide(r, as_index(-sign)) + 1", "floor_divide(r, as_index(-sign))"),
     Fault("pullback/loops/plain/bounds.py", "floor_divide(-r + (sign - 1), as_index(sign))",
           "floor_divide(-r + sign, as_index(sign))"),

@@ -17,7 +17,7 @@ from pullback.ir.dims import determined_dims
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.ir.settings import MemoryMode
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.loops.plain.candidates import Chooser
 from pullback.loops.product import blocking
@@ -99,7 +99,7 @@ def programs(few: bool = False) -> Iterator[tuple[str, Program, Mapping[str, int
 def _verifies(p: Program, dims: Mapping[str, int]) -> bool:
     """Whether the program as it is written is one for these dims: some are written for dims that their test gives."""
     try:
-        verify(specialise(p, dims))
+        verify(specialize(p, dims))
     except VerifyError:
         return False
     return True

@@ -24,14 +24,14 @@ from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import eliminate_deltas
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 DIMS = {"N": 4, "M": 3}
 Rewrite = Callable[[Program], Program]
 
 CASES: dict[str, tuple[Rewrite, str, str]] = {
     "sums_and_transcendentals_stand_apart": (
-        normalise,
+        normalize,
         """
         f(x: f64[N, M]) {
           y = build i < N { exp(sum j < M { x[i, j] }) * sum j < M { tanh(x[i, j]) } }
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
         """,
     ),
     "a_guard_goes_along_with_what_is_lifted": (
-        normalise,
+        normalize,
         """
         f(x: f64[N]) {
           y = build i < N { [i >= 1] 2.0 * exp(x[i - 1]) }

@@ -110,7 +110,7 @@ def _source(seed: int, case: Case, way: Way) -> Source:
     made = lower_program(program, {} if way.all_sizes else case.dims, False, way.machine)
     if way.threads > 1 and not way.all_sizes:
         with deep_recursion():
-            function = parallel.parallelise(made.function)
+            function = parallel.parallelize(made.function)
             made = replace(made, function=function, memory=plan(function))
     verify_function(made.function, made.memory)
     return print_lowered(made, comments=False)

@@ -17,7 +17,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.settings import MODES, MemoryMode
 from pullback.machine import Machine, of_width
-from pullback.passes.pipeline import PASSES, optimise
+from pullback.passes.pipeline import PASSES, optimize
 from pullback.runtime.emit import with_mode
 
 NDArray = np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ class Way:
 
     def settings(self) -> str:
         """The settings of a function, as they are written."""
-        found = {"memory": self.mode, "threads": self.threads, "specialise": "never" if self.all_sizes else "always"}
+        found = {"memory": self.mode, "threads": self.threads, "specialize": "never" if self.all_sizes else "always"}
         return ", ".join(f"{name}={value!r}" for name, value in found.items()) + ", debug=True" * self.debug
 
     @contextmanager
@@ -87,7 +87,7 @@ class Way:
         if all(dims.values()):
             program = with_mode(program, self.mode)
             levels = 2 if self.mode == "least" else 1
-            program = optimise(program, {} if self.all_sizes else dims, levels, self.mode, self.machine)
+            program = optimize(program, {} if self.all_sizes else dims, levels, self.mode, self.machine)
             sizes = {name: n for name, n in dims.items() if name in program.sizes}
         return interpret(program, inputs, sizes)
 

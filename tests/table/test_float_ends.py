@@ -51,7 +51,7 @@ def annotated(kind: str, extent: str) -> Any:
     def ends(x: of[pb.Array, extent], y: of[pb.Array, extent], s: of[pb.Array, ""]) -> Any:  # type: ignore[valid-type]
         return tuple(primitive(n, x, y) for n in NAMES), (x / s, y / s, (x + y) / s, s / x)
 
-    return pb.function(specialise="never")(ends)
+    return pb.function(specialize="never")(ends)
 
 
 def equal(a: Any, b: Any) -> Any:

@@ -84,8 +84,8 @@ OTHER = {  # take functions, shapes, types or names, or make arrays of nothing
     "broadcast_arrays", "broadcast_shapes", "build", "can_cast", "checkpoint", "complex", "cond",
     "custom_derivative", "debug", "empty", "exact", "external", "eye", "finfo", "fold", "forward_backward",
     "from_dlpack", "full", "function", "grad", "graph", "hessian", "histogram", "hvp", "iinfo", "in_range",
-    "isdtype", "jacfwd", "jacobian", "jacrev", "jvp", "linspace", "max_over", "meshgrid", "min_over", "minimise",
-    "minimize", "nan_to_num", "nonzero", "odeint", "ones", "prod_over", "ravel", "result_type", "root",
+    "isdtype", "jacfwd", "jacobian", "jacrev", "jvp", "linspace", "max_over", "meshgrid", "min_over", "minimize",
+    "nan_to_num", "nonzero", "odeint", "ones", "prod_over", "ravel", "result_type", "root",
     "root_scalar", "scan", "search_over", "sum_over", "threads", "tree_dot", "tree_map", "unique_all",
     "unique_counts", "unique_inverse", "unique_values", "value_and_grad", "vjp", "vmap", "while_loop", "zeros",
 }  # fmt: skip

@@ -125,7 +125,7 @@ def plain_sinkhorn(cost: Any, p: Any, q: Any, sharpness: Any) -> Any:
 
 
 def label_propagation(a: Any, labels: Any) -> Any:
-    """The first five nodes keep what they are; each other takes the mean of its neighbours."""
+    """The first five nodes keep what they are; each other takes the mean of its neighbors."""
     n = a.shape[0]
     mean = lambda f, i: pb.sum_over(n, lambda j: a[i, j] * f[j]) / pb.sum_over(n, lambda j: a[i, j])
     step = lambda f, _: pb.build(n, lambda i: pb.where(i < 5, labels.at(i), mean(f, i)))

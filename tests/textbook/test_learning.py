@@ -35,7 +35,7 @@ def plain_k_means(x: Any, means: Any) -> Any:
 
 
 def mixture(x: Any, means: Any, variances: Any, shares: Any) -> Any:
-    """Expectation and maximisation in one dimension, and the likelihood at the end."""
+    """Expectation and maximization in one dimension, and the likelihood at the end."""
     n, k = x.shape[0], means.shape[0]
 
     def densities(m: Any, v: Any, s: Any) -> Any:
@@ -232,14 +232,14 @@ def plain_convolution_layer(x: Any, w: Any, b: Any) -> Any:
     return y[:, : 2 * k, : 2 * k].reshape(len(w), k, 2, k, 2).max((2, 4))
 
 
-def normalised_layer(x: Any, gain: Any, shift: Any) -> Any:
+def normalized_layer(x: Any, gain: Any, shift: Any) -> Any:
     n, d = x.shape
     mean = pb.build(n, lambda i: pb.sum_over(d, lambda a: x[i, a]) / d)
     variance = pb.build(n, lambda i: pb.sum_over(d, lambda a: (x[i, a] - mean[i]) ** 2) / d)
     return pb.build((n, d), lambda i, a: gain[a] * (x[i, a] - mean[i]) / pb.sqrt(variance[i] + 1e-5) + shift[a])
 
 
-def plain_normalised_layer(x: Any, gain: Any, shift: Any) -> Any:
+def plain_normalized_layer(x: Any, gain: Any, shift: Any) -> Any:
     variance = x.var(1, keepdims=True) + np.longdouble(1e-5)
     return gain * (x - x.mean(1, keepdims=True)) / np.sqrt(variance) + shift
 
@@ -284,6 +284,6 @@ def test_networks() -> None:
         Algorithm(attention, plain_attention, tuple(RNG.normal(size=(37, m)) for m in (4, 4, 5))),
         Algorithm(convolution_layer, plain_convolution_layer, (
             RNG.normal(size=(19, 19)), RNG.normal(size=(3, 3, 3)), RNG.normal(size=3))),
-        Algorithm(normalised_layer, plain_normalised_layer, (
+        Algorithm(normalized_layer, plain_normalized_layer, (
             RNG.normal(size=(5, 37)), RNG.normal(size=37), RNG.normal(size=37))),
     )

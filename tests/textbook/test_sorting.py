@@ -23,7 +23,7 @@ def bubble_sort(x: Any) -> Any:
 
 
 def odd_even_sort(x: Any) -> Any:
-    """Neighbours exchanged in pairs, first those that begin even, then those that begin odd."""
+    """Neighbors exchanged in pairs, first those that begin even, then those that begin odd."""
     n = x.shape[0]
 
     def step(x: Any, t: Any) -> Any:
@@ -95,7 +95,7 @@ def plain_counting_sort(keys: Any, values: Any) -> Any:
 
 
 def binary_search(table: Any, wanted: Any) -> Any:
-    """For each wanted number where it belongs, and what is found between its neighbours."""
+    """For each wanted number where it belongs, and what is found between its neighbors."""
     n = table.shape[0]
 
     def find(q: Any) -> Any:

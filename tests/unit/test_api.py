@@ -177,7 +177,7 @@ def test_programs_verify():
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 @pytest.mark.parametrize(("wish", "own"), [("always", 7), ("auto", 4), ("never", 0)])
 def test_one_c_serves_sizes_beyond_the_first(wish: Any, own: int) -> None:
-    @pb.function(specialise=wish)
+    @pb.function(specialize=wish)
     def f(x: Float64[Array, "N"]):
         return pb.cumulative_sum(x) * x
 
@@ -195,14 +195,14 @@ def test_the_environment_decides_for_functions_that_do_not(monkeypatch: pytest.M
     def double(x: Float64[Array, "N"]) -> Any:
         return x * 2
 
-    monkeypatch.setenv("PULLBACK_SPECIALISE", "always")
-    assert pb.function(double).program().settings.specialise == "always"
-    assert pb.function(specialise="auto")(double).program().settings.specialise == "auto"
-    monkeypatch.setenv("PULLBACK_SPECIALISE", "often")
+    monkeypatch.setenv("PULLBACK_SPECIALIZE", "always")
+    assert pb.function(double).program().settings.specialize == "always"
+    assert pb.function(specialize="auto")(double).program().settings.specialize == "auto"
+    monkeypatch.setenv("PULLBACK_SPECIALIZE", "often")
     with pytest.raises(UsageError) as caught:
         pb.function(double)
     assert str(caught.value).splitlines() == [
-        "UsageError [E601] PULLBACK_SPECIALISE=often is none of auto, always, never",
+        "UsageError [E601] PULLBACK_SPECIALIZE=often is none of auto, always, never",
         "  try: auto      See `pullback explain-error E601`",
     ]
 
@@ -249,14 +249,14 @@ def test_a_memory_mode_goes_with_derivatives() -> None:
 
 
 def test_options():
-    @pb.function(threads=1, specialise="never", donate="x")
+    @pb.function(threads=1, specialize="never", donate="x")
     def f(x: Float64[Array, "N"]):
         return x + 1
 
     assert f.program().settings.donate == (0,)  # the inputs that x is made of
     with pb.threads(1):
         assert f(np.zeros(1)).tolist() == [1.0]
-    for bad in ({"threads": 0}, {"threads": True}, {"specialise": "sometimes"}):
+    for bad in ({"threads": 0}, {"threads": True}, {"specialize": "sometimes"}):
         with pytest.raises(ValueError, match=r"sometimes|number of threads"):
             pb.function(**bad)
     with pytest.raises(ValueError, match="threads"), pb.threads(0):

@@ -67,7 +67,7 @@ def test_every_way_gives_the_same(tmp_path: Path) -> None:
 
     every = pb.function(draw)
     wanted = every.interpret(KEY, 1001)
-    ways = [pb.function(draw, threads=t, specialise=s) for t in (1, 2) for s in ("always", "never")]
+    ways = [pb.function(draw, threads=t, specialize=s) for t in (1, 2) for s in ("always", "never")]
     for found in (f(KEY, 1001) for f in ways):
         for name, a in wanted.items():
             if a.dtype.kind == "f" and name not in ("uniform",):

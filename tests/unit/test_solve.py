@@ -1,4 +1,4 @@
-"""odeint, root, minimise and trees: held to closed forms; derivatives to theirs and to differences."""
+"""odeint, root, minimize and trees: held to closed forms; derivatives to theirs and to differences."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_odeint_of_a_tree(method: Any, tolerance: float) -> None:
     np.testing.assert_allclose(tangent, np.cos(5.0), atol=20 * tolerance)
 
 
-def test_odeint_of_vectors_backwards_and_by_its_times() -> None:
+def test_odeint_of_vectors_backward_and_by_its_times() -> None:
     a = np.array([[-1.0, 0.5], [0.2, -0.3]])
 
     @pb.function
@@ -118,20 +118,20 @@ def test_root_scalar() -> None:
     check_grads(f, (np.float64(1.3),), order=2)
 
 
-def test_minimise() -> None:
+def test_minimize() -> None:
     @pb.function
     def lowest(a: Float64[Array, ""], start: Float64[Array, "N"]):
         def valley(x, a):
             return pb.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (a - x[:-1]) ** 2)
 
-        return pb.minimise(valley, start, a)
+        return pb.minimize(valley, start, a)
 
     start = np.array([-1.2, 1.0, 0.5])
     np.testing.assert_allclose(lowest(1.0, start), 1.0, rtol=1e-6)
 
     @pb.function
     def quadratic(a: Float64[Array, "N N"], b: Float64[Array, "N"]):
-        return pb.minimise(lambda x, a, b: x @ (a @ x) / 2 - b @ x, b * 0, a, b)
+        return pb.minimize(lambda x, a, b: x @ (a @ x) / 2 - b @ x, b * 0, a, b)
 
     a, b = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])
     np.testing.assert_allclose(quadratic(a, b), np.linalg.solve(a, b), atol=1e-8)

@@ -57,16 +57,16 @@ CASES: dict[str, tuple[Solver, tuple[float, float, float] | None, float]] = {
     "root_scalar, an infinite end": (
         lambda a, at: pb.root_scalar(lambda x, a: x - a * a / 4, pb.where(a < 0, -INF, 0.0), 3.0, a, at_limit=at),
         (2.0, 1.0, 1.0), -2.0),
-    "minimise, too few steps": (
-        lambda a, at: pb.minimise(lambda x, a: (x - a) ** 4 * a + (x - a) ** 2, a * 0, a, max_steps=6, at_limit=at),
+    "minimize, too few steps": (
+        lambda a, at: pb.minimize(lambda x, a: (x - a) ** 4 * a + (x - a) ** 2, a * 0, a, max_steps=6, at_limit=at),
         (0.0, 0.0, 1.0), 30.0),
-    "minimise, no minimum": (
-        lambda a, at: pb.minimise(lambda x, a: a * x * x + x, 0.0, a, at_limit=at), (0.5, -1.0, 2.0), -1.0),
-    "minimise, no smaller value": (lambda a, at: pb.minimise(wrong_slope, 0.0, a, at_limit=at), (0.5, 0.5, 1.0), 2.0),
-    "minimise, NaN given": (
-        lambda a, at: pb.minimise(lambda x, a: (x - a) ** 2, 0.0, a, at_limit=at), (2.0, 2.0, 1.0), NAN),
-    "minimise, infinity given": (
-        lambda a, at: pb.minimise(lambda x, a: (x - a) ** 2, 0.0, a, at_limit=at), (2.0, 2.0, 1.0), INF),
+    "minimize, no minimum": (
+        lambda a, at: pb.minimize(lambda x, a: a * x * x + x, 0.0, a, at_limit=at), (0.5, -1.0, 2.0), -1.0),
+    "minimize, no smaller value": (lambda a, at: pb.minimize(wrong_slope, 0.0, a, at_limit=at), (0.5, 0.5, 1.0), 2.0),
+    "minimize, NaN given": (
+        lambda a, at: pb.minimize(lambda x, a: (x - a) ** 2, 0.0, a, at_limit=at), (2.0, 2.0, 1.0), NAN),
+    "minimize, infinity given": (
+        lambda a, at: pb.minimize(lambda x, a: (x - a) ** 2, 0.0, a, at_limit=at), (2.0, 2.0, 1.0), INF),
     "odeint, too few steps": (ode(lambda y, t, a: -a * y, max_steps=12), (1.0, np.exp(-1), -np.exp(-1)), 400.0),
     "odeint, without end": (ode(lambda y, t, a: a * y * y), (0.5, 2.0, 4.0), 1.5),
     "odeint, NaN in the slope": (ode(lambda y, t, a: pb.log(a - t)), (2.0, 2 * np.log(2), np.log(2)), 0.5),
@@ -107,7 +107,7 @@ def test_ends(name: str) -> None:
             assert raised.value.what.startswith(name.partition(",")[0] + ":")
         x, failed = reports.interpret(bad)
         assert failed
-        assert np.isnan(x) or name.startswith("minimise")
+        assert np.isnan(x) or name.startswith("minimize")
         assert np.isnan(pb.grad(alone).interpret(bad))
         if good is not None:
             a, wanted, slope = good
@@ -172,7 +172,7 @@ def test_minima_that_rounding_hides() -> None:
 
     @pb.function
     def single(a: Float32[Array, ""]):
-        return pb.minimise(lambda x, a: pb.sum((x - a / 3) ** 2 + pb.exp(x * 0.1)), pb.zeros(2, dtype="float32"), a)
+        return pb.minimize(lambda x, a: pb.sum((x - a / 3) ** 2 + pb.exp(x * 0.1)), pb.zeros(2, dtype="float32"), a)
 
     for a in np.linspace(-3, 3, 7, dtype=np.float32):
         x = single.interpret(a)
@@ -180,13 +180,13 @@ def test_minima_that_rounding_hides() -> None:
 
     @pb.function
     def beside(a: Float64[Array, ""]):
-        return pb.minimise(lambda x, a: 1e6 + (x - a) ** 2 + 0.1 * (x - a) ** 4, 0.0, a)
+        return pb.minimize(lambda x, a: 1e6 + (x - a) ** 2 + 0.1 * (x - a) ** 4, 0.0, a)
 
     for k in np.linspace(-3.0, 3.0, 7):
         assert beside.interpret(k) == pytest.approx(k, abs=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["root", "root_scalar", "minimise", "odeint"])
+@pytest.mark.parametrize("kind", ["root", "root_scalar", "minimize", "odeint"])
 def test_settings(kind: str) -> None:
     arguments = {"root_scalar": (0.0, 1.0), "odeint": (0.0, np.array([0.0, 1.0]))}.get(kind, (0.0,))
     with pytest.raises(TraceError, match=rf"E144\] {kind}: at_limit='stop' is none of 'error', 'report'"):

@@ -307,7 +307,7 @@ def while_loop(x: Any) -> Any:
     lacking=True,
 )
 def tridiagonal_solve(lower: Any, main: Any, upper: Any, b: Any) -> Any:
-    # Thomas: eliminate downwards, substitute upwards
+    # Thomas: eliminate downward, substitute upward
     n = b.shape[0]
 
     def down(state: Any, i: Any) -> Any:

@@ -2,7 +2,7 @@
  * 8 u + l and as many last rows; the sets l of the first three columns are lanes. A minor is, with alternating signs,
  * the sum over its columns of an element of its first row times a smaller minor: in other vectors for columns of u, by
  * one vector of elements; in the same vector for those of l. The latter make a triangular system, the same for all u of
- * r columns, so its inverse, which has the minors of at most three columns, is found once for each r. Backwards the
+ * r columns, so its inverse, which has the minors of at most three columns, is found once for each r. Backward the
  * transposed system gives what every equation costs, and products with the minors the gradient. */
 
 enum { MOST = 10 }; /* of sizes of u and none: n <= 12 */

@@ -1,7 +1,7 @@
 /* Units in lanes: k counts the groups of eight of all layers, V in a layer, the last of which is padded. What a layer
  * does at a step waits for the layer below at this step and for itself a step before, so layers and steps on a diagonal
  * are independent, and their exponentials overlap. The forget gate, ingate and change share a quotient, as do the
- * outgate and the tanh of the cell. Backwards from a tape of all states and gates, group by group, with its slopes in
+ * outgate and the tanh of the cell. Backward from a tape of all states and gates, group by group, with its slopes in
  * registers. */
 
 enum { SHORT = 32 }; /* steps of a strip without tape */
@@ -110,7 +110,7 @@ void objective(const double *main, const double *extra, const double *state, con
   *loss = -sum(total) / ((C - 1) * B);
 }
 
-/* A group backwards: above has what its outputs cost, then what its inputs cost. */
+/* A group backward: above has what its outputs cost, then what its inputs cost. */
 static void backward(const network *N, int64_t k, const gates *tape, lanes *above, lanes *slope) {
   int64_t S = N->T + 1;
   const lanes *x = N->hidden + k * S + 1, *h = N->hidden + (N->V + k) * S, *c = N->cell + k * S;

@@ -1,10 +1,10 @@
 /* Strips of 512 elements, each taken through all steps while it is near: a stage needs the element before, so a strip
- * needs the last vectors of the strip before it, one for each stage and step. Backwards the other way round, from a tape
+ * needs the last vectors of the strip before it, one for each stage and step. Backward the other way round, from a tape
  * of the states. In front of the first element x is 0 and y is 1, which are what the stages give there, too. */
 
 enum { STRIP = 64 };
 
-typedef struct { lanes y, a, b, c; } edge; /* the neighbouring vector of the state and of three stages */
+typedef struct { lanes y, a, b, c; } edge; /* the neighboring vector of the state and of three stages */
 
 ALWAYS lanes before(lanes last, lanes x) {
   return __builtin_shuffle(last, x, (choice){7, 8, 9, 10, 11, 12, 13, 14});

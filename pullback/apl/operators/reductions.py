@@ -38,7 +38,7 @@ from pullback.apl.verbs import arrange, nesting
 from pullback.arrays.subscript import subscript
 from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
-from pullback.verbs.recognise import recognised
+from pullback.verbs.recognize import recognized
 
 KNOWN: Final = {  # reductions of the language, and of NumPy on plain numbers
     "+": (pb.add, np.add, pb.cumulative_sum),
@@ -140,7 +140,7 @@ class Reduce(Verb):
             return made
         whole_rows: Any = lambda a, b: lifted(self.f(b, a))
         rest = [e for k, e in enumerate(array.extents) if k != at]
-        if rest and recognised(whole_rows, array.settled, rest) is None:
+        if rest and recognized(whole_rows, array.settled, rest) is None:
             return verbs.reduce(lambda a, b: lifted(between(self.f, a, b)), array, axis=at)
         return verbs.reduce(whole_rows, array, axis=at)
 

@@ -199,7 +199,7 @@ def picked_places(y: Value, order: NDArray) -> Value:
 
 def _reversing(glyph: str, last: bool) -> None:
     @monadic(glyph, axis=True)
-    def backwards(s: Settings, y: Value, axis: Value | None = None) -> Value:
+    def backward(s: Settings, y: Value, axis: Value | None = None) -> Value:
         """The elements along an axis from the last to the first."""
         y = settled(y)
         if not rank_of(y):

@@ -122,6 +122,6 @@ def index(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
 
 
 @monadic("⌷")
-def materialised(s: Settings, y: Value) -> Value:
+def materialized(s: Settings, y: Value) -> Value:
     """The array itself."""
     return y

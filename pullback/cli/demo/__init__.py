@@ -127,7 +127,7 @@ def _train(digits: Splits) -> tuple[Any, Any]:
     train, test = ((part.inputs[:, None], part.targets) for part in (digits.train, digits.test))
     steps = EPOCHS * -(-len(digits.train) // BATCH)
     run = nn.fit(
-        network, nn.cross_entropy, train, optimiser=nn.adam(nn.cosine(RATE, steps=steps)), epochs=EPOCHS, batch=BATCH,
+        network, nn.cross_entropy, train, optimizer=nn.adam(nn.cosine(RATE, steps=steps)), epochs=EPOCHS, batch=BATCH,
         seed=0, evaluate=test, metrics=[nn.metrics.accuracy], progress=False,
     )  # fmt: skip
     if run.end == "interrupted":

@@ -55,7 +55,7 @@ static inline uint16_t pb_bf16_of_f32(float x) {
 """,
 }
 _ODD: Final = """\
-static inline float pb_odd(double x) { /* x, or that one of its neighbours whose last bit is set */
+static inline float pb_odd(double x) { /* x, or that one of its neighbors whose last bit is set */
     float near = (float)x;
     uint32_t bits;
     memcpy(&bits, &near, 4);

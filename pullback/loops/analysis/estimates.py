@@ -114,13 +114,13 @@ class _Estimate:
             case ir.Add() | ir.Mul():
                 return operation_cycles(e, lanes, self.machine) * (len(e.args) - 1)
             case ir.Get():
-                return LOAD if self._neighbours(e.ref.shape, e.indices) else LANE * lanes
+                return LOAD if self._neighbors(e.ref.shape, e.indices) else LANE * lanes
             case ir.Apply() | ir.Bracket() | ir.Select() | ir.Cast():
                 return operation_cycles(e, lanes, self.machine)
             case _:
                 return 0.0
 
-    def _neighbours(self, shape: tuple[Index, ...], indices: tuple[Index, ...]) -> bool:
+    def _neighbors(self, shape: tuple[Index, ...], indices: tuple[Index, ...]) -> bool:
         """Whether lanes read the same element, or neighbors."""
         if self.axis is None or self.lanes == 1:
             return True

@@ -30,7 +30,7 @@ Works = dict[Var, tuple[Cycles, Cycles, bool]]  # the inputs of `counted` for th
 Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were taken apart
 
 
-def parallelise(function: Function, sums: bool = True, known: Known | None = None) -> Function:
+def parallelize(function: Function, sums: bool = True, known: Known | None = None) -> Function:
     """Parallelize the parts of the function that are worth it; itself if none is.
 
     Args:

@@ -4,7 +4,7 @@
 
 All that is computed is traced here: sizes of images, training, recognition. The page draws and passes arrays.
 The digits are scikit-learn's copy of E. Alpaydin, C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine
-Learning Repository (1998), licence CC BY 4.0, which the page says too.
+Learning Repository (1998), license CC BY 4.0, which the page says too.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _functions() -> tuple[Exported, ...]:
     return (
         _library(zhang.train, state, several, labels, rate, N=TOGETHER),
         _library(zhang.layers, parameters, several[0]),
-        _library(zhang.recognise, parameters, tested, N=TESTED),
+        _library(zhang.recognize, parameters, tested, N=TESTED),
         _library(_enlarge()),
         _library(_coarse()),
     )

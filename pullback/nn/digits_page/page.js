@@ -65,8 +65,8 @@
     return loss[0];
   }
 
-  function recognised() {
-    return Array.from(wasm.recognise({ ...named("parameters_"), images: all }).out, Number);
+  function recognized() {
+    return Array.from(wasm.recognize({ ...named("parameters_"), images: all }).out, Number);
   }
 
   // Training -----------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@
   }
 
   function report() {
-    const found = recognised();
+    const found = recognized();
     const right = found.filter((digit, k) => digit === wanted[k]).length;
     $("epochs").textContent = losses.length;
     $("accuracy").textContent = right;

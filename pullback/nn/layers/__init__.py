@@ -5,7 +5,7 @@ from pullback.nn.layers.convolution import conv, conv_transposed
 from pullback.nn.layers.dense import dense
 from pullback.nn.layers.dropout import dropout
 from pullback.nn.layers.embedding import embedding
-from pullback.nn.layers.normalisation import (
+from pullback.nn.layers.normalization import (
     batch_norm,
     group_norm,
     instance_norm,

@@ -16,7 +16,7 @@ from pullback.nn.layer import chain, layer, residual
 from pullback.nn.layers.checks import check_count, check_one_of, check_setting
 from pullback.nn.layers.dense import dense
 from pullback.nn.layers.dropout import dropout
-from pullback.nn.layers.normalisation import layer_norm
+from pullback.nn.layers.normalization import layer_norm
 from pullback.nn.scope import Scope
 from pullback.source import user_position
 from pullback.tracing.making import extent_of
@@ -180,7 +180,7 @@ def transformer_block(
 
 
 def _position_takes(kind: str = "sinusoidal", *, longest: int | None = None) -> str:
-    check_one_of("position", "kind", kind, ("sinusoidal", "learnt"))
+    check_one_of("position", "kind", kind, ("sinusoidal", "learned"))
     check_count("position", longest=1 if longest is None else longest)
     return "N L M"
 
@@ -191,12 +191,12 @@ def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | N
 
         sinusoidal   sin(t / 10000^(2 i / M)) to feature 2 i of step t, the cosine of the same to 2 i + 1
                      (Vaswani et al. 2017)
-        learnt       w[t]
+        learned       w[t]
 
     Args:
         scope: gives the parameter w (longest, M) where it is learned.
         x: (N, L, M).
-        kind: "sinusoidal" or "learnt".
+        kind: "sinusoidal" or "learned".
         longest: how many steps there may be, where they are learned; as many as x has without it.
     Returns:
         (N, L, M).
@@ -218,7 +218,7 @@ def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | N
     if isinstance(steps, int) and longest is not None and steps > longest:
         raise ShapeError(
             "E162",
-            f"position: {steps} steps where {longest} are learnt",
+            f"position: {steps} steps where {longest} are learned",
             position=user_position(),
             remedy=f"`longest={steps}`",
         )

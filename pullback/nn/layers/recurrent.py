@@ -57,7 +57,7 @@ def lstm(
         width: W, of the state.
         layers: the number of layers, each reading the result of the one before it.
         backward: whether it reads from the last step to the first.
-        both: whether one reads forwards and another backwards, their results side by side.
+        both: whether one reads forward and another backward, their results side by side.
         last: whether the result is that of the last step read alone.
     Returns:
         (N, L, W), h of all steps; (N, W) with `last`; 2 W features with `both`. Given a pair it is a pair, with the
@@ -105,7 +105,7 @@ def gru(
         width: W, of the state.
         layers: the number of layers, each reading the result of the one before it.
         backward: whether it reads from the last step to the first.
-        both: whether one reads forwards and another backwards, their results side by side.
+        both: whether one reads forward and another backward, their results side by side.
         last: whether the result is that of the last step read alone.
     Returns:
         As `lstm`.
@@ -129,7 +129,7 @@ def gru(
 
 
 def bidirectional(forward: Any, backward: Any = None) -> Layer:
-    """Two layers, one reading a sequence forwards and one backwards, their results side by side.
+    """Two layers, one reading a sequence forward and one backward, their results side by side.
 
     Args:
         forward: a layer of (N, L, M).

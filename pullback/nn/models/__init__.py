@@ -17,7 +17,7 @@ from pullback.nn.models.policy import discounted, policy, reinforce
 from pullback.nn.models.recipes import Recipe, layered
 from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet50
 from pullback.nn.models.sequences import character_lstm, gpt
-from pullback.nn.optimisers import adam, adamw, sgd
+from pullback.nn.optimizers import adam, adamw, sgd
 
 __all__ = [
     "BY_HAND",

@@ -11,7 +11,7 @@ from pullback import Array
 from pullback.nn.activations import leaky_relu, logistic, relu, softplus, tanh
 from pullback.nn.layer import Layer, chain, layer
 from pullback.nn.layers import conv, conv_transposed, dense, flatten, reshape
-from pullback.nn.optimisers import Optimiser
+from pullback.nn.optimizers import Optimizer
 from pullback.nn.scope import Scope
 
 __all__ = ["autoencoder", "discriminator", "gan_step", "generator"]
@@ -74,7 +74,7 @@ def discriminator(*, width: int = 32) -> Layer:
 
 
 def gan_step(
-    generator: Layer, discriminator: Layer, optimisers: tuple[Optimiser, Optimiser]
+    generator: Layer, discriminator: Layer, optimizers: tuple[Optimizer, Optimizer]
 ) -> Callable[..., tuple[Any, Any, Any]]:
     """One step of both networks against each other (Goodfellow et al. 2014), as a function to be traced.
 
@@ -84,10 +84,10 @@ def gan_step(
     Args:
         generator: of (N, Z) numbers.
         discriminator: of images, with scores (N, 1).
-        optimisers: of the two, in this order.
+        optimizers: of the two, in this order.
     Returns:
         A function (parameters, states, step, images, noise) -> (parameters, states, losses), each a pair of that of the
-        generator and that of the discriminator; states begin as `optimiser.init(parameters)`.
+        generator and that of the discriminator; states begin as `optimizer.init(parameters)`.
     """
 
     def of_discriminator(own: Any, images: Any, made: Any) -> Any:
@@ -104,9 +104,9 @@ def gan_step(
             pb.value_and_grad(of_discriminator, wrt="own")(d, images, made),
         )
         changes, after = zip(
-            *(o.update(x, s, p, step) for o, x, s, p in zip(optimisers, gradients, states, parameters, strict=True))
+            *(o.update(x, s, p, step) for o, x, s, p in zip(optimizers, gradients, states, parameters, strict=True))
         )
-        moved = tuple(o.apply(p, c) for o, p, c in zip(optimisers, parameters, changes))
+        moved = tuple(o.apply(p, c) for o, p, c in zip(optimizers, parameters, changes))
         return moved, after, losses
 
     return step

@@ -25,9 +25,9 @@ from pullback.data import random_crop
 from pullback.nn.activations import log_softmax
 from pullback.nn.blocks import max_pool
 from pullback.nn.models.recipes import Kind, Recipe, started
-from pullback.nn.optimisers import sgd
+from pullback.nn.optimizers import sgd
 
-__all__ = ["RECIPE", "Parameters", "Training", "loss", "recognise", "scores", "start", "train"]
+__all__ = ["RECIPE", "Parameters", "Training", "loss", "recognize", "scores", "start", "train"]
 
 
 class Parameters(NamedTuple):
@@ -101,7 +101,7 @@ def train(
 
 
 @pb.function
-def recognise(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
+def recognize(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
     """The most likely digit of each image."""
     z = scores(parameters, images)
     return pb.build(images.shape[0], lambda n: pb.argmax_over(10, lambda k: z[n, k]))
@@ -120,7 +120,7 @@ def batch_loss(parameters: Parameters, state: Any, batch: Any) -> Any:
 def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
     """The share of a batch that is recognized."""
     images, labels = batch
-    return pb.mean(pb.where(recognise(parameters, images) == labels, 1.0, 0.0))
+    return pb.mean(pb.where(recognize(parameters, images) == labels, 1.0, 0.0))
 
 
 SHAPES = {

@@ -30,7 +30,7 @@ class Recipe:
         loss: traced; (parameters, state, batch) -> the loss, or of a network's result and the target.
         metrics: traced, of the same arguments.
         start: makes parameters; takes a kind of start and `seed=`. A network of layers makes its own.
-        optimiser: makes one of a rate.
+        optimizer: makes one of a rate.
         rate, batch, epochs: of training.
         image: the shape of one image, without channels where there is one only; None where any will do.
         classes: how many labels there are; None for as many as the data has.
@@ -42,7 +42,7 @@ class Recipe:
     loss: Callable[..., Any]
     metrics: tuple[Callable[..., Any], ...]
     start: Callable[..., Any] | None
-    optimiser: Callable[[float], Any]
+    optimizer: Callable[[float], Any]
     rate: float
     batch: int
     epochs: int
@@ -53,10 +53,10 @@ class Recipe:
 
 
 def layered(
-    network: Callable[..., Layer], optimiser: Callable[..., Any], rate: float, batch: int, epochs: int, **settings: Any
+    network: Callable[..., Layer], optimizer: Callable[..., Any], rate: float, batch: int, epochs: int, **settings: Any
 ) -> Recipe:
     """The recipe of a layered classifier; `settings` are those of the optimizer."""
-    make = partial(optimiser, **settings)
+    make = partial(optimizer, **settings)
     return Recipe(network.__name__, cross_entropy, (accuracy,), None, make, rate, batch, epochs, network=network)
 
 

@@ -43,7 +43,7 @@ def gpt(
     """
     dropped = (dropout(drop),) if drop else ()
     return chain(
-        *(embedding(count, width, start=init.normal(0.02)), position("learnt", longest=longest), *dropped),
+        *(embedding(count, width, start=init.normal(0.02)), position("learned", longest=longest), *dropped),
         *(transformer_block(heads, causal=True, drop=drop) for _ in range(layers)),
         *(layer_norm(), dense(count, bias=False)),
     )

@@ -22,9 +22,9 @@ import pullback as pb
 from pullback import Array
 from pullback.nn.blocks import average_pool, convolution, half_squared_error
 from pullback.nn.models.recipes import Kind, Recipe, started
-from pullback.nn.optimisers import sgd
+from pullback.nn.optimizers import sgd
 
-__all__ = ["RECIPE", "Layers", "Parameters", "Training", "layers", "loss", "recognise", "start", "train"]
+__all__ = ["RECIPE", "Layers", "Parameters", "Training", "layers", "loss", "recognize", "start", "train"]
 
 
 class Parameters(NamedTuple):
@@ -89,7 +89,7 @@ def train(
 
 
 @pb.function
-def recognise(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
+def recognize(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
     """The most likely digit of each image."""
 
     def one(none: None, n: Any) -> tuple[None, Any]:
@@ -114,7 +114,7 @@ def batch_loss(parameters: Parameters, state: Any, batch: Any) -> Any:
 def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
     """The share of a batch that is recognized."""
     images, labels = batch
-    return pb.mean(pb.where(recognise(parameters, images) == labels, 1.0, 0.0))
+    return pb.mean(pb.where(recognize(parameters, images) == labels, 1.0, 0.0))
 
 
 SHAPES = {"k1": (6, 5, 5), "b1": (6,), "k2": (12, 6, 5, 5), "b2": (12,), "fc": (10, 12, 1, 4, 4), "b": (10,)}

@@ -2,7 +2,7 @@
 
 A resumed run goes on as if it had never stopped.
 
-A file is safetensors: the arrays of three trees under `parameters/…`, `state/…` and `optimiser/…`, and in its metadata,
+A file is safetensors: the arrays of three trees under `parameters/…`, `state/…` and `optimizer/…`, and in its metadata,
 as JSON, the position (updates, epoch, batch), the history, and what a run that goes on must share with this one. A
 digest covers all of it. One run at a time uses a folder.
 """
@@ -31,7 +31,7 @@ Resume = bool | Literal["newest intact", "anyway"] | None
 FORMAT = 1
 KEY = "training"
 HISTORY = "history.csv"
-PARTS = ("parameters", "state", "optimiser")
+PARTS = ("parameters", "state", "optimizer")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.data import Splits, batches_of
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
-from pullback.nn.optimisers import check_descends
+from pullback.nn.optimizers import check_descends
 from pullback.nn.training.checkpoint import Checkpoints, Folder, Resume
 from pullback.nn.training.history import EarlyStop
 from pullback.nn.training.loop import Run, Second, Training
@@ -32,7 +32,7 @@ def fit(
     loss: Any,
     data: Any = None,
     *,
-    optimiser: Any,
+    optimizer: Any,
     epochs: int | None = None,
     steps: int | None = None,
     batch: int | None = None,
@@ -61,7 +61,7 @@ def fit(
         loss: of a Layer's result and the target: one number, the mean over the batch.
         data: a Dataset, a pair of them from `data.load` (the second is for evaluation), a tuple or dict of arrays with
             a common first size, or an iterable of batches.
-        optimiser: has `init(parameters)` and `update(gradients, state, parameters, step)`, such as `nn.adam(1e-3)`.
+        optimizer: has `init(parameters)` and `update(gradients, state, parameters, step)`, such as `nn.adam(1e-3)`.
         epochs: passes over the data.
         steps: updates, instead of epochs.
         batch: samples in a batch, 32 unless told otherwise; all where there are fewer.
@@ -99,7 +99,7 @@ def fit(
     ...     x, y = batch
     ...     return pb.mean((parameters["a"] * x + parameters["b"] - y) ** 2)
     >>> start = {"a": np.zeros((), np.float32), "b": np.zeros((), np.float32)}
-    >>> run = nn.fit(loss, (x, 3 * x + 1), parameters=start, optimiser=nn.sgd(0.3), epochs=20, batch=16, progress=False)
+    >>> run = nn.fit(loss, (x, 3 * x + 1), parameters=start, optimizer=nn.sgd(0.3), epochs=20, batch=16, progress=False)
     >>> [round(float(run.parameters[n]), 3) for n in "ab"]
     [3.0, 1.0]
     """
@@ -114,16 +114,16 @@ def fit(
     task = task_of(model, loss, first, metrics, parameters, state, seed)
     if task.labels is not None:
         task.labels.check_source(source, data, "data")
-    check_descends("fit", optimiser)
+    check_descends("fit", optimizer)
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
     options["debug"] = debug or None  # where it is not asked for, the environment decides
-    start = Carry(task.parameters, task.state, optimiser.init(task.parameters))
+    start = Carry(task.parameters, task.state, optimizer.init(task.parameters))
     if workers is not None and workers < 1:
         raise UsageError("E518", f"fit: workers={workers}", remedy="the number of processes, or None for this one")
     updates = (
-        Updates(task.loss, optimiser, start, **options)
+        Updates(task.loss, optimizer, start, **options)
         if workers is None
-        else SharedUpdates(task.loss, optimiser, start, workers, **options)
+        else SharedUpdates(task.loss, optimizer, start, workers, **options)
     )
     training = Training(source, updates, epochs, steps, debug)
     if evaluate is not None:
@@ -137,7 +137,7 @@ def fit(
             training.stop_early(early_stop if isinstance(early_stop, EarlyStop) else EarlyStop(early_stop))
         if save is not None:
             order = {"seed": seed, "shuffle": shuffle, "remainder": remainder}
-            alike = shared(task, training.source, optimiser, start, first, **order)
+            alike = shared(task, training.source, optimizer, start, first, **order)
             training.folder = Folder(save if isinstance(save, Checkpoints) else Checkpoints(str(save)), alike)
             training.resume(resume)
         return training.run(first, progress)

@@ -36,7 +36,7 @@ class Run:
     Attributes:
         parameters: as they are now.
         state: the state of layers at the end.
-        optimiser_state: what the optimizer carries.
+        optimizer_state: what the optimizer carries.
         history: what was measured in each epoch.
         steps: updates made.
         seconds: that they took.
@@ -47,7 +47,7 @@ class Run:
 
     parameters: Any
     state: Any
-    optimiser_state: Any
+    optimizer_state: Any
     history: History
     steps: int
     seconds: float
@@ -150,7 +150,7 @@ class Training:
         carry = self.updates.carry
         history = History((*self.at.history, *self._part))
         return Run(
-            carry.parameters, carry.state, carry.optimiser, history, self.at.step, self.at.seconds, end,
+            carry.parameters, carry.state, carry.optimizer, history, self.at.step, self.at.seconds, end,
             self.updates.arena_bytes,
         )  # fmt: skip
 

@@ -28,11 +28,11 @@ The digest is of what the text does not say. Digests made for different things a
 PLACES: Final = frozenset({"samples in a batch", "batches in an epoch"})  # with others, a place means other samples
 
 
-def shared(task: Task, source: Batches, optimiser: Any, start: Carry, batch: Any, **order: Any) -> Shared:
+def shared(task: Task, source: Batches, optimizer: Any, start: Carry, batch: Any, **order: Any) -> Shared:
     """The properties that a resumed run and its checkpoint must share.
 
     Args:
-        task, source, optimiser: what is trained, on what, how.
+        task, source, optimizer: what is trained, on what, how.
         start: what training begins with.
         batch: a first batch.
         order: settings of the order of samples, the seed among them.
@@ -42,13 +42,13 @@ def shared(task: Task, source: Batches, optimiser: Any, start: Carry, batch: Any
         return pair(task.loss(parameters, state, batch))
 
     def update(gradients: Any, memory: Any, parameters: Any, step: Any) -> Any:
-        return optimiser.update(gradients, memory, parameters, step)
+        return optimizer.update(gradients, memory, parameters, step)
 
-    given = start.parameters, start.optimiser, start.parameters, np.zeros((), np.int64)
+    given = start.parameters, start.optimizer, start.parameters, np.zeros((), np.int64)
     return {
         "model": _text(task.name),
         "loss": [_text(task.loss_name), *_program(loss, start.parameters, start.state, batch)],
-        "optimiser": [_text(optimiser), *_program(update, *given)],
+        "optimizer": [_text(optimizer), *_program(update, *given)],
         "data": [*source.fingerprint(batch), ""],
         "batches in an epoch": source.steps,
         "samples in a batch": source.items,

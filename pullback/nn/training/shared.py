@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import pullback as pb
 from pullback.cluster import Process, answer, sent
-from pullback.nn.optimisers import Optimiser
+from pullback.nn.optimizers import Optimizer
 from pullback.nn.training.step import SLOW, Carry, Updates, pair
 from pullback.tracing import tree
 
@@ -51,11 +51,11 @@ class SharedUpdates(Updates):
 
     Args:
         workers: how many processes.
-        loss, optimiser, carry, options: as for `Updates`.
+        loss, optimizer, carry, options: as for `Updates`.
     """
 
-    def __init__(self, loss: Callable[..., Any], optimiser: Any, carry: Carry, workers: int, **options: Any) -> None:
-        super().__init__(loss, optimiser, carry, **options)
+    def __init__(self, loss: Callable[..., Any], optimizer: Any, carry: Carry, workers: int, **options: Any) -> None:
+        super().__init__(loss, optimizer, carry, **options)
         self.processes = [Process(f"part {k} of the batch", Part, loss, options, options={}) for k in range(workers)]
 
     def seconds(self, batch: Any) -> float:
@@ -99,8 +99,8 @@ class SharedUpdates(Updates):
 
         def applied(carry: Any, gradients: Any, state: Any, step: Any) -> Any:
             parameters, _, memory = tree.unflatten(self.structure, carry)
-            change, memory = self.optimiser.update(gradients, memory, parameters, step)
-            return tuple(tree.flatten(Carry(Optimiser.apply(parameters, change), state, memory))[0])
+            change, memory = self.optimizer.update(gradients, memory, parameters, step)
+            return tuple(tree.flatten(Carry(Optimizer.apply(parameters, change), state, memory))[0])
 
         return pb.function(donate=("carry",), **self.options)(applied)
 

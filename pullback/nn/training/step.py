@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import pullback as pb
 from pullback.calls import policy
 from pullback.calls.specs import spec_like
-from pullback.nn.optimisers import Optimiser
+from pullback.nn.optimizers import Optimizer
 from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command
 from pullback.tracing import tree
@@ -30,7 +30,7 @@ class Carry(NamedTuple):
 
     parameters: Any
     state: Any
-    optimiser: Any
+    optimizer: Any
 
 
 def stack_size(seconds: float, steps: int) -> int:
@@ -57,7 +57,7 @@ class Updates:
 
     Args:
         loss: traced; (parameters, state, batch) -> the loss, or the loss and the state after it.
-        optimiser: has `update(gradients, state, parameters, step)`, giving what to add and its state.
+        optimizer: has `update(gradients, state, parameters, step)`, giving what to add and its state.
         carry: where training begins; its arrays are copied.
         options: those of `pb.function`.
 
@@ -66,9 +66,9 @@ class Updates:
             interpreted.
     """
 
-    def __init__(self, loss: Callable[..., Any], optimiser: Any, carry: Carry, **options: Any) -> None:
+    def __init__(self, loss: Callable[..., Any], optimizer: Any, carry: Carry, **options: Any) -> None:
         self.loss = loss
-        self.optimiser = optimiser
+        self.optimizer = optimizer
         self.options = options
         leaves, self.structure = tree.flatten(carry)
         self.arrays = tuple(np.array(leaf, order="C") for leaf in leaves)
@@ -118,7 +118,7 @@ class Updates:
 
     def rate_at(self, step: int) -> float | None:
         """The optimizer's rate of a step, for reports; None if it has none or is user-defined."""
-        found = getattr(self.optimiser, "rate_at", None)
+        found = getattr(self.optimizer, "rate_at", None)
         return None if found is None else found(step)
 
     def end(self) -> None:
@@ -170,8 +170,8 @@ class Updates:
         derived = pb.value_and_grad(loss, wrt="parameters", has_aux=True)
         (value, after), gradients = derived(parameters, state, batch)
         state = state if after is None else after
-        change, memory = self.optimiser.update(gradients, memory, parameters, step)
-        parameters = Optimiser.apply(parameters, change)
+        change, memory = self.optimizer.update(gradients, memory, parameters, step)
+        parameters = Optimizer.apply(parameters, change)
         return tuple(tree.flatten(Carry(parameters, state, memory))[0]), value
 
 

@@ -53,7 +53,7 @@ def _binary(name: str, f: Callable[[Any, Any], Any]) -> None:
 
 
 def _divided(a: Any, b: Any) -> Any:
-    """Integers are divided towards zero."""
+    """Integers are divided toward zero."""
     if is_floating(a):
         return a / b
     down = a // b

@@ -58,7 +58,7 @@ def matmul_integer(a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any =
 
 
 @operator("QLinearMatMul")
-def quantised_matmul(a: Any, a_scale: Any, a_zero_point: Any, b: Any, b_scale: Any, b_zero_point: Any, y_scale: Any,
+def quantized_matmul(a: Any, a_scale: Any, a_zero_point: Any, b: Any, b_scale: Any, b_zero_point: Any, y_scale: Any,
                      y_zero_point: Any) -> Any:  # fmt: skip
     """Product of quantized 8-bit matrices, quantized to 8 bits."""
     left = dequantize(a, a_scale, a_zero_point, axis=-2)

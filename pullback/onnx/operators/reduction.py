@@ -145,7 +145,7 @@ _softened("LogSoftmax", lambda x, axis: x - pb.logsumexp(x, axis=axis, keepdims=
 
 
 @operator("LpNormalization")
-def lp_normalised(x: Any, *, axis: int = -1, p: int = 2) -> Any:
+def lp_normalized(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     """Lines of length 1; of length 0 where all is 0."""
     if p not in (1, 2):
         raise WrongNode(f"p={p}: 1 or 2")

@@ -13,7 +13,7 @@ EDGES = "ad/edges.py"
 SWEEP = "ad/reverse.py"
 BRACKETS = "rewrite/brackets.py"
 BUILDERS = "ir/expr.py"
-READING = "derivation/vectorise.py, as a reading of the result: loops are made from the indexed form"
+READING = "derivation/vectorize.py, as a reading of the result: loops are made from the indexed form"
 REDUCTIONS = tuple(f"normal_form.{op}" for op in ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all"))
 RANGE = "f⁻¹(i′) must be in the range of i, and f must take the value i′: both stay as a bracket"
 
@@ -75,7 +75,7 @@ DERIVATIVES: Final = (
     _rule(4, "cast", "∂((D) x)/∂y = (D′) ∂x/∂y, D′ = T(x)",
           r"\frac{\partial (D)\,x}{\partial y} = (D')\,\frac{\partial x}{\partial y},\quad D' = \mathcal T(x)",
           f"{EDGES}: a reshape reads x at quotients and remainders of the flat index; solving them casts back",
-          "solve.mixed_radix", "solve.join", "solve.split", "vectorise.cast"),
+          "solve.mixed_radix", "solve.join", "solve.split", "vectorize.cast"),
     _rule(5, "a tensor by its elements", "∂x/∂y = ∂(I ⇒ x(I))/∂y",
           r"\frac{\partial x}{\partial y} = \frac{\partial (I \Rightarrow x(I))}{\partial y}",
           "tracing/tracer.py: every array expression is written element by element", "derivative.copy"),
@@ -160,40 +160,40 @@ PRODUCTS: Final = (
           r"\frac{\Gamma \vdash i : d}{\Gamma \vdash i + n : d + 2n}", "ir/index/: ranges are proven, not typed"),
 )
 
-VECTORISATION: Final = (
+VECTORIZATION: Final = (
     _rule(26, "power of a tensor", "I ⇒ sⁿ = (I ⇒ s)ⁿ", r"I \Rightarrow s^n = (I \Rightarrow s)^n", READING,
-          "vectorise.power"),
+          "vectorize.power"),
     _rule(27, "exponential of a tensor", "I ⇒ exp(s) = exp(I ⇒ s)",
-          r"I \Rightarrow \exp(s) = \exp(I \Rightarrow s)", READING, "vectorise.exp"),
+          r"I \Rightarrow \exp(s) = \exp(I \Rightarrow s)", READING, "vectorize.exp"),
     _rule(28, "logarithm of a tensor", "I ⇒ log(s) = log(I ⇒ s)",
-          r"I \Rightarrow \log(s) = \log(I \Rightarrow s)", READING, "vectorise.log"),
+          r"I \Rightarrow \log(s) = \log(I \Rightarrow s)", READING, "vectorize.log"),
     _rule(29, "a scalar factor", "I ⇒ s₁ × s₂ = s₁ · (I ⇒ s₂), no index of I in s₁",
-          r"I \Rightarrow s_1 \times s_2 = s_1 \cdot (I \Rightarrow s_2)", READING, "vectorise.scalar_factor"),
+          r"I \Rightarrow s_1 \times s_2 = s_1 \cdot (I \Rightarrow s_2)", READING, "vectorize.scalar_factor"),
     _rule(30, "pointwise product", "I ⇒ s₁ × s₂ = (I ⇒ s₁) .* (I ⇒ s₂)",
           r"I \Rightarrow s_1 \times s_2 = (I \Rightarrow s_1) \mathbin{.*} (I \Rightarrow s_2)", READING,
-          "vectorise.pointwise"),
+          "vectorize.pointwise"),
     _rule(31, "sum of tensors", "I ⇒ s₁ + s₂ = (I ⇒ s₁) + (I ⇒ s₂)",
-          r"I \Rightarrow s_1 + s_2 = (I \Rightarrow s_1) + (I \Rightarrow s_2)", READING, "vectorise.add"),
+          r"I \Rightarrow s_1 + s_2 = (I \Rightarrow s_1) + (I \Rightarrow s_2)", READING, "vectorize.add"),
     _rule(32, "a tensor itself", "I ⇒ x(I) = x, T(x) = D(I)", r"I \Rightarrow x(I) = x", READING,
-          "vectorise.identity"),
+          "vectorize.identity"),
     _rule(33, "a factor leaves the sum over I", "∑_I s₁ × s₂ = s₁ × ∑_I s₂, no index of I in s₁",
-          r"\sum_I s_1 \times s_2 = s_1 \times \sum_I s_2", READING, "vectorise.sum_factor", exact=False),
+          r"\sum_I s_1 \times s_2 = s_1 \times \sum_I s_2", READING, "vectorize.sum_factor", exact=False),
     _rule(34, "inner product", "∑_I s₁ × s₂ = (I ⇒ s₁) · (I ⇒ s₂)",
-          r"\sum_I s_1 \times s_2 = (I \Rightarrow s_1) \cdot (I \Rightarrow s_2)", READING, "vectorise.inner"),
+          r"\sum_I s_1 \times s_2 = (I \Rightarrow s_1) \cdot (I \Rightarrow s_2)", READING, "vectorize.inner"),
     _rule(35, "sum of a tensor", "∑_I s = ∑ (I ⇒ s)", r"\sum_I s = \sum (I \Rightarrow s)", READING,
-          "vectorise.sum"),
+          "vectorize.sum"),
     _rule(36, "partial sum", "I ⇒ ∑ J ⇒ s = ∑_|J| (I·J) ⇒ s",
           r"I \Rightarrow \sum J \Rightarrow s = \sum_{|J|} (I \cdot J) \Rightarrow s", READING,
-          "vectorise.partial_sum"),
+          "vectorize.partial_sum"),
     _rule(37, "contraction", "I₁·I₂ ⇒ (J ⇒ s₁) · (J ⇒ s₂) = ((I₁·J) ⇒ s₁) ×_|J| ((I₂·J) ⇒ s₂), "
           "no index of I₁ in s₂ nor of I₂ in s₁",
           r"I_1 \cdot I_2 \Rightarrow (J \Rightarrow s_1) \cdot (J \Rightarrow s_2) = "
           r"((I_1 \cdot J) \Rightarrow s_1) \times_{|J|} ((I_2 \cdot J) \Rightarrow s_2)", READING,
-          "vectorise.contraction"),
+          "vectorize.contraction"),
     _rule(38, "indices not used", "I ⇒ s = I ⇒ (J ⇒ s)(J), J the indices of I in s",
           r"I \Rightarrow s = I \Rightarrow (J \Rightarrow s)(J)",
           "rewrite/normal_form.py: a lifted part is an array over the indices it uses; " + READING,
-          "vectorise.unused"),
+          "vectorize.unused"),
 )
 
-DEEPDSL: Final = (*STATIC_SINGLE_ASSIGNMENT, *DERIVATIVES, *PRODUCTS, *VECTORISATION)
+DEEPDSL: Final = (*STATIC_SINGLE_ASSIGNMENT, *DERIVATIVES, *PRODUCTS, *VECTORIZATION)

@@ -41,7 +41,7 @@ DERIVATIVES: Final = (
     _derivative("D-Let", "let", "D⟦let x = e₁ in e₂⟧ = let x⃗ = D⟦e₁⟧ in D⟦e₂⟧",
                 r"\mathcal D[\![ \mathrm{let}\ x = e_1\ \mathrm{in}\ e_2 ]\!] = "
                 r"\mathrm{let}\ \vec x = \mathcal D[\![ e_1 ]\!]\ \mathrm{in}\ \mathcal D[\![ e_2 ]\!]",
-                f"{FORWARD}, ad/reverse.py: a program is a list of statements, walked in order or backwards",
+                f"{FORWARD}, ad/reverse.py: a program is a list of statements, walked in order or backward",
                 "forward.chain", "reverse.chain"),
     _derivative("D-If", "conditional", "D⟦if e₁ then e₂ else e₃⟧ = if V⟦e₁⟧ then D⟦e₂⟧ else D⟦e₃⟧",
                 r"\mathcal D[\![ \mathrm{if}\ e_1\ \mathrm{then}\ e_2\ \mathrm{else}\ e_3 ]\!] = \mathrm{if}\ "
@@ -56,7 +56,7 @@ DERIVATIVES: Final = (
     _derivative("D-IFold", "iteration", "D⟦ifold e₀ e₁ e₂⟧ = ifold (fun x i → D⟦e₀⟧ x (i, 0)) D⟦e₁⟧ V⟦e₂⟧",
                 r"\mathcal D[\![ \mathrm{ifold}\ e_0\ e_1\ e_2 ]\!] = \mathrm{ifold}\ (\mathrm{fun}\ x\ i \to "
                 r"\mathcal D[\![ e_0 ]\!]\ x\ (i, 0))\ \mathcal D[\![ e_1 ]\!]\ \mathcal V[\![ e_2 ]\!]",
-                f"{EDGES} for sums; ad/loops.py for `fold`, forwards and backwards",
+                f"{EDGES} for sums; ad/loops.py for `fold`, forward and backward",
                 "derivative.sum", "derivative.fold"),
     _derivative("D-Get", "element", "D⟦e₀[e₁]⟧ = D⟦e₀⟧[V⟦e₁⟧]",
                 r"\mathcal D[\![ e_0[e_1] ]\!] = \mathcal D[\![ e_0 ]\!][\mathcal V[\![ e_1 ]\!]]",

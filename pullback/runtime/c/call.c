@@ -224,7 +224,7 @@ static PyDataMem_Handler result_memory = {
     "pullback", 1, {NULL, result_malloc, result_calloc, result_realloc, result_free}};
 static PyObject *result_handler; /* a capsule with it */
 
-/* A new array, not initialised. */
+/* A new array, not initialized. */
 static PyObject *new_result(int axes, const npy_intp *shape, int type, size_t bytes) {
     if (bytes < LARGE_RESULT) return PyArray_SimpleNew(axes, (npy_intp *)shape, type);
     PyObject *others = PyDataMem_SetHandler(result_handler);
@@ -1171,7 +1171,7 @@ static PyObject *keep_idle(PyObject *module, PyObject *bytes) {
     return PyLong_FromSize_t(idle_bytes);
 }
 
-/* empty(shape, type, size) -> a new array of elements of this NumPy number and size, not initialised. */
+/* empty(shape, type, size) -> a new array of elements of this NumPy number and size, not initialized. */
 static PyObject *empty(PyObject *module, PyObject *array) {
     (void)module;
     Array a;

@@ -125,8 +125,8 @@ def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
     """Mean square distance from the mean."""
     a: Any = strong(x)
-    centred = a - mean(a, axis=axis, keepdims=True)
-    total: Any = sum(centred * centred, axis=axis, keepdims=keepdims)
+    centered = a - mean(a, axis=axis, keepdims=True)
+    total: Any = sum(centered * centered, axis=axis, keepdims=keepdims)
     return total / (_count(a, axis) - correction)  # type: ignore[operator,no-any-return]
 
 

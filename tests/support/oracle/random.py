@@ -69,13 +69,13 @@ def bits(key: Any, shape: Any = (), *, dtype: Any = "uint32") -> Array:
     return Array(extents, target, [a ^ b if target is UINT32 else a << 32 | b for a, b in words])
 
 
-def _shares(key: Any, shape: Any, dtype: Any, centre: bool = True) -> Array:
+def _shares(key: Any, shape: Any, dtype: Any, center: bool = True) -> Array:
     target = default_float() if dtype is None else dtype_of(dtype)
     width, taken, of = (64, 53, UINT64) if target is FLOAT64 else (32, 24, UINT32)
     whole = bits(key, shape, dtype=of)
-    middle = 0.5 if centre else 0.0
+    middle = 0.5 if center else 0.0
     rounded = [float((b >> (width - taken)) + middle) for b in whole.data]  # 2^53 - 1/2 is none, as in the language
-    largest = 1 - 2.0**-taken if centre else 1.0
+    largest = 1 - 2.0**-taken if center else 1.0
     return Array(whole.shape, target, [number(min(r * 2.0**-taken, largest), target.unit) for r in rounded])
 
 

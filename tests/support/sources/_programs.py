@@ -103,7 +103,7 @@ class Programs(Loops):
             (1.5, f"pb.hvp(f, {one})(({args},), {self.direction(first.text)})"),
             (1, f"pb.hessian(f, {one})({args})"),
             (0.5, f"pb.hessian(f, {one}, sparse=True)({args})"),
-            (0.4, f'pb.hessian(f, {one}, sparse="coloured")({args})'),
+            (0.4, f'pb.hessian(f, {one}, sparse="colored")({args})'),
             (1, f'pb.jacobian(pb.grad(f, {one}), {one}, mode="{self.pick(("reverse", "mixed", "auto"))}")({args})'),
             (1, f"pb.jvp(f)(({args},), {tangents})"),
             (0.7, f"pb.vjp(f, wrt={wrt})({args}, cotangent={self.literal()})"),
@@ -121,7 +121,7 @@ class Programs(Loops):
         options: list[tuple[float, str]] = [
             (3, f'pb.jacobian(f, wrt={wrt}, mode="{mode}")({args})'),
             (0.8, f"pb.jacobian(f, {one}, sparse=True)({args})"),
-            (0.7, f'pb.jacobian(f, {one}, sparse="coloured")({args})'),
+            (0.7, f'pb.jacobian(f, {one}, sparse="colored")({args})'),
             (1, f"pb.jvp(f)(({args},), {tangents})"),
             (1, f"pb.jvp(pb.jacobian(f, {one}))(({args},), {tangents})"),
             (1, f'pb.jacobian(pb.jacobian(f, {one}, mode="reverse"), {one}, mode="{mode}")({args})'),

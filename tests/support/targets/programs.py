@@ -113,9 +113,9 @@ def lstm() -> pb.Function:
 Programs = dict[str, tuple[pb.Function, dict[str, int]]]
 
 PROGRAMS: Final[Programs] = {
-    "zhang": (zhang.recognise, {"N": 2}),
+    "zhang": (zhang.recognize, {"N": 2}),
     "zhang_training": (zhang.train, {"N": 2}),
-    "lenet": (lenet_by_hand.recognise, {"N": 2}),
+    "lenet": (lenet_by_hand.recognize, {"N": 2}),
     "lenet_training": (lenet_by_hand.train, {"S": 1, "B": 2}),
     "mixture_gradient": (pb.grad(mixture, wrt="parameters"), {"N": 37, "K": 5, "D": 3}),
     "lstm": (lstm(), {"N": 2}),

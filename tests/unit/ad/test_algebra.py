@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from pullback.ad.algebra import add, normalised, settled, transpose
+from pullback.ad.algebra import add, normalized, settled, transpose
 from pullback.ad.edges import Edge
 from pullback.ir import expr
 from pullback.ir.expr import Get, Mul, Reduce, Ref, Scalar
@@ -24,7 +24,7 @@ AT: Final = as_index(I)
 def test_a_sum_that_moves_inside_leaves_the_source_in_range() -> None:
     """y[i] by x[i + 1] is the sum of w[j] over j <= N - 2 - i, and nothing else says that i + 1 < N."""
     guarded = expr.bracket((cond(">=", N - 2 - AT - as_index(J)),), expr.get(W, J))
-    found = normalised(Edge(X, (AT + 1,), Y, (AT,), (I, J), guarded))
+    found = normalized(Edge(X, (AT + 1,), Y, (AT,), (I, J), guarded))
     guards, core = peel_guards(found.weight)
     assert (found.variables, guards) == ((I,), [cond(">=", N - 2 - AT)])
     assert isinstance(core, Reduce)
@@ -50,7 +50,7 @@ def test_axes_of_one_element_are_their_only_place() -> None:
     assert found is not None
     assert [v.extent for v in found.variables] == [N]
     assert found.term.free == set(found.variables)
-    assert normalised(edge).source[0] in (ZERO_INDEX, as_index(single))
+    assert normalized(edge).source[0] in (ZERO_INDEX, as_index(single))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Loops in mixed mode: their matrices are loops over edges, forwards or backwards, with the structure that stays."""
+"""Loops in mixed mode: their matrices are loops over edges, forward or backward, with the structure that stays."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def pendula(s: Float64[Array, "B 2"], k: Float64[Array, "B"]) -> Any:
 
 @pb.function
 def rows(x: Float64[Array, "T N"], s: Float64[Array, "N"]) -> Any:
-    """Rows in and out, a neighbour's state, and what one step reads of the next row."""
+    """Rows in and out, a neighbor's state, and what one step reads of the next row."""
 
     def step(s: Any, t: Any) -> Any:
         new = pb.build(s.shape[0], lambda i: pb.sin(s.at(i - 1) + 2.0 * s[i]) * x[t, i] + x.at(t + 1, i))
@@ -160,7 +160,7 @@ def test_what_stays_apart_is_not_carried() -> None:
 
 @pytest.mark.parametrize(("case", "loops"), [(0, 2), (3, 1)])
 def test_the_narrow_end_decides_the_way(case: int, loops: int) -> None:
-    """An arm of many joints and one end goes backwards, by a loop of its own; few columns go with the loop itself."""
+    """An arm of many joints and one end goes backward, by a loop of its own; few columns go with the loop itself."""
     f, args = CASES[case]
     made = eliminate(f.program(*args), [0], dims=SIZES[f.name])
     assert sum(isinstance(s, Fold) for s in made.body.statements) == loops

@@ -85,7 +85,7 @@ def guards_on_data(x: Float64[Array, "N"]) -> Any:
     return pb.build(x.shape[0], element)
 
 
-def neighbours(x: Float64[Array, "N"]) -> Any:
+def neighbors(x: Float64[Array, "N"]) -> Any:
     return pb.sum_over(x.shape[0] - 1, lambda k: 1 / (x[k + 1] - x[k]))
 
 
@@ -97,9 +97,9 @@ def test_a_tangent_is_read_where_its_element_is(f: Callable[..., Any]) -> None:
     np.testing.assert_allclose(moved.interpret(x, np.ones(4)), moved(x, np.ones(4)))
 
 
-def test_how_a_gradient_of_neighbours_moves() -> None:
+def test_how_a_gradient_of_neighbors_moves() -> None:
     x, v = np.array([0.0, 1.0, 3.0]), np.array([1.0, 0.0, -1.0])
-    twice = pb.function(lambda a, d: pb.jvp(pb.grad(neighbours))((a,), (d,))[1])
+    twice = pb.function(lambda a, d: pb.jvp(pb.grad(neighbors))((a,), (d,))[1])
     # second derivatives of 1 / (b - a) are 2 / (b - a)^3 times 1 and -1
     wanted = [2.0, -2.0 + 0.25, -0.25]
     np.testing.assert_allclose(twice.interpret(x, v), wanted)

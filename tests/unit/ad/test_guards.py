@@ -36,7 +36,7 @@ GUARDED: dict[str, tuple[Callable[[Any], Any], list[float], int]] = {
     "a root under two guards": (
         lambda x: pb.where(x > 0, pb.sqrt(x), 0.0) + pb.where(x > 1, pb.sqrt(x), 0.0), [0.0, 0.5**0.5, 0.5**0.5], 0),
     "a conversion": (narrow, [0.0, -4.0, -0.25], 0),
-    "a neighbour under two conditions": (
+    "a neighbor under two conditions": (
         lambda x: each(lambda i: pb.where(i > 0, x.at(i - 1) ** 2, 0.0) + pb.where(i > 1, x.at(i - 1), 0.0)),
         [0.0, 0.0, 2.0], -1),
 }

@@ -18,7 +18,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.program import Block, Build, Program, Scatter, While, walk_statements
 from pullback.ir.traverse import Substitution
 from pullback.ir.verify import verify
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import optimize
 
 F64 = types.f64
 N, M = symbol("N"), symbol("M")
@@ -209,9 +209,9 @@ def gather(p: Maker) -> Program:
     )
 
 
-@pytest.mark.parametrize("optimised", [False, True])
+@pytest.mark.parametrize("optimized", [False, True])
 @pytest.mark.parametrize("make", [*AFFINE, gather], ids=lambda f: f.__name__)
-def test_vjp_equals_finite_differences(make: Callable[[Maker], Program], optimised: bool) -> None:
+def test_vjp_equals_finite_differences(make: Callable[[Maker], Program], optimized: bool) -> None:
     program = make(Maker())
     rng = np.random.default_rng(3)
     dims = Substitution(dims={DimSymbol(k): as_index(v) for k, v in DIMS.items()})
@@ -222,8 +222,8 @@ def test_vjp_equals_finite_differences(make: Callable[[Maker], Program], optimis
     (y,) = interpret(program, inputs)
     g = rng.standard_normal(y.shape)
     derived = vjp(program, [0])
-    if optimised:
-        derived = optimise(derived, DIMS)
+    if optimized:
+        derived = optimize(derived, DIMS)
     if make is not gather:
         assert not any(isinstance(s, Scatter) for s in walk_statements(derived.body))
     primal, x_bar = interpret(derived, [*inputs, g])

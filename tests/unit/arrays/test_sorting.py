@@ -123,7 +123,7 @@ def test_batches_and_rows_in_a_build() -> None:
 
 
 def test_open_sizes_and_text() -> None:
-    @pb.function(specialise="never")
+    @pb.function(specialize="never")
     def ordered(x: Float64[Array, "N M"]):
         return pb.sort(x), pb.argsort(-x, axis=0)
 

@@ -83,7 +83,7 @@ def test_recognition(dtype: str) -> None:
     inputs = inputs_of(50, dtype)
     parameters = with_c.unflatten(with_c.flatten(inputs.parameters).astype(np.float64))
     expected = [int(scores(parameters, image.astype(np.float64)).argmax()) for image in inputs.images]
-    assert with_c.recognise(inputs, "").call().tolist() == expected
+    assert with_c.recognize(inputs, "").call().tolist() == expected
 
 
 def test_extreme_inputs_stay_finite() -> None:

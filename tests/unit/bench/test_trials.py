@@ -9,7 +9,7 @@ from benchmarks.trials import recorded, schedule_trial, variations
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build, Program
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.loops.program.nodes import kernels_of
 from pullback.loops.program.schedule import Pack, Schedule, Tile, Vector, Wish
 from pullback.machine import GENERIC
@@ -28,7 +28,7 @@ PROGRAMS = {
 
 def program(name: str) -> Program:
     text, dims, _ = PROGRAMS[name]
-    return specialise(parse_program(text), dims)
+    return specialize(parse_program(text), dims)
 
 
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")

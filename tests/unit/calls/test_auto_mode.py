@@ -32,7 +32,7 @@ def repeated(x: Float64[Array, "N"]) -> Any:
         ({"N": 50, "K": 2, "M": 50}, "mixed"),
     ],
 )
-def test_sizes_decide_at_specialisation(dims: dict[str, int], mode: Any) -> None:
+def test_sizes_decide_at_specialization(dims: dict[str, int], mode: Any) -> None:
     shown = pb.jacobian(layers).c_source(comments=False, **dims)
     assert shown == pb.jacobian(layers, mode=mode).c_source(comments=False, **dims)
     n, k, m = dims["N"], dims["K"], dims["M"]

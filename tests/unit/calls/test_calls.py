@@ -17,7 +17,7 @@ X = np.arange(1.0, 12.0)
 DERIVED: dict[str, Callable[[Any], Any]] = {
     "every second": lambda x: x[::2],
     "the others": lambda x: x[1::2],
-    "backwards": lambda x: x[::-2],
+    "backward": lambda x: x[::-2],
     "inner": lambda x: x[1:-1],
     "second half": lambda x: x[x.shape[0] // 2 :],
     "flat": lambda x: pb.reshape(x, (-1,)),

@@ -118,7 +118,7 @@ def test_other_ways_to_run() -> None:
     f = pb.function(lambda x: cube(x) * x)
     x = np.linspace(-1, 1, 3000)
     for made in (f, pb.function(f.python, debug=True), pb.function(f.python, memory="least"),
-                 pb.function(f.python, specialise="never")):  # fmt: skip
+                 pb.function(f.python, specialize="never")):  # fmt: skip
         np.testing.assert_allclose(made(x), x**4, rtol=1e-12)
     assert cube(np.zeros(0)).shape == (0,)
     assert cube(x=x[:2]).tolist() == (x[:2] ** 3).tolist()

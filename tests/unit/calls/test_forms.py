@@ -200,7 +200,7 @@ def test_sparse_derivatives_have_a_type_and_take_arguments_by_name() -> None:
     given, found = "(x: f64[N], scale: f64)", "sparse f64[N - 1, N]"
     assert pb.jacobian(f, sparse=True).type == f"{given} -> ({found}, sparse f64[1, N]) where N >= 2"
     assert pb.jacobian(f, wrt=("x",), sparse=True).type == f"{given} -> (({found},), (sparse f64[1, N],)) where N >= 2"
-    for sparse in (True, "coloured"):
+    for sparse in (True, "colored"):
         matrix = pb.jacobian(f, sparse=sparse)(X, scale=2.0)[0]  # type: ignore[call-overload]
         np.testing.assert_array_equal(matrix.to_dense(), [[4.0, 2.0, 0.0], [0.0, 6.0, 4.0]])
 

@@ -67,7 +67,7 @@ def test_back_substitution_is_the_gradient(f: Any, args: Any) -> None:
     _, expected = pb.vjp(traced).interpret(*args, cotangent=given if len(given) > 1 else given[0])
     expected = [e for e in expected if e is not None]
     nabla = found.gradient(*cotangents)
-    system = found.linearised
+    system = found.linearized
     again = system.gradient(found.seed(*cotangents)[found.sources :])
     tolerance = 1e-5 if types[0] == np.float32 else 1e-12
     for a, b, c in zip(nabla, again, expected, strict=True):

@@ -84,7 +84,7 @@ def test_for_all_sizes_and_by_threads():
         return x @ y, (2.0 * x).astype(pb.float16)
 
     x, y = stored(RNG.normal(size=(300, 41)), f16), np.float32(RNG.normal(size=41))
-    for made in (pb.function(f, specialise="never"), pb.function(f, threads=2)):
+    for made in (pb.function(f, specialize="never"), pb.function(f, threads=2)):
         product, twice = made(x, y)
         np.testing.assert_allclose(product, x.astype(np.float32) @ y, rtol=1e-4, atol=1e-5)
         assert np.array_equal(twice, 2 * x)

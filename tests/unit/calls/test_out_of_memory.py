@@ -23,7 +23,7 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
 outer = pb.function(lambda x: pb.outer(x, x))
 ARRAYS: dict[str, Callable[[], Any]] = {
     "result": lambda: outer(MANY),
-    "all sizes": lambda: pb.function(specialise="never")(lambda x: pb.outer(x, x))(MANY),
+    "all sizes": lambda: pb.function(specialize="never")(lambda x: pb.outer(x, x))(MANY),
     "debug": lambda: pb.function(debug=True)(lambda x: pb.outer(x, x))(MANY),
     "threads": lambda: pb.function(threads=2)(lambda x: pb.outer(x, x))(MANY),
     "interpreter": lambda: outer.interpret(MANY),

@@ -64,7 +64,7 @@ import gc, sys
 import numpy as np
 import pullback as pb
 
-f = pb.function(lambda x: pb.sum(x * x), specialise="always")
+f = pb.function(lambda x: pb.sum(x * x), specialize="always")
 
 def loaded():
     gc.collect()

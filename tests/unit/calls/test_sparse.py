@@ -109,7 +109,7 @@ def test_no_floating_result() -> None:
         pb.jacobian(lambda x: x > 0.0, sparse=True)(np.ones(3))
 
 
-# By colouring ---------------------------------------------------------------------------------------------------------
+# By coloring ---------------------------------------------------------------------------------------------------------
 
 
 def heated(u: Float64[Array, "N"], a: Float64[Array, "N"]) -> Any:
@@ -121,12 +121,12 @@ def heated(u: Float64[Array, "N"], a: Float64[Array, "N"]) -> Any:
 
 def sweeps(derivative: Any) -> int:
     """How many the last plan takes."""
-    return next(iter(derivative.colours._plans.values()))[1].sweeps
+    return next(iter(derivative.colors._plans.values()))[1].sweeps
 
 
 @pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
 @pytest.mark.parametrize("size", [1, 2, 20])
-def test_loops_go_by_colours(mode: Any, size: int) -> None:
+def test_loops_go_by_colors(mode: Any, size: int) -> None:
     u, a = np.sin(np.arange(1.0, size + 1)), np.cos(np.arange(size))
     derivative = pb.jacobian(heated, wrt=("u", "a"), mode=mode, sparse=True)
     found, dense = derivative(u, a), pb.jacobian(heated, wrt=("u", "a"))(u, a)
@@ -145,12 +145,12 @@ def test_loops_over_nothing() -> None:
     assert [m.shape for m in found] == [(0, 0), (0, 0)]
 
 
-def test_a_hessian_by_colours_reads_each_entry_from_one_of_two_places() -> None:
+def test_a_hessian_by_colors_reads_each_entry_from_one_of_two_places() -> None:
     def arrow(x: Float64[Array, "N"]) -> Any:
         return pb.sum(pb.sin(x[0] * x[1:]))
 
     x = np.linspace(0.5, 1.5, 30)
-    derivative = pb.hessian(arrow, sparse="coloured")
+    derivative = pb.hessian(arrow, sparse="colored")
     found = derivative(x)
     np.testing.assert_allclose(found.to_dense(), pb.hessian(arrow)(x), rtol=1e-12, atol=1e-13)
     assert sweeps(derivative) == 2
@@ -167,7 +167,7 @@ def test_the_pattern_is_found_again_only_when_integers_change(monkeypatch: pytes
         return found_by(*args)
 
     monkeypatch.setattr(pullback.ad.pattern, "patterns", counted)
-    derivative = pb.hessian(springs, sparse="coloured")
+    derivative = pb.hessian(springs, sparse="colored")
     x, a, b = np.arange(5.0), np.array([0, 1, 0]), np.array([1, 3, 4])
     for places, calls in ((a, 1), (a, 1), (a + 1, 2), (a, 3)):
         found = derivative(x := x + 1, places, b)
@@ -181,7 +181,7 @@ def test_a_dense_pattern_is_an_error_where_no_loop_hides_it() -> None:
 
     with pytest.raises(pb.DerivativeError, match="E204"):
         pb.jacobian(prefixes, sparse=True)(np.ones(4))
-    triangle = pb.jacobian(prefixes, sparse="coloured")(np.ones(4))
+    triangle = pb.jacobian(prefixes, sparse="colored")(np.ones(4))
     assert len(triangle.values) == 10
     np.testing.assert_array_equal(triangle.to_dense(), np.tri(4))
 

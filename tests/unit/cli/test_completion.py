@@ -45,7 +45,7 @@ def test_the_script_has_every_command_and_is_of_its_shell(shell: str, capsys: py
         (["train", "len"], ["lenet", "lenet_tanh"]),
         (["train", ""], list(NAMES)),
         (["train", "zhang", "--re"], ["--resume", "--resume-newest-intact", "--resume-anyway"]),
-        (["train", "zhang", "--optimiser", "ad"], ["adam", "adamw"]),
+        (["train", "zhang", "--optimizer", "ad"], ["adam", "adamw"]),
         (["train", "--save", "l"], [""]),  # bash completes files
         (["cache", "c"], ["check", "clear"]),
     ],

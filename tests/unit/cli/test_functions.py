@@ -199,7 +199,7 @@ def uses_one_below(x: Float32[Array, "N"]):
     return helper(x)
 
 @pb.function
-def misspelt(x: Float32[Array, "N"]):
+def misspelled(x: Float32[Array, "N"]):
     return x * scael
 
 @pb.function
@@ -234,7 +234,7 @@ def test_check_says_what_it_could_not_check(tmp_path: Path, capsys: pytest.Captu
     assert main(["check", str(path), "--json"]) == 1
     out, err = capsys.readouterr()
     assert err.replace(str(path), "kinds.py") == """\
-UndefinedNameError [E148] misspelt: the name 'scael' is not defined
+UndefinedNameError [E148] misspelled: the name 'scael' is not defined
   --> kinds.py:13:16
    |     return x * scael
    |                ^^^^^
@@ -358,7 +358,7 @@ def test_explain_time(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     *lines, last = capsys.readouterr().out.strip().splitlines()
     found = json.loads(last)
     names = [s["stage"] for s in found["stages"]]
-    wanted = ["trace dense", "specialise", "pass fuse", "lower", "plan memory", "print C", "unit 1", "load"]
+    wanted = ["trace dense", "specialize", "pass fuse", "lower", "plan memory", "print C", "unit 1", "load"]
     assert [n for n in names if n in wanted] == wanted
     assert lines[0].split() == ["stage", "seconds"]
     assert any(line.startswith("  unit 1 ") and line.endswith("at once") for line in lines)

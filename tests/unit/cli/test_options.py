@@ -112,11 +112,11 @@ def test_a_wrong_command_line_is_an_error_like_others(arguments: list[str], caps
     [
         (["trian", "zhang"], "pullback: COMMAND trian is not known\n  try: did you mean train?"),
         (["train", "lenet_than"], "network lenet_than is not known\n  try: did you mean lenet_tanh?"),
-        (["train", "gpt", "--optimiser", "addam"], "--optimiser addam is not known\n  try: did you mean adam or adamw"),
+        (["train", "gpt", "--optimizer", "addam"], "--optimizer addam is not known\n  try: did you mean adam or adamw"),
         (["cache", "lits"], "ACTION lits is not known\n  try: did you mean list?"),
     ],
 )
-def test_a_misspelt_word(arguments: list[str], found: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelled_word(arguments: list[str], found: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 1
     assert found in capsys.readouterr().err
 

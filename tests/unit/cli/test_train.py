@@ -73,8 +73,8 @@ def test_training_learns_and_the_seed_repeats_it(folder: Path, capsys: pytest.Ca
     assert results[0][-1] < results[0][0]
 
 
-def test_optimisers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = ("--optimiser", "momentum", "--rate", 0.05, "--steps", 30)
+def test_optimizers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = ("--optimizer", "momentum", "--rate", 0.05, "--steps", 30)
     assert run("zhang", "--data", folder, *own) == 0
     assert "30 updates, sgd(0.05, momentum=0.9), batch 1" in capsys.readouterr().err
 
@@ -131,7 +131,7 @@ def test_parameters_of_another_network(folder: Path, tmp_path: Path, capsys: pyt
     assert run("lenet", "--data", folder, "--load", tmp_path / "run") == 1
     assert "DataError [E510]" in capsys.readouterr().err
     assert run("lenet", "--data", folder, "--save", tmp_path / "run", "--resume") == 1
-    assert "optimiser: sgd(0.5) in the checkpoint, sgd(0.1) now" in capsys.readouterr().err
+    assert "optimizer: sgd(0.5) in the checkpoint, sgd(0.1) now" in capsys.readouterr().err
 
 
 def test_images_of_another_size_and_labels_of_other_classes(

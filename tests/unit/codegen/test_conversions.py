@@ -30,7 +30,7 @@ def _numbers(name: str, rng: np.random.Generator, n: int) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("step", (1, 2), ids=("neighbours", "every other"))
+@pytest.mark.parametrize("step", (1, 2), ids=("neighbors", "every other"))
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", ("bool", *INTEGERS))
 def test_elements_are_what_numpy_makes_of_them(name: str, n: int, step: int) -> None:

@@ -104,7 +104,7 @@ ROTATED = """rotated(x: f32[4], u: f32[200, 300], v: f32[300, 90]) {
 
 
 @pytest.mark.parametrize(("trips", "straight"), [(10, True), (100_000, False)])
-def test_what_calls_kernels_is_not_optimised_where_it_computes_little(
+def test_what_calls_kernels_is_not_optimized_where_it_computes_little(
     monkeypatch: pytest.MonkeyPatch, trips: int, straight: bool
 ) -> None:
     monkeypatch.setattr(units, "LEAST", 0)

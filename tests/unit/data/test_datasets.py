@@ -50,7 +50,7 @@ def test_digits_in_the_order_of_their_source() -> None:
     source = datasets.load_digits()
     digits = load_digits(seed=None)
     assert np.array_equal(np.concatenate([digits.train.targets, digits.test.targets]), source.target)
-    # Averaging the resized image over the place of an old pixel's neighbourhood keeps its overall brightness.
+    # Averaging the resized image over the place of an old pixel's neighborhood keeps its overall brightness.
     assert np.abs(digits.test.inputs.mean((1, 2)) - source.images[1437:].mean((1, 2)) / 16).max() < 0.02
 
 
@@ -83,8 +83,8 @@ def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_resize_is_linear_interpolation() -> None:
     ramp = np.arange(4.0)[None, :, None] + 10 * np.arange(4.0)[None, None, :]
     twice = resize(ramp, 8)[0]
-    centre = np.clip((np.arange(8) + 0.5) / 2 - 0.5, 0, 3)
-    assert np.allclose(twice, centre[:, None] + 10 * centre[None, :])
+    center = np.clip((np.arange(8) + 0.5) / 2 - 0.5, 0, 3)
+    assert np.allclose(twice, center[:, None] + 10 * center[None, :])
     assert np.allclose(resize(np.ones((2, 8, 8)), 28), 1)
     assert np.array_equal(resize(ramp, 4), ramp)
 

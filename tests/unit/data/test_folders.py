@@ -137,7 +137,7 @@ def test_images_are_decoded_when_they_are_read(tmp_path: Path) -> None:
         assert np.array_equal(np.rint(sample * 255), pixels[key].transpose(2, 0, 1))
     assert len(found.train.first(4).inputs) == 4
     assert [len(p) for p in found.train.split(0.5, seed=1)] == [3, 3]
-    small = data.load_images(tmp_path / "train", size=2, colour=False)
+    small = data.load_images(tmp_path / "train", size=2, color=False)
     assert small.batch(slice(2))[0].shape == (2, 1, 2, 2)
 
 

@@ -15,7 +15,7 @@ from pullback.data.order import Draws, permutation, random_bits
 
 
 def reference_bits(*counters: int) -> int:
-    """SplitMix64's finaliser over the counters, in Python's integers."""
+    """SplitMix64's finalizer over the counters, in Python's integers."""
     mask, state = (1 << 64) - 1, 0
     for counter in counters:
         z = ((state ^ counter) + 0x9E3779B97F4A7C15) & mask
@@ -74,7 +74,7 @@ def moved() -> data.Dataset:
     images = np.random.default_rng(0).normal(size=(12, 2, 6, 5)).astype(np.float32)
     return data.Dataset(images, np.arange(12)).transformed(
         data.random_crop((4, 5), padding=1), data.random_flip(), data.subtract(images.mean(0)[:, 1:5]),
-        data.normalise(0.0, [[[2.0]], [[4.0]]]),
+        data.normalize(0.0, [[[2.0]], [[4.0]]]),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import TraceError
 from pullback.interop import as_jax, as_torch, pointer
-from pullback.interop.scipy import Vectors, differential_equation, integrand, least_squares, minimisation
+from pullback.interop.scipy import Vectors, differential_equation, integrand, least_squares, minimization
 
 rng = np.random.default_rng(0)
 X, W = rng.normal(size=(4, 3)), rng.normal(size=(3, 2))
@@ -133,7 +133,7 @@ def test_jax_reads_each_functions_own_arrays() -> None:
 # SciPy, and pointers --------------------------------------------------------------------------------------------------
 
 
-def test_scipy_minimises_trees() -> None:
+def test_scipy_minimizes_trees() -> None:
     optimize = pytest.importorskip("scipy.optimize", reason="SciPy is an extra")
 
     @pb.function
@@ -142,7 +142,7 @@ def test_scipy_minimises_trees() -> None:
 
     start, target = {"a": np.zeros((2, 2)), "b": np.ones(())}, np.arange(4.0).reshape(2, 2)
     for method, more in (("BFGS", {}), ("trust-ncg", {"hessian": True})):
-        given = minimisation(valley, start, target, **more)
+        given = minimization(valley, start, target, **more)
         found = Vectors(start).tree(optimize.minimize(**given, method=method, options={"gtol": 1e-8}).x)
         slope = pb.grad(valley)(found, target)
         assert max(np.abs(slope["a"]).max(), abs(slope["b"])) < 1e-6

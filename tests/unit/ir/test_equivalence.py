@@ -12,7 +12,7 @@ from pullback.ir import equivalence as place
 from pullback.ir.equivalence import Equivalence, equivalence, install
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import optimize
 
 UNUSED = "f(x: f64[N]) { y = build n < N { x[n] } z = build n < N { x[n] * x[n] } return y }"
 
@@ -53,7 +53,7 @@ def test_one_that_is_not_installed_says_what_to_import() -> None:
 def test_one_that_is_installed_sees_every_pass_that_changes_something() -> None:
     seen = Recorded()
     install(Equivalence(seen.written, seen.check_loops))
-    optimise(parse_program(UNUSED), {"N": 3})
+    optimize(parse_program(UNUSED), {"N": 3})
     assert "dead" in seen.passes
 
 

@@ -32,8 +32,8 @@ from pullback.ir.expr import test as index_test
 from pullback.ir.index import Var, as_index, cond, symbol
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build
-from pullback.ir.traverse import specialise
-from pullback.rewrite.normal_form import normalise
+from pullback.ir.traverse import specialize
+from pullback.rewrite.normal_form import normalize
 
 N = symbol("N")
 X = Ref("x", types.f64, (N,))
@@ -125,7 +125,7 @@ def test_programs_that_are_dropped_go_without_the_collector() -> None:
 
     def made() -> list[weakref.ref[Any]]:
         text = "f(x: f64[N]) { y = build n < N { [n >= 1] sum m < N { exp(x[m]) * x[(n + m) // 2] } } return y }"
-        program = normalise(specialise(parse_program(text), {"N": 1 << 20}))
+        program = normalize(specialize(parse_program(text), {"N": 1 << 20}))
         builds = [s for s in program.body.statements if isinstance(s, Build)]
         ways_of(builds[-1].values[0])
         return [weakref.ref(x) for x in (program, *builds, *(v for s in builds for v in s.vars))]

@@ -256,7 +256,7 @@ def test_data_is_bounded_by_its_extent():
     assert not prove_nonnegative(as_index(Data(get(j, i))))
 
 
-def test_conditions_are_normalised():
+def test_conditions_are_normalized():
     i, j = as_index(Var("i", N)), as_index(Var("j", N))
     assert cond(">=", 2 * i - 3) is cond(">=", i - 2)
     assert cond("==", 2 * i - 3) is False and cond("!=", 2 * i - 3) is True

@@ -84,7 +84,7 @@ def flat(held: Any) -> list[Any]:
 
 
 def test_gradients_and_updates_of_a_function() -> None:
-    e = remote(network, parameters=START, optimiser=nn.sgd(1.0), name="several")
+    e = remote(network, parameters=START, optimizer=nn.sgd(1.0), name="several")
     w = lazy.Weight(X)
     u, v = e(w * 2.0, PLACES, Y)
     assert (u.shape, v.shape, u.dtype) == ((3,), (), lazy.float64)
@@ -188,7 +188,7 @@ def test_parameters_are_put() -> None:
 
 
 def test_checkpoints(tmp_path: Path) -> None:
-    settings: Any = {"parameters": START, "optimiser": nn.adam(0.1), "checkpoint": str(tmp_path / "new"), "name": "e"}
+    settings: Any = {"parameters": START, "optimizer": nn.adam(0.1), "checkpoint": str(tmp_path / "new"), "name": "e"}
     e = remote(network, every=2, **settings)
     path = tmp_path / "new" / "e.safetensors"
     for k in range(3):
@@ -198,20 +198,20 @@ def test_checkpoints(tmp_path: Path) -> None:
         if k == 1:
             saved = e.held()
     e.save()
-    again = Expert("e", network, START, optimiser=nn.adam(0.1), checkpoint=str(tmp_path / "new"), load=True)
+    again = Expert("e", network, START, optimizer=nn.adam(0.1), checkpoint=str(tmp_path / "new"), load=True)
     assert again.steps == 3
     assert flat(again.held()) == flat(e.held()) != flat(saved)
-    fresh = Expert("e", network, START, optimiser=nn.adam(0.1), checkpoint=str(tmp_path / "new"))
+    fresh = Expert("e", network, START, optimizer=nn.adam(0.1), checkpoint=str(tmp_path / "new"))
     assert (fresh.steps, fresh.every, fresh.path) == (0, 1, path)
     fresh.update()  # by default every update is saved
-    assert Expert("e", network, START, optimiser=nn.adam(0.1), checkpoint=str(tmp_path / "new"), load=True).steps == 1
+    assert Expert("e", network, START, optimizer=nn.adam(0.1), checkpoint=str(tmp_path / "new"), load=True).steps == 1
     assert Expert("none", network, START, checkpoint=str(tmp_path), load=True).steps == 0
     assert Expert("none", network, START, load=True).path is None
 
 
 def test_a_lost_process_is_started_again_with_its_experts(tmp_path: Path) -> None:
     worker = Worker("w", restart=True, num_cpus=1)
-    make = lambda name: remote(network, parameters=START, optimiser=nn.sgd(1.0), worker=worker, name=name,
+    make = lambda name: remote(network, parameters=START, optimizer=nn.sgd(1.0), worker=worker, name=name,
                                checkpoint=str(tmp_path))  # fmt: skip
     e, other = make("e"), make("other")
     assert Near.made[0].options == {"num_cpus": 1}
@@ -251,7 +251,7 @@ def test_errors_of_an_update_are_raised_by_the_next() -> None:
     e.update()
     with pytest.raises(UsageError) as caught:
         e.update()
-    assert said(caught) == ("E518", "still has no optimiser", "`lazy.remote(…, optimiser=nn.adam(1e-3))`")
+    assert said(caught) == ("E518", "still has no optimizer", "`lazy.remote(…, optimizer=nn.adam(1e-3))`")
     e.wait()
 
 
@@ -293,7 +293,7 @@ def test_a_process_of_its_own_ends_where_its_expert_cannot_be_made() -> None:
 
     for worker, gone in ((Worker("given"), False), (None, True)):
         with pytest.raises(UsageError, match="no memory"):
-            remote(NET, worker=worker, optimiser=Fails(), name="bad")
+            remote(NET, worker=worker, optimizer=Fails(), name="bad")
         assert Near.made[-1].gone is gone
     assert isinstance(remote(NET, worker=worker, name="bad"), Remote)  # the name is free
 

@@ -63,8 +63,8 @@ def mixture(held: list[Worker], updates: int, name: str = "e") -> tuple[list[flo
     """Losses, parameters and the gate's gradient of a mixture of 16 experts, of which the gate's largest four run."""
 
     def expert(k: int) -> Remote:
-        optimiser = nn.sgd(0.1, momentum=0.9)
-        return remote(NET, seed=k, optimiser=optimiser, worker=held[k % len(held)], name=f"{name}{k}")
+        optimizer = nn.sgd(0.1, momentum=0.9)
+        return remote(NET, seed=k, optimizer=optimizer, worker=held[k % len(held)], name=f"{name}{k}")
 
     experts = list(map(expert, range(16)))
     gate = lazy.Weight(GATE)
@@ -99,7 +99,7 @@ def test_gradients_are_those_of_the_traced_program(two: list[Worker]) -> None:
     r = np.random.default_rng(2)
     p = {"a": np.array(0.7), "b": r.normal(size=4)}
     x, y, j = r.normal(size=3), r.normal(size=3), np.array([3, 0, 3])
-    e = remote(expert, parameters=p, worker=two[0], optimiser=nn.sgd(1.0), name="several")
+    e = remote(expert, parameters=p, worker=two[0], optimizer=nn.sgd(1.0), name="several")
     w = lazy.Weight(x)
     u, v = e(w * 2.0, j, y)
     lazy.backward(lazy.sum(u * u) + v)
@@ -119,7 +119,7 @@ def test_gradients_are_those_of_the_traced_program(two: list[Worker]) -> None:
 
 
 def test_weights_that_changed_in_between_are_refused(two: list[Worker]) -> None:
-    e = remote(NET, worker=two[0], optimiser=nn.sgd(0.1), name="changed")
+    e = remote(NET, worker=two[0], optimizer=nn.sgd(0.1), name="changed")
     loss = lazy.sum(e(X))
     float(loss)
     e.update()
@@ -134,7 +134,7 @@ def test_a_lost_worker_is_an_error_or_started_again_from_its_checkpoint(four: li
     gone.worker.end()
     with pytest.raises(LostError, match=r"E711.*gone: its process is lost"):
         float(lazy.sum(gone(X)))
-    e = remote(NET, name="again", optimiser=nn.adam(0.1), restart=True, checkpoint=str(tmp_path), every=2)
+    e = remote(NET, name="again", optimizer=nn.adam(0.1), restart=True, checkpoint=str(tmp_path), every=2)
     before = []
     for _ in range(3):
         lazy.backward(lazy.sum(e(X) ** 2))
@@ -166,7 +166,7 @@ def test_b30_what_a_process_holds_is_bounded_by_its_own_experts(two: list[Worker
 def test_a_fit_by_parts_is_that_of_one_process() -> None:
     r = np.random.default_rng(3)
     x, y = r.normal(size=(90, 5)).astype(np.float32), r.integers(0, 3, 90)
-    wanted: Any = {"optimiser": nn.adam(1e-2), "epochs": 2, "batch": 31, "progress": False, "seed": 1}
+    wanted: Any = {"optimizer": nn.adam(1e-2), "epochs": 2, "batch": 31, "progress": False, "seed": 1}
     alone = nn.fit(NET, nn.cross_entropy, (x, y), **wanted)
     parts = nn.fit(NET, nn.cross_entropy, (x, y), workers=2, **wanted)
     for k, layer in alone.parameters.items():
@@ -206,7 +206,7 @@ UsageError [E712] locked cannot be sent to another process
     assert isinstance(remote(NET, worker=two[0], name="once"), Remote)
     with pytest.raises(UsageError, match=r"E518.*once already"):
         remote(NET, worker=two[0], name="once")
-    with pytest.raises(UsageError, match=r"E518.*no optimiser"):
+    with pytest.raises(UsageError, match=r"E518.*no optimizer"):
         still = remote(NET, worker=two[0], name="still")
         still.update()
         still.wait()

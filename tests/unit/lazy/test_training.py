@@ -1,4 +1,4 @@
-"""Trainers: the optimisers of `pullback.nn` on weights of networks that decide as they run."""
+"""Trainers: the optimizers of `pullback.nn` on weights of networks that decide as they run."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import pytest
 import pullback as pb
 from pullback import TraceError, lazy, nn
 
-OPTIMISERS = {
+OPTIMIZERS = {
     "clip, Adam": lambda: nn.clip_by_norm(1.0) >> nn.adam(0.1),
     "weight decay, momentum": lambda: nn.weight_decay(0.01) >> nn.sgd(0.1, momentum=0.9, nesterov=True),
     "groups": lambda: nn.groups({"a": nn.sgd(0.1), "b": nn.rmsprop(0.05)}),
 }
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_steps_are_those_of_pullback_nn(name: str) -> None:
-    optimiser = OPTIMISERS[name]()
+    optimizer = OPTIMIZERS[name]()
     start = {"a": np.array([1.0, -2.0]), "b": np.array([[0.5, 3.0]])}
     cells = lazy.weights(start)
-    trainer = lazy.Trainer(cells, optimiser)
-    p, state = start, optimiser.init(start)
+    trainer = lazy.Trainer(cells, optimizer)
+    p, state = start, optimizer.init(start)
 
     @pb.function
     def update(p: Any, g: Any, state: Any, step: Any) -> Any:
-        updates, after = optimiser.update(g, state, p, step)
-        return optimiser.apply(p, updates), after
+        updates, after = optimizer.update(g, state, p, step)
+        return optimizer.apply(p, updates), after
 
     for k in range(3):
         trainer.step(lazy.sum(cells["a"] ** 2) + lazy.sum(lazy.sin(cells["b"])))

@@ -57,6 +57,6 @@ def test_no_size_at_all() -> None:
     def rows(x: Any) -> Any:
         return pb.softmax(x, axis=1)
 
-    function = pb.function(rows, specialise="never")
+    function = pb.function(rows, specialize="never")
     assert function(np.zeros((0, 3), np.float32)).shape == (0, 3)
     assert function(np.ones((4, 3), np.float32)).shape == (4, 3)

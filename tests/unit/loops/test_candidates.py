@@ -8,7 +8,7 @@ import pytest
 
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build, Program
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strategies
 from pullback.loops.plain.lower import lower, plain_build
@@ -24,7 +24,7 @@ NAMES = ("packed", "tile", "stretches", "masked", "plain")
 
 
 def program(text: str, **dims: int) -> Program:
-    return specialise(parse_program(text), dims)
+    return specialize(parse_program(text), dims)
 
 
 def work(p: Program) -> Work:

@@ -17,7 +17,7 @@ def blocks(x: Any, n: Any) -> Any:
     return pb.build(n // 3, lambda i: x[3 * i] + x[3 * i + 1] * x[3 * i + 2])
 
 
-def neighbours(x: Any, n: Any) -> Any:
+def neighbors(x: Any, n: Any) -> Any:
     return pb.build(n // 2 - 1, lambda i: pb.exp(x[2 * i]) * x[2 * i + 3])
 
 
@@ -29,7 +29,7 @@ def rows(x: Any, n: Any) -> Any:
     return pb.build((x.shape[0], n // 2), lambda r, i: x[r, 2 * i] * x[r, 2 * i + 1])
 
 
-@pytest.mark.parametrize("rule, shape", [(blocks, ()), (neighbours, ()), (fives, ()), (rows, (3,))])
+@pytest.mark.parametrize("rule, shape", [(blocks, ()), (neighbors, ()), (fives, ()), (rows, (3,))])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_adjoints_of_rules_over_blocks(rule: Callable[[Any, Any], Any], shape: tuple[int, ...], dtype: Any) -> None:
     f = pb.function(lambda x: rule(x, x.shape[-1]))

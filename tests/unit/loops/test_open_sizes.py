@@ -59,7 +59,7 @@ def assert_right(program: Program, sizes: Sequence[dict[str, int]]) -> list[Kern
     general = compile_general(program)
     verify_function(general.lowered.function, general.lowered.memory)
     found = general.record
-    assert found.threaded or not found.straight, "a unit with loops would not be optimised"
+    assert found.threaded or not found.straight, "a unit with loops would not be optimized"
     kernels = [s.kernel for s in walk(general.lowered.function.body) if isinstance(s, Call)]
     loops = [s for k in kernels for s in walk(k.body) if isinstance(s, For)]
     trips = [s.upper - s.lower for s in loops if isinstance(s.upper, Index) and isinstance(s.lower, Index)]

@@ -11,7 +11,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.ir.settings import Settings
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.loops.memory.ordering import block_bytes, schedule, steps
 from pullback.loops.plain.storage import replaced_arguments
@@ -30,7 +30,7 @@ def names(program: Program) -> list[str]:
 
 
 def test_each_of_two_chains_is_run_to_its_end() -> None:
-    program = specialise(parse_program(TWO_CHAINS), {"N": 10})
+    program = specialize(parse_program(TWO_CHAINS), {"N": 10})
     ordered = schedule(program)
     assert names(ordered) == ["b", "d", "a", "c"]
     assert block_bytes(program.body) == 2 * 800
@@ -38,7 +38,7 @@ def test_each_of_two_chains_is_run_to_its_end() -> None:
 
 
 def test_what_is_alive_after_each_statement() -> None:
-    program = specialise(parse_program(TWO_CHAINS), {"N": 10})
+    program = specialize(parse_program(TWO_CHAINS), {"N": 10})
     shown = [(s.outs[0].name, s.height, [r.name for r in s.live]) for s in steps(program.body)]
     assert shown == [("b", 0, ["b"]), ("d", 1, []), ("a", 0, ["a"]), ("c", 1, [])]
 
@@ -50,7 +50,7 @@ def test_blocks_inside_are_ordered_too() -> None:
         z = build n < N {{ y[n] + c + d }}
         yield z }}
       return s }}"""
-    program = specialise(parse_program(text.replace("x[", "y[")), {"N": 10})
+    program = specialize(parse_program(text.replace("x[", "y[")), {"N": 10})
     (before,), (after,) = program.body.statements, schedule(program).body.statements
     assert block_bytes(before.body) >= 2 * 800
     assert block_bytes(after.body) <= 816
@@ -76,7 +76,7 @@ def test_what_reads_an_argument_that_is_given_away_comes_before_what_is_written_
 @pytest.mark.parametrize("seed", range(30))
 def test_an_order_computes_the_same_and_needs_no_more(seed: int) -> None:
     case = random_program(np.random.default_rng(seed))
-    program = specialise(case.program, case.dims)
+    program = specialize(case.program, case.dims)
     ordered = schedule(program)
     verify(ordered)
     assert block_bytes(ordered.body) <= block_bytes(program.body)

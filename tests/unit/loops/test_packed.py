@@ -13,7 +13,7 @@ from pullback.ad.reverse import vjp
 from pullback.ir.expr import Bracket, Reduce
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build, Program, statement_reads
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.traverse import walk as scalars
 from pullback.loops.analysis.joined import elements
 from pullback.loops.memory.plan import plan
@@ -25,7 +25,7 @@ from pullback.loops.product.blocking import PackedPlan
 from pullback.loops.program.nodes import Call, Kernel, walk
 from pullback.loops.program.values import Buffer, View
 from pullback.machine import GENERIC, Machine, of_width
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import optimize
 from pullback.runtime import executor
 from pullback.runtime.buffer import aligned_bytes
 from pullback.runtime.compile import compiled_library, compiler_command
@@ -109,7 +109,7 @@ def assert_packed_and_right(text: str | Program, dims: dict[str, int], dtype: st
 def assert_right(program: Program, dims: dict[str, int]) -> None:
     rng = np.random.default_rng(3)
     inputs = []
-    for r in specialise(program, dims).inputs:
+    for r in specialize(program, dims).inputs:
         shape = [d.constant or 0 for d in r.shape]
         inputs.append(
             rng.standard_normal(shape).astype(r.dtype.numpy)
@@ -223,7 +223,7 @@ def test_strided_convolutions_have_gradients_without_tests(stride: int, window: 
     program = vjp(parse_program(text), [0])
     dims = {"B": 2, "C": 6, "O": 9, "H": 29, "W": 26, "P": window, "Q": window}
     assert_packed_and_right(program, dims)
-    (data,) = (s for s in optimise(program, dims).body.statements if s.outs[0].name == "x_bar")
+    (data,) = (s for s in optimize(program, dims).body.statements if s.outs[0].name == "x_bar")
     assert isinstance(data, Build)
     found = residues.parts(without_units(data))
     assert len(found) == stride * stride
@@ -246,7 +246,7 @@ def test_products_run_along_memory(channels: tuple[int, int]) -> None:
     dims = {"B": 2, "C": own, "O": out, "H": 10, "I": 8, "P": 3}
     program = parse_program(CHANNELS_LAST.format(t="f32"))
     assert_packed_and_right(program, dims)
-    by_image, by_weights = (s for s in specialise(program, dims).body.statements if isinstance(s, Build))
+    by_image, by_weights = (s for s in specialize(program, dims).body.statements if isinstance(s, Build))
     for s, order in (by_image, "n i j c, p q o"), (by_weights, "p q o c, n i j"):
         work = Work.of(s, {r: View(Buffer(r.name, r.dtype, r.shape, "input", elements(r.shape)))
                            for r in (*s.outs, *statement_reads(s))})
@@ -268,7 +268,7 @@ def test_columns_that_choose_their_terms_are_products_of_their_own() -> None:
       return x }""")
     dims = {"M": 11, "J": 50, "N": 90}
     assert_packed_and_right(program, dims)
-    (s,) = optimise(program, dims).body.statements
+    (s,) = optimize(program, dims).body.statements
     assert isinstance(s, Build)
     found = residues.parts(without_units(s))
     assert [len(p.build.vars) for p in found] == [2, 2]
@@ -280,7 +280,7 @@ def test_columns_that_share_terms_stay_together(term: str) -> None:
     text = f"""columns(a: f64[M, J], b: f64[N, J]) {{
       x = build n < N, k < 2, m < M {{ sum j < J {{ {term} }} }}
       return x }}"""
-    (s,) = optimise(parse_program(text), {"M": 11, "J": 50, "N": 90}).body.statements
+    (s,) = optimize(parse_program(text), {"M": 11, "J": 50, "N": 90}).body.statements
     assert isinstance(s, Build)
     assert len(residues.parts(s)) == 1
 

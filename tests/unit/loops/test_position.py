@@ -10,7 +10,7 @@ import pytest
 
 from pullback.ir.parser import parse_program
 from pullback.loops.program.nodes import Call, walk
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import optimize
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_general, compile_program
 
@@ -96,8 +96,8 @@ both(x: f64[N]) {
   return y, z }
 """)
     x = np.random.default_rng(1).normal(size=200)
-    optimised = optimise(program, {"N": 200})
-    assert [s.outs[0].name for s in optimised.body.statements][:2] == ["p", "m"]
+    optimized = optimize(program, {"N": 200})
+    assert [s.outs[0].name for s in optimized.body.statements][:2] == ["p", "m"]
     y, z = compile_program(program, {"N": 200}).run([x])
     np.testing.assert_allclose(y, x - x.max())
     np.testing.assert_allclose(z, y + (np.arange(200) == x.argmax()) * x.max())

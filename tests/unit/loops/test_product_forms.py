@@ -213,7 +213,7 @@ TERM = "g[n, i + u, j + v, o] * w[o, c, u, v]"
     ("f(a: f64[5, 4, 6], b: f64[5, 3]) { x = build m < 3, j < 6, i < 4 { sum k < 5 { a[k, i, j] * b[k, m] } }",
      [("m j i", "k"), ("i m j", "k")]),
     ("f(g: f64[4, 5, 3], w: f64[6, 5]) { x = build i < 4, j < 6 { sum o < 5, v < 3 { g[i, o, 2 - v] * w[j, o] } }",
-     [("i j", "o v")]),  # steps down are steps to a neighbour
+     [("i j", "o v")]),  # steps down are steps to a neighbor
     ("f(a: f64[5, 4], b: f64[5, 6]) { x = build i < 4, j < 6 { max k < 5 { a[k, i] * b[k, j] } }", [("i j", None)]),
     ("f(a: f64[4, 5]) { x = build i < 4 { sum k < 5 { a[i, k] } + sum k < 4 { a[k, i] } }", [("i", None)]),
     ("f(a: f64[4, 5]) { x = build i < 4, j < 5 { a[i, j] }", [("i j", None)]),

@@ -9,7 +9,7 @@ import pytest
 from pullback.ir.index import DimSymbol, Index, Var, as_index
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.types import f64
 from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import Work, flat_position
@@ -100,7 +100,7 @@ def test_how_elements_are_copied(across: list[MemoryLoop], along: list[MemoryLoo
     assert form(across, along) == found
 
 
-def test_steps_that_are_neighbours() -> None:
+def test_steps_that_are_neighbors() -> None:
     assert is_run([]) and is_run([loop(9, 1)])
     assert not is_run([loop(9, 2)]) and not is_run([loop(3, 9), loop(9, 1)])
 
@@ -304,7 +304,7 @@ OPEN = """f(x: {t}[{x}], y: {t}[{y}]) {{ z = build m < M, n < N {{ sum k < K {{ 
 ])  # fmt: skip
 def test_open_sizes_for_which_panels_pay(x: str, y: str, room: list[str], few: list[list[str]]) -> None:
     program = parse_program(OPEN.format(t="f32", x=x, y=y, i=x.lower(), j=y.lower()))
-    s = specialise(program, {}).body.statements[0]
+    s = specialize(program, {}).body.statements[0]
     assert isinstance(s, Build)
     views = {r: View(Buffer(r.name, r.dtype, r.shape, "arena", elements(r.shape))) for r in (*program.inputs, *s.outs)}
     work = Work.of(s, views)

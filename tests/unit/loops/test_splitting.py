@@ -54,7 +54,7 @@ from pullback.loops.program.values import (
     smallest,
 )
 from pullback.loops.threads import splitting
-from pullback.loops.threads.parallel import _gain, parallelise
+from pullback.loops.threads.parallel import _gain, parallelize
 from pullback.loops.threads.splitting import Splitting, _constant, _is_nest
 from pullback.machine import GENERIC, Machine
 from tests.support.equivalence.field import Field
@@ -167,7 +167,7 @@ def split(body: Sequence[Stmt], machine: Machine = EAGER, sums: bool = True, scr
     call = Call(kernel, tuple(View(homes[b]) for b in params))
     outputs = tuple(homes[b] for b in given)
     function = Function("f", tuple(given.values()), outputs, (call,), machine=machine, dims=dims)
-    made = parallelise(function, sums)
+    made = parallelize(function, sums)
     random = np.random.default_rng(0)
     rows = [random.integers(1, 99, (b.elements.constant or 0, 1)).astype(np.uint64) for b in given]
     numbers = {d.name: n for d, n in (sizes or {}).items()}
@@ -253,10 +253,10 @@ CASES: dict[str, Sequence[Stmt]] = {
     "a line of the step before": [loop(I, 50, *AFTER_LINE)],
     "a line of the step before, whatever it says": [loop(I, 50, *AFTER_LINE, free=True)],
     "a line that keeps something": [loop(I, 50, loop(J, 10, put(LINE, J, load(X, i * 20 + J))), THROUGH_LINE[1])],
-    # neighbours and branches
-    "neighbours": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J))],
-    "neighbours that share": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J, load(Y, J)))],
-    "neighbours around little": [loop(I, 30, put(Y, I)), put(Z, as_index(7)), put(Z, as_index(8)),
+    # neighbors and branches
+    "neighbors": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J))],
+    "neighbors that share": [loop(I, 30, put(Y, I)), loop(J, 40, put(Z, J, load(Y, J)))],
+    "neighbors around little": [loop(I, 30, put(Y, I)), put(Z, as_index(7)), put(Z, as_index(8)),
                                  loop(J, 40, put(Z, j + 20))],
     "branches": [loop(K, 5, later(k - 3, loop(I, 30, onto(Y, I, load(X, K))),
                                   loop(J, 40, onto(Y, J, load(X, K)))))],
@@ -272,7 +272,7 @@ MEMORY = [name for name in CASES if name.startswith("a line ")]
 SELDOM = replace(EAGER, often=10000)
 WORK: dict[str, tuple[str, Machine]] = {
     "chunks for twenty": ("even", replace(EAGER, chunk=20)), "chunks for six": ("even", replace(EAGER, chunk=60)),
-    "too little to meet": ("neighbours", replace(EAGER, meeting=150)),
+    "too little to meet": ("neighbors", replace(EAGER, meeting=150)),
     "too little to wake": ("even", replace(EAGER, waking=5000)),
     "too little in each step": ("states", SELDOM),
     "too little in each step for sums": ("sums of columns", SELDOM),
@@ -433,10 +433,10 @@ def called(to: Buffer, source: Buffer = X, kernel: Kernel | None = None) -> Call
 
 def shares(*body: Stmt, in_place: tuple[tuple[int, int], ...] = ()) -> int:
     """How many parallel statements there are."""
-    return shown(parallelise(function(*body, in_place=in_place)).body).count("share")
+    return shown(parallelize(function(*body, in_place=in_place)).body).count("share")
 
 
-def test_neighbouring_calls_meet_once_where_they_are_independent() -> None:
+def test_neighboring_calls_meet_once_where_they_are_independent() -> None:
     assert shares(called(Y), called(Z)) == 1
     assert shares(called(Y), called(Z, Y)) == 2
     assert shares(called(Y), called(Y)) == 2
@@ -450,23 +450,23 @@ def test_outputs_that_lie_where_inputs_do_are_one_array() -> None:
 
 def test_a_function_with_little_to_gain_stays() -> None:
     made = function(called(Y), machine=replace(EAGER, waking=30 * 2))
-    assert isinstance(parallelise(made).body[0], Parallel)
+    assert isinstance(parallelize(made).body[0], Parallel)
     made = function(called(Y), machine=replace(EAGER, waking=30 * 9))
-    assert parallelise(made) is made
+    assert parallelize(made) is made
 
 
 def test_calls_of_one_kernel_are_taken_apart_once() -> None:
     """Those whose arrays share places alike; the second call is on its own arrays, in chunks of the same kernel."""
     kernel = lone(loop(I, 30, put(Y, I)))
     known: Any = {}
-    made = parallelise(function(*(called(to, kernel=kernel) for to in (Y, Z))), True, known)
+    made = parallelize(function(*(called(to, kernel=kernel) for to in (Y, Z))), True, known)
     assert len(known) == 1
     (both,) = made.body
     assert isinstance(both, Parallel)
     first, second = both.tasks
     assert first.call.kernel is second.call.kernel
     assert [a.buffer for t in both.tasks for a in t.call.arguments] == [HOMES[X], HOMES[Y], HOMES[X], HOMES[Z]]
-    again = parallelise(function(called(Z, kernel=kernel)), True, known)
+    again = parallelize(function(called(Z, kernel=kernel)), True, known)
     assert len(known) == 1 and isinstance(again.body[0], Parallel)
     assert again.body[0].tasks[0].call.kernel is first.call.kernel
 
@@ -474,7 +474,7 @@ def test_calls_of_one_kernel_are_taken_apart_once() -> None:
 def test_working_memory_of_a_call_is_its_own() -> None:
     """Also where the kernel was taken apart for another call."""
     kernel = lone(*SUM)
-    made = parallelise(function(*(called(to, kernel=kernel) for to in (Y, Z))))
+    made = parallelize(function(*(called(to, kernel=kernel) for to in (Y, Z))))
     calls = [s for s in walk(made.body) if isinstance(s, Call)]
     partial = [a.buffer for c in calls for a in c.arguments if a.buffer.space == "arena"]
     assert len(partial) == 4 and len(set(partial)) == 2

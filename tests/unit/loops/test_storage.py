@@ -8,7 +8,7 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Fold
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.plain.unroll import unroll_copies
@@ -29,7 +29,7 @@ def copies(function: Function) -> int:
 @pytest.mark.parametrize("steps", [1, 2, 3, 8, 9])
 def test_a_state_that_is_read_around_goes_to_and_fro(steps: int) -> None:
     program = parse_program(HEAT)
-    made = unroll_copies(specialise(program, {"N": 1000, "T": steps}))
+    made = unroll_copies(specialize(program, {"N": 1000, "T": steps}))
     verify(made)
     executable = compile_program(program, {"N": 1000, "T": steps})
     assert copies(executable.lowered.function) == 0
@@ -58,7 +58,7 @@ def test_two_states_change_places() -> None:
 
 
 def test_small_states_are_copied() -> None:
-    program = specialise(parse_program(HEAT), {"N": 10, "T": 8})
+    program = specialize(parse_program(HEAT), {"N": 10, "T": 8})
     assert unroll_copies(program) is program
 
 
@@ -82,7 +82,7 @@ def test_a_reshape_is_the_array_itself() -> None:
 def test_loops_with_rows_keep_their_copies() -> None:
     text = HEAT.replace("u = fold", "u, rows = fold").replace("yield w", "yield w, w")
     text = text.replace("return u", "return u, rows")
-    program = specialise(parse_program(text), {"N": 1000, "T": 4})
+    program = specialize(parse_program(text), {"N": 1000, "T": 4})
     (fold,) = unroll_copies(program).body.statements
     assert isinstance(fold, Fold)
     assert fold.var.extent.constant == 4

@@ -18,7 +18,7 @@ def shifted(x: Float64[Array, "N"], y: Float64[Array, "N"]):
 
 
 @pb.function
-def neighbours(x: Float64[Array, "N"]):
+def neighbors(x: Float64[Array, "N"]):
     return pb.build(x.shape[0], lambda i: x[i] + 0.5 * (x.at(i - 2) + x.at(i + 1)) * (1 + x.at(i - 1)))
 
 
@@ -61,7 +61,7 @@ def places(x: Float64[Array, "N"], y: Float64[Array, "N"]):
 
 
 @pytest.mark.parametrize("n", [4, 5, 17, 64])
-@pytest.mark.parametrize("f", [shifted, neighbours, one_place, places], ids=lambda f: f.name)
+@pytest.mark.parametrize("f", [shifted, neighbors, one_place, places], ids=lambda f: f.name)
 def test_vectors(f: Any, n: int) -> None:
     arguments = [np.random.default_rng(k).random(n) for k in range(len(f.parameters))]
     assert np.allclose(f(*arguments), f.interpret(*arguments), rtol=1e-15, atol=0)

@@ -9,7 +9,7 @@ import pytest
 from pullback.errors import VerifyError
 from pullback.ir.index import ZERO_INDEX, Var, as_index
 from pullback.ir.parser import parse_program
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.types import f32, f64
 from pullback.loops.memory.plan import MemoryPlan, plan
 from pullback.loops.memory.verify import verify_function
@@ -118,7 +118,7 @@ def test_a_few_elements_that_a_loop_uses_are_an_array_of_the_function() -> None:
 
 
 def test_working_memory_of_a_kernel_is_planned_for_its_call() -> None:
-    program = specialise(parse_program("f(x: f64[N]) { y = build n < N { x[n] + 1.0 } return y }"), {"N": 8})
+    program = specialize(parse_program("f(x: f64[N]) { y = build n < N { x[n] + 1.0 } return y }"), {"N": 8})
     (statement,) = program.body.statements
     storage = assign_storage(program)
     builder = KernelBuilder(Work.of(statement, storage.views))

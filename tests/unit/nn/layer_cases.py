@@ -132,7 +132,7 @@ CASES: dict[str, Case] = {
                               last(lambda F, x, p: F.avg_pool2d(x, 3, 2, 1, True, False))),
     "global_average_pool": case(nn.global_average_pool(), IMAGE, lambda F, x, p: x.mean((2, 3))),
     "global_max_pool": case(nn.global_max_pool("NHWC"), PICTURE, lambda F, x, p: x.amax((1, 2))),
-    # Normalisation ------------------------------------------------------------------------------------------------
+    # Normalization ------------------------------------------------------------------------------------------------
     "batch_norm": case(nn.batch_norm(0.2), IMAGE, lambda F, x, p: F.batch_norm(
         x, p["mean"], p["variance"], p["scale"], p["shift"], True, 0.2), training=True),
     "batch_norm_nhwc": case(nn.batch_norm(0.2, layout="NHWC"), PICTURE, last(lambda F, x, p: F.batch_norm(

@@ -36,7 +36,7 @@ x = np.random.default_rng(0).normal(size=(96, 6, 6)).astype(np.float32)
 train = data.Dataset(x, np.sum(x, (1, 2))).transformed(data.random_crop(6, padding=1), data.random_flip())
 net = nn.chain(nn.flatten(), nn.dense(8), nn.relu, nn.dense(1))
 squares = lambda y, target: pb.mean((y[:, 0] - target) ** 2)
-run = nn.fit(net, squares, train, optimiser=Descent(0.01), epochs=int(sys.argv[2]), batch=16, seed=5, progress=False,
+run = nn.fit(net, squares, train, optimizer=Descent(0.01), epochs=int(sys.argv[2]), batch=16, seed=5, progress=False,
              evaluate=train.first(32), save=nn.Checkpoints(sys.argv[1], every_steps=1, keep=3))
 """
 
@@ -95,7 +95,7 @@ def test_c25_killed_runs_end_as_if_they_had_not_been(tmp_path: Path) -> None:
 
 
 def bits(run: nn.Run) -> list[bytes]:
-    arrays = (*run.parameters.values(), run.state["seen"], run.optimiser_state["count"])
+    arrays = (*run.parameters.values(), run.state["seen"], run.optimizer_state["count"])
     return [np.asarray(x).tobytes() for x in arrays]
 
 
@@ -122,7 +122,7 @@ def test_random_numbers_of_layers_go_on(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: 1)
     net = nn.chain(nn.dense(4), nn.dropout(0.5), nn.batch_norm(), nn.dense(1))
     x = np.random.default_rng(1).normal(size=(24, 3)).astype(np.float32)
-    own = {"optimiser": nn.adam(0.01), "epochs": 3, "batch": 8}
+    own = {"optimizer": nn.adam(0.01), "epochs": 3, "batch": 8}
     train = lambda **more: nn.fit(net, nn.squared_error, (x, x[:, :1]), **own, **more)
     whole = train(progress=False)
     first = train(save=str(tmp_path), progress=interrupting(4))
@@ -147,7 +147,7 @@ def test_the_last_ones_are_kept_and_hold_everything(tmp_path: Path) -> None:
     files = sorted((tmp_path / "a" / "b").glob("step-*"))
     assert [path.name for path in files] == [f"step-{k:012}.safetensors" for k in (2, 3, 4)]
     arrays, words = read(files[-1])
-    assert sorted(arrays) == ["optimiser/count", "parameters/a", "parameters/b", "state/seen"]
+    assert sorted(arrays) == ["optimizer/count", "parameters/a", "parameters/b", "state/seen"]
     about = json.loads(words["training"])
     assert (about["position"]["step"], about["position"]["epoch"], about["position"]["batch"]) == (4, 4, 0)
     assert about["shared"]["seed"] == 0
@@ -168,10 +168,10 @@ def complete(call: Callable[[], Any], kind: type[PullbackError]) -> str:
 
 def test_other_runs_are_refused(tmp_path: Path) -> None:
     fit(epochs=1, batch=8, save=tmp_path)
-    call = lambda: fit(epochs=1, batch=9, seed=3, save=tmp_path, optimiser=Descent(0.2))
+    call = lambda: fit(epochs=1, batch=9, seed=3, save=tmp_path, optimizer=Descent(0.2))
     assert complete(call, DataError).replace(str(tmp_path), "run") == (
         "DataError [E515] run holds the checkpoints of another run\n"
-        "   | optimiser: Descent(0.1) in the checkpoint, Descent(0.2) now      "
+        "   | optimizer: Descent(0.1) in the checkpoint, Descent(0.2) now      "
         "batches in an epoch: 6 in the checkpoint, 5 now      "
         "samples in a batch: 8 in the checkpoint, 9 now      seed: 0 in the checkpoint, 3 now\n"
         "  try: a folder of its own for each run, the settings of that run, or "
@@ -210,7 +210,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_nothing_is_saved_of_a_run_that_went_wrong(tmp_path: Path) -> None:
-    call = lambda: fit(epochs=200, batch=8, optimiser=Descent(1e6), save=nn.Checkpoints(str(tmp_path), every_steps=1))
+    call = lambda: fit(epochs=200, batch=8, optimizer=Descent(1e6), save=nn.Checkpoints(str(tmp_path), every_steps=1))
     text = complete(call, DataError)
     (last,) = sorted(tmp_path.glob("step-*"))[-1:]
     assert f"the last checkpoint: {last}" in text

@@ -157,7 +157,7 @@ def test_damaged_checkpoints(tmp_path: Path) -> None:
     """What a folder of checkpoints gives, and what a run that goes on begins with."""
     run = fit(epochs=1, batch=25, save=tmp_path)
     (path,) = tmp_path.glob("step-*")
-    like = checkpoint.Carry(run.parameters, run.state, run.optimiser_state)
+    like = checkpoint.Carry(run.parameters, run.state, run.optimizer_state)
     folder = checkpoint.Folder(nn.Checkpoints(str(tmp_path)), {})
 
     def resumed() -> Any:
@@ -270,7 +270,7 @@ WORDS = {"format": 1, "shared": {}, "position": {"step": 1, "epoch": 0, "batch":
 def test_crafted_checkpoints(tmp_path: Path, about: str) -> None:
     run = fit(epochs=1, batch=25, save=tmp_path)
     arrays = {f"{part}/{n}": np.asarray(x) for part, tree in (
-        ("parameters", run.parameters), ("state", run.state), ("optimiser", run.optimiser_state))
+        ("parameters", run.parameters), ("state", run.state), ("optimizer", run.optimizer_state))
         for n, x in tree.items()}  # fmt: skip
     save_file(arrays, max(tmp_path.glob("step-*")), {"training": about})
     with pytest.raises(DataError, match="E509"):

@@ -56,7 +56,7 @@ def line(count: int = 50) -> tuple[Any, Any]:
 def start() -> dict[str, Any]:
     return {
         "parameters": {"a": np.zeros(()), "b": np.zeros(())}, "state": {"seen": np.zeros((), np.int64)},
-        "optimiser": Descent(0.1), "progress": False,
+        "optimizer": Descent(0.1), "progress": False,
     }  # fmt: skip
 
 
@@ -88,14 +88,14 @@ def by_hand(data: Any, order: Callable[[int], Any], epochs: int, batch: int) -> 
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_training_is_what_numpy_does(shuffle: bool) -> None:
-    """The order is that of `Samples`, the last, smaller batch is left out, the optimiser knows the step."""
+    """The order is that of `Samples`, the last, smaller batch is left out, the optimizer knows the step."""
     samples = Samples(line(), 8, seed=3, shuffle=shuffle)
     order = lambda epoch: samples.samples(epoch, 0, 50)
     run = fit(epochs=4, batch=8, seed=3, shuffle=shuffle)
     a, b, losses = by_hand(line(), order, 4, 8)
     assert (float(run.parameters["a"]), float(run.parameters["b"])) == pytest.approx((a, b), abs=1e-12)
     assert run.history.losses == pytest.approx(losses, abs=1e-12)
-    assert (run.steps, run.end, int(run.optimiser_state["count"]), int(run.state["seen"])) == (24, "finished", 24, 192)
+    assert (run.steps, run.end, int(run.optimizer_state["count"]), int(run.state["seen"])) == (24, "finished", 24, 192)
 
 
 def test_the_number_of_updates_in_a_call_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_networks_make_their_own_parameters() -> None:
     squares = lambda y, target: pb.mean((y - target) ** 2)
     net = nn.dense(1)
     data = Splits("lines", Dataset(x, y), Dataset(x[:10], y[:10]))
-    run = nn.fit(net, squares, data, optimiser=Descent(0.3), epochs=20, batch=16, metrics=(squares,), progress=False)
+    run = nn.fit(net, squares, data, optimizer=Descent(0.3), epochs=20, batch=16, metrics=(squares,), progress=False)
     assert np.abs(run.parameters["w"] - [[1, 2, 3]]).max() < 0.1
     assert run.history.names[3:5] == ["evaluation_loss", squares.__name__]
     again = nn.evaluate(net, squares, data.test, parameters=run.parameters)
@@ -188,7 +188,7 @@ def test_history_evaluation_and_progress(capsys: pytest.CaptureFixture[str]) -> 
     p = run.parameters
     assert run.history["evaluation_loss"][-1] == pytest.approx(np.mean((p["a"] * x + p["b"] - y) ** 2), abs=1e-12)
     assert (seen[-1].epoch, seen[-1].epochs, seen[-1].step, seen[-1].share) == (2, 2, 12, 1.0)
-    assert seen[-1].rate is None  # an optimiser of the user's, which says none
+    assert seen[-1].rate is None  # an optimizer of the user's, which says none
     assert capsys.readouterr() == ("", "")
     fit(epochs=2, batch=8, progress=True)
     out, err = capsys.readouterr()
@@ -211,9 +211,9 @@ def test_the_bar_shows_loss_rate_and_what_is_left(
     assert "/s  0 s left" in shown
 
 
-def test_the_rate_of_the_optimiser_is_shown_and_written_down(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rate_of_the_optimizer_is_shown_and_written_down(capsys: pytest.CaptureFixture[str]) -> None:
     schedule = lambda step: pb.where(step < 12, 0.1, 0.01)  # in the language, as a step computes it
-    run = fit(epochs=3, batch=8, optimiser=nn.clip_by_norm(1.0) >> nn.sgd(schedule), progress=True)
+    run = fit(epochs=3, batch=8, optimizer=nn.clip_by_norm(1.0) >> nn.sgd(schedule), progress=True)
     assert run.history["rate"] == [0.1, 0.01, 0.01]  # of the update that follows
     assert ["rate 0.1  " in row for row in capsys.readouterr().err.splitlines()[1:]] == [True, False, False]
 
@@ -297,7 +297,7 @@ def complete(call: Callable[[], Any], kind: type[PullbackError] = DataError) -> 
 
 
 def test_a_loss_that_is_not_finite_in_sound_data() -> None:
-    text = complete(lambda: fit(epochs=200, batch=8, optimiser=Descent(1e6), shuffle=False))
+    text = complete(lambda: fit(epochs=200, batch=8, optimizer=Descent(1e6), shuffle=False))
     assert text.startswith("DataError [E514] the loss is ")
     assert "   | inputs : all finite, from -0.9" in text
     assert "try: a smaller rate, or `clip_by_norm`; debug=True names the line where it is made" in text
@@ -335,7 +335,7 @@ def test_a_debug_build_names_the_line_and_the_batch() -> None:
         (lambda: fit((np.zeros(3), np.zeros(4)), epochs=1), "DataError [E512] the arrays of the data differ in how"),
         (lambda: fit([], epochs=1), "DataError [E512] list: no batches in epoch 1"),
         (lambda: fit(epochs=1, parameters=None), "UsageError [E518] fit: loss is no network and no parameters are"),
-        (lambda: nn.fit(nn.dense(1), line(), optimiser=0, epochs=1), "UsageError [E518] fit: no loss for dense(1)"),
+        (lambda: nn.fit(nn.dense(1), line(), optimizer=0, epochs=1), "UsageError [E518] fit: no loss for dense(1)"),
     ],
 )  # fmt: skip
 def test_arguments_that_make_no_run(call: Callable[[], Any], text: str) -> None:
@@ -347,7 +347,7 @@ def test_arguments_that_make_no_run(call: Callable[[], Any], text: str) -> None:
 def network(inputs: Any, targets: Any, takes: str = "N 4") -> Any:
     take = lambda y, labels: pb.mean(y)
     net = nn.dense(3).on(takes)
-    return nn.fit(net, take, Dataset(inputs, targets, "mine"), optimiser=Descent(1.0), epochs=1, progress=False)
+    return nn.fit(net, take, Dataset(inputs, targets, "mine"), optimizer=Descent(1.0), epochs=1, progress=False)
 
 
 def test_data_that_a_network_does_not_take() -> None:
@@ -371,7 +371,7 @@ def test_a_memory_limit_holds_for_whole_updates() -> None:
     net = nn.chain(nn.conv(4, 3), nn.relu, nn.max_pool(2), nn.flatten(), nn.dense(3)).on("N 1 12 12")
     data = np.random.default_rng(0).normal(size=(32, 1, 12, 12)).astype(np.float32), np.arange(32) % 3
     train = lambda limit: nn.fit(
-        net, nn.cross_entropy, data, optimiser=nn.sgd(0.1), steps=2, batch=32, memory_limit=limit, progress=False
+        net, nn.cross_entropy, data, optimizer=nn.sgd(0.1), steps=2, batch=32, memory_limit=limit, progress=False
     )
     np.testing.assert_allclose(train(80_000).history.losses, train(None).history.losses, rtol=1e-5)
     with pytest.raises(CompilerError, match=r"\[E260\] update needs"):

@@ -31,7 +31,7 @@ ZOO = list(MODELS) if NIGHTLY else ["autoencoder"]
 LOSSES: dict[str, Any] = {
     "autoencoder": nn.squared_error, "googlenet": models.with_auxiliary(nn.cross_entropy),
 }  # fmt: skip
-OPTIMISER = nn.sgd(0.1, momentum=0.9)
+OPTIMIZER = nn.sgd(0.1, momentum=0.9)
 
 
 def network(name: str) -> Layer:
@@ -43,8 +43,8 @@ def described(name: str) -> tuple[Description, dict[str, Any]]:
     case = MODELS[name]
     loss, targets = LOSSES.get(name, nn.cross_entropy), np.asarray(target(name, case))
     targets = targets.astype(np.float32) if targets.dtype.kind == "f" else targets
-    found = network(name).describe(case.shape[0], loss=loss, optimiser=OPTIMISER, target=targets)
-    return found, {"loss": loss, "optimiser": OPTIMISER, "target": targets}
+    found = network(name).describe(case.shape[0], loss=loss, optimizer=OPTIMIZER, target=targets)
+    return found, {"loss": loss, "optimizer": OPTIMIZER, "target": targets}
 
 
 def arena(f: pb.Function, mode: MemoryMode | None = None, build: Build = "call") -> int:
@@ -67,12 +67,12 @@ def test_a_step_takes_what_its_description_tells(name: str) -> None:
     batch = case.input(np.float32), given["target"]
     for mode in MODES if NIGHTLY else ("least",):
         told = found.peaks["training"][mode]
-        run = nn.fit(net, given["loss"], batch, optimiser=OPTIMISER, steps=1, batch=case.shape[0], memory=mode,
+        run = nn.fit(net, given["loss"], batch, optimizer=OPTIMIZER, steps=1, batch=case.shape[0], memory=mode,
                      progress=False)  # fmt: skip
         assert run.arena_bytes == {1: told}
         program = with_mode(found.training.program(), mode)
         executable = compile_program(program, {})
-        carry = Updates(lambda *a: 0, OPTIMISER, Carry(*net.init(0), OPTIMISER.init(net.init(0)[0]))).arrays
+        carry = Updates(lambda *a: 0, OPTIMIZER, Carry(*net.init(0), OPTIMIZER.init(net.init(0)[0]))).arrays
         _, peak, stray = executable.run_poisoned([*carry, *batch, np.int64(0)])
         assert (executable.arena_bytes, peak, stray) == (told, executable.lowered.memory.peak, 0)
 
@@ -105,15 +105,15 @@ def test_the_function_of_many_updates_is_described(updates: int, monkeypatch: py
     monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: updates)
     net = nn.chain(nn.dense(30), nn.relu, nn.dense(5)).on("N 40")
     x, labels = wave((4 * 16, 40), 1).astype(np.float32), np.arange(64) % 5
-    told = net.describe(16, loss=nn.cross_entropy, optimiser=nn.adam(0.01), updates=updates)
-    run = nn.fit(net, nn.cross_entropy, (x, labels), optimiser=nn.adam(0.01), epochs=1, batch=16, progress=False)
+    told = net.describe(16, loss=nn.cross_entropy, optimizer=nn.adam(0.01), updates=updates)
+    run = nn.fit(net, nn.cross_entropy, (x, labels), optimizer=nn.adam(0.01), epochs=1, batch=16, progress=False)
     assert run.arena_bytes == {updates: told.peaks["training"]["fastest"]}
 
 
 def test_fit_prints_the_bytes_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
     net = nn.chain(nn.dense(5)).on("N 40")
     x, labels = wave((32, 40), 1).astype(np.float32), np.arange(32) % 5
-    run = nn.fit(net, nn.cross_entropy, (x, labels), optimiser=nn.sgd(0.01), epochs=2, batch=16)
+    run = nn.fit(net, nn.cross_entropy, (x, labels), optimizer=nn.sgd(0.01), epochs=2, batch=16)
     (updates, told), = run.arena_bytes.items()
     lines = [line for line in capsys.readouterr().err.splitlines() if "working memory" in line]
     assert lines == [f"{told:,} bytes of working memory for {updates} updates in a call"]
@@ -143,7 +143,7 @@ def test_no_loss_stops_the_strips(labels: bool) -> None:
     losses = LABELLED if labels else ELEMENTWISE
     for name in losses if NIGHTLY else ["all"] if labels else ["hinge"]:
         loss = losses[name]
-        peaks = net.describe(3000, loss=loss, optimiser=nn.sgd(0.1), target=target).peaks["training"]
+        peaks = net.describe(3000, loss=loss, optimizer=nn.sgd(0.1), target=target).peaks["training"]
         assert peaks["least"] < 0.25 * peaks["fastest"], (name, peaks)
 
 
@@ -153,13 +153,13 @@ def test_what_a_description_assumes() -> None:
     assert [
         net.describe(8).step,
         net.describe(8, loss=loss).step,
-        net.describe(8, loss=nn.huber, optimiser=nn.adam(0.1), updates=2).step,
+        net.describe(8, loss=nn.huber, optimizer=nn.adam(0.1), updates=2).step,
         net.describe(8, loss=nn.cross_entropy, target=np.zeros(8, np.int32)).step,
     ] == [
-        "an update with loss the sum of squares (assumed); optimiser sgd(0.01) (assumed)",
-        "an update with loss cross_entropy; targets int64[8] (assumed); optimiser sgd(0.01) (assumed)",
-        "2 updates in a call with loss huber; targets float32[8, 3] (assumed); optimiser adam(0.1)",
-        "an update with loss cross_entropy; targets int32[8]; optimiser sgd(0.01) (assumed)",
+        "an update with loss the sum of squares (assumed); optimizer sgd(0.01) (assumed)",
+        "an update with loss cross_entropy; targets int64[8] (assumed); optimizer sgd(0.01) (assumed)",
+        "2 updates in a call with loss huber; targets float32[8, 3] (assumed); optimizer adam(0.1)",
+        "an update with loss cross_entropy; targets int32[8]; optimizer sgd(0.01) (assumed)",
     ]
 
 

@@ -18,7 +18,7 @@ NET = nn.dense(2).on("N 3")
 
 
 def _fit(**changed: Any) -> Any:
-    given: dict[str, Any] = {"data": (X, X[:, :2]), "optimiser": nn.sgd(0.1), "epochs": 1, "progress": False, **changed}
+    given: dict[str, Any] = {"data": (X, X[:, :2]), "optimizer": nn.sgd(0.1), "epochs": 1, "progress": False, **changed}
     model, loss, data = given.pop("model", NET), given.pop("loss", nn.squared_error), given.pop("data")
     return nn.fit(model, loss, data, **given)
 
@@ -37,8 +37,8 @@ MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: nn.dense(-3), "[E163] dense: units is -3", "a whole number from 1 up: `units=1`"),
     (lambda: nn.chain([nn.dense(3)]), "[E163] a list is no layer", "`nn.chain(*layers)`"),
     (
-        lambda: _fit(optimiser=nn.adam),
-        "[E170] fit: optimiser is <class 'pullback.nn.optimisers.rules.adam'>",
+        lambda: _fit(optimizer=nn.adam),
+        "[E170] fit: optimizer is <class 'pullback.nn.optimizers.rules.adam'>",
         "`nn.adam(…)` with its rate",
     ),
     (

@@ -106,7 +106,7 @@ def test_lenet_scores_and_loss() -> None:
     assert np.allclose(lenet_by_hand.scores(parameters, images), numpy_scores(parameters, images), atol=1e-12)
     loss = float(lenet_by_hand.loss(parameters, images, labels))
     assert loss == pytest.approx(numpy_loss(parameters, images, labels))
-    assert lenet_by_hand.recognise(parameters, images).tolist() == numpy_scores(parameters, images).argmax(1).tolist()
+    assert lenet_by_hand.recognize(parameters, images).tolist() == numpy_scores(parameters, images).argmax(1).tolist()
 
 
 def test_lenet_gradient_is_that_of_finite_differences() -> None:
@@ -133,6 +133,6 @@ def test_lenet_learns_a_handful_of_images() -> None:
     for image, label in zip(images, labels, strict=True):
         image[4 + 2 * label : 6 + 2 * label] += 2
     data = images.astype(np.float32), labels
-    begin = {"parameters": lenet_by_hand.start(seed=1), "optimiser": sgd(0.05)}
+    begin = {"parameters": lenet_by_hand.start(seed=1), "optimizer": sgd(0.05)}
     losses = fit(lenet_by_hand.batch_loss, data, **begin, epochs=12, batch=10, progress=False).history.losses
     assert losses[-1] < losses[0] / 2

@@ -61,21 +61,21 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @needs_compiler
-def test_c24_a_program_trains_measures_and_recognises(tmp_path: Path) -> None:
+def test_c24_a_program_trains_measures_and_recognizes(tmp_path: Path) -> None:
     parameters, _ = NET.init(seed=0)
     random = np.random.default_rng(0)
     x = random.normal(size=(12, 4)).astype(np.float32)
     labels = np.argmax(x[:, :3], axis=1)
-    NET.export(tmp_path, parameters, what="both", batch=5, loss=loss, optimiser=Momentum())
+    NET.export(tmp_path, parameters, what="both", batch=5, loss=loss, optimizer=Momentum())
     built(tmp_path, *CHECKED)
     x.tofile(tmp_path / "x")
     labels.astype(np.int64).tofile(tmp_path / "labels")
 
-    optimiser = Momentum()
+    optimizer = Momentum()
     step = pb.function(lambda p, x, t: pb.value_and_grad(nn.objective(NET, loss), wrt="parameters", has_aux=True)(
         p, {}, (x, t)
     ))  # fmt: skip
-    p, state, wanted = parameters, optimiser.init(parameters), []
+    p, state, wanted = parameters, optimizer.init(parameters), []
     for _ in range(3):
         losses = []
         for k in (0, 5):
@@ -160,7 +160,7 @@ BAD_TARGETS: list[tuple[bytes | None, str]] = [
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with all commands, whose memory is watched."""
     folder = tmp_path_factory.mktemp("program")
-    NET.export(folder, NET.init(seed=0)[0], what="both", batch=5, loss=nn.cross_entropy, optimiser=nn.sgd(0.1))
+    NET.export(folder, NET.init(seed=0)[0], what="both", batch=5, loss=nn.cross_entropy, optimizer=nn.sgd(0.1))
     built(folder, *CHECKED)
     return folder
 
@@ -282,9 +282,9 @@ def test_weights_in_the_c(tmp_path: Path) -> None:
     [
         ({"what": "all"}, "E166 export: what='all': 'infer', 'train' or 'both'"),
         ({"weights": "text"}, "E166 export: weights='text': 'file' or 'const'"),
-        ({"what": "train"}, "E166 export: a program that trains needs a loss and an optimiser"),
+        ({"what": "train"}, "E166 export: a program that trains needs a loss and an optimizer"),
         (
-            {"what": "both", "loss": loss, "optimiser": Momentum(), "weights": "const"},
+            {"what": "both", "loss": loss, "optimizer": Momentum(), "weights": "const"},
             "E166 export: weights in the C cannot be trained",
         ),
     ],
@@ -363,7 +363,7 @@ def test_labels_of_sequences_are_compared_row_by_row(tmp_path: Path) -> None:
     labels = np.argmax(net(parameters, x), axis=-1)
     labels[2, 3] = (labels[2, 3] + 1) % 4
     weighted = functools.partial(nn.cross_entropy, weights=np.array([1.0, 2.0, 0.5, 1.0], np.float32))
-    net.export(tmp_path, parameters, what="both", loss=weighted, optimiser=nn.sgd(0.1), batch=3, target=labels[:3])
+    net.export(tmp_path, parameters, what="both", loss=weighted, optimizer=nn.sgd(0.1), batch=3, target=labels[:3])
     built(tmp_path, *CHECKED)
     x.tofile(tmp_path / "x")
     labels.tofile(tmp_path / "t")

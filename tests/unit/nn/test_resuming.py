@@ -118,9 +118,9 @@ CHANGES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
      ("loss: loss in both, with other computations",)),
     ("a constant in it", {"loss": renamed(lambda p, s, b: (2 * loss(p, s, b)[0], loss(p, s, b)[1]), "loss")},
      ("loss: loss in both, with other computations",)),
-    ("an optimizer", {"optimiser": Descent(0.2)}, ("optimiser: Descent(0.1) in the checkpoint, Descent(0.2) now",)),
-    ("a silent optimizer", {"optimiser": Silent(0.2), "before": Silent(0.1)},
-     ("optimiser: <tests.unit.nn.test_resuming.Silent object> in both, with other computations",)),
+    ("an optimizer", {"optimizer": Descent(0.2)}, ("optimizer: Descent(0.1) in the checkpoint, Descent(0.2) now",)),
+    ("a silent optimizer", {"optimizer": Silent(0.2), "before": Silent(0.1)},
+     ("optimizer: <tests.unit.nn.test_resuming.Silent object> in both, with other computations",)),
     ("one value", {"data": (ONE, Y)}, (f"data: {DATA} in both, with other values",)),
     ("a target", {"data": (X, Y + 1)}, (f"data: {DATA} in both, with other values",)),
     ("the element type", {"data": (X, Y.astype("f4"))}, (f"data: {DATA} in the checkpoint, ",)),
@@ -137,7 +137,7 @@ CHANGES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 @pytest.mark.parametrize(("change", "facts"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
 def test_what_is_not_alike_is_listed(tmp_path: Path, change: dict[str, Any], facts: tuple[str, ...]) -> None:
     change = dict(change)
-    before = {**RUN, "optimiser": change.pop("before", Descent(0.1)), **START, "progress": False, "save": str(tmp_path)}
+    before = {**RUN, "optimizer": change.pop("before", Descent(0.1)), **START, "progress": False, "save": str(tmp_path)}
     nn.fit(loss, (X, Y), **before)
     after = {**before, **change, "steps": 3}
     trained, on = after.pop("loss", loss), after.pop("data", (X, Y))
@@ -164,7 +164,7 @@ schedule = lambda step: pb.where(step < 3, 0.1, 0.05)
 x = np.arange(48.0).reshape(12, 2, 2)
 train = Dataset(x.astype("f4"), np.arange(12) % 3).transformed(scale(4.0), random_flip())
 net = nn.chain(nn.flatten(), nn.dense(4), nn.dropout(0.5), nn.dense(3))
-run = nn.fit(net, nn.cross_entropy, train, optimiser=nn.clip_by_norm(1.0) >> nn.adam(schedule), batch=4, progress=False,
+run = nn.fit(net, nn.cross_entropy, train, optimizer=nn.clip_by_norm(1.0) >> nn.adam(schedule), batch=4, progress=False,
              save={str(tmp_path)!r}, steps=int(sys.argv[1]))
 print(run.steps)
 """
@@ -178,17 +178,17 @@ def test_names_of_the_calling_line_are_no_difference(tmp_path: Path) -> None:
     """Traced values are named after what the calling line assigns to; a run may go on from any line."""
     net = nn.chain(nn.dense(4), nn.relu, nn.dense(3))
     data = np.arange(24.0, dtype="f4").reshape(6, 4), np.arange(6) % 3
-    go = lambda steps: nn.fit(net, nn.cross_entropy, data, optimiser=nn.adam(0.1), batch=3, steps=steps,
+    go = lambda steps: nn.fit(net, nn.cross_entropy, data, optimizer=nn.adam(0.1), batch=3, steps=steps,
                               progress=False, save=str(tmp_path))  # fmt: skip
     first = go(2)
-    again = nn.fit(net, nn.cross_entropy, data, optimiser=nn.adam(0.1), batch=3, steps=3, progress=False,
+    again = nn.fit(net, nn.cross_entropy, data, optimizer=nn.adam(0.1), batch=3, steps=3, progress=False,
                    save=str(tmp_path))  # fmt: skip
     assert (first.steps, again.steps, go(4).steps) == (2, 3, 4)
 
 
 def test_transformations_count_as_data(tmp_path: Path) -> None:
     train = lambda by: data.Dataset(np.arange(24.0).reshape(12, 2), np.arange(12.0)).transformed(data.scale(by))
-    go = lambda by: nn.fit(nn.dense(1), lambda y, t: pb.mean((y[:, 0] - t) ** 2), train(by), optimiser=nn.sgd(1e-3),
+    go = lambda by: nn.fit(nn.dense(1), lambda y, t: pb.mean((y[:, 0] - t) ** 2), train(by), optimizer=nn.sgd(1e-3),
                            steps=1, batch=4, progress=False, save=str(tmp_path))  # fmt: skip
     go(4.0)
     go(4.0)
@@ -269,7 +269,7 @@ def test_a_run_inside_a_run_is_refused(tmp_path: Path) -> None:
     assert f"process {os.getpid()} on" in inner[0]
 
 
-@pytest.mark.parametrize("change", [{"optimiser": Descent(0.3)}, {"progress": lambda at: 1 / 0}, {"resume": False}])
+@pytest.mark.parametrize("change", [{"optimizer": Descent(0.3)}, {"progress": lambda at: 1 / 0}, {"resume": False}])
 def test_a_run_that_fails_lets_go_of_the_folder(tmp_path: Path, change: dict[str, Any]) -> None:
     fit(steps=1, save=tmp_path)
     with pytest.raises((PullbackError, ZeroDivisionError)):
@@ -405,7 +405,7 @@ def test_labels_of_a_loss_by_hand(of: Any) -> None:
     own = lambda p, s, b: nn.cross_entropy(b[0] @ p["w"], b[1])
     given = (x, labels) if of is tuple else data.Dataset(x, labels)
     with pytest.raises(DataError, match=r"E514.*\n.*\n.*labels that are no class give NaN"):
-        nn.fit(own, given, parameters={"w": np.zeros((3, 3), np.float32)}, optimiser=nn.sgd(0.1), epochs=1, batch=4,
+        nn.fit(own, given, parameters={"w": np.zeros((3, 3), np.float32)}, optimizer=nn.sgd(0.1), epochs=1, batch=4,
                progress=False)  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def test_labels_that_do_not_fit_their_sequence_are_infinitely_unlikely() -> None
 
 def test_features_of_heads_follow() -> None:
     assert nn.attention(4).type.takes == "f32[N, L, 4 * D]"
-    assert nn.position("learnt").type.result == nn.position("learnt", longest=9).type.result == "f32[N, L, M]"
+    assert nn.position("learned").type.result == nn.position("learned", longest=9).type.result == "f32[N, L, M]"
     assert nn.attention(4, rotary=True).type.takes == "f32[N, L, 8 * D]"
 
 
@@ -122,11 +122,11 @@ def test_features_of_heads_follow() -> None:
         ),
         (
             lambda: nn.position("rotary"),
-            "E163 position: kind is 'rotary' |  | one of 'sinusoidal', 'learnt'",
+            "E163 position: kind is 'rotary' |  | one of 'sinusoidal', 'learned'",
         ),
         (
-            lambda: nn.position("learnt", longest=3).on("N 4 2"),
-            "E162 position: 4 steps where 3 are learnt |  | `longest=4`",
+            lambda: nn.position("learned", longest=3).on("N 4 2"),
+            "E162 position: 4 steps where 3 are learned |  | `longest=4`",
         ),
     ],
 )  # fmt: skip

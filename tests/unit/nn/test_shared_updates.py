@@ -57,13 +57,13 @@ def batches(count: int, samples: int) -> Any:
     (1, 8, [8]), (2, 8, [4, 4]), (3, 8, [2, 3, 3]), (3, 7, [2, 2, 3]), (4, 3, [None, 1, 1, 1]),
 ])  # fmt: skip
 def test_parts_of_a_batch_make_the_update_of_the_whole(workers: int, samples: int, sizes: list[int | None]) -> None:
-    """The optimiser knows the step; a process whose part is empty is not asked."""
+    """The optimizer knows the step; a process whose part is empty is not asked."""
     together, alone = SharedUpdates(plain, Descent(0.1), carry(), workers), Updates(plain, Descent(0.1), carry())
     given = batches(3, samples)
     np.testing.assert_allclose(together(given, 5), alone(given, 5), rtol=1e-13)
     for ours, theirs in zip(together.arrays, alone.arrays, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13)
-    assert int(together.carry.optimiser["count"]) == 3
+    assert int(together.carry.optimizer["count"]) == 3
     assert [p.sizes for p in Here.made] == [[] if n is None else [n] * 3 for n in sizes]
     assert [p.what for p in Here.made] == [f"part {k} of the batch" for k in range(workers)]
     together.end()

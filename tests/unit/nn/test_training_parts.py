@@ -95,10 +95,10 @@ def test_a_network_starts_from_what_is_given_and_makes_the_rest() -> None:
     data = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32), np.arange(16) % 3
 
     def weights(**given: Any) -> list[Any]:
-        run = nn.fit(net, nn.cross_entropy, data, optimiser=Descent(0.1), epochs=0, batch=8, progress=False, **given)
+        run = nn.fit(net, nn.cross_entropy, data, optimizer=Descent(0.1), epochs=0, batch=8, progress=False, **given)
         return tree.flatten(run.parameters)[0]
 
-    made = nn.fit(net, nn.cross_entropy, data, optimiser=Descent(0.1), epochs=0, batch=8, progress=False).parameters
+    made = nn.fit(net, nn.cross_entropy, data, optimizer=Descent(0.1), epochs=0, batch=8, progress=False).parameters
     doubled = tree.map_leaves(lambda x: 2 * np.asarray(x), made)
     for given in ({}, {"state": {}}, {"parameters": None, "state": {}}):
         np.testing.assert_equal(weights(**given), tree.flatten(made)[0])
@@ -130,7 +130,7 @@ def test_an_evaluation_leaves_nothing_out() -> None:
     x = np.random.default_rng(1).normal(size=(64, 6)).astype(np.float32)
     y = np.zeros((64, 1), np.float32)
     squares = lambda result, target: pb.mean((result - target) ** 2)
-    run = nn.fit(net, squares, [(x, y)], epochs=1, optimiser=Standing(), evaluate=[(x, y)], progress=False)
+    run = nn.fit(net, squares, [(x, y)], epochs=1, optimizer=Standing(), evaluate=[(x, y)], progress=False)
     result = pb.function(lambda x: net.apply(run.parameters, run.state, x, training=False)[0])(x)
     whole = float(np.mean(result**2))
     assert run.history["evaluation_loss"] == pytest.approx([whole], rel=1e-5)

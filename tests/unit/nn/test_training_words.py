@@ -324,7 +324,7 @@ def test_evaluations_take_samples_in_order() -> None:
     wanted = sum(max(x[k : k + 8]) * len(x[k : k + 8]) for k in range(0, 50, 8)) / 50
     given = {"a": np.array(0.0)}
     assert nn.evaluate(largest, (x, x), parameters=given, batch=8)["evaluation_loss"] == pytest.approx(wanted)
-    run = nn.fit(largest, (x, x), parameters=given, evaluate=(x, x), optimiser=nn.sgd(0.1), epochs=1, batch=8,
+    run = nn.fit(largest, (x, x), parameters=given, evaluate=(x, x), optimizer=nn.sgd(0.1), epochs=1, batch=8,
                  progress=False)  # fmt: skip
     assert run.history["evaluation_loss"] == [pytest.approx(wanted)]
 

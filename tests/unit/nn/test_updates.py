@@ -55,7 +55,7 @@ def test_one_update_by_hand(count: int) -> None:
         a, b = a - rate * np.mean(2 * error * x[k]), b - rate * np.mean(2 * error)
     made = updates.carry
     assert (float(made.parameters["a"]), float(made.parameters["b"])) == pytest.approx((a, b))
-    assert (int(made.state["seen"]), int(made.optimiser["count"])) == (8 * count, count)
+    assert (int(made.state["seen"]), int(made.optimizer["count"])) == (8 * count, count)
 
 
 def test_arrays_are_its_own() -> None:
@@ -73,7 +73,7 @@ def test_a_loss_without_a_state_leaves_it() -> None:
     updates = Updates(lambda p, s, b: loss(p, s, b)[0], Descent(0.1), carry())
     updates(stacked(2, 8), 0)
     assert int(updates.carry.state["seen"]) == 0
-    assert int(updates.carry.optimiser["count"]) == 2
+    assert int(updates.carry.optimizer["count"]) == 2
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

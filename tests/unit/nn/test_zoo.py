@@ -74,10 +74,10 @@ def test_c33_two_networks_learn_against_each_other() -> None:
     g = models.generator(1, 8, width=2).on("N 3")
     d = models.discriminator(width=2).on("N 1 8 8")
     parameters = g.init(0, dtype=np.float64)[0], d.init(1, dtype=np.float64)[0]
-    optimisers = nn.sgd(0.5), nn.adam(0.01)
-    states = tuple(o.init(p) for o, p in zip(optimisers, parameters))
+    optimizers = nn.sgd(0.5), nn.adam(0.01)
+    states = tuple(o.init(p) for o, p in zip(optimizers, parameters))
     images, noise = wave((4, 1, 8, 8), 1), wave((4, 3), 2)
-    step = pb.function(models.gan_step(g, d, optimisers))
+    step = pb.function(models.gan_step(g, d, optimizers))
     moved, _, (of_generator, of_discriminator) = step.interpret(parameters, states, 0, images, noise)
 
     made = g(parameters[0], noise)
@@ -101,17 +101,17 @@ def test_c33_two_networks_learn_against_each_other() -> None:
 def test_c33_a_policy_learns_from_rewards() -> None:
     """Of four places, the one that is seen is to be chosen; a reward says whether it was."""
     net = models.policy(4, hidden=8).on("N 4")
-    optimiser = nn.adam(0.05)
+    optimizer = nn.adam(0.05)
 
     @pb.function
     def step(p: Any, s: Any, k: Any, seen: Any, actions: Any, returns: Any) -> Any:
         gradient = pb.grad(lambda p: models.reinforce(net(p, seen), (actions, returns)), wrt="p")(p)
-        change, after = optimiser.update(gradient, s, p, k)
+        change, after = optimizer.update(gradient, s, p, k)
         return pb.tree_map(lambda a, c: a + c, p, change), after
 
     random = np.random.default_rng(0)
     p = net.init(0, dtype=np.float64)[0]
-    s = optimiser.init(p)
+    s = optimizer.init(p)
     for k in range(150):
         seen = np.eye(4)[random.integers(4, size=16)]
         scores = net(p, seen)

@@ -150,7 +150,7 @@ DataError [E521] the model has 2 operators that there are none of: Det2, Sparse
     ("node", "what"),
     [
         (helper.make_node("Conv", ["x", "w"], ["y"], "c", strides=[0, 1]), r"window \[3, 3\], strides \[0, 1\]"),
-        (helper.make_node("Conv", ["x", "w"], ["y"], "c", colour=1), "Conv of version 17 has no attribute colour"),
+        (helper.make_node("Conv", ["x", "w"], ["y"], "c", color=1), "Conv of version 17 has no attribute color"),
         (helper.make_node("Conv", ["x"], ["y"], "c"), "its input w is missing"),
         (helper.make_node("Conv", ["x", "v"], ["y"], "c"), "its input v is made by no node before it"),
         (helper.make_node("Concat", ["x", "w"], ["y"], "c", axis=9), "axis 9 of an array with 4"),

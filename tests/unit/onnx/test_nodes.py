@@ -14,7 +14,7 @@ GROUPS = {
     "reduction": ["reduce_log_sum_exp", "reducemax", "argmax", "cumsum", "topk"],
     "products": ["gemm", "matmul", "einsum"],
     "windows": ["conv", "convtranspose", "maxpool", "averagepool"],
-    "normalisation": ["batch_normalization", "lrn", "instance_normalization", "groupnormalization", "softmax"],
+    "normalization": ["batch_normalization", "lrn", "instance_normalization", "groupnormalization", "softmax"],
     "recurrent": ["rnn", "gru", "lstm"],
     "sampling": ["resize"],
 }

@@ -11,7 +11,7 @@ from pullback.errors import DerivativeError
 from pullback.operators import (
     BlockMatrix,
     LeftMultiply,
-    Linearised,
+    Linearized,
     adjoint_method,
     blocks,
     column,
@@ -26,7 +26,7 @@ def test_both_readings_are_of_one_jacobian(n: int, parameters: int, seed: int) -
     rng = np.random.default_rng(seed)
     edges = {(j, i): int(rng.integers(-3, 4)) for i in range(n) for j in range(i)}
     M = BlockMatrix((n, parameters), {at: int(rng.integers(1, 4)) for at in np.ndindex(n, parameters)})
-    system = Linearised(M, strictly_lower(n, edges))
+    system = Linearized(M, strictly_lower(n, edges))
     dense = system.jacobian().to_dense()
     dp, g = rng.integers(1, 5, parameters), rng.integers(1, 5, n)
     assert system.sensitivity(dp.tolist()) == (dense @ dp).tolist()

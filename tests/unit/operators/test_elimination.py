@@ -29,7 +29,7 @@ def test_many_inputs_and_one_output_ask_for_reverse_mode() -> None:
 
 
 def test_a_waist_asks_for_both_ends_first() -> None:
-    """Jacobians 50 by 20, 20 by 1, 1 by 20, 20 by 50: multiply towards the waist, and through it last."""
+    """Jacobians 50 by 20, 20 by 1, 1 by 20, 20 by 50: multiply toward the waist, and through it last."""
     graph = strictly_lower(5, chain(5))
     best = cheapest_order(graph, [50, 20, 1, 20, 50])
     assert set(best.vertices[:2]) == {1, 3}

@@ -8,7 +8,7 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.passes.again import compute_again
 from pullback.runtime.emit import with_mode
@@ -36,7 +36,7 @@ def text(value: str = "tanh(a[i, j])", late: str = "a[i, j]") -> str:
 @pytest.mark.parametrize("value", ["tanh(a[i, j])", "a[i, j] * v[j] + v[i]"])
 def test_late_readers_have_an_array_of_their_own(value: str) -> None:
     program = parse_program(text(value))
-    made = compute_again(specialise(program, SIZE))
+    made = compute_again(specialize(program, SIZE))
     verify(made)
     assert len(made.body.statements) == len(program.body.statements) + 1
     lines = print_program(made).splitlines()
@@ -55,7 +55,7 @@ def test_late_readers_have_an_array_of_their_own(value: str) -> None:
     ("tanh(a[i, j])", "a[i, j]", 24),  # small
 ])  # fmt: skip
 def test_others_stay(value: str, late: str, size: int) -> None:
-    program = specialise(parse_program(text(value, late)), {"N": size})
+    program = specialize(parse_program(text(value, late)), {"N": size})
     assert print_program(compute_again(program)) == print_program(program)
 
 

@@ -8,8 +8,8 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build, Program
-from pullback.ir.traverse import specialise
-from pullback.passes.pipeline import optimise
+from pullback.ir.traverse import specialize
+from pullback.passes.pipeline import optimize
 from pullback.runtime.executor import compile_program
 
 STAGES = """stages(x: f64[N], u: f64[N]) {
@@ -33,7 +33,7 @@ def builds(program: Program) -> int:
 @pytest.mark.parametrize(("size", "left"), [(300, 2), (20_000, 1)])
 def test_large_stages_go_into_their_readers(size: int, left: int) -> None:
     program = parse_program(STAGES)
-    assert builds(optimise(program, {"N": size})) == left
+    assert builds(optimize(program, {"N": size})) == left
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(size), rng.standard_normal(size)]
     (wanted,) = interpret(program, inputs, {"N": size})
@@ -41,4 +41,4 @@ def test_large_stages_go_into_their_readers(size: int, left: int) -> None:
 
 
 def test_what_is_read_at_many_distances_or_has_borders_along_two_axes_is_stored() -> None:
-    assert builds(optimise(specialise(parse_program(SQUARES), {"N": 200}), {})) == 2
+    assert builds(optimize(specialize(parse_program(SQUARES), {"N": 200}), {})) == 2

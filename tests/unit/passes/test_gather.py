@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pullback.ir.parser import parse_program
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
-from pullback.passes.gather import gather_neighbours
+from pullback.passes.gather import gather_neighbors
 
 TEXT = """
 mixed(x: f64[N], s: f64[]) {
@@ -20,7 +20,7 @@ mixed(x: f64[N], s: f64[]) {
 
 
 def test_small_statements_are_as_early_as_what_they_read() -> None:
-    program = gather_neighbours(specialise(parse_program(TEXT), {"N": 1000}))
+    program = gather_neighbors(specialize(parse_program(TEXT), {"N": 1000}))
     assert [s.outs[0].name for s in program.body.statements] == ["c", "y", "z", "t", "d", "w"]
 
 
@@ -36,7 +36,7 @@ adam(p: f64[N], q: f64[N], g: f64[N], h: f64[N], m: f64[N], o: f64[N]) {
 
 
 def test_results_stand_beside_what_they_are_made_of() -> None:
-    """One that is read elsewhere than at its own point is no neighbour; none moves past what reads its operands."""
-    program = gather_neighbours(specialise(parse_program(STEP), {"N": 1000}))
+    """One that is read elsewhere than at its own point is no neighbor; none moves past what reads its operands."""
+    program = gather_neighbors(specialize(parse_program(STEP), {"N": 1000}))
     assert [s.outs[0].name for s in program.body.statements] == ["a", "c", "b", "r", "d"]
     verify(program)

@@ -6,7 +6,7 @@ import numpy as np
 
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.passes.hoist import hoist_small
 
@@ -21,7 +21,7 @@ TEXT = """f(x: f64[N], p0: f64[N], z: f64[T]) {
 
 
 def test_what_no_trip_changes_stands_before_the_loop() -> None:
-    program = specialise(parse_program(TEXT), {"N": 100, "T": 3})
+    program = specialize(parse_program(TEXT), {"N": 100, "T": 3})
     made = hoist_small(program)
     verify(made)
     assert [s.outs[0].name for s in made.body.statements] == ["s", "c", "p"]
@@ -44,7 +44,7 @@ CONVERSIONS = """f(a: f64[], x: f32[N], k: i64[M], z: f64[M]) {
 
 def test_a_number_is_converted_once() -> None:
     """Those that depend on an index of the statement, or are read at one that is data, stay where they are."""
-    program = specialise(parse_program(CONVERSIONS), {"N": 100, "M": 3})
+    program = specialize(parse_program(CONVERSIONS), {"N": 100, "M": 3})
     made = hoist_small(program)
     verify(made)
     assert [(s.outs[0].name, len(s.outs[0].shape)) for s in made.body.statements] == [

@@ -14,13 +14,13 @@ from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
 from pullback.ir.program import Block, Program
 from pullback.ir.settings import MODES, Settings
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.types import f16, f32
 from pullback.machine import AVX512
 from pullback.passes import pipeline
 from pullback.passes.commute import commute
 from pullback.passes.facts import IN_ORDER, NEEDED, NO_CALLS, NORMAL, SORTED_ARRAYS, STORED, Fact, check_fact
-from pullback.passes.pipeline import PASSES, Pass, chosen, optimise
+from pullback.passes.pipeline import PASSES, Pass, chosen, optimize
 from tests.support.programs import random_program
 from tests.unit.runtime.programs import CASES
 
@@ -71,7 +71,7 @@ def test_a_pass_that_breaks_a_promise_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PULLBACK_VERIFY", "1")
     monkeypatch.setattr(pipeline, "PASSES", (Pass("twice", "everything happens twice", twice),))
     with pytest.raises(VerifyError, match="defined twice") as found:
-        optimise(parse_program(BROKEN[NORMAL]), {"N": 3})
+        optimize(parse_program(BROKEN[NORMAL]), {"N": 3})
     assert found.value.__notes__ == ["after the pass 'twice': everything happens twice"]
 
 
@@ -80,19 +80,19 @@ def test_all_passes_keep_what_they_promise(mode: str, monkeypatch: pytest.Monkey
     """Of programs with every statement and of random ones."""
     monkeypatch.setenv("PULLBACK_VERIFY", "1")
     for text, dims in CASES.values():
-        optimise(parse_program(text), dims, mode=mode)  # type: ignore[arg-type]
+        optimize(parse_program(text), dims, mode=mode)  # type: ignore[arg-type]
     for seed in range(8):
         case = random_program(np.random.default_rng(seed), statements=3)
         for exact in (False, True):
-            program = specialise(replace(case.program, settings=Settings(exact=exact)), case.dims)
-            optimise(program, {}, mode=mode)  # type: ignore[arg-type]
+            program = specialize(replace(case.program, settings=Settings(exact=exact)), case.dims)
+            optimize(program, {}, mode=mode)  # type: ignore[arg-type]
 
 
 def test_a_pass_that_changes_nothing_gives_the_same_program() -> None:
     """So what is checked after a pass, and what later passes found before, need not be found again."""
-    given = [specialise(parse_program(text), dims) for text, dims in CASES.values()]
+    given = [specialize(parse_program(text), dims) for text, dims in CASES.values()]
     cases = [random_program(np.random.default_rng(seed), statements=4) for seed in range(8)]
-    for program in given + [specialise(c.program, c.dims) for c in cases]:
+    for program in given + [specialize(c.program, c.dims) for c in cases]:
         for p in PASSES:
             before, program = program, p(program, AVX512)
             assert program is before or print_program(program) != print_program(before), p.name

@@ -10,7 +10,7 @@ import pullback as pb
 from pullback import Array
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Fold, walk_statements
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.passes.recompute import recompute_rows
 
@@ -34,7 +34,7 @@ def recurrent(limit: int | None = None):
 def test_every_number_of_levels_gives_the_same(trips, levels):
     rng = np.random.default_rng(trips)
     x, w, h = rng.normal(size=(trips, 3)), rng.normal(size=(3, 3)) / 3, rng.normal(size=3)
-    program = specialise(pb.grad(recurrent(), wrt=("x", "w", "h0")).program(), {"T": trips, "N": 3})
+    program = specialize(pb.grad(recurrent(), wrt=("x", "w", "h0")).program(), {"T": trips, "N": 3})
     made = recompute_rows(program, levels)
     verify(made)
     for ours, expected in zip(interpret(made, [x, w, h]), interpret(program, [x, w, h]), strict=True):
@@ -49,7 +49,7 @@ def test_rows_that_are_read_elsewhere_are_put_together(trips, levels):
     """Of blocks, and of the steps that are left: the value needs rows that the gradient does not."""
     rng = np.random.default_rng(trips)
     x, w, h = rng.normal(size=(trips, 3)), rng.normal(size=(3, 3)) / 3, rng.normal(size=3)
-    program = specialise(pb.value_and_grad(recurrent(), wrt="x").program(), {"T": trips, "N": 3})
+    program = specialize(pb.value_and_grad(recurrent(), wrt="x").program(), {"T": trips, "N": 3})
     made = recompute_rows(program, levels)
     verify(made)
     for ours, expected in zip(interpret(made, [x, w, h]), interpret(program, [x, w, h]), strict=True):

@@ -1,4 +1,4 @@
-"""Rows that follow from other rows are computed again in the loop that reads them backwards."""
+"""Rows that follow from other rows are computed again in the loop that reads them backward."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
 from pullback.ir.program import Fold
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.passes.rows import recompute_cheap_rows
 from pullback.runtime.executor import compile_program
@@ -31,7 +31,7 @@ DIMS = {"N": 5000, "T": 8}
                                              ("sum m < 3 { v[m] } * x[n]", 2)])
 def test_rows_that_are_cheap_are_computed_again(force: str, rows: int) -> None:
     program = parse_program(TEXT.replace("FORCE", force))
-    made = recompute_cheap_rows(specialise(program, DIMS))
+    made = recompute_cheap_rows(specialize(program, DIMS))
     verify(made)
     forward, backward = (s for s in made.body.statements if isinstance(s, Fold))
     assert len(forward.outs) == 1 + rows  # a state, then slope and old; of slope sums and sines are stored
@@ -47,5 +47,5 @@ def test_rows_that_are_cheap_are_computed_again(force: str, rows: int) -> None:
 
 
 def test_few_rows_stay_stored() -> None:
-    program = specialise(parse_program(TEXT.replace("FORCE", "x[n] * v[N - 1 - n]")), {"N": 50, "T": 8})
+    program = specialize(parse_program(TEXT.replace("FORCE", "x[n] * v[N - 1 - n]")), {"N": 50, "T": 8})
     assert print_program(recompute_cheap_rows(program)) == print_program(program)

@@ -10,7 +10,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_statement
 from pullback.ir.program import Choose, blocks_of
 from pullback.ir.verify import verify
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import optimize
 from pullback.passes.shifts import shift_products
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_general
@@ -89,7 +89,7 @@ def test_elements_must_exist_wherever_the_shift_goes() -> None:
 def test_for_all_sizes_the_program_asks_what_pays(channels: int, side: int) -> None:
     """Few channels have borders or conditions, many channels of a small image products before shifts."""
     program = parse_program(OPEN)
-    (choice,) = (s for s in optimise(program, {}).body.statements if isinstance(s, Choose))
+    (choice,) = (s for s in optimize(program, {}).body.statements if isinstance(s, Choose))
     assert any(s.outs[0].name.endswith("_product") for b in blocks_of(choice) for s in b.statements)
     dims = {"O": channels, "C": 2, "P": 5, "Q": 5, "I": side, "J": side}
     rng = np.random.default_rng(side)

@@ -7,7 +7,7 @@ import numpy as np
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.passes.starts import separate_starts
 from pullback.runtime.emit import lower_program
@@ -22,7 +22,7 @@ DIMS = {"T": 5, "N": 1000}
 
 
 def test_each_loop_has_its_own() -> None:
-    program = specialise(parse_program(TEXT), DIMS)
+    program = specialize(parse_program(TEXT), DIMS)
     made = separate_starts(program)
     verify(made)
     assert len(made.body.statements) == len(program.body.statements) + 1

@@ -14,7 +14,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Fold, Program, Scatter, walk_statements
 from pullback.ir.settings import MODES, Settings
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.verify import verify
 from pullback.loops.program.nodes import Copy, walk
 from pullback.machine import GENERIC
@@ -49,7 +49,7 @@ def assert_same(program: Program, made: Program, seed: int = 0) -> None:
 
 
 def layers(results: str) -> Program:
-    return specialise(parse_program(LAYERS.replace("RESULTS", results)), {"N": 16, "M": 3, "K": 5})
+    return specialize(parse_program(LAYERS.replace("RESULTS", results)), {"N": 16, "M": 3, "K": 5})
 
 
 def test_what_is_between_is_as_long_as_a_strip() -> None:
@@ -70,14 +70,14 @@ def test_a_result_along_the_axis_is_stored_strip_by_strip() -> None:
 
 
 def test_what_needs_a_sum_over_the_axis_comes_after_it() -> None:
-    text = """normalised(x: f64[N, M]) {
+    text = """normalized(x: f64[N, M]) {
       a = build n < N, m < M { exp(x[n, m]) }
       mean = build m < M { sum n < N { a[n, m] } }
       c = build n < N, m < M { a[n, m] - mean[m] }
       d = build n < N, m < M { tanh(c[n, m]) }
       v = build m < M { sum n < N { c[n, m] * d[n, m] } }
       return v }"""
-    program = specialise(parse_program(text), {"N": 32, "M": 2})
+    program = specialize(parse_program(text), {"N": 32, "M": 2})
     made = strip_mine(program)
     assert [s.outs[0].name for s in made.body.statements if not isinstance(s, Fold)] == ["a", "mean", "v"]
     (fold,) = (s for s in made.body.statements if isinstance(s, Fold))
@@ -85,13 +85,13 @@ def test_what_needs_a_sum_over_the_axis_comes_after_it() -> None:
     assert_same(program, made)
 
 
-def test_neighbours_along_the_axis_keep_it_whole() -> None:
+def test_neighbors_along_the_axis_keep_it_whole() -> None:
     text = """stencil(x: f64[N + 2]) {
       a = build n < N + 2 { exp(x[n]) }
       b = build n < N { a[n] + a[n + 2] }
       s = build { sum n < N { b[n] * b[N - 1 - n] } }
       return s }"""
-    program = specialise(parse_program(text), {"N": 12})
+    program = specialize(parse_program(text), {"N": 12})
     assert strip_mine(program).body.statements == program.body.statements
 
 
@@ -99,7 +99,7 @@ def test_neighbours_along_the_axis_keep_it_whole() -> None:
 def test_random_programs_keep_their_values(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "SHARE", 1)
     case = random_program(np.random.default_rng(seed))
-    program = specialise(case.program, case.dims)
+    program = specialize(case.program, case.dims)
     made = strip_mine(program)
     verify(made)
     with np.errstate(all="ignore"):
@@ -146,13 +146,13 @@ NEAREST = """nearest(c: f64[K, D], p: f64[N, D]) {
     ],
 )
 def test_arrays_that_leave_the_cache_for_little_work_are_in_strips(sizes: dict[str, int], folds: int) -> None:
-    made = strip_for_caches(specialise(parse_program(NEAREST), sizes), GENERIC)
+    made = strip_for_caches(specialize(parse_program(NEAREST), sizes), GENERIC)
     verify(made)
     assert sum(isinstance(s, Fold) for s in made.body.statements) == folds
 
 
 def test_the_machine_says_how_much_stays_in_its_cache() -> None:
-    program = specialise(parse_program(NEAREST), {"N": 10_000, "K": 100, "D": 16})
+    program = specialize(parse_program(NEAREST), {"N": 10_000, "K": 100, "D": 16})
     rows = []
     for second in (1 << 19, 1 << 20, 1 << 21):
         made = strip_for_caches(program, replace(GENERIC, caches=(1 << 15, second, 1 << 25)))
@@ -166,7 +166,7 @@ def test_the_machine_says_how_much_stays_in_its_cache() -> None:
 def test_strips_for_the_cache_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "LEAVING", 0)
     monkeypatch.setattr(strips, "ENOUGH", 2)
-    program = specialise(parse_program(NEAREST), {"N": 12, "K": 5, "D": 3})
+    program = specialize(parse_program(NEAREST), {"N": 12, "K": 5, "D": 3})
     made = strip_for_caches(program, GENERIC)
     assert any(isinstance(s, Fold) for s in made.body.statements)
     assert_same(program, made)
@@ -176,7 +176,7 @@ def test_strips_for_the_cache_compute_the_same(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("count", [17, 23, 29])
 def test_rows_that_are_left_come_after_the_loop(count: int, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "WHOLE", 3)
-    program = specialise(parse_program(LAYERS.replace("RESULTS", results)), {"N": count, "M": 3, "K": 5})
+    program = specialize(parse_program(LAYERS.replace("RESULTS", results)), {"N": count, "M": 3, "K": 5})
     made = strip_mine(replace(program, settings=Settings(memory="least")))
     assert sum(isinstance(s, Fold) for s in made.body.statements) == 1
     assert_same(program, made)
@@ -206,7 +206,7 @@ def test_a_maximum_along_the_axis_is_no_sum() -> None:
     """Only sums are added up strip by strip."""
     text = LAYERS.replace("s = build n < N { sum k < K { e[n, k] } }", "s = build k < K { max n < N { e[n, k] } }")
     text = text.replace("s[n] * h[n, k]", "s[k] * h[n, k]")
-    program = specialise(parse_program(text.replace("RESULTS", "g, s")), {"N": 40, "M": 5, "K": 6})
+    program = specialize(parse_program(text.replace("RESULTS", "g, s")), {"N": 40, "M": 5, "K": 6})
     assert_same(program, strip_mine(program))
 
 
@@ -221,7 +221,7 @@ PART = """part(x: f64[N, M]) {
 
 @pytest.mark.parametrize("less", [1, 4, 9])
 def test_a_sum_over_a_part_of_the_axis_stays_one(less: int) -> None:
-    program = specialise(parse_program(PART.replace("LESS", str(less))), {"N": 16, "M": 3})
+    program = specialize(parse_program(PART.replace("LESS", str(less))), {"N": 16, "M": 3})
     made = strip_mine(program)
     assert any(isinstance(s, Fold) for s in made.body.statements)
     assert_same(program, made)
@@ -255,7 +255,7 @@ LABELS = """labels(x: f64[N, M], w: f64[M, K], at: i64[N], c: f64[K]) {
 def test_rows_that_labels_name_are_in_strips(count: int, total: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scatter into its own rows is along the axis; a sum of numbers that labels name comes ahead of it."""
     monkeypatch.setattr(strips, "WHOLE", 3)
-    program = specialise(parse_program(LABELS.replace("TOTAL", total)), {"N": count, "M": 3, "K": 4})
+    program = specialize(parse_program(LABELS.replace("TOTAL", total)), {"N": count, "M": 3, "K": 4})
     made = strip_mine(program)
     (fold,) = (s for s in made.body.statements if isinstance(s, Fold))
     assert {s.outs[0].name for s in fold.body.statements} >= {"y", "e", "d", "g", "h"}
@@ -264,7 +264,7 @@ def test_rows_that_labels_name_are_in_strips(count: int, total: str, monkeypatch
 
 def test_a_scatter_across_rows_is_whole() -> None:
     text = LABELS.replace("TOTAL", "total = build { f64(7.0) }").replace("[n, data(at[n])]", "[N - 1 - n, data(at[n])]")
-    program = specialise(parse_program(text), {"N": 16, "M": 3, "K": 4})
+    program = specialize(parse_program(text), {"N": 16, "M": 3, "K": 4})
     made = strip_mine(program)
     assert any(isinstance(s, Scatter) for s in made.body.statements)
     assert_same(program, made)

@@ -10,7 +10,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Scatter
 from pullback.ir.verify import verify
 from pullback.passes.sums import rearrange_sums
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 
 def test_a_variable_that_no_factor_has() -> None:
@@ -39,7 +39,7 @@ LINEAR = """linear(x: f64[3], y: f64[5]) {
 
 @pytest.mark.parametrize(("text", "scatters"), [(PACKED, 2), (FALLING, 1), (LINEAR, 0)])
 def test_sums_of_which_few_indices_have_a_term(text: str, scatters: int) -> None:
-    program = normalise(parse_program(text))
+    program = normalize(parse_program(text))
     made = rearrange_sums(program)
     verify(made)
     assert sum(isinstance(s, Scatter) for s in made.body.statements) == scatters

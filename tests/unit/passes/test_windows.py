@@ -25,7 +25,7 @@ def test_steps_of_one_run_over_the_window_s_own_index() -> None:
     ) == "x = build i < 28 { sum v < 5 { [i >= v, v + 23 >= i] g[i - v] * k[v] } }"
 
 
-def test_steps_of_one_run_upwards_where_no_array_has_that_index() -> None:
+def test_steps_of_one_run_upward_where_no_array_has_that_index() -> None:
     assert narrowed(
         "f(g: f64[24]) { x = build i < 20 { sum v < 24 { [v >= i, i + 2 >= v] g[v] } } return x }"
     ) == "x = build i < 20 { sum v < 3 { g[i + v] } }"

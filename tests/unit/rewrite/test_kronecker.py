@@ -15,7 +15,7 @@ from pullback import Array
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
 from pullback.ir.settings import Settings
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import optimize
 from pullback.rewrite.kronecker import solve_deltas
 
 
@@ -96,5 +96,5 @@ def test_a_delta_of_the_users_costs_what_it_gives(name: str) -> None:
     np.testing.assert_allclose(tangent, picked.sum(1), rtol=1e-15)
     for f in (chosen, pb.vjp(chosen)):
         assert f.memory(N=20_000, K=20_000).peak_bytes <= 2 * 8 * 20_000
-        program = optimise(f.program(), {"N": 20_000, "K": 20_000})
+        program = optimize(f.program(), {"N": 20_000, "K": 20_000})
         assert "sum" not in print_program(program).replace("x_sum", ""), print_program(program)

@@ -13,7 +13,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_statement
 from pullback.ir.types import bool_, f64
 from pullback.ir.verify import verify
-from pullback.rewrite.normal_form import _guards_about, normalise
+from pullback.rewrite.normal_form import _guards_about, normalize
 
 GUARDED = """f(x: f64[3], y: f64[2]) {
   z = build i < 2, j < 9 { [2 - j >= 0] (x[j] > y[i] ? exp(y[i]) : {}) }
@@ -22,7 +22,7 @@ GUARDED = """f(x: f64[3], y: f64[2]) {
 
 def test_a_guard_keeps_those_that_keep_it_in_range() -> None:
     """Exp's guard reads x[j], and j < 3 has no index in common with exp's operand."""
-    program = normalise(parse_program(GUARDED))
+    program = normalize(parse_program(GUARDED))
     verify(program)
     x, y = np.array([1.0, 2.0, 3.0]), np.array([0.5, 2.5])
     expected = np.zeros((2, 9))
@@ -40,7 +40,7 @@ def test_exact_sums_keep_their_order() -> None:
 
 def test_a_position_inside_of_an_index_becomes_an_array() -> None:
     text = "f(x: f64[5], y: f64[5]) { z = build { x[data(argmax k < 5 { y[k] * y[k] }, 5)] } return z }"
-    made = normalise(parse_program(text))
+    made = normalize(parse_program(text))
     assert [print_statement(s) for s in made.body.statements] == [
         "z_argmax in [0, 5) = build { argmax k < 5 { y[k] * y[k] } }",
         "z = build { x[data(z_argmax, 5)] }",
@@ -49,7 +49,7 @@ def test_a_position_inside_of_an_index_becomes_an_array() -> None:
 
 def test_what_a_transcendental_and_others_read_is_computed_once() -> None:
     text = "f(x: f64[5], y: f64[5]) { z = build i < 5 { sin(x[i] / y[i]) * (x[i] / y[i]) } return z }"
-    made = normalise(parse_program(text))
+    made = normalize(parse_program(text))
     assert sum(print_statement(s).count("/") for s in made.body.statements) == 1
 
 

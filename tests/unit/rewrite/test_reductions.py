@@ -13,7 +13,7 @@ import pullback as pb
 from pullback import Array
 from pullback.ir.program import Fold, Program, walk_statements
 from pullback.memory.table import MemoryTable
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 N = 37
 RNG = np.random.default_rng(3)
@@ -62,7 +62,7 @@ def looped(name: str, **policies: Any) -> Any:
 
 
 def left(program: Program) -> int:
-    return sum(len(s.outs) for s in walk_statements(normalise(program).body) if isinstance(s, Fold))
+    return sum(len(s.outs) for s in walk_statements(normalize(program).body) if isinstance(s, Fold))
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -103,5 +103,5 @@ def test_a_maximum_over_steps_of_which_there_may_be_none_stays_a_loop() -> None:
     def largest(x: Float64[Array, "N"], start: Float64[Array, ""]) -> Any:
         return pb.fold(x.shape[0], start, lambda s, i: pb.maximum(s, x[i]))
 
-    assert any(isinstance(s, Fold) for s in walk_statements(normalise(largest.program()).body))
+    assert any(isinstance(s, Fold) for s in walk_statements(normalize(largest.program()).body))
     assert [largest.interpret(np.array(v), 2.0) for v in ([], [1.0], [1.0, 5.0])] == [2.0, 2.0, 5.0]

@@ -15,7 +15,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Block, Build, Program
 from pullback.ir.settings import Settings
-from pullback.ir.traverse import specialise
+from pullback.ir.traverse import specialize
 from pullback.ir.types import f64
 from pullback.runtime.executor import Executable, compile_program
 from tests.unit.runtime.programs import CASES
@@ -24,7 +24,7 @@ from tests.unit.runtime.programs import CASES
 def sample_inputs(program: Program, dims: dict[str, int], seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     out = []
-    for r in specialise(program, dims).inputs:
+    for r in specialize(program, dims).inputs:
         shape = tuple(d.constant for d in r.shape)
         if r.dtype.is_floating:
             out.append(np.asarray(rng.standard_normal(shape), r.dtype.numpy))

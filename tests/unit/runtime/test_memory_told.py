@@ -92,8 +92,8 @@ def test_each_mode_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return call
 
-    for name in ("optimise", "lower"):
+    for name in ("optimize", "lower"):
         monkeypatch.setattr(emit, name, counted(name, getattr(emit, name)))
     table = emit.memory(program, dims, "fastest")
     assert {m: t.arena_bytes for m, t in table.modes.items()} == {m: t.arena_bytes for m, t in alone.items()}
-    assert made == {"optimise": 3, "lower": 3}
+    assert made == {"optimize": 3, "lower": 3}

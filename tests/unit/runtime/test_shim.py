@@ -185,7 +185,7 @@ def test_a_call_by_a_function_that_is_traced_is_part_of_it() -> None:
 
 @pytest.mark.parametrize("entries", ["python"], indirect=True)
 def test_entries_far_behind_come_first_by_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    f: Any = pb.function(lambda p: p["x"] * 2, specialise="never")
+    f: Any = pb.function(lambda p: p["x"] * 2, specialize="never")
     trees = [{"x": np.ones(n)} for n in range(1, MOST_TRIED + 5)]
     for _ in range(2):  # the second call of dims counts operations; from then on they have an entry
         for p in trees:
@@ -401,7 +401,7 @@ def test_one_type_for_all_of_an_annotation_that_leaves_it_open() -> None:
 
 
 def test_the_entry_that_served_a_call_comes_first() -> None:
-    f: Any = pb.function(lambda x: x * 2, specialise="always")
+    f: Any = pb.function(lambda x: x * 2, specialize="always")
     for n in range(1, 6):
         f(np.ones(n))
     first, *_, last = f._entries
@@ -427,9 +427,9 @@ def test_entries_are_no_circle_that_stays() -> None:
     assert gone() is None
 
 
-@pytest.mark.parametrize("specialise", ["always", "never"])
-def test_more_arguments_than_ctypes_passes(specialise: Literal["always", "never"]) -> None:
-    @pb.function(specialise=specialise)
+@pytest.mark.parametrize("specialize", ["always", "never"])
+def test_more_arguments_than_ctypes_passes(specialize: Literal["always", "never"]) -> None:
+    @pb.function(specialize=specialize)
     def last(xs: tuple[Float64[Array, "N"], ...]) -> Any:
         return xs[0] + 2 * xs[-1]
 

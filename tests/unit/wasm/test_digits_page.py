@@ -1,4 +1,4 @@
-"""The page that learns digits, in a browser: it trains, and recognises what is drawn and what is bundled."""
+"""The page that learns digits, in a browser: it trains, and recognizes what is drawn and what is bundled."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def said(window: Browser, name: str) -> str:
 
 
 @needs_chromium
-def test_it_trains_and_recognises(page: Path, tmp_path: Path) -> None:
+def test_it_trains_and_recognizes(page: Path, tmp_path: Path) -> None:
     with browser(tmp_path) as window:
         window.limit(110)
         window.show(1200, 1000)

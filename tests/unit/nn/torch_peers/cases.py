@@ -60,7 +60,7 @@ LAYERS = {
     "attention": Case(lambda: nn.attention(2), (2, 5, 8)),
     "attention-causal": Case(lambda: nn.attention(4, causal=True), (2, 5, 8)),
     "attention-groups-rotary": Case(lambda: nn.attention(4, groups=2, rotary=True, causal=True), (2, 5, 16)),
-    "position-learnt": Case(lambda: nn.position("learnt", longest=7), (2, 5, 6)),
+    "position-learned": Case(lambda: nn.position("learned", longest=7), (2, 5, 6)),
     "position": Case(lambda: nn.position(), (2, 5, 6)),
 }
 

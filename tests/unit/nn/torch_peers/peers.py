@@ -85,7 +85,7 @@ PEERS: dict[str, Any] = {
     "attention": lambda p, x: attention(p, x, 2, 2),
     "attention-causal": lambda p, x: attention(p, x, 4, 4, causal=True),
     "attention-groups-rotary": lambda p, x: attention(p, x, 4, 2, causal=True, rotary=True),
-    "position-learnt": lambda p, x: x + p["w"][: x.shape[1]],
+    "position-learned": lambda p, x: x + p["w"][: x.shape[1]],
     "position": lambda p, x: x + sinusoids(x),
 }
 

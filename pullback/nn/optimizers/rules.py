@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pullback as pb
-from pullback.nn.optimisers.optimiser import Elementwise, count, rate_of
+from pullback.nn.optimizers.optimizer import Elementwise, count, rate_of
 from pullback.nn.settings import Rate, check_fraction, check_number, check_rate, refused
 from pullback.tracing.making import as_array
 
@@ -110,8 +110,8 @@ class adagrad(Rule):
         start: what s is at first.
 
     >>> from pullback import nn
-    >>> optimiser = nn.adagrad(0.5)
-    >>> step = pb.function(lambda p, g: optimiser.update(g, optimiser.init(p), p, 0)[0])
+    >>> optimizer = nn.adagrad(0.5)
+    >>> step = pb.function(lambda p, g: optimizer.update(g, optimizer.init(p), p, 0)[0])
     >>> step(np.array([1.0]), np.array([4.0])).round(6).tolist()
     [-0.5]
     """
@@ -149,18 +149,18 @@ class rmsprop(Rule):
         decay: γ, from 0 to below 1.
         epsilon: ε, above 0.
         momentum: μ, from 0 to below 1.
-        centred: whether it is the variance that is divided by.
+        centered: whether it is the variance that is divided by.
 
     >>> from pullback import nn
-    >>> optimiser = nn.rmsprop(0.01, centred=True, momentum=0.9)
-    >>> sorted(optimiser.init({"w": np.zeros(3)}))
+    >>> optimizer = nn.rmsprop(0.01, centered=True, momentum=0.9)
+    >>> sorted(optimizer.init({"w": np.zeros(3)}))
     ['mean', 'momentum', 'square']
     """
 
     decay: float = 0.99
     epsilon: float = 1e-8
     momentum: float = 0.0
-    centred: bool = False
+    centered: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,7 +171,7 @@ class rmsprop(Rule):
     @property
     def slots(self) -> dict[str, float]:
         """The slots of s, m and v."""
-        mean = {"mean": 0.0} if self.centred else {}
+        mean = {"mean": 0.0} if self.centered else {}
         momentum = {"momentum": 0.0} if self.momentum else {}
         return {"square": 0.0, **mean, **momentum}
 
@@ -180,7 +180,7 @@ class rmsprop(Rule):
         old = dict(zip(self.slots, kept))
         s = self.decay * old["square"] + (1 - self.decay) * (g * g)
         after = [s]
-        if self.centred:
+        if self.centered:
             m = self.decay * old["mean"] + (1 - self.decay) * g
             after.append(m)
             s = pb.maximum(s - m * m, 0.0)  # rounding may leave it below 0
@@ -205,8 +205,8 @@ class adam(Rule):
         epsilon: ε, above 0.
 
     >>> from pullback import nn
-    >>> optimiser = nn.adam(0.001)
-    >>> step = pb.function(lambda p, g: optimiser.update(g, optimiser.init(p), p, 0)[0])
+    >>> optimizer = nn.adam(0.001)
+    >>> step = pb.function(lambda p, g: optimizer.update(g, optimizer.init(p), p, 0)[0])
     >>> step(np.array([1.0, 1.0]), np.array([4.0, -0.01])).round(6).tolist()
     [-0.001, 0.001]
     """
@@ -259,8 +259,8 @@ class adamw(adam):
         decay: λ, at least 0.
 
     >>> from pullback import nn
-    >>> optimiser = nn.adamw(0.001, decay=0.5)
-    >>> step = pb.function(lambda p, g: optimiser.update(g, optimiser.init(p), p, 0)[0])
+    >>> optimizer = nn.adamw(0.001, decay=0.5)
+    >>> step = pb.function(lambda p, g: optimizer.update(g, optimizer.init(p), p, 0)[0])
     >>> step(np.array([4.0]), np.array([1.0])).round(6).tolist()
     [-0.003]
     """
@@ -290,8 +290,8 @@ class lion(Rule):
         decay: λ, at least 0.
 
     >>> from pullback import nn
-    >>> optimiser = nn.lion(0.01)
-    >>> step = pb.function(lambda p, g: optimiser.update(g, optimiser.init(p), p, 0)[0])
+    >>> optimizer = nn.lion(0.01)
+    >>> step = pb.function(lambda p, g: optimizer.update(g, optimizer.init(p), p, 0)[0])
     >>> step(np.array([1.0, 1.0]), np.array([4.0, -3.0])).tolist()
     [-0.01, 0.01]
     """

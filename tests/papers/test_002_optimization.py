@@ -16,13 +16,13 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.program import Build, Program
-from pullback.ir.traverse import specialise, walk
+from pullback.ir.traverse import specialize, walk
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.program.nodes import Call
 from pullback.loops.program.nodes import walk as walk_loops
 from pullback.passes.pipeline import PASSES, chosen, stages
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_program
 
@@ -61,7 +61,7 @@ def test_c17_a_gradient_computes_no_function_twice() -> None:
         return pb.sum(pb.exp(h) * pb.logistic(h) + pb.exp(h))
 
     program = pb.value_and_grad(loss, wrt="w").program()
-    found = eliminate_dead(eliminate_common(normalise(program)))
+    found = eliminate_dead(eliminate_common(normalize(program)))
     called = [
         e.primitive.name
         for s in found.body.statements
@@ -135,7 +135,7 @@ def test_c18_an_update_needs_no_memory_for_the_gradient(name: str) -> None:
     f, dims, shape = UPDATES[name]
     program = pb.function(f).program()
     executable = compile_program(program, dims)
-    inputs = [RNG.standard_normal([d.constant or 0 for d in r.shape]) for r in specialise(program, dims).inputs]
+    inputs = [RNG.standard_normal([d.constant or 0 for d in r.shape]) for r in specialize(program, dims).inputs]
     (wanted,) = interpret(program, inputs, {})
     run = executable.run_poisoned(inputs)
     assert (run.peak, run.stray) == (executable.memory.peak_bytes, 0)
@@ -204,7 +204,7 @@ def test_c19_what_is_read_again_is_not_written_over(name: str) -> None:
 def test_c21_order_of_passes() -> None:
     """Preparation, common subexpressions, merging; then loops are made, ordered and given memory."""
     names = [p.name for p in PASSES]
-    order = ["normalise", "common", "dead", "fuse", "operands", "hoist", "gather"]
+    order = ["normalize", "common", "dead", "fuse", "operands", "hoist", "gather"]
     assert [n for n in names if n in order] == order
     assert len(set(names)) == len(names)
 
@@ -220,7 +220,7 @@ def test_c21_every_stage_can_be_seen_and_means_the_same() -> None:
     (wanted,) = interpret(program, inputs, {})
     shown = derived.explain(**dims).stages
     made = stages(program, dims)
-    expected = ["elaborated", "specialised", *(p.name for p in chosen(program.settings, "fastest"))]
+    expected = ["elaborated", "specialized", *(p.name for p in chosen(program.settings, "fastest"))]
     assert [s.name for s in made] == expected
     assert [s.name for s in shown] == [*expected, "kernels", "C"]
     for stage in made:

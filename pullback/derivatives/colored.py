@@ -27,7 +27,7 @@ from pullback.tracing import tree
 from pullback.tracing.tree import LEAF, Structure
 
 if TYPE_CHECKING:
-    from pullback.ad.colouring import Colouring
+    from pullback.ad.coloring import Coloring
     from pullback.ad.pattern import Pattern
 
 NDArray = np.ndarray[Any, Any]
@@ -56,7 +56,7 @@ class Compressed(Derived):
         return direction.tuple_of([LEAF] * len(slots)), slots
 
     def _trace(self, signature: Signature) -> Traced:
-        from pullback.ad.colouring import compressed
+        from pullback.ad.coloring import compressed
 
         own = Signature(signature.structures[:-1], signature.leaves[:-1])
         leaves = signature.leaves[-1]
@@ -81,7 +81,7 @@ class Plan:
     """
 
     mode: Direction
-    blocks: Sequence[Colouring]
+    blocks: Sequence[Coloring]
     heights: Sequence[Sequence[int]]
 
     @property
@@ -90,7 +90,7 @@ class Plan:
         return sum(b.count for b in self.blocks)
 
 
-class Coloured:
+class Colored:
     """Sparse derivatives of one function: `(args, keywords)` to the tree of matrices."""
 
     def __init__(
@@ -165,17 +165,17 @@ class Coloured:
 
     def _cheapest(self, columns: Sequence[Sequence[Pattern]]) -> Plan:
         """The plan with fewer sweeps; `columns[k][o]` is the pattern of output o by parameter k."""
-        from pullback.ad.colouring import coloured, star_coloured
+        from pullback.ad.coloring import colored, star_colored
 
         if self.symmetric and len(columns) == len(columns[0]) == 1:
-            return Plan(self.modes[0], [star_coloured(columns[0][0])], [[columns[0][0].shape[0]]])
+            return Plan(self.modes[0], [star_colored(columns[0][0])], [[columns[0][0].shape[0]]])
         plans = []
         for mode in self.modes:
             blocks = (
                 columns if mode == "forward" else [[p.transposed for p in row] for row in zip(*columns, strict=True)]
             )
             heights = [[p.shape[0] for p in block] for block in blocks]
-            plans.append(Plan(mode, [coloured(_stacked(block)) for block in blocks], heights))
+            plans.append(Plan(mode, [colored(_stacked(block)) for block in blocks], heights))
         return min(plans, key=lambda p: p.sweeps)
 
 
@@ -187,13 +187,13 @@ def _stacked(patterns: Sequence[Pattern]) -> Pattern:
 
 def _read(plan: Plan, block: int, answers: Sequence[NDArray]) -> list[SparseMatrix]:
     """The matrices of one seed from its compressed ones."""
-    colouring = plan.blocks[block]
-    pattern = colouring.pattern
+    coloring = plan.blocks[block]
+    pattern = coloring.pattern
     heights = plan.heights[block]
     together = np.concatenate(
-        [np.reshape(a, (colouring.count, height)) for a, height in zip(answers, heights, strict=True)], axis=1
+        [np.reshape(a, (coloring.count, height)) for a, height in zip(answers, heights, strict=True)], axis=1
     )
-    values = together[colouring.groups, colouring.lines]
+    values = together[coloring.groups, coloring.lines]
     ends = np.cumsum(heights)
     out = []
     for end, height in zip(ends, heights, strict=True):
@@ -207,4 +207,4 @@ def _transposed(m: SparseMatrix) -> SparseMatrix:
     return SparseMatrix(m.values, m.columns, m.rows, (m.shape[1], m.shape[0]))
 
 
-__all__ = ["Coloured", "Compressed", "Plan"]
+__all__ = ["Colored", "Compressed", "Plan"]

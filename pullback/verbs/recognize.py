@@ -24,7 +24,7 @@ _COMPARES: Final = {"max": "maximum", "min": "minimum"}
 _LOGICAL: Final = {"any": "logical_or", "all": "logical_and"}
 
 
-def recognised(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) -> str | None:
+def recognized(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) -> str | None:
     """The reduction that f computes: "sum", "prod", "max", "min", "any" or "all"; else None."""
     tracer = current()
     with tracer.block() as scope:
@@ -53,4 +53,4 @@ def _written(value: ir.Scalar, statements: Sequence[ir.Statement]) -> ir.Scalar:
             return value
 
 
-__all__ = ["recognised"]
+__all__ = ["recognized"]

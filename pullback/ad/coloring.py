@@ -31,23 +31,23 @@ from pullback.ir.index import Index, Var
 from pullback.ir.traverse import instantiate
 from pullback.rewrite.batch import batch
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalize
 
 NDArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Colouring:
+class Coloring:
     """A coloring of the columns, and the position of each pattern entry in the compressed matrix.
 
     Attributes:
-        colours: int64, one for each column.   count: how many there are.
+        colors: int64, one for each column.   count: how many there are.
         pattern: the places of the entries.
         groups, lines: for each entry the row of `compressed` and its column: entry = compressed[group, line], where
             compressed[c] is the matrix times the sum of the unit vectors of color c.
     """
 
-    colours: NDArray
+    colors: NDArray
     count: int
     pattern: Pattern
     groups: NDArray
@@ -55,38 +55,38 @@ class Colouring:
 
     def seeds(self, dtype: Any) -> NDArray:
         """The sums of unit vectors, one in each row."""
-        out = np.zeros((self.count, len(self.colours)), dtype)
-        out[self.colours, np.arange(len(self.colours))] = 1
+        out = np.zeros((self.count, len(self.colors)), dtype)
+        out[self.colors, np.arange(len(self.colors))] = 1
         return out
 
 
-def coloured(pattern: Pattern) -> Colouring:
+def colored(pattern: Pattern) -> Coloring:
     """A coloring of the columns where columns of one color share no row.
 
     >>> import numpy as np
     >>> from pullback.ad.pattern import pattern_of
     >>> i = np.arange(9)
     >>> band = pattern_of(np.concatenate([i, i, i[1:]]), np.concatenate([i, (i + 1) % 9, i[1:] - 1]), (9, 9))
-    >>> coloured(band).count
+    >>> colored(band).count
     3
     """
     transposed = pattern.transposed
     rows_of, columns_of = _lines(transposed), _lines(pattern)
-    colours = np.full(pattern.shape[1], -1, np.int64)
+    colors = np.full(pattern.shape[1], -1, np.int64)
     for j in _falling(np.diff(transposed.starts)):
-        met = colours[np.concatenate([columns_of[i] for i in rows_of[j]])] if len(rows_of[j]) else colours[:0]
-        colours[j] = _least(met[met >= 0])
-    return Colouring(colours, _count(colours), pattern, colours[pattern.columns], pattern.rows)
+        met = colors[np.concatenate([columns_of[i] for i in rows_of[j]])] if len(rows_of[j]) else colors[:0]
+        colors[j] = _least(met[met >= 0])
+    return Coloring(colors, _count(colors), pattern, colors[pattern.columns], pattern.rows)
 
 
-def star_coloured(pattern: Pattern) -> Colouring:
+def star_colored(pattern: Pattern) -> Coloring:
     """A coloring for a symmetric matrix; the pattern is made symmetric where it is not.
 
     >>> import numpy as np
     >>> from pullback.ad.pattern import pattern_of
     >>> i, first = np.arange(50), np.zeros(50, int)
     >>> arrow = pattern_of(np.concatenate([i, i, first]), np.concatenate([i, first, i]), (50, 50))
-    >>> star_coloured(arrow).count, coloured(arrow).count
+    >>> star_colored(arrow).count, colored(arrow).count
     (2, 50)
     """
     rows, columns = pattern.rows, pattern.columns
@@ -94,30 +94,30 @@ def star_coloured(pattern: Pattern) -> Colouring:
     others = [set(a.tolist()) for a in _lines(pattern)]
     for v, found in enumerate(others):
         found.discard(v)
-    colour = [-1] * pattern.shape[0]
+    color = [-1] * pattern.shape[0]
     for v in _falling(np.asarray([len(found) for found in others])):
         forbidden = set()
         for w in others[v]:
-            if colour[w] >= 0:
-                forbidden.add(colour[w])
+            if color[w] >= 0:
+                forbidden.add(color[w])
             for x in others[w]:
-                if x == v or colour[x] < 0 or colour[x] in forbidden:
+                if x == v or color[x] < 0 or color[x] in forbidden:
                     continue
                 # v - w - x with v and x alike: w will differ from both, or no other neighbor of x is like w
-                if colour[w] < 0 or any(y != w and colour[y] == colour[w] for y in others[x]):
-                    forbidden.add(colour[x])
-        colour[v] = next(c for c in range(len(forbidden) + 1) if c not in forbidden)
-    return min(_recovered(pattern, np.asarray(colour, np.int64)), coloured(pattern), key=lambda c: c.count)
+                if color[w] < 0 or any(y != w and color[y] == color[w] for y in others[x]):
+                    forbidden.add(color[x])
+        color[v] = next(c for c in range(len(forbidden) + 1) if c not in forbidden)
+    return min(_recovered(pattern, np.asarray(color, np.int64)), colored(pattern), key=lambda c: c.count)
 
 
-def _recovered(pattern: Pattern, colours: NDArray) -> Colouring:
+def _recovered(pattern: Pattern, colors: NDArray) -> Coloring:
     """Entry (i, j) is read in row i from j's group where j is alone in it there, else in row j from i's."""
-    count = _count(colours)
-    of_row, of_column = colours[pattern.rows], colours[pattern.columns]
+    count = _count(colors)
+    of_row, of_column = colors[pattern.rows], colors[pattern.columns]
     _, entry, times = np.unique(pattern.rows * count + of_column, return_inverse=True, return_counts=True)
     alone = times[entry] == 1
     groups, lines = np.where(alone, of_column, of_row), np.where(alone, pattern.rows, pattern.columns)
-    return Colouring(colours, count, pattern, groups, lines)
+    return Coloring(colors, count, pattern, groups, lines)
 
 
 def _lines(pattern: Pattern) -> list[NDArray]:
@@ -137,8 +137,8 @@ def _least(taken: NDArray) -> int:
     return int(np.argmax(free))
 
 
-def _count(colours: NDArray) -> int:
-    return int(colours.max(initial=-1)) + 1
+def _count(colors: NDArray) -> int:
+    return int(colors.max(initial=-1)) + 1
 
 
 def compressed(
@@ -182,4 +182,4 @@ def compressed(
         body=ir.Block(tuple(statements), tuple(results)),
         output_names=names,
     )
-    return eliminate_dead(eliminate_common(normalise(eliminate_dead(made))))
+    return eliminate_dead(eliminate_common(normalize(eliminate_dead(made))))

@@ -1,4 +1,4 @@
-"""Optimisers against their formulas, written out in NumPy, on twenty steps; and what is made of several."""
+"""Optimizers against their formulas, written out in NumPy, on twenty steps; and what is made of several."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def flat(x: Any) -> dict[str, Values]:
     return {f"{layer}/{n}": a for layer, own in x.items() for n, a in own.items()}
 
 
-def run(optimiser: nn.Optimiser, steps: int = STEPS, seed: int = 0) -> tuple[Tree, Any]:
+def run(optimizer: nn.Optimizer, steps: int = STEPS, seed: int = 0) -> tuple[Tree, Any]:
     """The parameters and the state after some steps with gradients drawn anew for each."""
 
     @pb.function
     def step(p: Any, g: Any, state: Any, t: Any) -> Any:
-        updates, state = optimiser.update(g, state, p, t)
-        return optimiser.apply(p, updates), state
+        updates, state = optimizer.update(g, state, p, t)
+        return optimizer.apply(p, updates), state
 
     p = tree(seed)
-    state = optimiser.init(p)
+    state = optimizer.init(p)
     for t in range(steps):
         p, state = step.interpret(p, tree(100 + t), state, np.int64(t))
     return p, state
@@ -72,13 +72,13 @@ def adagrad(rate: float, epsilon: float = 1e-10, start: float = 0.0) -> Referenc
     return reference
 
 
-def rmsprop(rate: float, centred: bool = False, momentum: float = 0.0, epsilon: float = 1e-8) -> Reference:
+def rmsprop(rate: float, centered: bool = False, momentum: float = 0.0, epsilon: float = 1e-8) -> Reference:
     def reference(p: Values, gradients: list[Values]) -> Values:
         square = mean = buffer = np.zeros_like(p)
         for g in gradients:
             square = 0.99 * square + 0.01 * g**2
             mean = 0.99 * mean + 0.01 * g
-            buffer = momentum * buffer + g / (np.sqrt(square - mean**2 if centred else square) + epsilon)
+            buffer = momentum * buffer + g / (np.sqrt(square - mean**2 if centered else square) + epsilon)
             p = p - rate * buffer
         return p
 
@@ -115,7 +115,7 @@ def falling(t: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("optimiser", "reference"),
+    ("optimizer", "reference"),
     [
         (nn.sgd(0.1), sgd(0.1)),
         (nn.sgd(0.1, 0.9), sgd(0.1, 0.9)),
@@ -125,7 +125,7 @@ def falling(t: int) -> float:
         (nn.adagrad(0.1), adagrad(0.1)),
         (nn.adagrad(0.1, epsilon=1e-4, start=0.5), adagrad(0.1, 1e-4, 0.5)),
         (nn.rmsprop(0.01), rmsprop(0.01)),
-        (nn.rmsprop(0.01, centred=True, momentum=0.9), rmsprop(0.01, True, 0.9)),
+        (nn.rmsprop(0.01, centered=True, momentum=0.9), rmsprop(0.01, True, 0.9)),
         (nn.adam(0.01), adam(0.01)),
         (nn.adam(0.01, beta1=0.0, beta2=0.9), adam(0.01, 0.0, 0.0, 0.9)),
         (nn.adam(nn.cosine(0.1, steps=15)), adam(falling)),
@@ -133,10 +133,10 @@ def falling(t: int) -> float:
         (nn.adam(0.01) >> nn.decoupled_weight_decay(0.1, rate=0.01), adam(0.01, 0.1)),
         (nn.lion(0.01, decay=0.1), lion(0.01, 0.1)),
     ],
-    ids=lambda x: repr(x) if isinstance(x, nn.Optimiser) else "",
+    ids=lambda x: repr(x) if isinstance(x, nn.Optimizer) else "",
 )
-def test_b22_twenty_steps_are_those_of_the_formula(optimiser: nn.Optimiser, reference: Reference) -> None:
-    found, start = flat(run(optimiser)[0]), flat(tree(0))
+def test_b22_twenty_steps_are_those_of_the_formula(optimizer: nn.Optimizer, reference: Reference) -> None:
+    found, start = flat(run(optimizer)[0]), flat(tree(0))
     gradients = [flat(tree(100 + t)) for t in range(STEPS)]
     for name, array in found.items():
         np.testing.assert_allclose(array, reference(start[name], [g[name] for g in gradients]), rtol=0, atol=1e-13)
@@ -145,16 +145,16 @@ def test_b22_twenty_steps_are_those_of_the_formula(optimiser: nn.Optimiser, refe
 def test_b22_a_stack_of_plugins_on_a_quadratic() -> None:
     """L2, momentum and a rate, one behind the other, on f(p) = ½ Σ c (p - 1)²."""
     c = np.array([1.0, 4.0])
-    optimiser = nn.weight_decay(l2=0.1, l1=0.01) >> nn.clip_by_value(3.0) >> nn.sgd(nn.step_decay(0.2, every=5), 0.9)
+    optimizer = nn.weight_decay(l2=0.1, l1=0.01) >> nn.clip_by_value(3.0) >> nn.sgd(nn.step_decay(0.2, every=5), 0.9)
 
     @pb.function
     def step(p: Any, state: Any, t: Any) -> Any:
         g = pb.grad(lambda p: 0.5 * pb.sum(c * (p - 1.0) ** 2))(p)
-        updates, state = optimiser.update(g, state, p, t)
+        updates, state = optimizer.update(g, state, p, t)
         return p + updates, state
 
     p = expected = np.array([3.0, -2.0])
-    state, v = optimiser.init(p), np.zeros(2)
+    state, v = optimizer.init(p), np.zeros(2)
     for t in range(STEPS):
         p, state = step.interpret(p, state, np.int64(t))
         g = np.clip(c * (expected - 1) + 0.1 * expected + 0.01 * np.sign(expected), -3, 3)
@@ -170,7 +170,7 @@ OPTIONS = list(product((0.0, 0.9), (0.0, 0.05), (0.0, 0.5)))  # momentum, decay,
 def test_c26_the_solver_of_deepdsl(momentum: float, decay: float, clip: float) -> None:
     """Momentum, weight decay and clipping, each on or off, with factors by parameter and one that is fixed."""
     rate = nn.step_decay(0.1, every=3, factor=0.5)
-    optimiser = nn.caffe_sgd(
+    optimizer = nn.caffe_sgd(
         rate,
         momentum,
         decay,
@@ -179,7 +179,7 @@ def test_c26_the_solver_of_deepdsl(momentum: float, decay: float, clip: float) -
         decay_factors={"*/b": 0.0},
         fixed=["dense1/*"],
     )
-    found = flat(run(optimiser, 7)[0])
+    found = flat(run(optimizer, 7)[0])
     p = flat(tree(0))
     v = {name: np.zeros_like(a) for name, a in p.items()}
     for t in range(7):
@@ -194,7 +194,7 @@ def test_c26_the_solver_of_deepdsl(momentum: float, decay: float, clip: float) -
         np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-14)
 
 
-def test_b25_two_groups_with_optimisers_of_their_own() -> None:
+def test_b25_two_groups_with_optimizers_of_their_own() -> None:
     together = nn.groups({"*/b": nn.sgd(0.1, 0.9), "*": nn.clip_by_norm(1.0) >> nn.adamw(0.01)})
     p, state = run(together)
     weights = {"conv1": {"w": None}, "dense1": {"w": None}}
@@ -208,8 +208,8 @@ def test_b25_two_groups_with_optimisers_of_their_own() -> None:
 
 
 def test_clipping_by_the_norm_of_all() -> None:
-    optimiser = nn.clip_by_norm(0.5) >> nn.sgd(1.0)
-    found, start, g = flat(run(optimiser, 1)[0]), flat(tree(0)), flat(tree(100))
+    optimizer = nn.clip_by_norm(0.5) >> nn.sgd(1.0)
+    found, start, g = flat(run(optimizer, 1)[0]), flat(tree(0)), flat(tree(100))
     norm = np.sqrt(sum(np.sum(x**2) for x in g.values()))
     for name in start:
         np.testing.assert_allclose(found[name], start[name] - 0.5 / norm * g[name], rtol=1e-14)
@@ -218,21 +218,21 @@ def test_clipping_by_the_norm_of_all() -> None:
 
 
 def test_frozen_parameters_have_no_update_and_no_state() -> None:
-    optimiser = nn.adam(0.1) >> nn.freeze("conv1/*")  # wherever it stands
-    p, state = run(optimiser, 3)
+    optimizer = nn.adam(0.1) >> nn.freeze("conv1/*")  # wherever it stands
+    p, state = run(optimizer, 3)
     assert np.array_equal(p["conv1"]["w"], tree(0)["conv1"]["w"])
     assert list(state["adam"]["mean"]) == ["dense1/w"]
-    f = pb.function(lambda p, g, s: optimiser.update(g, s, p, 0)[0])
-    updates = f.interpret(tree(0), {"dense1": tree(1)["dense1"]}, optimiser.init(tree(0)))
+    f = pb.function(lambda p, g, s: optimizer.update(g, s, p, 0)[0])
+    updates = f.interpret(tree(0), {"dense1": tree(1)["dense1"]}, optimizer.init(tree(0)))
     assert updates["conv1"] == {"w": None, "b": None}
 
 
 def test_gradients_of_frozen_parameters_are_not_computed() -> None:
-    optimiser = nn.freeze("a") >> nn.sgd(0.1)
+    optimizer = nn.freeze("a") >> nn.sgd(0.1)
 
     def step(p: Any) -> Any:
         g = pb.grad(lambda p: pb.sum(pb.tanh(p["a"])) + pb.sum(pb.exp(p["b"])))(p)
-        return optimiser.apply(p, optimiser.update(g, {}, p, 0)[0])
+        return optimizer.apply(p, optimizer.update(g, {}, p, 0)[0])
 
     p = {"a": np.ones(300), "b": np.ones(300)}
     f = pb.function(step)
@@ -242,11 +242,11 @@ def test_gradients_of_frozen_parameters_are_not_computed() -> None:
 
 
 @pytest.mark.parametrize("inner", [nn.sgd(0.1, 0.9), nn.clip_by_norm(0.5) >> nn.adam(nn.linear(0.1, steps=8))])
-def test_small_batches_accumulated_are_one_large_batch(inner: nn.Optimiser) -> None:
+def test_small_batches_accumulated_are_one_large_batch(inner: nn.Optimizer) -> None:
     """Twelve steps of a batch, and four of three times the batch."""
     x, y = (np.random.default_rng(k).standard_normal((12, 4, 3)) for k in (5, 6))
 
-    def after(optimiser: nn.Optimiser, batches: int) -> Values:
+    def after(optimizer: nn.Optimizer, batches: int) -> Values:
         xs, ys = (a.reshape(batches, -1, 3) for a in (x, y))
 
         @pb.function
@@ -254,25 +254,25 @@ def test_small_batches_accumulated_are_one_large_batch(inner: nn.Optimiser) -> N
             def step(carry: Any, t: Any) -> Any:
                 p, state = carry
                 g = pb.grad(lambda p: pb.mean((pb.asarray(xs)[t] @ p["w"] - pb.asarray(ys)[t]) ** 2))(p)
-                updates, state = optimiser.update(g, state, p, t)
-                return optimiser.apply(p, updates), state
+                updates, state = optimizer.update(g, state, p, t)
+                return optimizer.apply(p, updates), state
 
             return pb.fold(batches, (p, state), step)[0]["w"]
 
         p = {"w": np.eye(3)}
-        w: Values = train(p, optimiser.init(p))
+        w: Values = train(p, optimizer.init(p))
         return w
 
     np.testing.assert_allclose(after(nn.accumulate(3, inner), 12), after(inner, 4), rtol=1e-12)
 
 
 def test_the_average_of_the_parameters() -> None:
-    optimiser = nn.adam(0.1) >> nn.average(0.9) >> nn.freeze("*/b")
+    optimizer = nn.adam(0.1) >> nn.average(0.9) >> nn.freeze("*/b")
     expected = flat(tree(0))
     for steps in range(1, 6):
-        p, state = run(optimiser, steps)
+        p, state = run(optimizer, steps)
         expected = {n: 0.9 * a + 0.1 * flat(p)[n] for n, a in expected.items()}
-    found = flat(optimiser.averaged(state, p))
+    found = flat(optimizer.averaged(state, p))
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array if name.endswith("w") else flat(p)[name], rtol=1e-14)
     inside = nn.accumulate(2, nn.groups({"*": nn.sgd(0.1) >> nn.average(0.5)}))
@@ -294,14 +294,14 @@ def test_every_kind_of_tree() -> None:
     random = np.random.default_rng(0)
     w, b, c, d = (random.standard_normal(n) for n in (2, 3, 4, 2))
     p = Record(Pair(w, b), [(c,), {"z": d + 1j * d}])
-    optimiser = nn.freeze("pair/b") >> nn.groups({"rest/*": nn.sgd(1.0), "*": nn.adam(0.1)})
-    state = optimiser.init(p)
+    optimizer = nn.freeze("pair/b") >> nn.groups({"rest/*": nn.sgd(1.0), "*": nn.adam(0.1)})
+    state = optimizer.init(p)
     assert list(state["groups"]["*"]["mean"]) == ["pair/w"]
 
     @pb.function
     def step(p: Any, state: Any) -> Any:
-        updates, state = optimiser.update(p, state, p, 0)
-        return optimiser.apply(p, updates), state
+        updates, state = optimizer.update(p, state, p, 0)
+        return optimizer.apply(p, updates), state
 
     after, state = step.interpret(p, state)
     np.testing.assert_allclose(after.pair.w, w - 0.1 * np.sign(w), rtol=1e-6)
@@ -313,7 +313,7 @@ def test_every_kind_of_tree() -> None:
 
 
 @pytest.mark.parametrize(
-    "optimiser",
+    "optimizer",
     [
         nn.clip_by_norm(1.0) >> nn.adamw(nn.cosine(0.1, steps=9, warmup=2), decay=0.1) >> nn.average(0.9),
         nn.rmsprop(0.1, momentum=0.5),
@@ -322,15 +322,15 @@ def test_every_kind_of_tree() -> None:
     ],
     ids=repr,
 )
-def test_element_types_stay(optimiser: nn.Optimiser) -> None:
+def test_element_types_stay(optimizer: nn.Optimizer) -> None:
     """Parameters in f32 and f64 in one tree, each computed in its own; compiled, and close to f64 throughout."""
     p = {"a": np.linspace(-1, 1, 5, dtype=np.float32), "b": np.linspace(-1, 1, 5)}
-    state = optimiser.init(p)
+    state = optimizer.init(p)
 
     @pb.function
     def step(p: Any, state: Any, t: Any) -> Any:
-        updates, state = optimiser.update(pb.tree_map(pb.sin, p), state, p, t)
-        return optimiser.apply(p, updates), state
+        updates, state = optimizer.update(pb.tree_map(pb.sin, p), state, p, t)
+        return optimizer.apply(p, updates), state
 
     for t in range(4):
         p, state = step(p, state, np.int64(t))
@@ -345,8 +345,8 @@ def _arrays(x: Any) -> list[Values]:
 
 
 def test_states_are_dicts_of_spelled_names() -> None:
-    optimiser = nn.scale(2.0) >> nn.scale(0.5) >> nn.rmsprop(0.1, centred=True, momentum=0.9)
-    assert optimiser.init({"w": np.ones(2)}) == {
+    optimizer = nn.scale(2.0) >> nn.scale(0.5) >> nn.rmsprop(0.1, centered=True, momentum=0.9)
+    assert optimizer.init({"w": np.ones(2)}) == {
         "rmsprop": {slot: {"w": pytest.approx(np.zeros(2))} for slot in ("square", "mean", "momentum")}
     }
     twice = nn.average(0.5) >> nn.average(0.6)
@@ -382,20 +382,20 @@ def test_a_rate_that_is_an_argument() -> None:
     np.testing.assert_allclose(f.interpret(np.ones(2), np.ones(2), 0.25), -0.25, rtol=1e-6)
 
 
-def update(optimiser: nn.Optimiser, p: Any, g: Any, state: Any = None) -> Any:
-    state = optimiser.init(p) if state is None else state
-    return pb.function(lambda p, g, s: optimiser.update(g, s, p, 0)[0]).interpret(p, g, state)
+def update(optimizer: nn.Optimizer, p: Any, g: Any, state: Any = None) -> Any:
+    state = optimizer.init(p) if state is None else state
+    return pb.function(lambda p, g, s: optimizer.update(g, s, p, 0)[0]).interpret(p, g, state)
 
 
 def test_a_factor_and_a_decay_may_be_schedules() -> None:
     """The second step of each: a factor of 0.25, and an average of 0.3 of the old and 0.7 of the new."""
     p, g, rates = {"w": np.ones(2)}, {"w": np.full(2, 2.0)}, nn.piecewise({0: 0.5, 1: 0.25})
-    steps = lambda optimiser, n: pb.function(lambda p, g, s: optimiser.update(g, s, p, n)).interpret(
-        p, g, optimiser.init(p))  # fmt: skip
+    steps = lambda optimizer, n: pb.function(lambda p, g, s: optimizer.update(g, s, p, n)).interpret(
+        p, g, optimizer.init(p))  # fmt: skip
     np.testing.assert_allclose(steps(nn.scale(rates) >> nn.sgd(1.0), 1)[0]["w"], -0.5)
-    optimiser = nn.sgd(1.0) >> nn.average(nn.piecewise({0: 0.9, 1: 0.3}))
-    state = steps(optimiser, 1)[1]
-    np.testing.assert_allclose(optimiser.averaged(state, p)["w"], 0.3 * 1.0 + 0.7 * -1.0)
+    optimizer = nn.sgd(1.0) >> nn.average(nn.piecewise({0: 0.9, 1: 0.3}))
+    state = steps(optimizer, 1)[1]
+    np.testing.assert_allclose(optimizer.averaged(state, p)["w"], 0.3 * 1.0 + 0.7 * -1.0)
 
 
 ONE = {"conv1": {"w": np.ones((2, 3)), "b": np.ones(2)}}
@@ -418,7 +418,7 @@ ONE = {"conv1": {"w": np.ones((2, 3)), "b": np.ones(2)}}
         (lambda: nn.multiply({"w": -1.0}), TraceError, "[E170] multiply: w is -1.0"),
         (lambda: nn.freeze(), TraceError, "[E170] freeze: patterns is ()"),
         (lambda: nn.accumulate(0, nn.sgd(0.1)), TraceError, "[E170] accumulate: count is 0"),
-        (lambda: nn.accumulate(2, 0.1), TraceError, "[E170] accumulate: optimiser is 0.1"),  # type: ignore[arg-type]
+        (lambda: nn.accumulate(2, 0.1), TraceError, "[E170] accumulate: optimizer is 0.1"),  # type: ignore[arg-type]
         (lambda: nn.groups({}), TraceError, "[E170] groups: parts is {}"),
         (lambda: nn.groups({"*": nn.scale(2.0)}), TraceError, "[E171] groups: scale(2.0) makes no updates"),
         (lambda: nn.sgd(0.1) >> nn.adam(0.1), TraceError, "[E171] sgd(0.1) >> adam(0.1): both make updates"),
@@ -471,15 +471,15 @@ def test_errors(wrong: Callable[[], Any], kind: type[PullbackError], message: st
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_pass_over_memory_for_each_parameter(dtype: Any) -> None:
     """Moments, update, parameter and average of Adam are one kernel, the same for both parameters; no array between."""
-    optimiser = nn.clip_by_value(1.0) >> nn.adamw(nn.cosine(0.1, steps=9)) >> nn.average(0.9)
+    optimizer = nn.clip_by_value(1.0) >> nn.adamw(nn.cosine(0.1, steps=9)) >> nn.average(0.9)
 
     @pb.function
     def step(p: Any, g: Any, state: Any, t: Any) -> Any:
-        updates, state = optimiser.update(g, state, p, t)
-        return optimiser.apply(p, updates), state
+        updates, state = optimizer.update(g, state, p, t)
+        return optimizer.apply(p, updates), state
 
     p = {name: np.zeros((50, 80), dtype) for name in "ab"}
-    state = optimiser.init(p)
+    state = optimizer.init(p)
     step(p, p, state, np.int64(0))
     text = step.c_source()
     assert text.count("static void step") == 1
@@ -493,12 +493,12 @@ def test_fit_takes_frozen_parameters_and_averages_and_refuses_what_makes_no_step
     random = np.random.default_rng(0)
     x, start = random.standard_normal((8, 3)), tree(0)
     data = (x, random.standard_normal((8, 4)))
-    optimiser = nn.freeze("conv1/*") >> nn.clip_by_norm(1.0) >> nn.adamw(nn.cosine(0.1, steps=8)) >> nn.average(0.9)
-    run = nn.fit(loss, data, parameters=start, optimiser=optimiser, epochs=2, batch=4, progress=False)
+    optimizer = nn.freeze("conv1/*") >> nn.clip_by_norm(1.0) >> nn.adamw(nn.cosine(0.1, steps=8)) >> nn.average(0.9)
+    run = nn.fit(loss, data, parameters=start, optimizer=optimizer, epochs=2, batch=4, progress=False)
     assert np.array_equal(run.parameters["conv1"]["w"], start["conv1"]["w"])
     assert not np.array_equal(run.parameters["dense1"]["w"], start["dense1"]["w"])
-    averaged = optimiser.averaged(run.optimiser_state, run.parameters)
+    averaged = optimizer.averaged(run.optimizer_state, run.parameters)
     assert not np.array_equal(averaged["dense1"]["w"], run.parameters["dense1"]["w"])
     for wrong, message in ((nn.clip_by_norm(1.0), "E171"), (0.1, "E170")):
         with pytest.raises(TraceError, match=rf"\[{message}\] fit: "):
-            nn.fit(loss, data, parameters=start, optimiser=wrong, epochs=1, batch=4, progress=False)
+            nn.fit(loss, data, parameters=start, optimizer=wrong, epochs=1, batch=4, progress=False)

@@ -1,6 +1,6 @@
 """Optimizers and schedules: values that define one parameter update, traced into the compiled step."""
 
-from pullback.nn.optimisers.changes import (
+from pullback.nn.optimizers.changes import (
     clip_by_norm,
     clip_by_value,
     decoupled_weight_decay,
@@ -9,11 +9,11 @@ from pullback.nn.optimisers.changes import (
     scale,
     weight_decay,
 )
-from pullback.nn.optimisers.combined import accumulate, average, caffe_sgd, groups
-from pullback.nn.optimisers.lbfgs import Minimum, lbfgs
-from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, check_descends
-from pullback.nn.optimisers.rules import adagrad, adam, adamw, lion, rmsprop, sgd
-from pullback.nn.optimisers.schedules import (
+from pullback.nn.optimizers.combined import accumulate, average, caffe_sgd, groups
+from pullback.nn.optimizers.lbfgs import Minimum, lbfgs
+from pullback.nn.optimizers.optimizer import Elementwise, Optimizer, check_descends
+from pullback.nn.optimizers.rules import adagrad, adam, adamw, lion, rmsprop, sgd
+from pullback.nn.optimizers.schedules import (
     Schedule,
     constant,
     cosine,
@@ -29,7 +29,7 @@ from pullback.nn.optimisers.schedules import (
 __all__ = [
     "Elementwise",
     "Minimum",
-    "Optimiser",
+    "Optimizer",
     "Schedule",
     "accumulate",
     "adagrad",

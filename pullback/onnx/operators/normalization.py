@@ -16,7 +16,7 @@ def _per_channel(v: Any, x: Any) -> Any:
 
 
 @operator("BatchNormalization")
-def batch_normalised(x: Any, scale: Any, b: Any, mean: Any, var: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
+def batch_normalized(x: Any, scale: Any, b: Any, mean: Any, var: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
                      spatial: int = 1, training_mode: int = 0, is_test: int = 1, outputs: int = 1) -> Any:  # fmt: skip
     """Normalize channels by given means and variances; in training by the batch's, returned as results."""
     if not spatial:
@@ -25,13 +25,13 @@ def batch_normalised(x: Any, scale: Any, b: Any, mean: Any, var: Any, *, epsilon
         axes = (0, *range(2, x.ndim))
         own, spread = pb.mean(x, axis=axes), pb.var(x, axis=axes)
         running = tuple(old * momentum + new * (1 - momentum) for old, new in ((mean, own), (var, spread)))
-        return (_normalised(x, own, spread, scale, b, epsilon), *running)
+        return (_normalized(x, own, spread, scale, b, epsilon), *running)
     if outputs > 1:
         raise WrongNode("more than one result, which is of training")
-    return _normalised(x, mean, var, scale, b, epsilon)
+    return _normalized(x, mean, var, scale, b, epsilon)
 
 
-def _normalised(x: Any, mean: Any, var: Any, scale: Any, b: Any, epsilon: float) -> Any:
+def _normalized(x: Any, mean: Any, var: Any, scale: Any, b: Any, epsilon: float) -> Any:
     factor = scale / pb.sqrt(var + epsilon)
     shift = b - mean * factor
     y = pb.astype(x, factor.dtype) * _per_channel(factor, x) + _per_channel(shift, x)
@@ -47,14 +47,14 @@ def _standard(x: Any, axes: tuple[int, ...], epsilon: float) -> tuple[Any, Any, 
 
 
 @operator("InstanceNormalization")
-def instance_normalised(x: Any, scale: Any, b: Any, *, epsilon: float = 1e-5) -> Any:
+def instance_normalized(x: Any, scale: Any, b: Any, *, epsilon: float = 1e-5) -> Any:
     """Each channel of each image by itself."""
     y, _, _ = _standard(x, tuple(range(2, x.ndim)), epsilon)
     return y * _per_channel(scale, x) + _per_channel(b, x)
 
 
 @operator("LayerNormalization")
-def layer_normalised(x: Any, scale: Any, b: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
+def layer_normalized(x: Any, scale: Any, b: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
                      outputs: int = 1) -> Any:  # fmt: skip
     """All axes from `axis` on together; results are also the means and one over the deviations."""
     wide = pb.astype(x, pb.float32) if stash_type == 1 else x
@@ -65,7 +65,7 @@ def layer_normalised(x: Any, scale: Any, b: Any = None, *, axis: int = -1, epsil
 
 
 @operator("RMSNormalization")
-def rms_normalised(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
+def rms_normalized(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
     """All axes from `axis` on together, whose mean square becomes 1."""
     wide = pb.astype(x, pb.float32) if stash_type == 1 else x
     axes = tuple(range(axis_of(axis, x.ndim), x.ndim))
@@ -74,7 +74,7 @@ def rms_normalised(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5,
 
 
 @operator("GroupNormalization")
-def group_normalised(x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1,
+def group_normalized(x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1,
                      version: int) -> Any:  # fmt: skip
     """Channels in groups; before version 21 scale and bias are of groups."""
     n, c, space = x.shape[0], number(x.shape[1]), tuple(x.shape[2:])
@@ -88,7 +88,7 @@ def group_normalised(x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon:
 
 
 @operator("MeanVarianceNormalization")
-def mean_variance_normalised(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
+def mean_variance_normalized(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
     """Mean 0 and variance 1 over axes."""
     own = tuple(axis_of(a, x.ndim) for a in axes)
     away = x - pb.mean(x, axis=own, keepdims=True)

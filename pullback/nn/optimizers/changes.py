@@ -9,8 +9,8 @@ from typing import Any
 
 import pullback as pb
 from pullback.arrays.elementwise import convert
-from pullback.nn.optimisers.leaves import Leaves
-from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, State, rate_of
+from pullback.nn.optimizers.leaves import Leaves
+from pullback.nn.optimizers.optimizer import Elementwise, Optimizer, State, rate_of
 from pullback.nn.settings import Rate, check_matches, check_number, check_rate, matched, refused
 from pullback.tracing.array import Array
 
@@ -40,7 +40,7 @@ class clip_by_value(Elementwise):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class clip_by_norm(Optimiser):
+class clip_by_norm(Optimizer):
     """Scale all gradients by min(1, `limit` / ‖g‖), ‖g‖ their joint norm (Pascanu et al. 2013).
 
     Frozen parameters do not count. A norm that is NaN changes nothing. (PyTorch divides by ‖g‖ + 1e-6.)
@@ -90,15 +90,15 @@ class scale(Elementwise):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class multiply(Optimiser):
+class multiply(Optimizer):
     """Times a number by the parameter's name: `multiply({"*/b": 2.0})`, as `lr_mult` of Caffe.
 
     The first pattern that a name matches counts (`fnmatch`: * stands for any letters, / too); others are as they were.
     Numbers may be schedules.
 
     >>> from pullback import nn
-    >>> optimiser = nn.sgd(1.0) >> nn.multiply({"*/b": 2.0})
-    >>> step = pb.function(lambda p, g: optimiser.update(g, {}, p, 0)[0])
+    >>> optimizer = nn.sgd(1.0) >> nn.multiply({"*/b": 2.0})
+    >>> step = pb.function(lambda p, g: optimizer.update(g, {}, p, 0)[0])
     >>> g = {"dense1": {"w": np.ones(1), "b": np.ones(1)}}
     >>> step(g, g)["dense1"]["b"].tolist()
     [-2.0]
@@ -133,13 +133,13 @@ def _check_patterns(where: object, name: str, factors: Any) -> None:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class freeze(Optimiser):
+class freeze(Optimizer):
     """Freeze the parameters of these names: no update, no state, and no gradient is computed.
 
     >>> from pullback import nn
-    >>> optimiser = nn.freeze("conv1/*") >> nn.sgd(0.1, momentum=0.9)
+    >>> optimizer = nn.freeze("conv1/*") >> nn.sgd(0.1, momentum=0.9)
     >>> p = {"conv1": {"w": np.ones(2)}, "dense1": {"w": np.ones(3)}}
-    >>> optimiser.init(p)
+    >>> optimizer.init(p)
     {'sgd': {'momentum': {'dense1/w': array([0., 0., 0.])}}}
     """
 
@@ -168,7 +168,7 @@ class freeze(Optimiser):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class _Decay(Optimiser):
+class _Decay(Optimizer):
     """A pull of parameters to zero, λ₂ p + λ₁ sign(p), times a factor by name."""
 
     l2: float = 0.0
@@ -208,8 +208,8 @@ class weight_decay(_Decay):
         factors: factors for both, by name, as `decay_mult` of Caffe: {"*/b": 0.0}.
 
     >>> from pullback import nn
-    >>> optimiser = nn.weight_decay(0.5) >> nn.sgd(1.0)
-    >>> pb.function(lambda p, g: optimiser.update(g, {}, p, 0)[0])(np.array([4.0]), np.array([1.0])).tolist()
+    >>> optimizer = nn.weight_decay(0.5) >> nn.sgd(1.0)
+    >>> pb.function(lambda p, g: optimizer.update(g, {}, p, 0)[0])(np.array([4.0]), np.array([1.0])).tolist()
     [-3.0]
     """
 
@@ -232,8 +232,8 @@ class decoupled_weight_decay(_Decay):
         rate: α, a number or a schedule: that of the optimizer, as the paper has it.
 
     >>> from pullback import nn
-    >>> optimiser = nn.sgd(0.1) >> nn.decoupled_weight_decay(0.5, rate=0.1)
-    >>> pb.function(lambda p, g: optimiser.update(g, {}, p, 0)[0])(np.array([4.0]), np.array([1.0])).round(6).tolist()
+    >>> optimizer = nn.sgd(0.1) >> nn.decoupled_weight_decay(0.5, rate=0.1)
+    >>> pb.function(lambda p, g: optimizer.update(g, {}, p, 0)[0])(np.array([4.0]), np.array([1.0])).round(6).tolist()
     [-0.3]
     """
 

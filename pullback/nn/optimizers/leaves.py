@@ -111,7 +111,7 @@ def foreign_state(where: str, what: str) -> TraceError:
         "E139",
         f"{where}: the state has no {what}",
         position=user_position(),
-        remedy="a state that `init` of the same optimiser made for the same parameters",
+        remedy="a state that `init` of the same optimizer made for the same parameters",
     )
 
 

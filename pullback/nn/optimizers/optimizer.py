@@ -1,9 +1,9 @@
 """Optimizers as values: a pair of functions on trees, put one behind the other by `>>`.
 
     optimizer = nn.clip_by_norm(1.0) >> nn.adamw(1e-3)
-    state = optimiser.init(parameters)                                      # NumPy arrays, or in a traced function
-    updates, state = optimiser.update(gradients, state, parameters, step)   # in a traced function
-    parameters = optimiser.apply(parameters, updates)                       # parameters + updates
+    state = optimizer.init(parameters)                                      # NumPy arrays, or in a traced function
+    updates, state = optimizer.update(gradients, state, parameters, step)   # in a traced function
+    parameters = optimizer.apply(parameters, updates)                       # parameters + updates
 
 Parts are of two kinds. Those that `descend` (sgd, adam) take gradients and give what to add to the parameters, with
 the sign and the rate in it; there is one in a chain. The others give what they take, changed: in front of it
@@ -11,7 +11,7 @@ gradients, behind it updates.
 
 A state is a dict by what it holds and the parameter's name, {"mean": {"conv1/w": …}}; without a trace it is NumPy's.
 
-To write one, derive from `Elementwise` and say what happens to one parameter, or from `Optimiser` for all at once.
+To write one, derive from `Elementwise` and say what happens to one parameter, or from `Optimizer` for all at once.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ import numpy as np
 import pullback as pb
 from pullback.arrays.elementwise import convert
 from pullback.errors import TraceError
-from pullback.nn.optimisers.leaves import Leaves, check_floating, check_gradients, foreign_state, leaves_of, rebuilt
+from pullback.nn.optimizers.leaves import Leaves, check_floating, check_gradients, foreign_state, leaves_of, rebuilt
 from pullback.nn.settings import Settings, refused
 from pullback.source import user_position
 from pullback.tracing.array import Array
 from pullback.tracing.making import as_array
 
-__all__ = ["Elementwise", "Optimiser", "State", "chained", "check_descends"]
+__all__ = ["Elementwise", "Optimizer", "State", "chained", "check_descends"]
 
 State = dict[str, Any]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Optimiser(Settings):
+class Optimizer(Settings):
     """A rule for updating the parameters, with its settings; the module shows how to use it.
 
     >>> from pullback import nn
-    >>> optimiser = nn.clip_by_norm(1.0) >> nn.sgd(0.1, momentum=0.9)
-    >>> optimiser
+    >>> optimizer = nn.clip_by_norm(1.0) >> nn.sgd(0.1, momentum=0.9)
+    >>> optimizer
     clip_by_norm(1.0) >> sgd(0.1, momentum=0.9)
     >>> @pb.function
     ... def train(p, state, step):
     ...     gradients = pb.grad(lambda p: pb.sum(p["w"] ** 2))(p)
-    ...     updates, state = optimiser.update(gradients, state, p, step)
-    ...     return optimiser.apply(p, updates), state
+    ...     updates, state = optimizer.update(gradients, state, p, step)
+    ...     return optimizer.apply(p, updates), state
     >>> p = {"w": np.array([3.0, 4.0])}
-    >>> p, state = train(p, optimiser.init(p), 0)
+    >>> p, state = train(p, optimizer.init(p), 0)
     >>> p["w"].round(6).tolist(), sorted(state)
     ([2.94, 3.92], ['sgd'])
     """
@@ -115,8 +115,8 @@ class Optimiser(Settings):
         """The learning rate of a step, for reports: that of the first group; None if there is none."""
         return None
 
-    def __rshift__(self, other: Any) -> Optimiser:
-        return chained((self, other)) if isinstance(other, Optimiser) else NotImplemented
+    def __rshift__(self, other: Any) -> Optimizer:
+        return chained((self, other)) if isinstance(other, Optimizer) else NotImplemented
 
     # What each kind says ----------------------------------------------------------------------------------------------
 
@@ -155,23 +155,23 @@ def _plus(p: Any, update: Any) -> Any:
     return p + (convert(update, p.settled) if isinstance(p, Array) else update)
 
 
-def check_descends(where: str, optimiser: Any) -> None:
+def check_descends(where: str, optimizer: Any) -> None:
     """Refuse an object that does not turn gradients into updates.
 
     Raises:
         TraceError: [E171] it is an optimizer, or a part of one, that does not. [E170] it is something else.
     """
-    if isinstance(optimiser, Optimiser) and not optimiser.descends:
+    if isinstance(optimizer, Optimizer) and not optimizer.descends:
         raise TraceError(
             "E171",
-            f"{where}: {optimiser!r} makes no updates of gradients",
+            f"{where}: {optimizer!r} makes no updates of gradients",
             position=user_position(),
-            remedy=f"`{optimiser!r} >> nn.sgd(...)`",
+            remedy=f"`{optimizer!r} >> nn.sgd(...)`",
         )
-    if isinstance(optimiser, type) and issubclass(optimiser, Optimiser):
-        raise refused(where, "optimiser", optimiser, f"`nn.{optimiser.__name__}(…)` with its rate")
-    if not hasattr(optimiser, "init") or not hasattr(optimiser, "update"):
-        raise refused(where, "optimiser", optimiser, "an optimiser such as `nn.adam(1e-3)`")
+    if isinstance(optimizer, type) and issubclass(optimizer, Optimizer):
+        raise refused(where, "optimizer", optimizer, f"`nn.{optimizer.__name__}(…)` with its rate")
+    if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
+        raise refused(where, "optimizer", optimizer, "an optimizer such as `nn.adam(1e-3)`")
 
 
 def rate_of(rate: Any, step: Any) -> Any:
@@ -187,7 +187,7 @@ def count(step: Any) -> Any:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Elementwise(Optimiser):
+class Elementwise(Optimizer):
     """An optimizer that is a rule for one parameter, the same for all.
 
     A subclass names its `slots`, arrays like the parameter that it keeps, and has `rule`. Numbers of a step, such as
@@ -255,7 +255,7 @@ def like(p: Any, value: float) -> Any:
     return pb.full_like(p, value) if isinstance(p, Array) else np.full_like(p, value)
 
 
-def kept_of(optimiser: Optimiser, state: State, slot: str, name: str) -> Any:
+def kept_of(optimizer: Optimizer, state: State, slot: str, name: str) -> Any:
     """The array that a state keeps for a parameter.
 
     Raises:
@@ -263,15 +263,15 @@ def kept_of(optimiser: Optimiser, state: State, slot: str, name: str) -> Any:
     """
     kept = state.get(slot, {})
     if name not in kept:
-        raise foreign_state(repr(optimiser), f"{slot} of {name}")
+        raise foreign_state(repr(optimizer), f"{slot} of {name}")
     return kept[name]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Chain(Optimiser):
+class Chain(Optimizer):
     """Optimizers in sequence, made by `>>`. The state is a dict by their names."""
 
-    parts: tuple[Optimiser, ...]
+    parts: tuple[Optimizer, ...]
 
     @property
     def descends(self) -> bool:  # type: ignore[override]
@@ -281,7 +281,7 @@ class Chain(Optimiser):
     def __repr__(self) -> str:
         return " >> ".join(map(repr, self.parts))
 
-    def keyed(self) -> Iterator[tuple[str, Optimiser]]:
+    def keyed(self) -> Iterator[tuple[str, Optimizer]]:
         """The parts with their names: `scale`, `scale2`."""
         seen: list[str] = []
         for part in self.parts:
@@ -322,7 +322,7 @@ class Chain(Optimiser):
         return next((p.rate_at(step) for p in self.parts if p.descends), None)
 
 
-def chained(parts: Sequence[Optimiser]) -> Chain:
+def chained(parts: Sequence[Optimizer]) -> Chain:
     """The optimizer that does one thing after the other.
 
     Raises:

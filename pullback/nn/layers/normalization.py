@@ -28,8 +28,8 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
     The variance is taken of the differences, so that it keeps its digits where the mean is large.
     """
     mean = pb.mean(x, axis=axes)
-    centred = x - pb.expand_dims(mean, axes)
-    return centred, mean, pb.mean(centred * centred, axis=axes)
+    centered = x - pb.expand_dims(mean, axes)
+    return centered, mean, pb.mean(centered * centered, axis=axes)
 
 
 def _affine(scope: Scope, y: Any, shape: Any, axes: tuple[int, ...], learn: bool) -> Array:
@@ -37,8 +37,8 @@ def _affine(scope: Scope, y: Any, shape: Any, axes: tuple[int, ...], learn: bool
     if learn:
         y = y * pb.expand_dims(scope.parameter("scale", shape, init.ones()), axes)
         y = y + pb.expand_dims(scope.parameter("shift", shape, init.zeros()), axes)
-    normalised: Array = y
-    return normalised
+    normalized: Array = y
+    return normalized
 
 
 def _beside_channels(layout: str, x: Any) -> tuple[int, ...]:
@@ -60,14 +60,14 @@ def batch_norm(
 
         y = scale (x - mean) / √(variance + ε) + shift
 
-    In training these are of the batch, and running ones go towards them: m ← (1 - momentum) m + momentum · mean,
+    In training these are of the batch, and running ones go toward them: m ← (1 - momentum) m + momentum · mean,
     likewise the variance, which for this is divided by one less than the number of elements. In inference the running
     ones serve.
 
     Args:
         scope: gives the parameters scale and shift, and the state mean and variance, each (C,).
         x: (N, C, *space) or (N, *space, C), with any number of axes of space, or none.
-        momentum: how far running statistics go towards those of a batch.
+        momentum: how far running statistics go toward those of a batch.
         epsilon: added to the variance.
         learn: whether there are scale and shift.
         layout: "NCHW" or "NHWC".
@@ -88,18 +88,18 @@ def batch_norm(
         count = batch
         for extent in space:
             count = count * extent
-        centred, found, spread = _moments(x, axes)
+        centered, found, spread = _moments(x, axes)
         unbiased = spread * count / pb.maximum(count - 1, 1)
         scope.update("mean", (1 - momentum) * mean + momentum * found)
         scope.update("variance", (1 - momentum) * variance + momentum * unbiased)
     else:
-        centred, spread = x - pb.expand_dims(mean, axes), variance
+        centered, spread = x - pb.expand_dims(mean, axes), variance
     factor = 1 / pb.sqrt(spread + epsilon)
     if not learn:
-        plain: Array = centred * pb.expand_dims(factor, axes)
+        plain: Array = centered * pb.expand_dims(factor, axes)
         return plain
     scale, shift = scope.parameter("scale", (channels,), init.ones()), scope.parameter("shift", (channels,))
-    y: Array = centred * pb.expand_dims(factor * scale, axes) + pb.expand_dims(shift, axes)
+    y: Array = centered * pb.expand_dims(factor * scale, axes) + pb.expand_dims(shift, axes)
     return y
 
 
@@ -132,12 +132,12 @@ def layer_norm(scope: Scope, x: Any, axes: int = 1, epsilon: float = 1e-5, *, le
     """
     last = tuple(range(x.ndim - axes, x.ndim))
 
-    def normalised(x: Any) -> Any:
-        centred, _, spread = _moments(x, last)
-        y = centred * pb.expand_dims(1 / pb.sqrt(spread + epsilon), last)
+    def normalized(x: Any) -> Any:
+        centered, _, spread = _moments(x, last)
+        y = centered * pb.expand_dims(1 / pb.sqrt(spread + epsilon), last)
         return _affine(scope, y, x.shape[-axes:], (), learn)
 
-    y: Array = pb.checkpoint(normalised)(x)  # the input is there anyway; what is between costs less than keeping it
+    y: Array = pb.checkpoint(normalized)(x)  # the input is there anyway; what is between costs less than keeping it
     return y
 
 
@@ -203,17 +203,17 @@ def group_norm(
     parts = (batch, groups, own, *space) if layout == "NCHW" else (batch, *space, groups, own)
     group = 1 if layout == "NCHW" else x.ndim - 1
     axes = tuple(k for k in range(1, x.ndim + 1) if k != group)
-    centred, _, spread = _moments(pb.reshape(x, parts), axes)
+    centered, _, spread = _moments(pb.reshape(x, parts), axes)
     factor = pb.expand_dims(1 / pb.sqrt(spread + epsilon), axes)
     if learn:  # scaled while they are apart, so that factors are as many as channels, not as elements
         beside = tuple(k for k in range(x.ndim + 1) if k not in (group, group + 1))
         scale, shift = scope.parameter("scale", (channels,), init.ones()), scope.parameter("shift", (channels,))
         scale, shift = (pb.expand_dims(pb.reshape(a, (groups, own)), beside) for a in (scale, shift))
-        y = centred * (factor * scale) + shift
+        y = centered * (factor * scale) + shift
     else:
-        y = centred * factor
-    normalised: Array = pb.reshape(y, x.shape)
-    return normalised
+        y = centered * factor
+    normalized: Array = pb.reshape(y, x.shape)
+    return normalized
 
 
 def _instance_takes(epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
@@ -243,8 +243,8 @@ def instance_norm(
     [[[[-1.0, 1.0]], [[-1.0, 1.0]]]]
     """
     beside = _beside_channels(layout, x)
-    centred, _, spread = _moments(x, beside[1:])
-    y = centred * pb.expand_dims(1 / pb.sqrt(spread + epsilon), beside[1:])
+    centered, _, spread = _moments(x, beside[1:])
+    y = centered * pb.expand_dims(1 / pb.sqrt(spread + epsilon), beside[1:])
     return _affine(scope, y, (split(layout, x.shape)[1],), beside, learn)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pullback as pb
 from pullback.arrays.elementwise import convert
 from pullback.errors import TraceError
-from pullback.nn.optimisers.changes import clip_by_norm, freeze, multiply, weight_decay
-from pullback.nn.optimisers.leaves import Leaves
-from pullback.nn.optimisers.optimiser import (
+from pullback.nn.optimizers.changes import clip_by_norm, freeze, multiply, weight_decay
+from pullback.nn.optimizers.leaves import Leaves
+from pullback.nn.optimizers.optimizer import (
     Elementwise,
-    Optimiser,
+    Optimizer,
     State,
     chained,
     check_descends,
@@ -23,7 +23,7 @@ from pullback.nn.optimisers.optimiser import (
     like,
     rate_of,
 )
-from pullback.nn.optimisers.rules import sgd
+from pullback.nn.optimizers.rules import sgd
 from pullback.nn.settings import (
     Rate,
     check_fraction,
@@ -42,28 +42,28 @@ __all__ = ["accumulate", "average", "caffe_sgd", "groups"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class groups(Optimiser):
+class groups(Optimizer):
     """An optimizer for each group of parameters; the first pattern that a name matches counts.
 
     Every parameter must match one, and every pattern some name. Joint operations of a part, such as the norm of
     `clip_by_norm`, apply to its group.
 
     >>> from pullback import nn
-    >>> optimiser = nn.groups({"*/b": nn.sgd(0.1), "*": nn.adamw(1e-3)})
-    >>> optimiser
+    >>> optimizer = nn.groups({"*/b": nn.sgd(0.1), "*": nn.adamw(1e-3)})
+    >>> optimizer
     groups({'*/b': sgd(0.1), '*': adamw(0.001)})
-    >>> sorted(optimiser.init({"dense1": {"w": np.ones(2), "b": np.ones(1)}})["*"]["mean"])
+    >>> sorted(optimizer.init({"dense1": {"w": np.ones(2), "b": np.ones(1)}})["*"]["mean"])
     ['dense1/w']
     """
 
-    parts: Mapping[str, Optimiser]
+    parts: Mapping[str, Optimizer]
     descends = True
 
     def __post_init__(self) -> None:
         given: Any = self.parts
         good = isinstance(given, Mapping) and given
-        if not good or not all(isinstance(p, str) and isinstance(o, Optimiser) for p, o in given.items()):
-            raise refused(self, "parts", given, 'optimisers by names: {"*/b": nn.sgd(0.1), "*": nn.adam(1e-3)}')
+        if not good or not all(isinstance(p, str) and isinstance(o, Optimizer) for p, o in given.items()):
+            raise refused(self, "parts", given, 'optimizers by names: {"*/b": nn.sgd(0.1), "*": nn.adam(1e-3)}')
         for part in self.parts.values():
             if not isinstance(part, freeze):
                 check_descends("groups", part)
@@ -113,14 +113,14 @@ class groups(Optimiser):
         rates = (p.rate_at(step) for p in self.parts.values())
         return next((r for r in rates if r is not None), None)
 
-    def _split(self, parameters: Leaves) -> list[tuple[str, Optimiser, Leaves]]:
+    def _split(self, parameters: Leaves) -> list[tuple[str, Optimizer, Leaves]]:
         """The parameters of each group."""
         found = matched({pattern: pattern for pattern in self.parts}, parameters)
         return [(p, o, {n: x for n, x in parameters.items() if found[n] == p}) for p, o in self.parts.items()]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class accumulate(Optimiser):
+class accumulate(Optimizer):
     """One step of an optimizer for each `count` updates, by the mean of their gradients.
 
     So `count` batches and one that is `count` times as large come to the same, where the loss is a mean over the batch.
@@ -128,44 +128,44 @@ class accumulate(Optimiser):
 
     Args:
         count: how many gradients make one.
-        optimiser: what the mean is given to.
+        optimizer: what the mean is given to.
 
     >>> from pullback import nn
-    >>> optimiser = nn.accumulate(2, nn.sgd(1.0))
-    >>> step = pb.function(lambda p, g, state, t: optimiser.update(g, state, p, t))
+    >>> optimizer = nn.accumulate(2, nn.sgd(1.0))
+    >>> step = pb.function(lambda p, g, state, t: optimizer.update(g, state, p, t))
     >>> p = np.array([0.0])
-    >>> u, state = step(p, np.array([1.0]), optimiser.init(p), 0)
+    >>> u, state = step(p, np.array([1.0]), optimizer.init(p), 0)
     >>> v, state = step(p, np.array([3.0]), state, 1)
     >>> u.tolist(), v.tolist()
     ([0.0], [-2.0])
     """
 
     count: int
-    optimiser: Optimiser
+    optimizer: Optimizer
 
     def __post_init__(self) -> None:
         check_whole(self, "count", self.count)
-        inner: Any = self.optimiser
-        if not isinstance(inner, Optimiser):
-            raise refused(self, "optimiser", inner, "an optimiser such as `nn.adam(1e-3)`")
+        inner: Any = self.optimizer
+        if not isinstance(inner, Optimizer):
+            raise refused(self, "optimizer", inner, "an optimizer such as `nn.adam(1e-3)`")
 
     @property
     def descends(self) -> bool:  # type: ignore[override]
         """Whether the optimizer does."""
-        return self.optimiser.descends
+        return self.optimizer.descends
 
     def check_names(self, names: Sequence[str]) -> None:
         """The optimizer's."""
-        self.optimiser.check_names(names)
+        self.optimizer.check_names(names)
 
     def visible(self, parameters: Leaves) -> Leaves:
         """The parameters that the wrapped optimizer sees."""
-        return self.optimiser.visible(parameters)
+        return self.optimizer.visible(parameters)
 
     def begin(self, parameters: Leaves) -> State:
         """Sums of gradients, and the optimizer's."""
-        inner = self.optimiser.begin(parameters)
-        return {"sum": {n: like(p, 0.0) for n, p in parameters.items()}} | ({"optimiser": inner} if inner else {})
+        inner = self.optimizer.begin(parameters)
+        return {"sum": {n: like(p, 0.0) for n, p in parameters.items()}} | ({"optimizer": inner} if inner else {})
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
         """Add up; at each `count`-th update the optimizer's.
@@ -181,20 +181,20 @@ class accumulate(Optimiser):
 
         sums = {n: as_array(kept_of(self, state, "sum", n)) + g for n, g in gradients.items()}
         mean = {n: (1 / self.count) * x for n, x in sums.items()}
-        before = state.get("optimiser", {})
-        updates, inner = self.optimiser.advance(mean, before, parameters, t // self.count)
+        before = state.get("optimizer", {})
+        updates, inner = self.optimizer.advance(mean, before, parameters, t // self.count)
         after: State = {"sum": {n: chosen(pb.zeros_like(x), x) for n, x in sums.items()}}
         if inner:
-            after["optimiser"] = pb.tree_map(lambda new, old: chosen(new, as_array(old)), inner, before)
+            after["optimizer"] = pb.tree_map(lambda new, old: chosen(new, as_array(old)), inner, before)
         return {n: chosen(u, pb.zeros_like(u)) for n, u in updates.items()}, after
 
     def averages(self, state: State) -> Leaves:
         """The optimizer's."""
-        return self.optimiser.averages(state.get("optimiser", {}))
+        return self.optimizer.averages(state.get("optimizer", {}))
 
     def rate_at(self, step: int) -> float | None:
         """The optimizer's."""
-        return self.optimiser.rate_at(step // self.count)
+        return self.optimizer.rate_at(step // self.count)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -203,17 +203,17 @@ class average(Elementwise):
 
         a ← δ a + (1 - δ) (p + u)          a starts as p
 
-    Updates pass unchanged. `optimiser.averaged(state, parameters)` gives the averages.
+    Updates pass unchanged. `optimizer.averaged(state, parameters)` gives the averages.
 
     Args:
         decay: δ, from 0 to below 1, or a schedule.
 
     >>> from pullback import nn
-    >>> optimiser = nn.sgd(1.0) >> nn.average(0.75)
-    >>> step = pb.function(lambda p, g: optimiser.update(g, optimiser.init(p), p, 0))
+    >>> optimizer = nn.sgd(1.0) >> nn.average(0.75)
+    >>> step = pb.function(lambda p, g: optimizer.update(g, optimizer.init(p), p, 0))
     >>> p = np.array([8.0])
     >>> updates, state = step(p, np.array([4.0]))
-    >>> optimiser.averaged(state, p + updates).tolist()
+    >>> optimizer.averaged(state, p + updates).tolist()
     [7.0]
     """
 
@@ -251,12 +251,12 @@ def caffe_sgd(
     momentum: float = 0.0,
     decay: float = 0.0,
     *,
-    regularisation: Literal["L2", "L1"] = "L2",
+    regularization: Literal["L2", "L1"] = "L2",
     clip: float = 0.0,
     rate_factors: Mapping[str, Rate] | None = None,
     decay_factors: Mapping[str, float] | None = None,
     fixed: Sequence[str] = (),
-) -> Optimiser:
+) -> Optimizer:
     """Caffe's SGD solver (Jia and others 2014), also in DeepDSL, as a chain of the parts below.
 
         g ← g min(1, clip / ‖g‖)            where `clip` is not 0
@@ -268,7 +268,7 @@ def caffe_sgd(
         rate: a number or a schedule.
         momentum: from 0 to below 1.
         decay: of weights.
-        regularisation: whether it is that of the sum of squares or of magnitudes.
+        regularization: whether it is that of the sum of squares or of magnitudes.
         clip: largest norm of all gradients together; 0 for any.
         rate_factors: factors for the rate, by name or pattern (`lr_mult`).
         decay_factors: factors for the decay, by name or pattern (`decay_mult`).
@@ -280,16 +280,16 @@ def caffe_sgd(
     >>> nn.caffe_sgd(0.01, 0.9, 5e-4, rate_factors={"*/b": 2.0}, decay_factors={"*/b": 0.0})
     weight_decay(l2=0.0005, factors={'*/b': 0.0}) >> multiply({'*/b': 2.0}) >> sgd(0.01, momentum=0.9, rate_within=True)
     """
-    if regularisation not in ("L2", "L1"):
-        raise refused(caffe_sgd, "regularisation", regularisation, '"L2" or "L1"')
+    if regularization not in ("L2", "L1"):
+        raise refused(caffe_sgd, "regularization", regularization, '"L2" or "L1"')
     check_number(caffe_sgd, "clip", clip)
-    parts: list[Optimiser] = []
+    parts: list[Optimizer] = []
     if fixed:
         parts.append(freeze(*fixed))
     if clip:
         parts.append(clip_by_norm(clip))
     if decay:
-        parts.append(weight_decay(**{regularisation.lower(): decay}, factors=decay_factors))
+        parts.append(weight_decay(**{regularization.lower(): decay}, factors=decay_factors))
     if rate_factors:
         parts.append(multiply(rate_factors))
     parts.append(sgd(rate, momentum, rate_within=momentum != 0))

@@ -19,7 +19,7 @@ from pullback.ir.index import Cond, Var, as_index
 Text = tuple[str, int]
 
 
-def vectorised(
+def vectorized(
     s: ir.Build, notation: Notation, definitions: Mapping[ir.Ref, ir.Build]
 ) -> tuple[str, tuple[str, ...]] | None:
     """The value of a statement over whole tensors, and the rules used; None where no rule fits.
@@ -40,7 +40,7 @@ class _Reading:
         self.rules: dict[str, None] = {}
 
     def _used(self, rule: str) -> None:
-        self.rules["vectorise." + rule] = None
+        self.rules["vectorize." + rule] = None
 
     def tensor(self, variables: Sequence[Var], e: ir.Scalar) -> Text:
         """The tensor variables ⇒ e."""

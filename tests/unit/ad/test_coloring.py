@@ -1,4 +1,4 @@
-"""Colourings: of what they promise for random patterns, and how many colours known ones take."""
+"""Colorings: of what they promise for random patterns, and how many colors known ones take."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pullback.ad.colouring import Colouring, coloured, compressed, star_coloured
+from pullback.ad.coloring import Coloring, colored, compressed, star_colored
 from pullback.ad.pattern import Pattern, pattern_of
 from pullback.ir.index import as_index
 from pullback.ir.interpret import interpret
@@ -23,7 +23,7 @@ def random_pattern(seed: int, height: int, width: int, symmetric: bool) -> Patte
     return pattern_of(rows, columns, (height, width))
 
 
-def recovered(found: Colouring, matrix: np.ndarray) -> np.ndarray:
+def recovered(found: Coloring, matrix: np.ndarray) -> np.ndarray:
     """The matrix again, from its products with the seeds."""
     compressed = found.seeds(np.float64) @ matrix.T
     out = np.zeros_like(matrix)
@@ -36,7 +36,7 @@ def test_any_matrix_of_the_pattern_comes_back(seed: int, height: int, width: int
     pattern = random_pattern(seed, height, width, symmetric=False)
     matrix = np.zeros((height, width))
     matrix[pattern.rows, pattern.columns] = np.random.default_rng(seed).integers(1, 100, len(pattern.rows))
-    np.testing.assert_array_equal(recovered(coloured(pattern), matrix), matrix)
+    np.testing.assert_array_equal(recovered(colored(pattern), matrix), matrix)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 9))
@@ -45,9 +45,9 @@ def test_any_symmetric_matrix_comes_back(seed: int, size: int) -> None:
     matrix = np.zeros((size, size))
     matrix[pattern.rows, pattern.columns] = np.random.default_rng(seed).integers(1, 100, len(pattern.rows))
     matrix += matrix.T
-    found = star_coloured(pattern)
+    found = star_colored(pattern)
     np.testing.assert_array_equal(recovered(found, matrix), matrix)
-    assert found.count <= coloured(pattern).count
+    assert found.count <= colored(pattern).count
 
 
 def band(size: int, diagonals: range) -> Pattern:
@@ -57,34 +57,34 @@ def band(size: int, diagonals: range) -> Pattern:
 
 
 @pytest.mark.parametrize("width", [0, 1, 2, 3])
-def test_a_band_takes_as_many_colours_as_it_has_diagonals(width: int) -> None:
-    assert coloured(band(40, range(-width, width + 1))).count == 2 * width + 1
-    assert star_coloured(band(40, range(-width, width + 1))).count <= 2 * width + 1
+def test_a_band_takes_as_many_colors_as_it_has_diagonals(width: int) -> None:
+    assert colored(band(40, range(-width, width + 1))).count == 2 * width + 1
+    assert star_colored(band(40, range(-width, width + 1))).count <= 2 * width + 1
 
 
-def test_a_block_takes_as_many_colours_as_it_is_wide() -> None:
+def test_a_block_takes_as_many_colors_as_it_is_wide() -> None:
     i, j = np.indices((24, 24)).reshape(2, -1)
     kept = i // 4 == j // 4
-    assert coloured(pattern_of(i[kept], j[kept], (24, 24))).count == 4
+    assert colored(pattern_of(i[kept], j[kept], (24, 24))).count == 4
 
 
-def test_nothing_takes_no_more_than_one_colour() -> None:
+def test_nothing_takes_no_more_than_one_color() -> None:
     none = np.zeros(0, np.int64)
-    assert coloured(Pattern(none, none, (3, 4))).count == 1
-    assert coloured(Pattern(none, none, (3, 0))).count == 0
+    assert colored(Pattern(none, none, (3, 4))).count == 1
+    assert colored(Pattern(none, none, (3, 0))).count == 0
 
 
-def test_how_many_colours_symmetric_patterns_take() -> None:
+def test_how_many_colors_symmetric_patterns_take() -> None:
     """Half of a symmetric pattern is the whole of it."""
     i, first = np.arange(1, 9), np.zeros(8, np.int64)
     arrow = pattern_of(np.concatenate([first, i]), np.concatenate([i, i]), (9, 9))
-    found = star_coloured(arrow)
+    found = star_colored(arrow)
     assert (found.count, len(found.pattern.rows)) == (2, 24)
     one, next_to = np.eye(6, dtype=int), np.eye(6, k=1, dtype=int) + np.eye(6, k=-1, dtype=int)
     grid = pattern_of(*np.nonzero(np.kron(one, next_to) + np.kron(next_to, one) + np.eye(36, dtype=int)), (36, 36))
-    assert (star_coloured(grid).count, coloured(grid).count) == (6, 7)
+    assert (star_colored(grid).count, colored(grid).count) == (6, 7)
     triangles = pattern_of(*np.nonzero(np.kron(np.eye(3, dtype=int), np.ones((3, 3), int))), (9, 9))
-    assert star_coloured(triangles).count == 3
+    assert star_colored(triangles).count == 3
 
 
 TWO = """f(x: f64[3], k: f64[3]) {
