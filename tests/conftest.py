@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tests.lowered import loops_are_held  # noqa: F401
 ROOT = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("PULLBACK_VERIFY", "1")  # every program that a test compiles is verified after each pass
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in background jobs of shells; tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.set_threshold(100_000, 20, 20)  # programs are many objects that live long: a tenth of the time went into this
 
 # A test that asks what a function means has its C compiled with little optimization, in half the time, and linked

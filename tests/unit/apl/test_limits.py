@@ -195,6 +195,9 @@ def test_a_session_on_a_terminal_outlives_ctrl_c_and_text_that_is_none() -> None
     process.send_signal(signal.SIGINT)
     process.stdin.write(b"x\n)off\n")
     process.stdin.flush()
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 0, err.decode()
     assert b"INTERRUPT" in out and out.rstrip().endswith(b"5")

@@ -142,7 +142,10 @@ def test_ctrl_c_leaves_whole_files(tmp_path: Path) -> None:
         if line.startswith("[3/6]"):
             break
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130, err
     assert err.endswith("interrupted\n")
     assert "Traceback" not in err
