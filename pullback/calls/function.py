@@ -21,7 +21,7 @@ from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize
 from pullback.runtime.shim import answer_of, quick_class, quicken
-from pullback.tracing.active import is_tracing
+from pullback.tracing.active import TRACING, is_tracing
 
 
 class Function(Inspected):
@@ -44,7 +44,7 @@ class Function(Inspected):
         functools.update_wrapper(self, f, updated=())
         self._entries = []
         self._table = Table(self.name, self._threads, self._specialized, self._entries)
-        quicken(self, policy.ASKED_THREADS)
+        quicken(self, policy.ASKED_THREADS, TRACING)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
         if self._entries and not is_tracing():

@@ -145,14 +145,14 @@ def quick_class(base: type) -> type:
     return _quick.setdefault(base, module.quick_class(base)) if found is None else found
 
 
-def quicken(function: object, threads: ContextVar[int | None]) -> None:
+def quicken(function: object, threads: ContextVar[int | None], tracing: dict[int, Any]) -> None:
     """Make calls of an instance of a quick class try its entries first.
 
-    Those entries are tried that were made for the present value of `threads`.
+    Those entries are tried that were made for the present value of `threads`; none in a thread that is in `tracing`.
     """
     module = extension()
     if module is not None:
-        module.quicken(function, threads)
+        module.quicken(function, threads, tracing)
 
 
 def answer_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from pullback.errors import TraceError
 from pullback.ir.types import DType, f32, f64
 from pullback.source import Position, called, is_ours, source_text, user_position
-from pullback.state import PerThread, setting
+from pullback.state import PerThread, registered, setting
 from pullback.tracing import elsewhere
 
 
@@ -22,6 +23,9 @@ class _Active(PerThread):
 
 
 _ACTIVE = _Active()
+
+# the threads that trace, for callers in C, to which a thread local costs more than the call
+TRACING: dict[int, bool] = registered({}, "threads that trace", stays="with the trace")
 
 
 def current() -> Any:
@@ -77,9 +81,22 @@ def is_tracing() -> bool:
     return bool(_ACTIVE.stack)
 
 
-def tracing(tracer: Any) -> setting:
+class tracing(setting):
     """Make `tracer` the active one."""
-    return setting(_ACTIVE, stack=(*_ACTIVE.stack, tracer))
+
+    __slots__ = ()
+
+    def __init__(self, tracer: Any) -> None:
+        super().__init__(_ACTIVE, stack=(*_ACTIVE.stack, tracer))
+
+    def __enter__(self) -> None:
+        TRACING[threading.get_ident()] = True
+        super().__enter__()
+
+    def __exit__(self, *about: object) -> None:
+        super().__exit__(*about)
+        if not _ACTIVE.stack:
+            TRACING.pop(threading.get_ident(), None)
 
 
 def untraced() -> setting:

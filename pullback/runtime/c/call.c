@@ -832,6 +832,16 @@ static PyObject *entry_type;
 static PyObject *word_slowly;
 static Py_ssize_t entries_at; /* where an instance of a quick class has its list of entries */
 static PyObject *threads;     /* reads a context variable: the number that the block around a call asks for */
+static PyObject *tracing;     /* a dictionary whose keys are the threads that trace a function */
+
+/* Whether this thread traces a function, so that a call belongs to its program. */
+static int is_tracing(void) {
+    if (!tracing || !PyDict_Size(tracing)) return 0;
+    PyObject *own = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+    int found = own ? PyDict_Contains(tracing, own) : -1;
+    Py_XDECREF(own);
+    return found;
+}
 
 static long long asked_threads(void) {
     PyObject *value = threads ? read_now(threads) : NULL;
@@ -872,7 +882,9 @@ static void to_front(PyObject *entries, Py_ssize_t k, PyObject *entry) {
 static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
     Py_ssize_t given = PyVectorcall_NARGS(nargsf), named = names ? PyTuple_GET_SIZE(names) : 0;
     PyObject *entries = *(PyObject **)((char *)self + entries_at);
-    if (entries && PyList_CheckExact(entries)) {
+    int traced = is_tracing();
+    if (traced < 0) return NULL;
+    if (!traced && entries && PyList_CheckExact(entries)) {
         Py_ssize_t own = named; /* out= comes last, or the long way is taken */
         PyObject *out = NULL, *bound[MOST_ARGUMENTS];
         if (named && !PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, named - 1), "out")) {
@@ -959,14 +971,17 @@ static PyObject *quick_class(PyObject *module, PyObject *base) {
     return made;
 }
 
-/* quicken(function, threads): let calls of an instance of a quick class begin with its entries; others stay as they are. */
+/* quicken(function, threads, tracing): let calls of an instance of a quick class begin with its entries, but in the
+   threads that trace; others stay as they are. */
 static PyObject *quicken(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *self, *variable;
-    if (!PyArg_ParseTuple(args, "OO", &self, &variable)) return NULL;
+    PyObject *self, *variable, *tracers;
+    if (!PyArg_ParseTuple(args, "OOO!", &self, &variable, &PyDict_Type, &tracers)) return NULL;
     PyObject *before = threads, *reader = reader_of(variable);
     if (!reader) return NULL;
     threads = reader;
+    Py_XDECREF(before);
+    before = tracing, tracing = Py_NewRef(tracers);
     Py_XDECREF(before);
     PyObject *type = (PyObject *)Py_TYPE(self);
     if (PyType_GetFlags((PyTypeObject *)type) & Py_TPFLAGS_HAVE_VECTORCALL) {

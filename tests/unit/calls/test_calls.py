@@ -186,3 +186,24 @@ def test_options_of_a_traced_function_are_not_lost() -> None:
         np.testing.assert_allclose(gradient(x), pb.grad(traced)(x))
     with pytest.raises(ValueError, match="give it to the function that it was made of"):
         pb.function(memory="least")(pb.grad(steps))
+
+
+def test_a_call_with_arrays_belongs_to_the_program_that_is_traced_whatever_was_called_before() -> None:
+    """The call from C once took the compiled function, whose result was a constant of the program."""
+    points = np.arange(4.0)
+
+    @pb.function
+    def doubled(x: Float64[Array, "4"]) -> Array:
+        return 2.0 * x
+
+    @pb.function
+    def shifted(y: Float64[Array, "N"]) -> Array:
+        return pb.build(3, lambda i: doubled(points)[i + 1] + pb.sum(y))
+
+    before = shifted.interpret(np.ones(2))
+    np.testing.assert_array_equal(doubled(points), doubled(points))  # compiled by now
+    again = pb.function(shifted.python)
+    np.testing.assert_array_equal(again(np.ones(2)), before)
+    with pytest.raises(ShapeError):
+        pb.function(lambda x: pb.sum(x) + doubled(np.ones(3))[0])(points)
+    assert type(doubled(points)) is np.ndarray  # the failed trace has ended
