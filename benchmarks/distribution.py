@@ -167,7 +167,7 @@ def stepped(experts: Sequence[Any], x: Any) -> Callable[[], None]:
 
 def mixtures(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Sequence[str]], float, int, float]:
     """Rows of measured and predicted steps, an expert's kernel time, bytes per call, and free cores."""
-    net = nn.chain(nn.dense(4 * width), nn.relu, nn.dense(width)).on(f"N {width}")
+    net = nn.sequential(nn.dense(4 * width), nn.relu, nn.dense(width)).on(f"N {width}")
     x = np.random.default_rng(0).normal(size=(batch, width)).astype(np.float32)
     groups = {n: lazy.workers(n) for n in (1, 2, 4)}
 
@@ -190,7 +190,7 @@ def checked(times: dict[str, float], model: Callable[[int], float]) -> list[Sequ
 
 def fits(c: Constants, width: int, batch: int, repeat: int) -> tuple[list[Sequence[str]], float, int, float, float]:
     """Rows of measured and predicted updates, then sample, parameter bytes, update time, and free cores."""
-    net = nn.chain(nn.dense(width), nn.relu, nn.dense(width), nn.relu, nn.dense(10)).on(f"N {width}")
+    net = nn.sequential(nn.dense(width), nn.relu, nn.dense(width), nn.relu, nn.dense(10)).on(f"N {width}")
     r = np.random.default_rng(0)
     data = r.normal(size=(1, batch, width)).astype(np.float32), r.integers(0, 10, (1, batch))
     parameters, state = net.init(0)

@@ -29,7 +29,7 @@ def spirals(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return points.astype(np.float32), labels
 
 
-net = nn.chain(waves(32), nn.dense(32), nn.relu, nn.dense(2)).named("spirals").on("N 2")
+net = nn.sequential(waves(32), nn.dense(32), nn.relu, nn.dense(2)).named("spirals").on("N 2")
 
 
 def main() -> None:

@@ -130,7 +130,7 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
         "position": lambda s, p, _, x: x + p["w"][: x.shape[1]],
         "max_pool": max_pool,
         "average_pool": average_pool,
-        "global_average_pool": lambda s, p, _, x: x.mean(space),
+        "global_avg_pool": lambda s, p, _, x: x.mean(space),
         "local_response_norm": response,
         "flatten": flatten,
         "dropout": dropout,

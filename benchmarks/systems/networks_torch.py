@@ -55,7 +55,7 @@ def _kinds(torch: Any, training: bool) -> dict[str, Any]:
         "position": lambda s, p, _, x: x + p["w"][: x.shape[1]],
         "max_pool": lambda s, p, _, x: f.max_pool2d(x, s["size"], s["stride"], s["padding"], ceil_mode=s["ceil"]),
         "average_pool": lambda s, p, _, x: f.avg_pool2d(x, s["size"], s["stride"], s["padding"], s["ceil"]),
-        "global_average_pool": lambda s, p, _, x: x.mean((2, 3)),
+        "global_avg_pool": lambda s, p, _, x: x.mean((2, 3)),
         "local_response_norm": lambda s, p, _, x: f.local_response_norm(x, s["size"], s["alpha"], s["beta"], s["k"]),
         "flatten": lambda s, p, _, x: x.flatten(1),
         "dropout": lambda s, p, _, x: f.dropout(x, s["rate"], training),

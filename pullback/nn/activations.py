@@ -1,6 +1,6 @@
 """Activations: functions applied to each element or along an axis, usable directly as layers.
 
-`relu` is one; `leaky_relu(0.1)`, which has a setting, gives one: `chain(dense(10), relu, dense(10), leaky_relu(0.1))`.
+`relu` is one; `leaky_relu(0.1)`, which has a setting, gives one: `sequential(dense(10), relu, dense(10), leaky_relu(0.1))`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = [
     "elu",
     "gelu",
     "gelu_tanh",
-    "hard_logistic",
+    "hard_sigmoid",
     "hard_silu",
     "leaky_relu",
     "log_softmax",
-    "logistic",
+    "sigmoid",
     "relu",
     "sigmoid",
     "silu",
@@ -92,18 +92,18 @@ def tanh(x: Any) -> Array:
     return y
 
 
-def logistic(x: Any) -> Array:
+def sigmoid(x: Any) -> Array:
     """1 / (1 + exp(-x)), without overflow; `sigmoid` is another name of it.
 
     >>> from pullback import nn
-    >>> pb.function(lambda x: nn.logistic(x))(np.array([0.0, 1000.0])).tolist()
+    >>> pb.function(lambda x: nn.sigmoid(x))(np.array([0.0, 1000.0])).tolist()
     [0.5, 1.0]
     """
     y: Array = pb.logistic(x)
     return y
 
 
-sigmoid = logistic
+sigmoid = sigmoid
 
 
 def gelu(x: Any) -> Array:
@@ -131,7 +131,7 @@ def gelu_tanh(x: Any) -> Array:
 
 
 def silu(x: Any) -> Array:
-    """Return `x * logistic(x)`, also called swish (Elfwing et al. 2018).
+    """Return `x * sigmoid(x)`, also called swish (Elfwing et al. 2018).
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.silu(x))(np.array([0.0, 1.0])).round(6).tolist()
@@ -151,11 +151,11 @@ def softplus(x: Any) -> Array:
     return pb.logaddexp(x, 0)
 
 
-def hard_logistic(x: Any) -> Array:
+def hard_sigmoid(x: Any) -> Array:
     """Return a piecewise linear logistic function, `clip(x + 3, 0, 6) / 6` (Howard et al. 2019).
 
     >>> from pullback import nn
-    >>> pb.function(lambda x: nn.hard_logistic(x))(np.array([-4.0, 0.0, 4.0])).tolist()
+    >>> pb.function(lambda x: nn.hard_sigmoid(x))(np.array([-4.0, 0.0, 4.0])).tolist()
     [0.0, 0.5, 1.0]
     """
     y: Array = pb.clip(x + 3, 0, 6) / 6
@@ -163,13 +163,13 @@ def hard_logistic(x: Any) -> Array:
 
 
 def hard_silu(x: Any) -> Array:
-    """Return `x * hard_logistic(x)`.
+    """Return `x * hard_sigmoid(x)`.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.hard_silu(x))(np.array([1.0, 3.0])).round(6).tolist()
     [0.666667, 3.0]
     """
-    y: Array = x * hard_logistic(x)
+    y: Array = x * hard_sigmoid(x)
     return y
 
 
@@ -236,18 +236,18 @@ def _with_settings(f: Callable[Settings, Callable[[Any], Any]]) -> Callable[Sett
 
 
 @_with_settings
-def leaky_relu(slope: float = 0.01) -> Callable[[Any], Any]:
-    """Return the activation that is x for positive x and `slope` times x elsewhere; `slope` >= 0.
+def leaky_relu(negative_slope: float = 0.01) -> Callable[[Any], Any]:
+    """Return the activation that is x for positive x and `negative_slope` times x elsewhere; `negative_slope` >= 0.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.leaky_relu(0.5)(x))(np.array([-1.0, 2.0])).tolist()
     [-0.5, 2.0]
     """
-    return _by_result(lambda x: pb.where(x > 0, x, slope * x), lambda y, bar: pb.where(y > 0, bar, slope * bar))
+    return _by_result(lambda x: pb.where(x > 0, x, negative_slope * x), lambda y, bar: pb.where(y > 0, bar, negative_slope * bar))
 
 
 @_with_settings
-def clipped_relu(limit: float = 6.0) -> Callable[[Any], Any]:
+def clipped_relu(max_value: float = 6.0) -> Callable[[Any], Any]:
     """A function of x that gives x kept within 0 and a limit.
 
     >>> from pullback import nn
@@ -255,8 +255,8 @@ def clipped_relu(limit: float = 6.0) -> Callable[[Any], Any]:
     [0.0, 2.0, 6.0]
     """
     return _by_result(
-        lambda x: pb.where((x > 0) & (x < limit), x, pb.where(x > 0, limit, 0)),
-        lambda y, bar: pb.where((y > 0) & (y < limit), bar, 0),
+        lambda x: pb.where((x > 0) & (x < max_value), x, pb.where(x > 0, max_value, 0)),
+        lambda y, bar: pb.where((y > 0) & (y < max_value), bar, 0),
     )
 
 

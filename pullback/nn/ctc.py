@@ -11,12 +11,12 @@ from pullback.nn.activations import log_softmax
 from pullback.source import user_position
 from pullback.tracing.making import extent_of
 
-__all__ = ["ctc"]
+__all__ = ["ctc_loss"]
 
 NEVER: Final = -1e30  # the logarithm of a probability of 0 that sums and differences keep finite
 
 
-def ctc(scores: Any, labels: Any, lengths: Any = None, label_lengths: Any = None, *, blank: int = 0) -> Array:
+def ctc_loss(input: Any, targets: Any, input_lengths: Any = None, target_lengths: Any = None, *, blank: int = 0) -> Array:
     """Connectionist temporal classification (Graves et al. 2006): -log of the probability of the labels.
 
     At every step one of K classes is read; repeated ones count once, and those that are `blank` not at all. With e the
@@ -26,10 +26,10 @@ def ctc(scores: Any, labels: Any, lengths: Any = None, label_lengths: Any = None
         a[t, s] = p[t, e[s]] (a[t - 1, s] + a[t - 1, s - 1] + (a[t - 1, s - 2] where e[s] is no blank and ≠ e[s - 2]))
 
     Args:
-        scores: (N, L, K); their softmax along K are the probabilities.
-        labels: (N, S), integers in [0, K).
-        lengths: (N,), how many steps each sequence has, from 1 up; L without them.
-        label_lengths: (N,), how many labels; S without them.
+        input: (N, L, K); their softmax along K are the probabilities.
+        targets: (N, S), integers in [0, K).
+        input_lengths: (N,), how many steps each sequence has, from 1 up; L without them.
+        target_lengths: (N,), how many labels; S without them.
         blank: the class that stands for none.
     Returns:
         (N,), for each sequence; infinite, with a derivative of 0, where it is too short for its labels.
@@ -40,22 +40,22 @@ def ctc(scores: Any, labels: Any, lengths: Any = None, label_lengths: Any = None
         N L (2 S + 1) exponentials of three terms, one step after another.
 
     >>> from pullback import nn
-    >>> loss = pb.function(lambda scores, labels: nn.ctc(scores, labels))
+    >>> loss = pb.function(lambda scores, labels: nn.ctc_loss(scores, labels))
     >>> loss(np.zeros((1, 2, 2)), np.array([[1]])).round(4).tolist()  # "11", "_1" and "1_" of 4
     [0.2877]
     """
-    scores, labels = pb.asarray(scores), pb.asarray(labels)
-    n, steps, _ = scores.shape
-    count = labels.shape[1]
-    _check(scores, labels, blank)
+    input, targets = pb.asarray(input), pb.asarray(targets)
+    n, steps, _ = input.shape
+    count = targets.shape[1]
+    _check(input, targets, blank)
     states = 2 * count + 1
-    p = log_softmax(scores)
-    own = pb.build((n, states), lambda i, s: pb.where(s % 2 == 1, labels.at(i, s // 2), blank))
+    p = log_softmax(input)
+    own = pb.build((n, states), lambda i, s: pb.where(s % 2 == 1, targets.at(i, s // 2), blank))
     read = pb.build((steps, n, states), lambda t, i, s: p[i, t, own[i, s]])  # of the classes that there are
     skips = pb.build(
-        (n, states), lambda i, s: pb.where(s % 2 == 1, labels.at(i, s // 2) != labels.at(i, s // 2 - 1), False)
+        (n, states), lambda i, s: pb.where(s % 2 == 1, targets.at(i, s // 2) != targets.at(i, s // 2 - 1), False)
     )
-    ends = _whole(lengths, n, steps), _whole(label_lengths, n, count)
+    ends = _whole(input_lengths, n, steps), _whole(target_lengths, n, count)
 
     def step(a: Any, t: Any) -> Any:
         def after(i: Any, s: Any) -> Any:
@@ -85,7 +85,7 @@ def _at(a: Array, i: Any, s: Any) -> Any:
 
 
 def _check(scores: Any, labels: Any, blank: int) -> None:
-    n, other, classes = (extent_of(e, "ctc") for e in (scores.shape[0], labels.shape[0], scores.shape[2]))
+    n, other, classes = (extent_of(e, "ctc_loss") for e in (scores.shape[0], labels.shape[0], scores.shape[2]))
     if n != other:
         raise ShapeError(
             "E102",

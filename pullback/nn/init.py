@@ -1,4 +1,4 @@
-"""Schemes for initial parameters: `he_normal()` is called with a generator, a shape and a dtype.
+"""Schemes for initial parameters: `kaiming_normal()` is called with a generator, a shape and a dtype.
 
     scheme(random, shape, dtype) -> array
 
@@ -23,8 +23,8 @@ from pullback.source import user_position
 __all__ = [
     "Scheme",
     "constant",
-    "he_normal",
-    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
     "lecun_normal",
     "lecun_uniform",
     "normal",
@@ -283,7 +283,7 @@ class _He(_OneFan):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class he_uniform(_He):
+class kaiming_uniform(_He):
     """U(-b, b) with b = √(6 / ((1 + slope²) fan)), for (leaky) relu (He and others 2015, eq. 15).
 
     With `fan="out"` the fan out counts, in the place of the fan in.
@@ -293,13 +293,13 @@ class he_uniform(_He):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class he_normal(_He):
+class kaiming_normal(_He):
     """N(0, 2 / ((1 + slope²) fan)): for relu, or a leaky one's slope (He and others 2015, eqs. 10 and 15).
 
     With `fan="out"` the fan out counts, in the place of the fan in.
 
     >>> from pullback import nn
-    >>> w = nn.init.he_normal()(np.random.default_rng(0), (256, 50, 2, 2), np.float64)
+    >>> w = nn.init.kaiming_normal()(np.random.default_rng(0), (256, 50, 2, 2), np.float64)
     >>> w.std().round(2).item()
     0.1
     """

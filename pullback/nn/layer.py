@@ -1,6 +1,6 @@
 """Layers as values: the parts of a network, and the network itself.
 
-net = chain(conv(20, 5), max_pool(2), flatten(), dense(10))
+net = sequential(conv(20, 5), max_pool(2), flatten(), dense(10))
 net.type                                     # every layer's line, sizes as symbols
 net = net.on("N 1 28 28")                    # sizes given, checked
 parameters, state = net.init(seed=0)
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pullback.nn.describe import Description
     from pullback.nn.export import Weights, What
 
-__all__ = ["Layer", "as_layer", "branches", "chain", "layer", "residual", "written"]
+__all__ = ["Layer", "as_layer", "branches", "sequential", "layer", "residual", "written"]
 
 Settings = ParamSpec("Settings")
 Parameters = dict[str, Any]
@@ -79,22 +79,22 @@ class Layer:
     # Composition ----------------------------------------------------------------------------------------------
 
     def __rshift__(self, other: Any) -> Layer:
-        return chain(self, other)
+        return sequential(self, other)
 
     def __rrshift__(self, other: Any) -> Layer:
-        return chain(other, self)
+        return sequential(other, self)
 
     def __matmul__(self, other: Any) -> Layer:
-        return chain(other, self)
+        return sequential(other, self)
 
     def __rmatmul__(self, other: Any) -> Layer:
-        return chain(self, other)
+        return sequential(self, other)
 
     def named(self, name: str) -> Layer:
         """The same layer under another name, which its parameters use in trees, files and errors.
 
         >>> from pullback import nn
-        >>> net = nn.chain(nn.dense(3).named("hidden"), nn.relu, nn.dense(2)).on("N 4")
+        >>> net = nn.sequential(nn.dense(3).named("hidden"), nn.relu, nn.dense(2)).on("N 4")
         >>> sorted(net.init(seed=0)[0])
         ['dense1', 'hidden']
         """
@@ -129,7 +129,7 @@ class Layer:
         """A line for each layer: its settings, result type and parameters; open sizes are symbols.
 
         >>> from pullback import nn
-        >>> nn.chain(nn.dense(3), nn.relu).type
+        >>> nn.sequential(nn.dense(3), nn.relu).type
         (x: f32[N, M]) -> f32[N, 3]
           dense1  dense(3)  f32[N, 3]  w f32[3, M], b f32[3]
           relu1   relu      f32[N, 3]
@@ -188,8 +188,8 @@ class Layer:
             ShapeError: [E115] a size is open and not given.
 
         >>> from pullback import nn
-        >>> print(nn.chain(nn.dense(3), nn.relu, nn.dense(2)).describe(batch=8, M=4))
-        chain(x: f32[8, 4])
+        >>> print(nn.sequential(nn.dense(3), nn.relu, nn.dense(2)).describe(batch=8, M=4))
+        sequential(x: f32[8, 4])
         layer             result     parameters  operations  bytes
         ------  --------  ---------  ----------  ----------  -----
         dense1  dense(3)  f32[8, 3]          15         216     96
@@ -390,7 +390,7 @@ def as_layer(x: Any) -> Layer:
     wanted = "layers such as `nn.dense(10)`, or functions of arrays such as `nn.relu`"
     if isinstance(x, list | tuple):
         raise TraceError(
-            "E163", f"a {type(x).__name__} is no layer", position=user_position(), remedy="`nn.chain(*layers)`"
+            "E163", f"a {type(x).__name__} is no layer", position=user_position(), remedy="`nn.sequential(*layers)`"
         )
     raise TraceError("E163", f"{x!r} is no layer", position=user_position(), remedy=wanted)
 
@@ -401,22 +401,22 @@ Scope.part_of = as_layer
 # Layers made of layers ------------------------------------------------------------------------------------------
 
 
-def chain(*layers: Any) -> Layer:
+def sequential(*layers: Any) -> Layer:
     """Chain layers: each takes the result of the one before it.
 
     Args:
         layers: layers and functions of arrays. A chain without a name among them becomes part of this one.
 
     >>> from pullback import nn
-    >>> net = nn.chain(nn.dense(3), nn.relu) >> nn.dense(2)
+    >>> net = nn.sequential(nn.dense(3), nn.relu) >> nn.dense(2)
     >>> net
-    chain(dense(3), relu, dense(2))
+    sequential(dense(3), relu, dense(2))
     """
     if not layers:
-        raise TraceError("E163", "a chain of no layers", position=user_position(), remedy="`nn.chain(nn.dense(10))`")
+        raise TraceError("E163", "a chain of no layers", position=user_position(), remedy="`nn.sequential(nn.dense(10))`")
     parts: list[Layer] = []
     for given in map(as_layer, layers):
-        parts += given.parts if given.kind == "chain" and given.name is None else [given]
+        parts += given.parts if given.kind == "sequential" and given.name is None else [given]
 
     def forward(scope: Scope, x: Any) -> Any:
         for part in parts:
@@ -425,11 +425,11 @@ def chain(*layers: Any) -> Layer:
 
     first = next((part for part in parts if part.takes is not None), None)
     return Layer(
-        "chain",
+        "sequential",
         forward,
         first.takes if first else None,
         first.integers if first else False,
-        text=f"chain({', '.join(p.name or repr(p) for p in parts)})",
+        text=f"sequential({', '.join(p.name or repr(p) for p in parts)})",
         parts=tuple(parts),
     )
 
@@ -438,7 +438,7 @@ def residual(*layers: Any, shortcut: Any = None) -> Layer:
     """Add the result of a chain of layers to its input.
 
     Args:
-        layers: as for `chain`.
+        layers: as for `sequential`.
         shortcut: a layer that the input goes through before it is added, such as a convolution by 1 × 1.
     Raises:
         ShapeError: [E162] the two differ in shape.
@@ -447,7 +447,7 @@ def residual(*layers: Any, shortcut: Any = None) -> Layer:
     >>> nn.residual(nn.dense(8), nn.relu).type.result  # what is added has the shape of the input
     'f32[N, 8]'
     """
-    body = chain(*layers)
+    body = sequential(*layers)
     other = None if shortcut is None else as_layer(shortcut)
 
     def forward(scope: Scope, x: Any) -> Any:

@@ -1,6 +1,6 @@
 """Losses: how far a result is from a target, as one number to make small.
 
-Each is a function of the result, the target and settings by name; `functools.partial(cross_entropy, smoothing=0.1)` has
+Each is a function of the result, the target and settings by name; `functools.partial(cross_entropy, label_smoothing=0.1)` has
 some bound. `reduction` says what becomes of the losses of single rows or elements: their "mean", their "sum", or "none"
 for an array of them.
 """
@@ -18,13 +18,13 @@ from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
 
 __all__ = [
-    "absolute_error",
+    "l1_loss",
     "cross_entropy",
-    "hinge",
-    "huber",
-    "kullback_leibler",
-    "logistic_loss",
-    "squared_error",
+    "hinge_loss",
+    "huber_loss",
+    "kl_div",
+    "bce_with_logits",
+    "mse_loss",
 ]
 
 Reduction = Literal["mean", "sum", "none"]
@@ -33,48 +33,48 @@ Reduction = Literal["mean", "sum", "none"]
 # Numbers ----------------------------------------------------------------------------------------------------------
 
 
-def squared_error(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+def mse_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
     """(y - target)² of every element.
 
     Args:
-        y: of any shape.
+        input: of any shape.
         target: of the same shape.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ.
 
     >>> from pullback import nn
-    >>> pb.function(lambda y, t: nn.squared_error(y, t))(np.array([1.0, 4.0]), np.array([1.0, 2.0])).item()
+    >>> pb.function(lambda y, t: nn.mse_loss(y, t))(np.array([1.0, 4.0]), np.array([1.0, 2.0])).item()
     2.0
     """
-    y, target = _equal("squared_error", y, target)
-    difference = y - target
-    return _reduced("squared_error", difference * difference, reduction)
+    input, target = _equal("mse_loss", input, target)
+    difference = input - target
+    return _reduced("mse_loss", difference * difference, reduction)
 
 
-def absolute_error(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+def l1_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
     """|y - target| of every element; its derivative where they are equal is 0.
 
     Args:
-        y: of any shape.
+        input: of any shape.
         target: of the same shape.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ.
 
     >>> from pullback import nn
-    >>> pb.function(lambda y, t: nn.absolute_error(y, t))(np.array([1.0, 4.0]), np.array([1.0, 2.0])).item()
+    >>> pb.function(lambda y, t: nn.l1_loss(y, t))(np.array([1.0, 4.0]), np.array([1.0, 2.0])).item()
     1.0
     """
-    y, target = _equal("absolute_error", y, target)
-    return _reduced("absolute_error", pb.abs(y - target), reduction)
+    input, target = _equal("l1_loss", input, target)
+    return _reduced("l1_loss", pb.abs(input - target), reduction)
 
 
-def huber(y: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Array:
+def huber_loss(input: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Array:
     """Huber loss: d² / 2 for d = |y - target| up to delta, else delta (d - delta / 2) (Huber 1964).
 
     Args:
-        y: of any shape.
+        input: of any shape.
         target: of the same shape.
         delta: where the square ends.
         reduction: "mean" over all elements, "sum" or "none".
@@ -82,39 +82,39 @@ def huber(y: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "me
         ShapeError: [E162] the shapes differ. TraceError: [E163] delta is not positive.
 
     >>> from pullback import nn
-    >>> pb.function(lambda y, t: nn.huber(y, t, reduction="none"))(np.array([0.5, 3.0]), np.zeros(2)).tolist()
+    >>> pb.function(lambda y, t: nn.huber_loss(y, t, reduction="none"))(np.array([0.5, 3.0]), np.zeros(2)).tolist()
     [0.125, 2.5]
     """
     if not delta > 0:
-        raise _setting("huber", f"delta is {delta!r}", "a positive number")
-    y, target = _equal("huber", y, target)
-    d = y - target
+        raise _setting("huber_loss", f"delta is {delta!r}", "a positive number")
+    input, target = _equal("huber_loss", input, target)
+    d = input - target
     distance = pb.abs(d)
-    return _reduced("huber", pb.where(distance < delta, 0.5 * d * d, delta * (distance - delta / 2)), reduction)
+    return _reduced("huber_loss", pb.where(distance < delta, 0.5 * d * d, delta * (distance - delta / 2)), reduction)
 
 
 # Classes ----------------------------------------------------------------------------------------------------------
 
 
 def cross_entropy(
-    y: Any,
+    input: Any,
     target: Any,
     *,
-    smoothing: float = 0.0,
-    weights: Any = None,
-    ignore: int | None = None,
+    label_smoothing: float = 0.0,
+    weight: Any = None,
+    ignore_index: int | None = None,
     axis: int = -1,
     reduction: Reduction = "mean",
 ) -> Array:
     """-Σ k t[k] log softmax(y)[k], of scores and a label or a distribution t for each row.
 
     Args:
-        y: (…, K) scores, of any size.
+        input: (…, K) scores, of any size.
         target: (…,) labels from 0 to K - 1, of any integer type, or (…, K) distributions. A label that is out of range
             makes the loss of its row NaN.
-        smoothing: the share of every target that is spread over all classes alike (Szegedy et al. 2016).
-        weights: (K,), by which the terms of the classes are multiplied.
-        ignore: a label whose rows do not count.
+        label_smoothing: the share of every target that is spread over all classes alike (Szegedy et al. 2016).
+        weight: (K,), by which the terms of the classes are multiplied.
+        ignore_index: a label whose rows do not count.
         axis: the axis of the classes.
         reduction: "mean" over rows, weighted by the weights of their labels; "sum" or "none".
     Raises:
@@ -125,33 +125,33 @@ def cross_entropy(
     >>> loss(np.array([[0.0, 0.0], [0.0, 1000.0]]), np.array([0, 1])).round(6).item()
     0.346574
     """
-    if not 0 <= smoothing <= 1:
-        raise _setting("cross_entropy", f"smoothing is {smoothing!r}", "a number from 0 to 1")
-    y, target = as_array(y, "cross_entropy"), as_array(target, "cross_entropy")
+    if not 0 <= label_smoothing <= 1:
+        raise _setting("cross_entropy", f"smoothing is {label_smoothing!r}", "a number from 0 to 1")
+    input, target = as_array(input, "cross_entropy"), as_array(target, "cross_entropy")
     if labeled := bool(target.settled.is_integer):
-        _check_labels("cross_entropy", y, target, axis)
+        _check_labels("cross_entropy", input, target, axis)
     else:
-        y, target = _equal("cross_entropy", y, target)
+        input, target = _equal("cross_entropy", input, target)
         target = pb.moveaxis(target, axis, -1)
-    scores = pb.moveaxis(y, axis, -1)
+    scores = pb.moveaxis(input, axis, -1)
     lowered, total = lowered_scores(scores)
     classes = scores.shape[-1]
-    w = None if weights is None else pb.asarray(weights).astype(scores.dtype)
-    if not labeled or smoothing:
+    w = None if weight is None else pb.asarray(weight).astype(scores.dtype)
+    if not labeled or label_smoothing:
         every = pb.expand_dims(total, total.ndim) - lowered
         every = every if w is None else every * w
     if not labeled:
-        t = target if smoothing == 0 else (1 - smoothing) * target + smoothing / classes
+        t = target if label_smoothing == 0 else (1 - label_smoothing) * target + label_smoothing / classes
         return _reduced("cross_entropy", pb.sum(t * every, axis=-1), reduction)
     loss = total - _picked(lowered, target)
     share = None if w is None else _picked(pb.broadcast_to(w, scores.shape), target)
     loss = loss if share is None else loss * share
-    if smoothing:
-        loss = (1 - smoothing) * loss + smoothing / classes * pb.sum(every, axis=-1)
+    if label_smoothing:
+        loss = (1 - label_smoothing) * loss + label_smoothing / classes * pb.sum(every, axis=-1)
     known = (target >= 0) & (target < classes)
-    if ignore is not None:
-        counted = target != ignore
-        known, loss = known | (target == ignore), pb.where(counted, loss, 0)
+    if ignore_index is not None:
+        counted = target != ignore_index
+        known, loss = known | (target == ignore_index), pb.where(counted, loss, 0)
         share = pb.where(counted, 1 if share is None else share, 0).astype(scores.dtype)
     loss = pb.where(known, loss, pb.nan)
     if reduction == "mean" and share is not None:
@@ -170,32 +170,32 @@ def _picked(x: Any, labels: Any) -> Array:
     return y
 
 
-def logistic_loss(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+def bce_with_logits(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
     """Logistic loss of scores y with probability logistic(y) of class 1: log(1 + exp y) - target y.
 
     Args:
-        y: scores, of any shape and size.
+        input: scores, of any shape and size.
         target: of the same shape: 0 or 1, or probabilities; numbers of any type, or bools.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ.
 
     >>> from pullback import nn
-    >>> pb.function(lambda y, t: nn.logistic_loss(y, t))(np.array([0.0, 1000.0]), np.array([0, 1])).round(6).item()
+    >>> pb.function(lambda y, t: nn.bce_with_logits(y, t))(np.array([0.0, 1000.0]), np.array([0, 1])).round(6).item()
     0.346574
     """
-    y, target = _equal("logistic_loss", y, target)
-    return _reduced("logistic_loss", pb.logaddexp(y, 0) - target.astype(y.dtype) * y, reduction)
+    input, target = _equal("bce_with_logits", input, target)
+    return _reduced("bce_with_logits", pb.logaddexp(input, 0) - target.astype(input.dtype) * input, reduction)
 
 
-def hinge(y: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Array:
+def hinge_loss(input: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Array:
     """Hinge loss max(0, margin - target y), for targets 1 and -1.
 
     With labels in place of targets, one for each row, it is the mean over classes of what they lack of being `margin`
     below the score of the label: Σ k ≠ label max(0, margin - y[label] + y[k]) / K.
 
     Args:
-        y: scores, of any shape; (…, K) with labels.
+        input: scores, of any shape; (…, K) with labels.
         target: of the same shape, 1 or -1; or (…,) labels, of an integer type.
         margin: by how much a score is to be right.
         reduction: "mean" over all elements or rows, "sum" or "none".
@@ -203,41 +203,41 @@ def hinge(y: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "m
         ShapeError: [E162] the target has another shape.
 
     >>> from pullback import nn
-    >>> pb.function(lambda y, t: nn.hinge(y, t, reduction="none"))(np.array([0.5, 2.0]), np.array([1.0, -1.0])).tolist()
+    >>> pb.function(lambda y, t: nn.hinge_loss(y, t, reduction="none"))(np.array([0.5, 2.0]), np.array([1.0, -1.0])).tolist()
     [0.5, 3.0]
     """
-    y, target = as_array(y, "hinge"), as_array(target, "hinge")
-    if target.ndim == y.ndim:
-        y, target = _equal("hinge", y, target)
-        return _reduced("hinge", pb.relu(margin - target.astype(y.dtype) * y), reduction)
-    _check_labels("hinge", y, target, -1)
-    *lead, classes = y.shape
-    right = _picked(y, target)
+    input, target = as_array(input, "hinge_loss"), as_array(target, "hinge_loss")
+    if target.ndim == input.ndim:
+        input, target = _equal("hinge_loss", input, target)
+        return _reduced("hinge_loss", pb.relu(margin - target.astype(input.dtype) * input), reduction)
+    _check_labels("hinge_loss", input, target, -1)
+    *lead, classes = input.shape
+    right = _picked(input, target)
 
     def at(*n: Any) -> Any:
-        return pb.sum_over(classes, lambda k: pb.where(target[n] == k, 0, pb.relu(margin - right[n] + y[(*n, k)])))
+        return pb.sum_over(classes, lambda k: pb.where(target[n] == k, 0, pb.relu(margin - right[n] + input[(*n, k)])))
 
-    return _reduced("hinge", pb.build(tuple(lead), at) / classes, reduction)
+    return _reduced("hinge_loss", pb.build(tuple(lead), at) / classes, reduction)
 
 
-def kullback_leibler(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+def kl_div(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
     """Kullback-Leibler divergence Σ k t[k] (log t[k] - y[k]) for log-probabilities y; 0 log 0 is 0.
 
     Args:
-        y: (…, K) logarithms of probabilities.
+        input: (…, K) logarithms of probabilities.
         target: (…, K) distributions.
         reduction: "mean" over rows, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ.
 
     >>> from pullback import nn
-    >>> f = pb.function(lambda y, t: nn.kullback_leibler(y, t))
+    >>> f = pb.function(lambda y, t: nn.kl_div(y, t))
     >>> f(np.log([[0.5, 0.5]]), np.array([[1.0, 0.0]])).round(6).item()
     0.693147
     """
-    y, target = _equal("kullback_leibler", y, target)
-    terms = pb.where(target > 0, target * pb.log(pb.where(target > 0, target, 1)), 0) - target * y
-    return _reduced("kullback_leibler", pb.sum(terms, axis=-1), reduction)
+    input, target = _equal("kl_div", input, target)
+    terms = pb.where(target > 0, target * pb.log(pb.where(target > 0, target, 1)), 0) - target * input
+    return _reduced("kl_div", pb.sum(terms, axis=-1), reduction)
 
 
 # ------------------------------------------------------------------------------------------------------------------

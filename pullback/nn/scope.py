@@ -129,7 +129,7 @@ class Scope:
         Args:
             name: its name in this layer; asked for twice, it is the same array.
             shape: sizes: ints, dims of the input, or arithmetic on these.
-            start: an initializer of `pullback.nn.init`; by default `he_normal` for two axes or more, else zeros.
+            start: an initializer of `pullback.nn.init`; by default `kaiming_normal` for two axes or more, else zeros.
         Returns:
             The array, of the network's element type.
         Raises:
@@ -138,7 +138,7 @@ class Scope:
         from pullback.nn import init
 
         extents = _extents(shape)
-        chosen = start or (init.he_normal() if len(extents) > 1 else init.zeros())
+        chosen = start or (init.kaiming_normal() if len(extents) > 1 else init.zeros())
         return self._array("parameter", Wanted(name, extents, chosen, None), self._parameters)
 
     def state(self, name: str, shape: Any, start: Start | None = None, *, dtype: Any = None) -> Array:

@@ -55,7 +55,7 @@ CALLS: list[tuple[str, str, tuple[str, int], Callable[[], Any]]] = [
     ("a data set", "mine", WHOLE, lambda: fit(Dataset(X, BAD, "mine"), batch=8)),
     ("batches", "list", LATE, lambda: fit(batches(BAD))),
     ("labels that are read", "mine", WHOLE, lambda: fit(Dataset(X, Read(), "mine"))),
-    ("a loss that is finite", "list", LATE, lambda: fit(batches(BAD), nn.hinge)),
+    ("a loss that is finite", "list", LATE, lambda: fit(batches(BAD), nn.hinge_loss)),
     ("arrays to evaluate", "evaluation data", WHOLE, lambda: fit((X, GOOD), evaluate=(X, BAD), early_stop=2)),
     ("a data set to evaluate", "mine", WHOLE, lambda: fit((X, GOOD), evaluate=Dataset(X, BAD, "mine"))),
     ("batches to evaluate", "list", LATE, lambda: fit((X, GOOD), evaluate=batches(BAD))),
@@ -73,9 +73,9 @@ def test_labels(name: str, place: tuple[str, int], call: Callable[[], Any]) -> N
 
 def test_labels_that_do_not_count_and_other_axes() -> None:
     ignored = np.where(np.arange(40) == 33, -1, GOOD)
-    assert fit((X, ignored), functools.partial(nn.cross_entropy, ignore=-1), evaluate=batches(ignored)).end == "finished"
+    assert fit((X, ignored), functools.partial(nn.cross_entropy, ignore_index=-1), evaluate=batches(ignored)).end == "finished"
     with pytest.raises(DataError, match="the label of sample 33 is 7"):
-        fit((X, BAD), functools.partial(nn.cross_entropy, ignore=-1))
+        fit((X, BAD), functools.partial(nn.cross_entropy, ignore_index=-1))
     images = np.zeros((6, 2, 5, 7), np.float32)
     along = functools.partial(nn.cross_entropy, axis=1)
     net = nn.conv(4, 1)
@@ -105,9 +105,9 @@ MissingKeyError [E525] the history has no 'acuracy'
     assert nn.History()["loss"] == []
 
 
-@pytest.mark.parametrize("metric", [nn.metrics.f_score, nn.metrics.confusion])
+@pytest.mark.parametrize("metric", [nn.metrics.f1_score, nn.metrics.confusion_matrix])
 def test_metrics_that_give_arrays(metric: Any) -> None:
-    shape = "f32[3]" if metric is nn.metrics.f_score else "i64[3, 3]"
+    shape = "f32[3]" if metric is nn.metrics.f1_score else "i64[3, 3]"
     seen: list[Any] = []
     with pytest.raises(UsageError) as caught:
         nn.fit(nn.dense(3).on("N 4"), nn.cross_entropy, (X, GOOD), optimizer=nn.sgd(0.1), epochs=1, evaluate=(X, GOOD),

@@ -116,7 +116,7 @@ def test_advice_for_a_lost_part_of_a_batch(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(cluster, "library", lambda: ray)
     x = np.ones((8, 3), np.float32)
     with pytest.raises(LostError) as caught:
-        nn.fit(nn.dense(1), nn.squared_error, (x, x[:, :1]), optimizer=nn.sgd(0.1), epochs=1, workers=1, progress=False)
+        nn.fit(nn.dense(1), nn.mse_loss, (x, x[:, :1]), optimizer=nn.sgd(0.1), epochs=1, workers=1, progress=False)
     assert str(caught.value) == """\
 LostError [E711] part 0 of the batch: its process is lost
    | The actor died unexpectedly before finishing this task.

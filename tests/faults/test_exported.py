@@ -19,7 +19,7 @@ NIGHTLY: Final = bool(os.environ.get("PULLBACK_NIGHTLY"))
 SECONDS: Final = 300
 CLANG: Final = next((c for c in ("clang", "clang-21", "clang-20", "clang-19") if shutil.which(c)), None)
 RENAMED: Final = {"main": "program_main", "fopen": "memory_file", "rename": "memory_rename", "remove": "memory_remove"}
-NET: Final = nn.chain(nn.dense(3), nn.relu, nn.dense(3)).named("small").on("N 4")
+NET: Final = nn.sequential(nn.dense(3), nn.relu, nn.dense(3)).named("small").on("N 4")
 
 
 def loss(y: Any, target: Any) -> Any:

@@ -251,7 +251,7 @@ def test_c08_a_builtin_layer_with_its_backward_functions() -> None:
         def conv(scope: nn.Scope, x: Any) -> Any:
             return layer(x, scope.parameter("w", (3,), nn.init.ones()))
 
-        net = nn.chain(conv(), nn.tanh, conv(), nn.dense(2))
+        net = nn.sequential(conv(), nn.tanh, conv(), nn.dense(2))
         return pb.function(lambda p, x: pb.sum(net.apply(p, {}, x)[0] ** 2))
 
     x, w = RNG.standard_normal((4, 9)), RNG.standard_normal((2, 3))

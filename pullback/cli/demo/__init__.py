@@ -121,7 +121,7 @@ def _train(digits: Splits) -> tuple[Any, Any]:
     """
     from pullback import nn
 
-    network = nn.chain(
+    network = nn.sequential(
         nn.conv(8, 5), nn.relu, nn.max_pool(2), nn.conv(16, 5), nn.relu, nn.max_pool(2), nn.flatten(), nn.dense(10)
     ).named("digits").on("N 1 28 28")  # fmt: skip
     train, test = ((part.inputs[:, None], part.targets) for part in (digits.train, digits.test))

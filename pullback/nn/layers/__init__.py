@@ -1,7 +1,7 @@
 """Layers, each a function of a scope and its input in a few lines of mathematics."""
 
-from pullback.nn.layers.attention import attention, position, rotate, transformer_block
-from pullback.nn.layers.convolution import conv, conv_transposed
+from pullback.nn.layers.attention import attention, positional_encoding, rotary_embedding, transformer_block
+from pullback.nn.layers.convolution import conv, conv_transpose
 from pullback.nn.layers.dense import dense
 from pullback.nn.layers.dropout import dropout
 from pullback.nn.layers.embedding import embedding
@@ -13,23 +13,23 @@ from pullback.nn.layers.normalization import (
     local_response_norm,
     rms_norm,
 )
-from pullback.nn.layers.pooling import average_pool, global_average_pool, global_max_pool, max_pool
+from pullback.nn.layers.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from pullback.nn.layers.recurrent import bidirectional, gru, lstm
 from pullback.nn.layers.shapes import concat, flatten, permute, reshape
 
 __all__ = [
     "attention",
-    "average_pool",
+    "avg_pool",
     "batch_norm",
     "bidirectional",
     "concat",
     "conv",
-    "conv_transposed",
+    "conv_transpose",
     "dense",
     "dropout",
     "embedding",
     "flatten",
-    "global_average_pool",
+    "global_avg_pool",
     "global_max_pool",
     "group_norm",
     "gru",
@@ -39,9 +39,9 @@ __all__ = [
     "lstm",
     "max_pool",
     "permute",
-    "position",
+    "positional_encoding",
     "reshape",
     "rms_norm",
-    "rotate",
+    "rotary_embedding",
     "transformer_block",
 ]

@@ -12,7 +12,7 @@ from pullback.errors import ShapeError
 from pullback.ir.index import DimSymbol, as_index
 from pullback.nn import init
 from pullback.nn.activations import gelu
-from pullback.nn.layer import chain, layer, residual
+from pullback.nn.layer import sequential, layer, residual
 from pullback.nn.layers.checks import check_count, check_one_of, check_setting
 from pullback.nn.layers.dense import dense
 from pullback.nn.layers.dropout import dropout
@@ -21,7 +21,7 @@ from pullback.nn.scope import Scope
 from pullback.source import user_position
 from pullback.tracing.making import extent_of
 
-__all__ = ["attention", "position", "rotate", "transformer_block"]
+__all__ = ["attention", "positional_encoding", "rotary_embedding", "transformer_block"]
 
 
 def _takes(kind: str, heads: int, *, groups: int | None = None, **_: Any) -> str:
@@ -35,12 +35,12 @@ def _takes(kind: str, heads: int, *, groups: int | None = None, **_: Any) -> str
 def attention(
     scope: Scope,
     x: Any,
-    heads: int,
+    num_heads: int,
     *,
-    causal: bool = False,
-    groups: int | None = None,
+    is_causal: bool = False,
+    num_kv_heads: int | None = None,
     rotary: bool = False,
-    drop: float = 0.0,
+    dropout: float = 0.0,
 ) -> Array:
     """Every step looks at every other one (Vaswani et al. 2017): in each head, softmax(q kᵀ / √D) v.
 
@@ -51,38 +51,38 @@ def attention(
         scope: gives the parameters of four dense layers, query, key, value and out: w and b of each. The first three,
             one below the other, are in_proj_weight and in_proj_bias of PyTorch's MultiheadAttention.
         x: (N, L, M).
-        heads: how many; M is a multiple.
-        causal: whether a step looks at itself and those before it alone.
-        groups: how many heads there are of keys and values, each read by heads / groups neighboring heads of queries
-            (Ainslie et al. 2023); as many as `heads` without it.
-        rotary: whether queries and keys are turned by their positions (`rotate`).
-        drop: the rate of dropout on how much a step looks at another.
+        num_heads: how many; M is a multiple.
+        is_causal: whether a step looks at itself and those before it alone.
+        num_kv_heads: how many heads there are of keys and values, each read by heads / groups neighboring heads of queries
+            (Ainslie et al. 2023); as many as `num_heads` without it.
+        rotary: whether queries and keys are turned by their positions (`rotary_embedding`).
+        dropout: the rate of dropout on how much a step looks at another.
     Returns:
         (N, L, M).
     Raises:
-        TraceError: [E163] `heads` or `groups` is no number from 1 up, or `groups` does not divide `heads`.
-        ShapeError: [E162] `heads` does not divide M.
+        TraceError: [E163] `num_heads` or `num_kv_heads` is no number from 1 up, or `num_kv_heads` does not divide `num_heads`.
+        ShapeError: [E162] `num_heads` does not divide M.
     Cost:
         N L M (2 M + 2 groups D) multiply-adds for the products with parameters, 2 N L² M for those between steps.
 
     >>> from pullback import nn
-    >>> nn.attention(4, causal=True, groups=2).on("N L 32").type
+    >>> nn.attention(4, is_causal=True, num_kv_heads=2).on("N L 32").type
     (x: f32[N, L, 32]) -> f32[N, L, 32]
       query  dense(32)  f32[N, L, 32]  w f32[32, 32], b f32[32]
       key    dense(16)  f32[N, L, 16]  w f32[16, 32], b f32[16]
       value  dense(16)  f32[N, L, 16]  w f32[16, 32], b f32[16]
       out    dense(32)  f32[N, L, 32]  w f32[32, 32], b f32[32]
     """
-    groups = heads if groups is None else groups
+    num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     n, steps, width = x.shape
-    share = _features_of_a_head(scope, width, heads, rotary)
+    share = _features_of_a_head(scope, width, num_heads, rotary)
     queries, keys, values = (
         pb.reshape(scope.call(dense(count * share), x, name), (n, steps, count, share))
-        for name, count in (("query", heads), ("key", groups), ("value", groups))
+        for name, count in (("query", num_heads), ("key", num_kv_heads), ("value", num_kv_heads))
     )
     if rotary:
-        queries, keys = rotate(queries), rotate(keys)
-    y = _mean_of_values(scope, queries, keys, values, causal, drop)
+        queries, keys = rotary_embedding(queries), rotary_embedding(keys)
+    y = _mean_of_values(scope, queries, keys, values, is_causal, dropout)
     joined: Array = scope.call(dense(width), pb.reshape(y, (n, steps, width)), "out")
     return joined
 
@@ -139,13 +139,13 @@ def _features_of_a_head(scope: Scope, width: Any, heads: int, rotary: bool) -> A
 def transformer_block(
     scope: Scope,
     x: Any,
-    heads: int,
+    num_heads: int,
     *,
-    hidden: int | None = None,
-    causal: bool = False,
-    groups: int | None = None,
+    dim_feedforward: int | None = None,
+    is_causal: bool = False,
+    num_kv_heads: int | None = None,
     rotary: bool = False,
-    drop: float = 0.0,
+    dropout: float = 0.0,
     activation: Any = gelu,
 ) -> Array:
     """Attention, then two dense layers per step, each added to its input (Vaswani et al. 2017).
@@ -155,38 +155,38 @@ def transformer_block(
     Args:
         scope: gives the parameters, in look/body and think/body.
         x: (N, L, M).
-        heads: of the attention, as are `causal`, `groups` and `rotary`.
-        hidden: units of the first dense layer; 4 M without it.
-        causal: whether a step looks at itself and those before it alone.
-        groups: how many heads there are of keys and values.
+        num_heads: of the attention, as are `is_causal`, `num_kv_heads` and `rotary`.
+        dim_feedforward: units of the first dense layer; 4 M without it.
+        is_causal: whether a step looks at itself and those before it alone.
+        num_kv_heads: how many heads there are of keys and values.
         rotary: whether queries and keys are turned by their positions.
-        drop: the dropout rate of attention and of residual branches.
+        dropout: the dropout rate of attention and of residual branches.
         activation: between the dense layers.
     Returns:
         (N, L, M).
 
     >>> from pullback import nn
-    >>> block = nn.transformer_block(4, causal=True)
+    >>> block = nn.transformer_block(4, is_causal=True)
     >>> (block >> block).on("N L 32").type.result
     'f32[N, L, 32]'
     """
-    dropped = (dropout(drop),) if drop else ()
-    look = attention(heads, causal=causal, groups=groups, rotary=rotary, drop=drop)
+    dropped = (dropout(dropout),) if dropout else ()
+    look = attention(num_heads, is_causal=is_causal, num_kv_heads=num_kv_heads, rotary=rotary, dropout=dropout)
     x = scope.call(residual(layer_norm(), look, *dropped), x, "look")
     width = x.shape[2]
-    think = chain(dense(4 * width if hidden is None else hidden), activation, dense(width))
+    think = sequential(dense(4 * width if dim_feedforward is None else dim_feedforward), activation, dense(width))
     y: Array = scope.call(residual(layer_norm(), think, *dropped), x, "think")
     return y
 
 
-def _position_takes(kind: str = "sinusoidal", *, longest: int | None = None) -> str:
-    check_one_of("position", "kind", kind, ("sinusoidal", "learned"))
-    check_count("position", longest=1 if longest is None else longest)
+def _positional_encoding_takes(kind: str = "sinusoidal", *, max_length: int | None = None) -> str:
+    check_one_of("positional_encoding", "kind", kind, ("sinusoidal", "learned"))
+    check_count("positional_encoding", longest=1 if max_length is None else max_length)
     return "N L M"
 
 
 @layer(_position_takes)
-def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | None = None) -> Array:
+def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_length: int | None = None) -> Array:
     """Add a position encoding to each step of a sequence.
 
         sinusoidal   sin(t / 10000^(2 i / M)) to feature 2 i of step t, the cosine of the same to 2 i + 1
@@ -197,14 +197,14 @@ def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | N
         scope: gives the parameter w (longest, M) where it is learned.
         x: (N, L, M).
         kind: "sinusoidal" or "learned".
-        longest: how many steps there may be, where they are learned; as many as x has without it.
+        max_length: how many steps there may be, where they are learned; as many as x has without it.
     Returns:
         (N, L, M).
     Raises:
-        TraceError: [E163] another kind. ShapeError: [E162] x has more steps than `longest`.
+        TraceError: [E163] another kind. ShapeError: [E162] x has more steps than `max_length`.
 
     >>> from pullback import nn
-    >>> nn.position()({}, np.zeros((1, 2, 2)))[0].round(3).tolist()
+    >>> nn.positional_encoding()({}, np.zeros((1, 2, 2)))[0].round(3).tolist()
     [[0.0, 1.0], [0.841, 0.54]]
     """
     _, steps, width = x.shape
@@ -214,11 +214,11 @@ def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | N
         waves = pb.build((steps, width), lambda t, m: pb.where(m % 2 == 0, sin[t, m // 2], cos[t, m // 2]))
         y: Array = x + pb.astype(waves, x.dtype)
         return y
-    w = scope.parameter("w", (steps if longest is None else longest, width), init.normal(0.02))
-    if isinstance(steps, int) and longest is not None and steps > longest:
+    w = scope.parameter("w", (steps if max_length is None else max_length, width), init.normal(0.02))
+    if isinstance(steps, int) and max_length is not None and steps > max_length:
         raise ShapeError(
             "E162",
-            f"position: {steps} steps where {longest} are learned",
+            f"position: {steps} steps where {max_length} are learned",
             position=user_position(),
             remedy=f"`longest={steps}`",
         )
@@ -226,7 +226,7 @@ def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | N
     return pb.add(x, rows)
 
 
-def rotate(x: Array) -> Array:
+def rotary_embedding(x: Array) -> Array:
     """Queries or keys turned by their positions (rotary encoding, Su et al. 2021).
 
         (y[2 i], y[2 i + 1]) = (x[2 i], x[2 i + 1]) turned by the angle t / 10000^(2 i / D)
@@ -242,7 +242,7 @@ def rotate(x: Array) -> Array:
 
     >>> from pullback import nn
     >>> x = np.array([1.0, 0.0] * 2).reshape(1, 2, 1, 2)
-    >>> pb.function(lambda x: nn.rotate(x))(x)[0, :, 0].round(3).tolist()
+    >>> pb.function(lambda x: nn.rotary_embedding(x))(x)[0, :, 0].round(3).tolist()
     [[1.0, 0.0], [0.54, 0.841]]
     """
     n, steps, heads, width = x.shape

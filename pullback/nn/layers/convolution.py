@@ -26,7 +26,7 @@ from pullback.nn.layers.windows import (
 )
 from pullback.nn.scope import Scope, Start
 
-__all__ = ["conv", "conv_transposed"]
+__all__ = ["conv", "conv_transpose"]
 
 
 def _takes(kind: str, channels: Any, groups: Any, layout: str, over: Windows) -> str:
@@ -38,8 +38,8 @@ def _takes(kind: str, channels: Any, groups: Any, layout: str, over: Windows) ->
 
 
 def _conv_takes(
-    channels: int,
-    window: Numbers,
+    out_channels: int,
+    kernel_size: Numbers,
     *,
     stride: Numbers = 1,
     padding: Padding = 0,
@@ -48,23 +48,23 @@ def _conv_takes(
     layout: Layout = "NCHW",
     **rest: Any,
 ) -> str:
-    over = windows("conv", window, stride=stride, padding=padding, dilation=dilation)
-    return _takes("conv", channels, groups, layout, over)
+    over = windows("conv", kernel_size, stride=stride, padding=padding, dilation=dilation)
+    return _takes("conv", out_channels, groups, layout, over)
 
 
 @layer(_conv_takes)
 def conv(
     scope: Scope,
     x: Any,
-    channels: int,
-    window: Numbers,
+    out_channels: int,
+    kernel_size: Numbers,
     *,
     stride: Numbers = 1,
     padding: Padding = 0,
     dilation: Numbers = 1,
     groups: int = 1,
     bias: bool = True,
-    start: Start | None = None,
+    init: Start | None = None,
     layout: Layout = "NCHW",
 ) -> Array:
     """Convolve an image: y[n, o, i…] = b[o] + Σ c u… x[n, c, i s + u d - p, …] w[o, c, u…].
@@ -75,14 +75,14 @@ def conv(
     Args:
         scope: gives the parameters w (channels, C / groups, *window) and b (channels,).
         x: (N, C, *space), or (N, *space, C) where the layout says so. Outside of the image it is 0.
-        channels: of the result.
-        window: its extents.
+        out_channels: of the result.
+        kernel_size: its extents.
         stride: the step s from a window to the next.
         padding: elements p of border; pairs for before and behind each axis; "same" for a result as large as the image.
         dilation: the step d from an element of a window to the next.
         groups: the number of channel groups, each of which sees its own part of the image's channels.
         bias: whether there is a b.
-        start: the initializer of w.
+        init: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
         (N, channels, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every extent H.
@@ -92,15 +92,15 @@ def conv(
         Multiply-adds: elements of the result times those of a window, times C / groups.
 
     >>> from pullback import nn
-    >>> nn.chain(nn.conv(20, 5, stride=2)).type
+    >>> nn.sequential(nn.conv(20, 5, stride=2)).type
     (x: f32[N, C, H, W]) -> f32[N, 20, (H + 1) // 2 - 2, (W + 1) // 2 - 2]
       conv1  conv(20, 5, stride=2)  f32[N, 20, (H + 1) // 2 - 2, (W + 1) // 2 - 2]  w f32[20, C, 5, 5], b f32[20]
     """
-    over = windows("conv", window, stride=stride, padding=padding, dilation=dilation)
+    over = windows("conv", kernel_size, stride=stride, padding=padding, dilation=dilation)
     batch, inputs, space = split(layout, x.shape)
     own = share_of_group(inputs, groups, "conv")
-    w = scope.parameter("w", (channels, own, *over.size), start)
-    b = scope.parameter("b", (channels,)) if bias else None
+    w = scope.parameter("w", (out_channels, own, *over.size), init)
+    b = scope.parameter("b", (out_channels,)) if bias else None
     return _convolved(x, w, b, over, layout, groups, (batch, own, over.counts(space)))
 
 
@@ -164,7 +164,7 @@ def _transposed_takes(
     layout: Layout = "NCHW",
     **rest: Any,
 ) -> str:
-    kind = "conv_transposed"
+    kind = "conv_transpose"
     over = windows(kind, window, stride=stride, padding=padding, dilation=dilation)
     more = numbers(kind, "extra", extra, len(over.size), least=0)
     if any(e >= max(s, d) for e, s, d in zip(more, over.stride, over.dilation)):
@@ -173,19 +173,19 @@ def _transposed_takes(
 
 
 @layer(_transposed_takes)
-def conv_transposed(
+def conv_transpose(
     scope: Scope,
     x: Any,
-    channels: int,
-    window: Numbers,
+    out_channels: int,
+    kernel_size: Numbers,
     *,
     stride: Numbers = 1,
     padding: Padding = 0,
     dilation: Numbers = 1,
-    extra: Numbers = 0,
+    output_padding: Numbers = 0,
     groups: int = 1,
     bias: bool = True,
-    start: Start | None = None,
+    init: Start | None = None,
     layout: Layout = "NCHW",
 ) -> Array:
     """Every element of an image spread over a window: y[n, o, i s + u d - p] sums x[n, c, i] w[c, o, u].
@@ -196,15 +196,15 @@ def conv_transposed(
     Args:
         scope: gives the parameters w (C, channels / groups, *window) and b (channels,).
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        channels: of the result.
-        window: its extents.
+        out_channels: of the result.
+        kernel_size: its extents.
         stride: how far apart elements are spread.
         padding: elements of the result left out at its borders.
         dilation: the step from an element of a window to the next.
-        extra: further elements of the result behind it, fewer than the stride.
+        output_padding: further elements of the result behind it, fewer than the stride.
         groups: as for `conv`.
         bias: whether there is a b.
-        start: the initializer of w.
+        init: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
         (N, channels, *space), with (H - 1) s + d (k - 1) + 1 - 2 p + extra for every extent H.
@@ -212,16 +212,16 @@ def conv_transposed(
         TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
 
     >>> from pullback import nn
-    >>> nn.conv_transposed(3, 4, stride=2, padding=1).on("N 8 16 16").type.result
+    >>> nn.conv_transpose(3, 4, stride=2, padding=1).on("N 8 16 16").type.result
     'f32[N, 3, 32, 32]'
     """
-    over = windows("conv_transposed", window, stride=stride, padding=padding, dilation=dilation)
-    more = numbers("conv_transposed", "extra", extra, len(over.size), least=0)
+    over = windows("conv_transpose", kernel_size, stride=stride, padding=padding, dilation=dilation)
+    more = numbers("conv_transpose", "extra", output_padding, len(over.size), least=0)
     batch, inputs, space = split(layout, x.shape)
-    each = channels // groups
-    share_of_group(inputs, groups, "conv_transposed")
-    w = scope.parameter("w", (inputs, each, *over.size), start)
-    target = join(layout, batch, channels, over.spread(space, more))
+    each = out_channels // groups
+    share_of_group(inputs, groups, "conv_transpose")
+    w = scope.parameter("w", (inputs, each, *over.size), init)
+    target = join(layout, batch, out_channels, over.spread(space, more))
 
     def forward(image: Any) -> Any:
         return _convolved(image, w, None, over, layout, groups, (batch, each, space))
@@ -229,5 +229,5 @@ def conv_transposed(
     y: Array = pb.vjp(pb.function(forward), wrt=0)(pb.zeros(target, dtype=x.dtype), cotangent=x)[1]
     if not bias:
         return y
-    b = scope.parameter("b", (channels,))
-    return y + (b if layout == "NHWC" else pb.reshape(b, (channels, *(1 for _ in space))))
+    b = scope.parameter("b", (out_channels,))
+    return y + (b if layout == "NHWC" else pb.reshape(b, (out_channels, *(1 for _ in space))))

@@ -18,7 +18,7 @@ def _takes(units: Any, **_: Any) -> str:
 
 
 @layer(_takes)
-def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, start: Start | None = None) -> Array:
+def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, init: Start | None = None) -> Array:
     """Weighted sums of all features: y[…, k] = b[k] + Σm x[…, m] w[k, m].
 
     Args:
@@ -26,7 +26,7 @@ def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, start: Start |
         x: (…, M).
         units: how many sums.
         bias: whether there is a b.
-        start: the initializer of w.
+        init: the initializer of w.
     Returns:
         (…, units).
     Raises:
@@ -37,6 +37,6 @@ def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, start: Start |
     >>> nn.dense(2)(parameters, np.array([[3.0, 4.0]])).tolist()
     [[3.5, 7.0]]
     """
-    w = scope.parameter("w", (units, x.shape[-1]), start)
+    w = scope.parameter("w", (units, x.shape[-1]), init)
     y: Array = x @ w.T
     return y + scope.parameter("b", (units,)) if bias else y

@@ -20,8 +20,8 @@ def _takes(rate: Any = 0.5, *, shared: tuple[int, ...] = ()) -> None:
 
 
 @layer(_takes)
-def dropout(scope: Scope, x: Any, rate: float = 0.5, *, shared: tuple[int, ...] = ()) -> Array:
-    """In training every element is 0 with probability `rate`, otherwise divided by 1 - rate.
+def dropout(scope: Scope, x: Any, p: float = 0.5, *, broadcast_dims: tuple[int, ...] = ()) -> Array:
+    """In training every element is 0 with probability `p`, otherwise divided by 1 - rate.
 
     So noise keeps units from relying on each other (Srivastava et al. 2014). Which ones are dropped follows from the
     key in the state, for any number of threads.
@@ -29,8 +29,8 @@ def dropout(scope: Scope, x: Any, rate: float = 0.5, *, shared: tuple[int, ...] 
     Args:
         scope: gives the state key.
         x: of any shape.
-        rate: the probability, from 0 to below 1.
-        shared: axes along which all elements share their lot: (2, 3) drops whole channels of N C H W, (1, 2, 3) a whole
+        p: the probability, from 0 to below 1.
+        broadcast_dims: axes along which all elements share their lot: (2, 3) drops whole channels of N C H W, (1, 2, 3) a whole
             image, as stochastic depth does with what a residual adds.
     Returns:
         The same shape.
@@ -44,9 +44,9 @@ def dropout(scope: Scope, x: Any, rate: float = 0.5, *, shared: tuple[int, ...] 
     >>> sorted(set(step(parameters, state, np.ones((8, 4)))[0].ravel().tolist()))
     [0.0, 2.0]
     """
-    if not scope.training or rate == 0:
+    if not scope.training or p == 0:
         return x  # type: ignore[no-any-return]
-    shape = tuple(1 if k in shared else extent for k, extent in enumerate(x.shape))
-    kept = pb.random.bits(scope.key(), shape) >= round(rate * 2**32)
-    y: Array = pb.where(kept, x / (1 - rate), 0)
+    shape = tuple(1 if k in broadcast_dims else extent for k, extent in enumerate(x.shape))
+    kept = pb.random.bits(scope.key(), shape) >= round(p * 2**32)
+    y: Array = pb.where(kept, x / (1 - p), 0)
     return y

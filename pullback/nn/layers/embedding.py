@@ -22,15 +22,15 @@ def _takes(count: int, width: int, **_: Any) -> str:
 
 
 @layer(_takes, integers=True)
-def embedding(scope: Scope, x: Any, count: int, width: int, *, start: Start = NORMAL) -> Array:
+def embedding(scope: Scope, x: Any, num_embeddings: int, embedding_dim: int, *, init: Start = NORMAL) -> Array:
     """A row of a table for each integer: y[…, m] = w[x[…], m].
 
     Args:
         scope: gives the parameter w (count, width).
         x: integers, (…).
-        count: how many rows there are; an integer that is not in [0, count) is an IndexRangeError of the call.
-        width: of a row.
-        start: the initializer of w.
+        num_embeddings: how many rows there are; an integer that is not in [0, count) is an IndexRangeError of the call.
+        embedding_dim: of a row.
+        init: the initializer of w.
     Returns:
         (…, width).
     Derivative:
@@ -40,6 +40,6 @@ def embedding(scope: Scope, x: Any, count: int, width: int, *, start: Start = NO
     >>> nn.embedding(3, 2)({"w": np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])}, np.array([[2, 0]])).tolist()
     [[[4.0, 5.0], [0.0, 1.0]]]
     """
-    w = scope.parameter("w", (count, width), start)
-    rows: Array = pb.build((*x.shape, width), lambda *i: w[x[i[:-1]], i[-1]])
+    w = scope.parameter("w", (num_embeddings, embedding_dim), init)
+    rows: Array = pb.build((*x.shape, embedding_dim), lambda *i: w[x[i[:-1]], i[-1]])
     return rows

@@ -54,7 +54,7 @@ def _batch_takes(momentum: float = 0.1, epsilon: float = 1e-5, *, learn: bool = 
 
 @layer(_batch_takes)
 def batch_norm(
-    scope: Scope, x: Any, momentum: float = 0.1, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW"
+    scope: Scope, x: Any, momentum: float = 0.1, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW"
 ) -> Array:
     """Normalize each channel by its mean and variance over batch and space (Ioffe and Szegedy 2015).
 
@@ -68,8 +68,8 @@ def batch_norm(
         scope: gives the parameters scale and shift, and the state mean and variance, each (C,).
         x: (N, C, *space) or (N, *space, C), with any number of axes of space, or none.
         momentum: how far running statistics go toward those of a batch.
-        epsilon: added to the variance.
-        learn: whether there are scale and shift.
+        eps: added to the variance.
+        affine: whether there are scale and shift.
         layout: "NCHW" or "NHWC".
     Returns:
         The same shape.
@@ -94,8 +94,8 @@ def batch_norm(
         scope.update("variance", (1 - momentum) * variance + momentum * unbiased)
     else:
         centered, spread = x - pb.expand_dims(mean, axes), variance
-    factor = 1 / pb.sqrt(spread + epsilon)
-    if not learn:
+    factor = 1 / pb.sqrt(spread + eps)
+    if not affine:
         plain: Array = centered * pb.expand_dims(factor, axes)
         return plain
     scale, shift = scope.parameter("scale", (channels,), init.ones()), scope.parameter("shift", (channels,))
@@ -110,7 +110,7 @@ def _layer_takes(axes: int = 1, epsilon: float = 1e-5, *, learn: bool = True) ->
 
 
 @layer(_layer_takes)
-def layer_norm(scope: Scope, x: Any, axes: int = 1, epsilon: float = 1e-5, *, learn: bool = True) -> Array:
+def layer_norm(scope: Scope, x: Any, axes: int = 1, eps: float = 1e-5, *, elementwise_affine: bool = True) -> Array:
     """Every row less its mean, by the root of its variance (Ba et al. 2016).
 
         y = scale (x - mean) / √(variance + ε) + shift
@@ -119,23 +119,23 @@ def layer_norm(scope: Scope, x: Any, axes: int = 1, epsilon: float = 1e-5, *, le
         scope: gives the parameters scale and shift, of the shape of the last axes.
         x: (…, M).
         axes: how many of the last axes make a row.
-        epsilon: added to the variance.
-        learn: whether there are scale and shift.
+        eps: added to the variance.
+        elementwise_affine: whether there are scale and shift.
     Returns:
         The same shape.
     Raises:
         TraceError: [E163] there are fewer than one axis, or epsilon is negative.
 
     >>> from pullback import nn
-    >>> nn.layer_norm(learn=False, epsilon=0.0)({}, np.array([[1.0, 3.0]])).tolist()
+    >>> nn.layer_norm(elementwise_affine=False, eps=0.0)({}, np.array([[1.0, 3.0]])).tolist()
     [[-1.0, 1.0]]
     """
     last = tuple(range(x.ndim - axes, x.ndim))
 
     def normalized(x: Any) -> Any:
         centered, _, spread = _moments(x, last)
-        y = centered * pb.expand_dims(1 / pb.sqrt(spread + epsilon), last)
-        return _affine(scope, y, x.shape[-axes:], (), learn)
+        y = centered * pb.expand_dims(1 / pb.sqrt(spread + eps), last)
+        return _affine(scope, y, x.shape[-axes:], (), elementwise_affine)
 
     y: Array = pb.checkpoint(normalized)(x)  # the input is there anyway; what is between costs less than keeping it
     return y
@@ -147,26 +147,26 @@ def _rms_takes(epsilon: float = 1e-6, *, learn: bool = True) -> str:
 
 
 @layer(_rms_takes)
-def rms_norm(scope: Scope, x: Any, epsilon: float = 1e-6, *, learn: bool = True) -> Array:
+def rms_norm(scope: Scope, x: Any, eps: float = 1e-6, *, elementwise_affine: bool = True) -> Array:
     """Every row by the root of its mean square (Zhang and Sennrich 2019): scale x / √(mean x² + ε).
 
     Args:
         scope: gives the parameter scale (M,).
         x: (…, M).
-        epsilon: added to the mean square.
-        learn: whether there is a scale.
+        eps: added to the mean square.
+        elementwise_affine: whether there is a scale.
     Returns:
         The same shape.
     Raises:
         TraceError: [E163] epsilon is negative.
 
     >>> from pullback import nn
-    >>> nn.rms_norm(learn=False, epsilon=0.0)({}, np.array([[2.0, 2.0]])).tolist()
+    >>> nn.rms_norm(elementwise_affine=False, eps=0.0)({}, np.array([[2.0, 2.0]])).tolist()
     [[1.0, 1.0]]
     """
-    factor = 1 / pb.sqrt(pb.mean(x * x, axis=-1) + epsilon)
+    factor = 1 / pb.sqrt(pb.mean(x * x, axis=-1) + eps)
     y: Array = x * factor[..., None]
-    return y * scope.parameter("scale", x.shape[-1:], init.ones()) if learn else y
+    return y * scope.parameter("scale", x.shape[-1:], init.ones()) if elementwise_affine else y
 
 
 def _group_takes(groups: int, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
@@ -177,16 +177,16 @@ def _group_takes(groups: int, epsilon: float = 1e-5, *, learn: bool = True, layo
 
 @layer(_group_takes)
 def group_norm(
-    scope: Scope, x: Any, groups: int, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW"
+    scope: Scope, x: Any, num_groups: int, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW"
 ) -> Array:
     """Groups of channels of every image less their mean, by the root of their variance (Wu and He 2018).
 
     Args:
         scope: gives the parameters scale and shift, each (C,).
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        groups: how many there are, each of C / groups channels side by side.
-        epsilon: added to the variance.
-        learn: whether there are scale and shift.
+        num_groups: how many there are, each of C / groups channels side by side.
+        eps: added to the variance.
+        affine: whether there are scale and shift.
         layout: "NCHW" or "NHWC".
     Returns:
         The same shape.
@@ -195,20 +195,20 @@ def group_norm(
 
     >>> from pullback import nn
     >>> x = np.array([1.0, 3.0, 5.0, 9.0]).reshape(1, 4, 1, 1)
-    >>> nn.group_norm(2, learn=False, epsilon=0.0)({}, x).ravel().tolist()
+    >>> nn.group_norm(2, affine=False, eps=0.0)({}, x).ravel().tolist()
     [-1.0, 1.0, -1.0, 1.0]
     """
     batch, channels, space = split(layout, x.shape)
-    own = share_of_group(channels, groups, "group_norm")
-    parts = (batch, groups, own, *space) if layout == "NCHW" else (batch, *space, groups, own)
+    own = share_of_group(channels, num_groups, "group_norm")
+    parts = (batch, num_groups, own, *space) if layout == "NCHW" else (batch, *space, num_groups, own)
     group = 1 if layout == "NCHW" else x.ndim - 1
     axes = tuple(k for k in range(1, x.ndim + 1) if k != group)
     centered, _, spread = _moments(pb.reshape(x, parts), axes)
-    factor = pb.expand_dims(1 / pb.sqrt(spread + epsilon), axes)
-    if learn:  # scaled while they are apart, so that factors are as many as channels, not as elements
+    factor = pb.expand_dims(1 / pb.sqrt(spread + eps), axes)
+    if affine:  # scaled while they are apart, so that factors are as many as channels, not as elements
         beside = tuple(k for k in range(x.ndim + 1) if k not in (group, group + 1))
         scale, shift = scope.parameter("scale", (channels,), init.ones()), scope.parameter("shift", (channels,))
-        scale, shift = (pb.expand_dims(pb.reshape(a, (groups, own)), beside) for a in (scale, shift))
+        scale, shift = (pb.expand_dims(pb.reshape(a, (num_groups, own)), beside) for a in (scale, shift))
         y = centered * (factor * scale) + shift
     else:
         y = centered * factor
@@ -223,15 +223,15 @@ def _instance_takes(epsilon: float = 1e-5, *, learn: bool = True, layout: Layout
 
 @layer(_instance_takes)
 def instance_norm(
-    scope: Scope, x: Any, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW"
+    scope: Scope, x: Any, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW"
 ) -> Array:
     """Every channel of every image less its mean, by the root of its variance (Ulyanov et al. 2016).
 
     Args:
         scope: gives the parameters scale and shift, each (C,).
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        epsilon: added to the variance.
-        learn: whether there are scale and shift.
+        eps: added to the variance.
+        affine: whether there are scale and shift.
         layout: "NCHW" or "NHWC".
     Returns:
         The same shape.
@@ -239,13 +239,13 @@ def instance_norm(
         TraceError: [E163] epsilon is negative, or the layout is unknown.
 
     >>> from pullback import nn
-    >>> nn.instance_norm(learn=False, epsilon=0.0)({}, np.array([[[[1.0, 3.0]], [[5.0, 9.0]]]])).tolist()
+    >>> nn.instance_norm(affine=False, eps=0.0)({}, np.array([[[[1.0, 3.0]], [[5.0, 9.0]]]])).tolist()
     [[[[-1.0, 1.0]], [[-1.0, 1.0]]]]
     """
     beside = _beside_channels(layout, x)
     centered, _, spread = _moments(x, beside[1:])
-    y = centered * pb.expand_dims(1 / pb.sqrt(spread + epsilon), beside[1:])
-    return _affine(scope, y, (split(layout, x.shape)[1],), beside, learn)
+    y = centered * pb.expand_dims(1 / pb.sqrt(spread + eps), beside[1:])
+    return _affine(scope, y, (split(layout, x.shape)[1],), beside, affine)
 
 
 def _response_takes(size: int = 5, alpha: float = 1e-4, beta: float = 0.75, k: float = 2.0, *,

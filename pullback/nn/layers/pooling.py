@@ -24,7 +24,7 @@ from pullback.nn.layers.windows import (
 )
 from pullback.nn.scope import Scope
 
-__all__ = ["average_pool", "global_average_pool", "global_max_pool", "max_pool"]
+__all__ = ["avg_pool", "global_avg_pool", "global_max_pool", "max_pool"]
 
 
 def _pool(
@@ -47,11 +47,11 @@ def _max_takes(size: Numbers, stride: Numbers | None = None, padding: Padding = 
 def max_pool(
     scope: Scope,
     x: Any,
-    size: Numbers,
+    kernel_size: Numbers,
     stride: Numbers | None = None,
     padding: Padding = 0,
     *,
-    ceil: bool = False,
+    ceil_mode: bool = False,
     dilation: Numbers = 1,
     layout: Layout = "NCHW",
 ) -> Array:
@@ -62,10 +62,10 @@ def max_pool(
     Args:
         scope: not used.
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        size: sizes of a window; a number for both axes, or a number for each of any number of axes.
+        kernel_size: sizes of a window; a number for both axes, or a number for each of any number of axes.
         stride: the step from a window to the next; as large as a window unless given.
         padding: the padding, which is below every element; as for `conv`.
-        ceil: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
+        ceil_mode: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
         dilation: the step from an element of a window to the next.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
@@ -77,7 +77,7 @@ def max_pool(
     >>> nn.max_pool(2)({}, np.arange(16.0).reshape(1, 1, 4, 4)).tolist()
     [[[[5.0, 7.0], [13.0, 15.0]]]]
     """
-    over = _pool("max_pool", size, stride, padding, ceil=ceil, dilation=dilation)
+    over = _pool("max_pool", kernel_size, stride, padding, ceil=ceil_mode, dilation=dilation)
     batch, channels, space = split(layout, x.shape)
     counts = over.counts(space)
     y = _bordered(x, over, layout, counts)
@@ -147,19 +147,19 @@ def _bordered(x: Any, over: Windows, layout: str, counts: Any) -> Any:
 
 def _average_takes(size: Numbers, stride: Numbers | None = None, padding: Padding = 0, *, ceil: bool = False,
                    count_padding: bool = True, layout: Layout = "NCHW") -> str:  # fmt: skip
-    return image("average_pool", layout, len(_pool("average_pool", size, stride, padding).size))
+    return image("avg_pool", layout, len(_pool("avg_pool", size, stride, padding).size))
 
 
 @layer(_average_takes)
-def average_pool(
+def avg_pool(
     scope: Scope,
     x: Any,
-    size: Numbers,
+    kernel_size: Numbers,
     stride: Numbers | None = None,
     padding: Padding = 0,
     *,
-    ceil: bool = False,
-    count_padding: bool = True,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
     layout: Layout = "NCHW",
 ) -> Array:
     """The mean of every window: y[n, c, i…] = Σ u… x[n, c, i s + u - p, …] / how many.
@@ -167,11 +167,11 @@ def average_pool(
     Args:
         scope: not used.
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        size: sizes of a window; a number for both axes, or a number for each axis.
+        kernel_size: sizes of a window; a number for both axes, or a number for each axis.
         stride: the step from a window to the next; as large as a window unless given.
         padding: elements of border, which are 0; as for `conv`.
-        ceil: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
-        count_padding: whether elements of the border count; what lies behind it, with `ceil`, does not.
+        ceil_mode: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
+        count_include_pad: whether elements of the border count; what lies behind it, with `ceil_mode`, does not.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
         (N, C, *space), extents as for `max_pool`.
@@ -179,14 +179,14 @@ def average_pool(
         TraceError: [E163] settings are out of range. ShapeError: [E167] windows are larger than the image.
 
     >>> from pullback import nn
-    >>> nn.average_pool(2)({}, np.arange(16.0).reshape(1, 1, 4, 4)).tolist()
+    >>> nn.avg_pool(2)({}, np.arange(16.0).reshape(1, 1, 4, 4)).tolist()
     [[[[2.5, 4.5], [10.5, 12.5]]]]
     """
-    over = _pool("average_pool", size, stride, padding, ceil=ceil)
+    over = _pool("avg_pool", kernel_size, stride, padding, ceil=ceil_mode)
     batch, channels, space = split(layout, x.shape)
     counts = over.counts(space)
-    known = over.inside or (count_padding and not ceil)
-    shares = [] if known else [_share(over, axis, space, counts, count_padding, x.dtype) for axis in range(len(space))]
+    known = over.inside or (count_include_pad and not ceil_mode)
+    shares = [] if known else [_share(over, axis, space, counts, count_include_pad, x.dtype) for axis in range(len(space))]
     whole = 1 / prod(over.size)
 
     def mean(*place: Any) -> Any:
@@ -226,7 +226,7 @@ def _space(layout: str, x: Any) -> tuple[int, ...]:
 
 
 @layer(_global_takes)
-def global_average_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
+def global_avg_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
     """The mean of every channel over the whole image, for any number of axes of space.
 
     Args:
@@ -237,7 +237,7 @@ def global_average_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
         (N, C).
 
     >>> from pullback import nn
-    >>> nn.global_average_pool()({}, np.arange(8.0).reshape(1, 2, 2, 2)).tolist()
+    >>> nn.global_avg_pool()({}, np.arange(8.0).reshape(1, 2, 2, 2)).tolist()
     [[1.5, 5.5]]
     """
     y: Array = pb.mean(x, axis=_space(layout, x))

@@ -36,11 +36,11 @@ def _takes(kind: str, width: int, *, layers: int = 1, backward: bool = False, bo
 def lstm(
     scope: Scope,
     x: Any,
-    width: int,
+    hidden_size: int,
     *,
-    layers: int = 1,
-    backward: bool = False,
-    both: bool = False,
+    num_layers: int = 1,
+    reverse: bool = False,
+    bidirectional: bool = False,
     last: bool = False,
 ) -> Any:
     """Long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers et al. 2000).
@@ -54,41 +54,41 @@ def lstm(
             backward.
         x: (N, L, M), or a pair of it and the state to start from, {"h": (N, W), "cell": (N, W)}; of several layers, or
             of both directions, a tuple of states. None, and no pair, are zeros.
-        width: W, of the state.
-        layers: the number of layers, each reading the result of the one before it.
-        backward: whether it reads from the last step to the first.
-        both: whether one reads forward and another backward, their results side by side.
+        hidden_size: W, of the state.
+        num_layers: the number of layers, each reading the result of the one before it.
+        reverse: whether it reads from the last step to the first.
+        bidirectional: whether one reads forward and another backward, their results side by side.
         last: whether the result is that of the last step read alone.
     Returns:
-        (N, L, W), h of all steps; (N, W) with `last`; 2 W features with `both`. Given a pair it is a pair, with the
+        (N, L, W), h of all steps; (N, W) with `last`; 2 W features with `bidirectional`. Given a pair it is a pair, with the
         state after the last step read.
     Raises:
-        TraceError: [E163] a width or a number of layers below 1; `backward` with `both`.
+        TraceError: [E163] a width or a number of layers below 1; `reverse` with `bidirectional`.
 
     >>> from pullback import nn
-    >>> nn.lstm(5, both=True).type.result, nn.lstm(5, last=True).type.result
+    >>> nn.lstm(5, bidirectional=True).type.result, nn.lstm(5, return_sequences=False).type.result
     ('f32[N, L, 10]', 'f32[N, 5]')
     """
-    if layers > 1 or both:
-        return _stacked(scope, x, lambda last: lstm(width, backward=backward, last=last), layers, both, last)
+    if num_layers > 1 or bidirectional:
+        return _stacked(scope, x, lambda last: lstm(hidden_size, reverse=reverse, return_sequences=not last), num_layers, bidirectional, last)
 
     def step(state: State, own: Array, from_state: Array) -> State:
         i, f, g, o = _gates(own + from_state, 4)
         cell = pb.logistic(f) * state["cell"] + pb.logistic(i) * pb.tanh(g)
         return {"h": pb.logistic(o) * pb.tanh(cell), "cell": cell}
 
-    return _read(scope, x, step, ("h", "cell"), 4, width, backward, last)
+    return _read(scope, x, step, ("h", "cell"), 4, hidden_size, reverse, last)
 
 
 @layer(partial(_takes, "gru"))
 def gru(
     scope: Scope,
     x: Any,
-    width: int,
+    hidden_size: int,
     *,
-    layers: int = 1,
-    backward: bool = False,
-    both: bool = False,
+    num_layers: int = 1,
+    reverse: bool = False,
+    bidirectional: bool = False,
     last: bool = False,
 ) -> Any:
     """Gated recurrent units (Cho et al. 2014), in the form that multiplies the state once.
@@ -102,22 +102,22 @@ def gru(
             backward.
         x: (N, L, M), or a pair of it and the state to start from, {"h": (N, W)}; of several layers, or of both
             directions, a tuple of states. None, and no pair, are zeros.
-        width: W, of the state.
-        layers: the number of layers, each reading the result of the one before it.
-        backward: whether it reads from the last step to the first.
-        both: whether one reads forward and another backward, their results side by side.
+        hidden_size: W, of the state.
+        num_layers: the number of layers, each reading the result of the one before it.
+        reverse: whether it reads from the last step to the first.
+        bidirectional: whether one reads forward and another backward, their results side by side.
         last: whether the result is that of the last step read alone.
     Returns:
         As `lstm`.
     Raises:
-        TraceError: [E163] a width or a number of layers below 1; `backward` with `both`.
+        TraceError: [E163] a width or a number of layers below 1; `reverse` with `bidirectional`.
 
     >>> from pullback import nn
     >>> nn.gru(5).type.result
     'f32[N, L, 5]'
     """
-    if layers > 1 or both:
-        return _stacked(scope, x, lambda last: gru(width, backward=backward, last=last), layers, both, last)
+    if num_layers > 1 or bidirectional:
+        return _stacked(scope, x, lambda last: gru(hidden_size, reverse=reverse, return_sequences=not last), num_layers, bidirectional, last)
 
     def step(state: State, own: Array, from_state: Array) -> State:
         (r, z, n), (r_state, z_state, n_state) = _gates(own, 3), _gates(from_state, 3)
@@ -125,7 +125,7 @@ def gru(
         new = pb.tanh(n + pb.logistic(r + r_state) * n_state)
         return {"h": (1 - kept) * new + kept * state["h"]}
 
-    return _read(scope, x, step, ("h",), 3, width, backward, last)
+    return _read(scope, x, step, ("h",), 3, hidden_size, reverse, last)
 
 
 def bidirectional(forward: Any, backward: Any = None) -> Layer:

@@ -59,7 +59,7 @@ def concat(scope: Scope, x: Any, axis: int = 1) -> Array:
     """Several arrays, as a layer may give them in a tuple, joined along an axis.
 
     >>> from pullback import nn
-    >>> both = nn.chain(lambda x: (x, -x), nn.concat())
+    >>> both = nn.sequential(lambda x: (x, -x), nn.concat())
     >>> both.on("N 2").type.result
     'f32[N, 4]'
     """

@@ -13,7 +13,7 @@ from pullback.nn.layer import Layer
 from pullback.nn.models.chains import alexnet, lenet, lenet_tanh, overfeat, vgg11, vgg16
 from pullback.nn.models.generative import autoencoder, discriminator, gan_step, generator
 from pullback.nn.models.googlenet import googlenet, with_auxiliary
-from pullback.nn.models.policy import discounted, policy, reinforce
+from pullback.nn.models.policy import discounted_returns, policy, reinforce
 from pullback.nn.models.recipes import Recipe, layered
 from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet50
 from pullback.nn.models.sequences import character_lstm, gpt
@@ -27,7 +27,7 @@ __all__ = [
     "alexnet",
     "autoencoder",
     "character_lstm",
-    "discounted",
+    "discounted_returns",
     "discriminator",
     "gan_step",
     "generator",

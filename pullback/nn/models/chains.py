@@ -3,79 +3,79 @@
 from __future__ import annotations
 
 from pullback.nn.activations import relu, tanh
-from pullback.nn.layer import Layer, chain
+from pullback.nn.layer import Layer, sequential
 from pullback.nn.layers import conv, dense, dropout, flatten, local_response_norm, max_pool
 from pullback.nn.models.widths import scaled
 
 __all__ = ["alexnet", "lenet", "lenet_tanh", "overfeat", "vgg11", "vgg16"]
 
 
-def lenet(classes: int = 10, *, width: float = 1.0) -> Layer:
+def lenet(num_classes: int = 10, *, width_mult: float = 1.0) -> Layer:
     """LeNet as deep-learning frameworks have it (LeCun et al. 1998): 431,080 parameters, 28 × 28 digits.
 
     >>> from pullback import nn
     >>> nn.models.lenet().on("N 1 28 28").type.result
     'f32[N, 10]'
     """
-    c = scaled(width)
-    return chain(
+    c = scaled(width_mult)
+    return sequential(
         *(conv(c(20), 5), max_pool(2)),
         *(conv(c(50), 5), max_pool(2)),
-        *(flatten(), dense(c(500)), relu, dense(classes)),
+        *(flatten(), dense(c(500)), relu, dense(num_classes)),
     )
 
 
-def lenet_tanh(classes: int = 10, *, width: float = 1.0) -> Layer:
+def lenet_tanh(num_classes: int = 10, *, width_mult: float = 1.0) -> Layer:
     """LeNet with tanh after every layer but the last, as in Theano's tutorial; as large as `lenet`."""
-    c = scaled(width)
-    return chain(
+    c = scaled(width_mult)
+    return sequential(
         *(conv(c(20), 5), max_pool(2), tanh),
         *(conv(c(50), 5), max_pool(2), tanh),
-        *(flatten(), dense(c(500)), tanh, dense(classes)),
+        *(flatten(), dense(c(500)), tanh, dense(num_classes)),
     )
 
 
-def alexnet(classes: int = 1000, *, groups: int = 2, width: float = 1.0, drop: float = 0.5) -> Layer:
+def alexnet(num_classes: int = 1000, *, groups: int = 2, width_mult: float = 1.0, dropout: float = 0.5) -> Layer:
     """AlexNet (Krizhevsky et al. 2012), for 227 × 227: 60,965,224 parameters.
 
     Args:
-        classes: how many.
+        num_classes: how many.
         groups: 2 as in the paper, whose two processors saw half of the channels each; 1 for all.
-        width: of every layer, as a multiple of the paper's.
-        drop: the rate of dropout before the dense layers.
+        width_mult: of every layer, as a multiple of the paper's.
+        dropout: the rate of dropout before the dense layers.
     """
-    c = scaled(width)
-    return chain(
+    c = scaled(width_mult)
+    return sequential(
         *(conv(c(96), 11, stride=4), relu, local_response_norm(5), max_pool(3, 2)),
         *(conv(c(256), 5, padding=2, groups=groups), relu, local_response_norm(5), max_pool(3, 2)),
         *(conv(c(384), 3, padding=1), relu),
         *(conv(c(384), 3, padding=1, groups=groups), relu),
         *(conv(c(256), 3, padding=1, groups=groups), relu, max_pool(3, 2)),
-        *_classifier(c(4096), c(4096), classes, drop),
+        *_classifier(c(4096), c(4096), num_classes, dropout),
     )
 
 
-def overfeat(classes: int = 1000, *, width: float = 1.0, drop: float = 0.5) -> Layer:
+def overfeat(num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.5) -> Layer:
     """OverFeat, the fast model (Sermanet et al. 2013), for 231 × 231: 145,920,872 parameters."""
-    c = scaled(width)
-    return chain(
+    c = scaled(width_mult)
+    return sequential(
         *(conv(c(96), 11, stride=4), relu, max_pool(2)),
         *(conv(c(256), 5), relu, max_pool(2)),
         *(conv(c(512), 3, padding=1), relu),
         *(conv(c(1024), 3, padding=1), relu),
         *(conv(c(1024), 3, padding=1), relu, max_pool(2)),
-        *_classifier(c(3072), c(4096), classes, drop),
+        *_classifier(c(3072), c(4096), num_classes, dropout),
     )
 
 
-def vgg11(classes: int = 1000, *, width: float = 1.0, drop: float = 0.5) -> Layer:
+def vgg11(num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.5) -> Layer:
     """VGG with 11 layers (Simonyan and Zisserman 2014, A), for 224 × 224: 132,863,336 parameters."""
-    return _vgg((1, 1, 2, 2, 2), classes, width, drop)
+    return _vgg((1, 1, 2, 2, 2), num_classes, width_mult, dropout)
 
 
-def vgg16(classes: int = 1000, *, width: float = 1.0, drop: float = 0.5) -> Layer:
+def vgg16(num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.5) -> Layer:
     """VGG with 16 layers (Simonyan and Zisserman 2014, D), for 224 × 224: 138,357,544 parameters."""
-    return _vgg((2, 2, 3, 3, 3), classes, width, drop)
+    return _vgg((2, 2, 3, 3, 3), num_classes, width_mult, dropout)
 
 
 def _vgg(depths: tuple[int, ...], classes: int, width: float, drop: float) -> Layer:
@@ -85,12 +85,12 @@ def _vgg(depths: tuple[int, ...], classes: int, width: float, drop: float) -> La
         for channels, depth in zip((64, 128, 256, 512, 512), depths)
         for layer in (*(conv(c(channels), 3, padding=1), relu) * depth, max_pool(2))
     ]
-    return chain(*stages, *_classifier(c(4096), c(4096), classes, drop))
+    return sequential(*stages, *_classifier(c(4096), c(4096), classes, drop))
 
 
 def _classifier(first: int, second: int, classes: int, drop: float) -> tuple[Layer, ...]:
     """Two dense layers with dropout, and the scores."""
-    return chain(
+    return sequential(
         flatten(),
         *(dropout(drop), dense(first), relu),
         *(dropout(drop), dense(second), relu),

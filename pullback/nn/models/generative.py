@@ -8,9 +8,9 @@ from typing import Any
 
 import pullback as pb
 from pullback import Array
-from pullback.nn.activations import leaky_relu, logistic, relu, softplus, tanh
-from pullback.nn.layer import Layer, chain, layer
-from pullback.nn.layers import conv, conv_transposed, dense, flatten, reshape
+from pullback.nn.activations import leaky_relu, sigmoid, relu, softplus, tanh
+from pullback.nn.layer import Layer, sequential, layer
+from pullback.nn.layers import conv, conv_transpose, dense, flatten, reshape
 from pullback.nn.optimizers import Optimizer
 from pullback.nn.scope import Scope
 
@@ -18,14 +18,14 @@ __all__ = ["autoencoder", "discriminator", "gan_step", "generator"]
 
 
 @layer("N C H W")
-def autoencoder(scope: Scope, x: Any, code: int = 32, *, hidden: int = 128) -> Array:
+def autoencoder(scope: Scope, x: Any, latent_dim: int = 32, *, hidden_size: int = 128) -> Array:
     """An image in few numbers and back (Hinton and Salakhutdinov 2006), by two dense layers each way.
 
     Args:
         scope: gives the parameters of dense1 to dense4.
         x: (N, C, H, W), within 0 and 1.
-        code: how many numbers.
-        hidden: units on the way.
+        latent_dim: how many numbers.
+        hidden_size: units on the way.
     Returns:
         The reconstruction, of the shape of x.
 
@@ -33,42 +33,42 @@ def autoencoder(scope: Scope, x: Any, code: int = 32, *, hidden: int = 128) -> A
     >>> nn.models.autoencoder(8).type.result
     'f32[N, C, H, W]'
     """
-    there = chain(flatten(), dense(hidden), relu, dense(code))
-    back = chain(dense(hidden), relu, dense(math.prod(x.shape[1:])), logistic)
+    there = sequential(flatten(), dense(hidden_size), relu, dense(latent_dim))
+    back = sequential(dense(hidden_size), relu, dense(math.prod(x.shape[1:])), sigmoid)
     y: Array = pb.reshape(scope.call(back, scope.call(there, x, "encoder"), "decoder"), x.shape)
     return y
 
 
-def generator(channels: int = 1, side: int = 28, *, width: int = 32) -> Layer:
+def generator(channels: int = 1, image_size: int = 28, *, base_channels: int = 32) -> Layer:
     """An image in -1 to 1 of N numbers, by transposed convolutions (Radford et al. 2015).
 
     Args:
         channels: of the image.
-        side: its height and width, a multiple of 4.
-        width: channels on the way.
+        image_size: its height and width, a multiple of 4.
+        base_channels: channels on the way.
 
     >>> from pullback import nn
     >>> nn.models.generator().on("N 16").type.result
     'f32[N, 1, 28, 28]'
     """
-    small = side // 4
-    return chain(
-        *(dense(2 * width * small * small), relu, reshape(2 * width, small, small)),
-        *(conv_transposed(width, 4, stride=2, padding=1), relu),
-        *(conv_transposed(channels, 4, stride=2, padding=1), tanh),
+    small = image_size // 4
+    return sequential(
+        *(dense(2 * base_channels * small * small), relu, reshape(2 * base_channels, small, small)),
+        *(conv_transpose(base_channels, 4, stride=2, padding=1), relu),
+        *(conv_transpose(channels, 4, stride=2, padding=1), tanh),
     )
 
 
-def discriminator(*, width: int = 32) -> Layer:
+def discriminator(*, base_channels: int = 32) -> Layer:
     """A score of each image: how likely it was not made by the generator.
 
     >>> from pullback import nn
     >>> nn.models.discriminator().on("N 1 28 28").type.result
     'f32[N, 1]'
     """
-    return chain(
-        *(conv(width, 4, stride=2, padding=1), leaky_relu(0.2)),
-        *(conv(2 * width, 4, stride=2, padding=1), leaky_relu(0.2)),
+    return sequential(
+        *(conv(base_channels, 4, stride=2, padding=1), leaky_relu(0.2)),
+        *(conv(2 * base_channels, 4, stride=2, padding=1), leaky_relu(0.2)),
         *(flatten(), dense(1)),
     )
 

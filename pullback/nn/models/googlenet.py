@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.nn.activations import relu
-from pullback.nn.layer import Layer, branches, chain, layer
+from pullback.nn.layer import Layer, branches, sequential, layer
 from pullback.nn.layers import (
-    average_pool,
+    avg_pool,
     conv,
     dense,
     dropout,
     flatten,
-    global_average_pool,
+    global_avg_pool,
     local_response_norm,
     max_pool,
 )
@@ -27,40 +27,40 @@ __all__ = ["googlenet", "with_auxiliary"]
 def googlenet(
     scope: Scope,
     x: Any,
-    classes: int = 1000,
+    num_classes: int = 1000,
     *,
-    auxiliary: bool = True,
-    width: float = 1.0,
-    drop: tuple[float, float] = (0.4, 0.7),
+    aux_logits: bool = True,
+    width_mult: float = 1.0,
+    dropout: tuple[float, float] = (0.4, 0.7),
 ) -> Any:
     """GoogLeNet for 224 × 224 (Szegedy et al. 2014): 6,998,552 parameters, 13,378,280 with auxiliaries.
 
     Args:
         scope: gives the parameters.
         x: (N, C, H, W); H and W of 80 or more with the further classifiers.
-        classes: how many.
-        auxiliary: whether training has them.
-        width: of every layer, as a multiple of the paper's.
-        drop: the rates of dropout before the scores, and in the further classifiers.
+        num_classes: how many.
+        aux_logits: whether training has them.
+        width_mult: of every layer, as a multiple of the paper's.
+        dropout: the rates of dropout before the scores, and in the further classifiers.
     Returns:
-        Scores (N, classes). In training with `auxiliary` a tuple of them and those of the two others: the loss is
+        Scores (N, classes). In training with `aux_logits` a tuple of them and those of the two others: the loss is
         `with_auxiliary(nn.cross_entropy)`.
 
     >>> from pullback import nn
     >>> nn.models.googlenet(10).on("N 3 224 224").type.result
     'f32[N, 10], f32[N, 10], f32[N, 10]'
     """
-    c, pool, normed = scaled(width), max_pool(3, 2, ceil=True), local_response_norm(5)
-    x = scope.call(chain(conv(c(64), 7, stride=2, padding=3), relu, pool, normed), x, "stem1")
-    x = scope.call(chain(conv(c(64), 1), relu, conv(c(192), 3, padding=1), relu, normed, pool), x, "stem2")
+    c, pool, normed = scaled(width_mult), max_pool(3, 2, ceil_mode=True), local_response_norm(5)
+    x = scope.call(sequential(conv(c(64), 7, stride=2, padding=3), relu, pool, normed), x, "stem1")
+    x = scope.call(sequential(conv(c(64), 1), relu, conv(c(192), 3, padding=1), relu, normed, pool), x, "stem2")
     others: list[Any] = []
     for name, sizes in INCEPTIONS.items():
         if name in ("4a", "5a"):
             x = scope.call(pool, x)
         x = scope.call(inception(*map(c, sizes)), x, f"inception_{name}")
-        if name in ("4a", "4d") and auxiliary and scope.training:
-            others.append(scope.call(_auxiliary(c(128), c(1024), classes, drop[1]), x, f"auxiliary{len(others) + 1}"))
-    y = scope.call(chain(global_average_pool(), dropout(drop[0]), dense(classes)), x, "classifier")
+        if name in ("4a", "4d") and aux_logits and scope.training:
+            others.append(scope.call(_auxiliary(c(128), c(1024), num_classes, dropout[1]), x, f"auxiliary{len(others) + 1}"))
+    y = scope.call(sequential(global_avg_pool(), dropout(dropout[0]), dense(num_classes)), x, "classifier")
     return (y, *others) if others else y
 
 
@@ -80,16 +80,16 @@ INCEPTIONS = {  # 1 × 1; before 3 × 3, and these; before 5 × 5, and these; be
 def inception(one: int, before_three: int, three: int, before_five: int, five: int, pooled: int) -> Layer:
     """Windows of 1, 3 and 5, and a pool, side by side; channels of each."""
     return branches(
-        chain(conv(one, 1), relu),
-        chain(conv(before_three, 1), relu, conv(three, 3, padding=1), relu),
-        chain(conv(before_five, 1), relu, conv(five, 5, padding=2), relu),
-        chain(max_pool(3, 1, padding=1), conv(pooled, 1), relu),
+        sequential(conv(one, 1), relu),
+        sequential(conv(before_three, 1), relu, conv(three, 3, padding=1), relu),
+        sequential(conv(before_five, 1), relu, conv(five, 5, padding=2), relu),
+        sequential(max_pool(3, 1, padding=1), conv(pooled, 1), relu),
     )
 
 
 def _auxiliary(channels: int, units: int, classes: int, drop: float) -> Layer:
-    return chain(
-        *(average_pool(5, 3), conv(channels, 1), relu, flatten()),
+    return sequential(
+        *(avg_pool(5, 3), conv(channels, 1), relu, flatten()),
         *(dense(units), relu, dropout(drop), dense(classes)),
     )
 

@@ -7,37 +7,37 @@ from typing import Any
 import pullback as pb
 from pullback import Array
 from pullback.nn.activations import log_softmax, tanh
-from pullback.nn.layer import Layer, chain
+from pullback.nn.layer import Layer, sequential
 from pullback.nn.layers.dense import dense
 
-__all__ = ["discounted", "policy", "reinforce"]
+__all__ = ["discounted_returns", "policy", "reinforce"]
 
 
-def policy(actions: int, *, hidden: int = 32) -> Layer:
+def policy(num_actions: int, *, hidden_size: int = 32) -> Layer:
     """A network for scores of actions from observations.
 
     >>> from pullback import nn
     >>> nn.models.policy(2).on("N 4").type.result
     'f32[N, 2]'
     """
-    return chain(dense(hidden), tanh, dense(actions))
+    return sequential(dense(hidden_size), tanh, dense(num_actions))
 
 
-def discounted(rewards: Any, discount: float = 0.99) -> Array:
+def discounted_returns(rewards: Any, gamma: float = 0.99) -> Array:
     """Discounted returns from each step on: r[t] + discount r[t + 1] + discount² r[t + 2] + ….
 
     Args:
         rewards: (L,) of one episode.
-        discount: of what comes a step later.
+        gamma: of what comes a step later.
 
     >>> from pullback import nn
-    >>> pb.function(lambda r: nn.models.discounted(r, 0.5))(np.array([1.0, 0.0, 4.0])).tolist()
+    >>> pb.function(lambda r: nn.models.discounted_returns(r, 0.5))(np.array([1.0, 0.0, 4.0])).tolist()
     [2.0, 2.0, 4.0]
     """
     steps = rewards.shape[0]
 
     def before(total: Any, t: Any) -> tuple[Any, Any]:
-        total = rewards[steps - 1 - t] + discount * total
+        total = rewards[steps - 1 - t] + gamma * total
         return total, total
 
     _, totals = pb.scan(steps, pb.zeros((), dtype=rewards.dtype), before)

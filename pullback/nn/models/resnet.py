@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.nn.activations import clipped_relu, relu
-from pullback.nn.layer import Layer, chain, residual
-from pullback.nn.layers import batch_norm, conv, dense, dropout, global_average_pool, max_pool
+from pullback.nn.layer import Layer, sequential, residual
+from pullback.nn.layers import batch_norm, conv, dense, dropout, global_avg_pool, max_pool
 from pullback.nn.models.widths import scaled
 
 __all__ = ["mobilenet_v2", "resnet18", "resnet50"]
 
 
-def resnet18(classes: int = 1000, *, width: float = 1.0) -> Layer:
+def resnet18(num_classes: int = 1000, *, width_mult: float = 1.0) -> Layer:
     """ResNet with 18 layers (He et al. 2015), for 224 × 224: 11,689,512 parameters."""
-    return _resnet(_basic, 1, (2, 2, 2, 2), classes, width)
+    return _resnet(_basic, 1, (2, 2, 2, 2), num_classes, width_mult)
 
 
-def resnet50(classes: int = 1000, *, width: float = 1.0) -> Layer:
+def resnet50(num_classes: int = 1000, *, width_mult: float = 1.0) -> Layer:
     """ResNet with 50 layers (He et al. 2015), for 224 × 224: 25,557,032 parameters.
 
     Strides are in the windows of 3 × 3, as frameworks have them since.
@@ -26,12 +26,12 @@ def resnet50(classes: int = 1000, *, width: float = 1.0) -> Layer:
     >>> nn.models.resnet50(10).on("N 3 64 64").type.result
     'f32[N, 10]'
     """
-    return _resnet(_bottleneck, 4, (3, 4, 6, 3), classes, width)
+    return _resnet(_bottleneck, 4, (3, 4, 6, 3), num_classes, width_mult)
 
 
 def _resnet(block: Any, factor: int, depths: tuple[int, ...], classes: int, width: float) -> Layer:
     c = scaled(width)
-    stem = chain(_normed(c(64), 7, stride=2, padding=3), relu, max_pool(3, 2, padding=1))
+    stem = sequential(_normed(c(64), 7, stride=2, padding=3), relu, max_pool(3, 2, padding=1))
     blocks, inputs = [], c(64)
     for stage, (channels, depth) in enumerate(zip((64, 128, 256, 512), depths)):
         for k in range(depth):
@@ -39,34 +39,34 @@ def _resnet(block: Any, factor: int, depths: tuple[int, ...], classes: int, widt
             shortcut = _normed(result, 1, stride=stride) if stride > 1 or result != inputs else None
             blocks += [residual(block(c(channels), stride), shortcut=shortcut), relu]
             inputs = result
-    return chain(stem, *blocks, global_average_pool(), dense(classes))
+    return sequential(stem, *blocks, global_avg_pool(), dense(classes))
 
 
 def _basic(channels: int, stride: int) -> Layer:
-    return chain(_normed(channels, 3, stride=stride, padding=1), relu, _normed(channels, 3, padding=1))
+    return sequential(_normed(channels, 3, stride=stride, padding=1), relu, _normed(channels, 3, padding=1))
 
 
 def _bottleneck(channels: int, stride: int) -> Layer:
     middle = _normed(channels, 3, stride=stride, padding=1)
-    return chain(_normed(channels, 1), relu, middle, relu, _normed(4 * channels, 1))
+    return sequential(_normed(channels, 1), relu, middle, relu, _normed(4 * channels, 1))
 
 
 def _normed(channels: int, window: int, **settings: Any) -> Layer:
-    return chain(conv(channels, window, bias=False, **settings), batch_norm())
+    return sequential(conv(channels, window, bias=False, **settings), batch_norm())
 
 
-def mobilenet_v2(classes: int = 1000, *, width: float = 1.0, drop: float = 0.2) -> Layer:
+def mobilenet_v2(num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.2) -> Layer:
     """MobileNet, second version (Sandler et al. 2018), for 224 × 224: 3,504,872 parameters."""
-    c, relu6 = scaled(width), clipped_relu(6.0)
+    c, relu6 = scaled(width_mult), clipped_relu(6.0)
     blocks, inputs = [], c(32)
     for factor, channels, depth, stride in _INVERTED:
         for k in range(depth):
             blocks.append(_inverted(inputs, factor, c(channels), 1 if k else stride, relu6))
             inputs = c(channels)
-    return chain(
+    return sequential(
         *(_normed(c(32), 3, stride=2, padding=1), relu6),
         *blocks,
-        *(_normed(c(1280), 1), relu6, global_average_pool(), dropout(drop), dense(classes)),
+        *(_normed(c(1280), 1), relu6, global_avg_pool(), dropout(dropout), dense(num_classes)),
     )
 
 
@@ -86,5 +86,5 @@ def _inverted(inputs: int, factor: int, channels: int, stride: int, relu6: Any) 
     inside = inputs * factor
     wider = (_normed(inside, 1), relu6) if factor > 1 else ()
     alone = _normed(inside, 3, stride=stride, padding=1, groups=inside)
-    body = chain(*wider, alone, relu6, _normed(channels, 1))
+    body = sequential(*wider, alone, relu6, _normed(channels, 1))
     return residual(body) if stride == 1 and inputs == channels else body

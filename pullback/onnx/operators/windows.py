@@ -103,7 +103,7 @@ def conv_transposed(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET", 
             less = (f - n) // 2
             before[k], after[k] = (less, f - n - less) if auto_pad == "SAME_UPPER" else (f - n - less, less)
     each = number(w.shape[1])
-    layer = nn.conv_transposed(each * group, g.size, stride=g.stride, dilation=g.dilation, groups=group, bias=False)
+    layer = nn.conv_transpose(each * group, g.size, stride=g.stride, dilation=g.dilation, groups=group, bias=False)
     y = layer({"w": w}, x)
     channel = (0, 0)
     y = padded(y, [channel, channel, *((0, a + max(-c, 0)) for a, c in zip(extra, after))], 0.0)
@@ -234,7 +234,7 @@ def average_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mo
     g = geometry(_image(x), kernel_shape, strides, dilations, pads, auto_pad)
     small = all(2 * b <= r and 2 * a <= r for b, a, r in zip(g.before, g.after, g.reach))
     if small and not ceil_mode and set(g.dilation) <= {1}:
-        return nn.average_pool(g.size, g.stride, g.borders, count_padding=bool(count_include_pad))({}, x)
+        return nn.avg_pool(g.size, g.stride, g.borders, count_include_pad=bool(count_include_pad))({}, x)
     sums = _pooled(x, g, ceil_mode, 0.0, _over(pb.sum_over))
     share: Any = np.ones(())
     for extent, n, k in zip(numbers(_image(x)), numbers(sums.shape[2:]), range(len(g.size))):

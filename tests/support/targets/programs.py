@@ -107,7 +107,7 @@ apl_lines = apl(
 
 def lstm() -> pb.Function:
     """A recurrent layer and a score, for a sequence."""
-    return nn.chain(nn.lstm(8, last=True), nn.dense(3)).named("lstm").on("N 6 5").function()
+    return nn.sequential(nn.lstm(8, return_sequences=False), nn.dense(3)).named("lstm").on("N 6 5").function()
 
 
 Programs = dict[str, tuple[pb.Function, dict[str, int]]]

@@ -22,7 +22,7 @@ MODULE = sys.modules[Expert.__module__]
 X, Y = np.array([1.0, -2.0, 0.5]), np.array([0.25, 3.0, 2.0])
 PLACES = np.array([3, 0, 3])
 START = {"a": np.array(0.7), "b": np.array([1.0, 2.0, 3.0, 4.0])}
-NET = nn.chain(nn.dense(4), nn.tanh, nn.dense(2)).on("N 3")
+NET = nn.sequential(nn.dense(4), nn.tanh, nn.dense(2)).on("N 3")
 
 
 def network(p: Any, x: Any, j: Any, y: Any) -> Any:
@@ -152,7 +152,7 @@ def test_gradients_are_added_in_the_order_of_calls() -> None:
 
 
 def test_layers_carry_a_state_and_make_their_parameters() -> None:
-    net = nn.chain(nn.dense(4), nn.batch_norm(), nn.dense(2)).on("N 3")
+    net = nn.sequential(nn.dense(4), nn.batch_norm(), nn.dense(2)).on("N 3")
     held = [Worker("one"), Worker("two")]
     x = np.random.default_rng(0).normal(size=(5, 3)).astype("f4")
     first, second, other = (remote(net, seed=s, worker=held[k], name=f"n{s}{k}") for s, k in ((4, 0), (4, 1), (5, 1)))

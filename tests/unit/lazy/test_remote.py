@@ -21,7 +21,7 @@ from pullback.lazy.remote import Expert
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'pullback[ray]'")
 
-NET = nn.chain(nn.dense(12), nn.tanh, nn.dense(3)).on("N 5")
+NET = nn.sequential(nn.dense(12), nn.tanh, nn.dense(3)).on("N 5")
 X = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
 GATE = np.random.default_rng(1).normal(size=16).astype(np.float32)
 

@@ -34,7 +34,7 @@ from tests.unit.nn.test_fit import Descent
 
 x = np.random.default_rng(0).normal(size=(96, 6, 6)).astype(np.float32)
 train = data.Dataset(x, np.sum(x, (1, 2))).transformed(data.random_crop(6, padding=1), data.random_flip())
-net = nn.chain(nn.flatten(), nn.dense(8), nn.relu, nn.dense(1))
+net = nn.sequential(nn.flatten(), nn.dense(8), nn.relu, nn.dense(1))
 squares = lambda y, target: pb.mean((y[:, 0] - target) ** 2)
 run = nn.fit(net, squares, train, optimizer=Descent(0.01), epochs=int(sys.argv[2]), batch=16, seed=5, progress=False,
              evaluate=train.first(32), save=nn.Checkpoints(sys.argv[1], every_steps=1, keep=3))
@@ -120,10 +120,10 @@ def test_random_numbers_of_layers_go_on(tmp_path: Path, monkeypatch: pytest.Monk
     """The key of a dropout is state, so a resumed run drops what it would have dropped."""
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
     monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: 1)
-    net = nn.chain(nn.dense(4), nn.dropout(0.5), nn.batch_norm(), nn.dense(1))
+    net = nn.sequential(nn.dense(4), nn.dropout(0.5), nn.batch_norm(), nn.dense(1))
     x = np.random.default_rng(1).normal(size=(24, 3)).astype(np.float32)
     own = {"optimizer": nn.adam(0.01), "epochs": 3, "batch": 8}
-    train = lambda **more: nn.fit(net, nn.squared_error, (x, x[:, :1]), **own, **more)
+    train = lambda **more: nn.fit(net, nn.mse_loss, (x, x[:, :1]), **own, **more)
     whole = train(progress=False)
     first = train(save=str(tmp_path), progress=interrupting(4))
     assert first.end == "interrupted"

@@ -368,7 +368,7 @@ def test_data_that_a_network_does_not_take() -> None:
 
 def test_a_memory_limit_holds_for_whole_updates() -> None:
     """The first mode that fits is taken, with the same losses; a limit that none keeps is said."""
-    net = nn.chain(nn.conv(4, 3), nn.relu, nn.max_pool(2), nn.flatten(), nn.dense(3)).on("N 1 12 12")
+    net = nn.sequential(nn.conv(4, 3), nn.relu, nn.max_pool(2), nn.flatten(), nn.dense(3)).on("N 1 12 12")
     data = np.random.default_rng(0).normal(size=(32, 1, 12, 12)).astype(np.float32), np.arange(32) % 3
     train = lambda limit: nn.fit(
         net, nn.cross_entropy, data, optimizer=nn.sgd(0.1), steps=2, batch=32, memory_limit=limit, progress=False

@@ -24,12 +24,12 @@ SHAPE = (60, 40, 3, 3)  # fan in 360, fan out 540
         (init.xavier_uniform(), 0.0, 2 / 900, math.sqrt(6 / 900)),
         (init.xavier_uniform(gain=2.0, fans=(50, 50)), 0.0, 4 * 2 / 100, 2 * math.sqrt(6 / 100)),
         (init.xavier_normal(), 0.0, 2 / 900, None),
-        (init.he_uniform(), 0.0, 2 / 360, math.sqrt(6 / 360)),
-        (init.he_normal(), 0.0, 2 / 360, None),
-        (init.he_normal(fan="out", slope=0.5), 0.0, 2 / (1.25 * 540), None),
+        (init.kaiming_uniform(), 0.0, 2 / 360, math.sqrt(6 / 360)),
+        (init.kaiming_normal(), 0.0, 2 / 360, None),
+        (init.kaiming_normal(mode="fan_out", a=0.5), 0.0, 2 / (1.25 * 540), None),
         (init.lecun_normal(), 0.0, 1 / 360, None),
         (init.lecun_uniform(), 0.0, 1 / 360, math.sqrt(3 / 360)),
-        (init.lecun_uniform(fan="out"), 0.0, 1 / 540, math.sqrt(3 / 540)),
+        (init.lecun_uniform(mode="fan_out"), 0.0, 1 / 540, math.sqrt(3 / 540)),
         (init.orthogonal(0.5), 0.0, 0.25 / 360, None),
     ],
     ids=repr,
@@ -63,9 +63,9 @@ def test_orthogonal(shape: tuple[int, ...]) -> None:
 
 
 def test_schemes_are_values() -> None:
-    assert repr(init.he_normal(fan="out")) == "he_normal(fan='out')"
+    assert repr(init.kaiming_normal(mode="fan_out")) == "kaiming_normal(mode='fan_out')"
     assert init.xavier_uniform() == init.xavier_uniform(gain=1.0) != init.xavier_normal()
-    draws = [init.he_normal()(np.random.default_rng(7), (4, 4), dtype) for dtype in (np.float32, np.float64)]
+    draws = [init.kaiming_normal()(np.random.default_rng(7), (4, 4), dtype) for dtype in (np.float32, np.float64)]
     assert np.array_equal(draws[0], draws[1].astype(np.float32))
 
 
@@ -73,12 +73,12 @@ def test_schemes_are_values() -> None:
     ("wrong", "message"),
     [
         (
-            lambda: init.he_normal()(np.random.default_rng(0), (4,)),
-            "ShapeError [E104] he_normal(): an array of shape [4]",
+            lambda: init.kaiming_normal()(np.random.default_rng(0), (4,)),
+            "ShapeError [E104] kaiming_normal(): an array of shape [4]",
         ),
         (lambda: init.uniform(1.0, 0.0), "TraceError [E170] uniform: high is 0.0"),
         (lambda: init.normal(-1.0), "TraceError [E170] normal: deviation is -1.0"),
-        (lambda: init.lecun_normal(fan="both"), "TraceError [E170] lecun_normal: fan is 'both'"),
+        (lambda: init.lecun_normal(mode="both"), "TraceError [E170] lecun_normal: fan is 'both'"),
         (lambda: init.xavier_normal(fans=3), "TraceError [E170] xavier_normal: fans is 3"),
         (lambda: init.orthogonal(float("inf")), "TraceError [E170] orthogonal: gain is inf"),
     ],

@@ -42,7 +42,7 @@ def message(f: Any) -> str:
 
 
 def test_c02_types_with_symbols() -> None:
-    net = nn.chain(window(20, 5), nn.relu, nn.flatten(), nn.dense(10))
+    net = nn.sequential(window(20, 5), nn.relu, nn.flatten(), nn.dense(10))
     assert [" ".join(line.split()) for line in str(net.type).splitlines()] == [
         "(x: f32[N, C, H, W]) -> f32[N, 10]",
         "window1 window(20, 5) f32[N, 20, H - 4, W - 4] w f32[20, C, 5, 5]",
@@ -72,18 +72,18 @@ def test_c02_a_residual_makes_its_input_fit() -> None:
 
 
 def test_a_start_follows_from_seed_and_name_alone() -> None:
-    one = nn.chain(nn.dense(4), nn.dense(2)).on("N 3").init(seed=5)[0]
-    other = nn.chain(nn.dense(4), nn.relu, nn.dense(7).named("more"), nn.dense(2)).on("N 3").init(seed=5)[0]
+    one = nn.sequential(nn.dense(4), nn.dense(2)).on("N 3").init(seed=5)[0]
+    other = nn.sequential(nn.dense(4), nn.relu, nn.dense(7).named("more"), nn.dense(2)).on("N 3").init(seed=5)[0]
     np.testing.assert_array_equal(one["dense1"]["w"], other["dense1"]["w"])
     assert not np.array_equal(one["dense1"]["w"], nn.dense(4).on("N 3").init(seed=6)[0]["w"])
 
 
 def test_c06_networks_compose_by_value() -> None:
     a, b, c = nn.dense(3), nn.relu, nn.dense(2)
-    for net in (nn.chain(a, b, c), a >> b >> c, c @ b @ a, c @ (b @ a), nn.chain(a, nn.chain(b, c))):
-        assert repr(net) == "chain(dense(3), relu, dense(2))"
+    for net in (nn.sequential(a, b, c), a >> b >> c, c @ b @ a, c @ (b @ a), nn.sequential(a, nn.sequential(b, c))):
+        assert repr(net) == "sequential(dense(3), relu, dense(2))"
     x = np.random.default_rng(0).normal(size=(5, 4))
-    net = nn.chain(a, b, c).on("N 4")
+    net = nn.sequential(a, b, c).on("N 4")
     p, _ = net.init(dtype=np.float64)
     wanted = np.maximum(x @ p["dense1"]["w"].T + p["dense1"]["b"], 0) @ p["dense2"]["w"].T + p["dense2"]["b"]
     np.testing.assert_allclose(net(p, x), wanted, rtol=1e-12)
@@ -103,7 +103,7 @@ def test_one_name_is_one_layer() -> None:
 
 
 def test_state_and_keys_change_in_training_alone() -> None:
-    net = nn.chain(nn.dense(3), noisy()).on("N 2")
+    net = nn.sequential(nn.dense(3), noisy()).on("N 2")
     p, state = net.init(seed=0)
     assert state["noisy1"]["key"].dtype == np.uint32 and state["noisy1"]["count"] == 0
     x = np.ones((2, 2), np.float32)
@@ -119,7 +119,7 @@ def test_state_and_keys_change_in_training_alone() -> None:
 
 
 def test_the_gradient_of_an_objective() -> None:
-    net = nn.chain(nn.dense(4), noisy(), nn.relu, nn.dense(1)).on("N 3")
+    net = nn.sequential(nn.dense(4), noisy(), nn.relu, nn.dense(1)).on("N 3")
     p, s = net.init(dtype=np.float64)
     loss = pb.function(nn.objective(net, lambda y, t: pb.sum((y - t) ** 2)))
     batch = (np.random.default_rng(0).normal(size=(5, 3)), np.ones((5, 1)))
@@ -131,7 +131,7 @@ def test_the_gradient_of_an_objective() -> None:
 
 
 def test_what_does_not_fit_names_the_layers() -> None:
-    net = nn.chain(window(20, 5), nn.flatten(), nn.dense(10))
+    net = nn.sequential(window(20, 5), nn.flatten(), nn.dense(10))
     p, _ = net.on("N 1 8 8").init()
     image = np.zeros((2, 1, 9, 8), np.float32)
     assert message(lambda: net.on("N 1 8 3")) == (
@@ -158,19 +158,19 @@ def test_what_does_not_fit_names_the_layers() -> None:
         "E164 window1/w : [20, C, 5, 5] follows from sizes that are open | the network takes f32[N, C, H, W] | give "
         'them: `net.on("N 1 28 28")`'
     )
-    assert message(lambda: nn.chain(nn.relu).type) == (
-        'E165 chain(relu): no layer says what shape it takes |  | say it: `net.on("N 784")`'
+    assert message(lambda: nn.sequential(nn.relu).type) == (
+        'E165 sequential(relu): no layer says what shape it takes |  | say it: `net.on("N 784")`'
     )
 
 
 @pytest.mark.parametrize(
     ("f", "what"),
     [
-        (nn.chain, "E163 a chain of no layers |  | `nn.chain(nn.dense(10))`"),
+        (nn.sequential, "E163 a chain of no layers |  | `nn.sequential(nn.dense(10))`"),
         (nn.branches, "E163 branches of no layers |  | `nn.branches(a, b)`"),
-        (lambda: nn.chain(nn.dense), "E163 dense is how a layer is made |  | `dense(…)`"),
+        (lambda: nn.sequential(nn.dense), "E163 dense is how a layer is made |  | `dense(…)`"),
         (
-            lambda: nn.chain(3),
+            lambda: nn.sequential(3),
             "E163 3 is no layer |  | layers such as `nn.dense(10)`, or functions of arrays such as `nn.relu`",
         ),
         (lambda: nn.dense(3).named("a b"), "E163 'a b' is no name for a layer |  | an identifier: \"stem\""),
@@ -191,7 +191,7 @@ def test_layers_are_values() -> None:
 
 
 def test_a27_a_description_counts_what_runs() -> None:
-    net = nn.chain(window(20, 5), nn.relu, nn.flatten(), nn.dense(10))
+    net = nn.sequential(window(20, 5), nn.relu, nn.flatten(), nn.dense(10))
     found = net.describe(batch=2, C=1, H=8, W=8)
     assert [row.operations for row in found.rows] == [2 * 2 * 20 * 16 * 25, 2 * 20 * 16, 0, 2 * 10 * (2 * 320 + 1)]
     assert [row.parameters for row in found.rows] == [500, 0, 0, 3210]
@@ -201,7 +201,7 @@ def test_a27_a_description_counts_what_runs() -> None:
     assert found.inference.interpret(p, s, np.zeros((2, 1, 8, 8), np.float32)).shape == (2, 10)
     assert found.peaks["training"]["fastest"] == found.training.memory().arena_bytes
     assert message(lambda: net.describe(batch=2, C=1)) == (
-        "E115 chain(window(20, 5), relu, flatten(), dense(10)): H, W of its input f32[N, C, H, W] is not given |  | "
+        "E115 sequential(window(20, 5), relu, flatten(), dense(10)): H, W of its input f32[N, C, H, W] is not given |  | "
         "describe(batch=2, H=…, W=…)"
     )
 
@@ -217,6 +217,6 @@ def test_a_network_of_several_results_is_described() -> None:
 
 def test_functions_with_rules_are_named_by_their_place() -> None:
     """What a function traced apart computes in a network is called after its layer, as what is traced there is."""
-    net = nn.chain(nn.dense(3), nn.relu, nn.dense(2), nn.relu).on("N 4")
+    net = nn.sequential(nn.dense(3), nn.relu, nn.dense(2), nn.relu).on("N 4")
     names = [out.name for s in net.function().program().body.statements for out in s.outs]
     assert [n.partition("_")[0] for n in names] == ["dense1", "dense1", "relu1", "dense2", "dense2", "relu2"]

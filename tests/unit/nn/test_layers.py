@@ -104,7 +104,7 @@ def test_losses_with_symbolic_sizes() -> None:
         y: Float64[Array, "N K"], t: Float64[Array, "N K"], labels: Int64[Array, "N"], w: Float64[Array, "K"]
     ) -> Any:
         plain = [getattr(nn, name)(y, t) for name in LOSSES]
-        return *plain, nn.cross_entropy(y, labels, weights=w, smoothing=0.1), nn.hinge(y, labels)
+        return *plain, nn.cross_entropy(y, labels, weight=w, label_smoothing=0.1), nn.hinge_loss(y, labels)
 
     y, t, w = RNG.normal(size=(4, 3)), RNG.dirichlet(np.ones(3), 4), RNG.random(3)
     labels = np.array([0, 2, 1, 1])
@@ -126,7 +126,7 @@ def test_running_statistics_of_a_batch_of_one() -> None:
 
 
 def test_c27_dropout_masks_are_reproducible() -> None:
-    net = nn.chain(nn.dropout(0.3).named("plain"), nn.dropout(0.5, shared=(2, 3)).named("channels")).on("N C H W")
+    net = nn.sequential(nn.dropout(0.3).named("plain"), nn.dropout(0.5, broadcast_dims=(2, 3)).named("channels")).on("N C H W")
     parameters, state = net.on("N 3 4 4").init(seed=1)
     x = np.ones((64, 3, 4, 4), np.float32)
     f = pb.function(lambda p, s, x: net.apply(p, s, x, training=True))
@@ -189,7 +189,7 @@ def test_labels_that_are_no_classes() -> None:
     rows = pb.function(lambda y, labels: nn.cross_entropy(y, labels, reduction="none"))
     found = rows.interpret(y, np.array([0, 3, -1, 2]))
     assert np.isnan(found).tolist() == [False, True, True, False]
-    kept = pb.function(lambda y, labels: nn.cross_entropy(y, labels, ignore=-1))
+    kept = pb.function(lambda y, labels: nn.cross_entropy(y, labels, ignore_index=-1))
     one, both = kept.interpret(y, np.array([0, -1, -1, 2])), rows.interpret(y, np.array([0, 0, 0, 2]))
     np.testing.assert_allclose(one, (both[0] + both[3]) / 2)
     np.testing.assert_array_equal(pb.grad(kept).interpret(y, np.array([0, -1, -1, 2]))[1:3], 0)
@@ -200,7 +200,7 @@ def test_losses_of_large_scores_are_finite() -> None:
     f = pb.value_and_grad(pb.function(lambda y, labels: nn.cross_entropy(y, labels)))
     value, gradient = f.interpret(y, np.array([1]))
     assert value == 2e4 and gradient.tolist() == [[1.0, -1.0, 0.0]]
-    g = pb.value_and_grad(pb.function(lambda y, t: nn.logistic_loss(y, t, reduction="sum")))
+    g = pb.value_and_grad(pb.function(lambda y, t: nn.bce_with_logits(y, t, reduction="sum")))
     value, gradient = g.interpret(y[0], np.array([0.0, 1.0, 0.0]))
     assert value == pytest.approx(2e4 + np.log(2)) and gradient.tolist() == [1.0, -1.0, 0.5]
 
@@ -214,8 +214,8 @@ def test_c09_c27_metrics() -> None:
 
     @pb.function
     def metrics(y: Float64[Array, "N K"], labels: Int64[Array, "N"]) -> Any:
-        best = tuple(nn.metrics.accuracy(y, labels, top=k) for k in (1, 2, 3))
-        rest = tuple(getattr(nn.metrics, name)(y, labels) for name in ("confusion", "precision", "recall", "f_score"))
+        best = tuple(nn.metrics.accuracy(y, labels, top_k=k) for k in (1, 2, 3))
+        rest = tuple(getattr(nn.metrics, name)(y, labels) for name in ("confusion", "precision", "recall", "f1_score"))
         return best, rest
 
     best, (confusion, precision, recall, f_score) = metrics.interpret(y, labels)
@@ -287,20 +287,20 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
             "conv: the layout is 'CNHW' |  | \"NCHW\" or \"NHWC\", for any number of axes",
         ),
         (
-            lambda: nn.conv_transposed(8, 3, stride=2, extra=2),
+            lambda: nn.conv_transpose(8, 3, stride=2, output_padding=2),
             "conv_transposed: extra is 2, no less than the stride |  | less than the stride",
         ),
         (
             lambda: nn.max_pool(2, padding=2),
             "max_pool: padding 2 is more than half of a window |  | at most half of a window",
         ),
-        (lambda: nn.average_pool(0), f"average_pool: the window is 0 |  | {WHOLE.format(1)}"),
+        (lambda: nn.avg_pool(0), f"average_pool: the window is 0 |  | {WHOLE.format(1)}"),
         (
             lambda: nn.batch_norm(1.5),
             "batch_norm: the momentum is 1.5 |  | a number from 0 to 1",
         ),
         (
-            lambda: nn.layer_norm(epsilon=-1.0),
+            lambda: nn.layer_norm(eps=-1.0),
             "layer_norm: epsilon is -1.0 |  | a small positive number, such as 1e-5",
         ),
         (lambda: nn.group_norm(0), f"group_norm: the number of groups is 0 |  | {WHOLE.format(1)}"),
@@ -320,21 +320,21 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
             "leaky_relu(array([1., 1., 1.])): its setting is no such number |  | a number from 0, as in "
             "`nn.leaky_relu(0.5)`, which gives a function of arrays",
         ),
-        (lambda: nn.chain(nn.elu), "elu is how a layer is made |  | `elu(…)`"),
+        (lambda: nn.sequential(nn.elu), "elu is how a layer is made |  | `elu(…)`"),
         (
-            lambda: nn.cross_entropy(np.zeros((2, 3)), np.zeros(2, int), smoothing=2),
+            lambda: nn.cross_entropy(np.zeros((2, 3)), np.zeros(2, int), label_smoothing=2),
             "cross_entropy: smoothing is 2 |  | a number from 0 to 1",
         ),
         (
-            lambda: of_two("squared_error", reduction="max")(np.zeros(2), np.zeros(2)),
+            lambda: of_two("mse_loss", reduction="max")(np.zeros(2), np.zeros(2)),
             "squared_error: the reduction is 'max' |  | \"mean\", \"sum\" or \"none\"",
         ),
         (
-            lambda: nn.huber(np.zeros(2), np.zeros(2), delta=0.0),
+            lambda: nn.huber_loss(np.zeros(2), np.zeros(2), delta=0.0),
             "huber: delta is 0.0 |  | a positive number",
         ),
         (
-            lambda: nn.metrics.accuracy(np.zeros((2, 3)), np.zeros(2, int), top=0),
+            lambda: nn.metrics.accuracy(np.zeros((2, 3)), np.zeros(2, int), top_k=0),
             "accuracy: top is 0 |  | a number from 1",
         ),
     ],
@@ -344,18 +344,18 @@ def test_settings_out_of_range(f: Any, what: str) -> None:
 
 
 def test_settings_that_do_not_fit_the_image() -> None:
-    net = nn.chain(nn.conv(6, 3), nn.max_pool(2), nn.conv(8, 3, padding=(1, 0), dilation=2))
+    net = nn.sequential(nn.conv(6, 3), nn.max_pool(2), nn.conv(8, 3, padding=(1, 0), dilation=2))
     assert message(lambda: net.on("N 3 8 8")) == (
         "E167 conv: windows that reach over 5 × 5 do not fit [3, 3] with borders of 1 × 0 | in conv2 = conv(8, 3, "
         "padding=(1, 0), dilation=2), which was given f32[N, 6, 3, 3] by max_pool1 | larger images, or fewer layers "
         "that make them smaller"
     )
-    net = nn.chain(nn.conv(6, 3), nn.conv(8, 3, groups=4))
+    net = nn.sequential(nn.conv(6, 3), nn.conv(8, 3, groups=4))
     assert message(lambda: net.type) == (
         "E167 conv: 4 groups do not divide 6 channels of the image | in conv2 = conv(8, 3, groups=4), which was given "
         "f32[N, 6, H - 2, W - 2] by conv1 | a divisor of the channels"
     )
-    assert message(lambda: nn.chain(nn.max_pool(2), nn.max_pool((3, 1))).on("N 1 4 4")).startswith(
+    assert message(lambda: nn.sequential(nn.max_pool(2), nn.max_pool((3, 1))).on("N 1 4 4")).startswith(
         "E167 max_pool: windows that reach over 3 × 1 do not fit [2, 2] | in max_pool2"
     )
 
@@ -363,7 +363,7 @@ def test_settings_that_do_not_fit_the_image() -> None:
 def test_targets_of_another_shape() -> None:
     y, column = np.zeros(3), np.zeros((3, 1))
     same = "a target of the shape of the result"
-    for name in ("squared_error", "absolute_error", "huber", "logistic_loss"):
+    for name in ("mse_loss", "l1_loss", "huber", "bce_with_logits"):
         assert message(lambda name=name: of_two(name)(y, column)) == (  # type: ignore[misc]
             f"E162 {name}: the result is f64[3], the target f64[3, 1] |  | {same}"
         )
@@ -378,10 +378,10 @@ def test_targets_of_another_shape() -> None:
     )
 
 
-@pytest.mark.parametrize("f", [nn.gelu, nn.gelu_tanh, nn.silu, nn.layer_norm(learn=False)])
+@pytest.mark.parametrize("f", [nn.gelu, nn.gelu_tanh, nn.silu, nn.layer_norm(elementwise_affine=False)])
 def test_only_the_argument_waits_for_the_backward_pass(f: Any) -> None:
     """Between the products there is one array for the next product, and one for the derivative."""
-    net = nn.chain(nn.dense(64, bias=False), f, nn.dense(50, bias=False)).on("N 70")
+    net = nn.sequential(nn.dense(64, bias=False), f, nn.dense(50, bias=False)).on("N 70")
     table = net.describe(batch=48).training.memory()
     kept = [b for b in table.buffers if b.dims == "f32[48, 64]" and "bar" not in b.name]
     assert max(sum(b.first <= now <= b.last for b in kept) for now in {b.first for b in kept}) <= 2

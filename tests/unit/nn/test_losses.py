@@ -14,12 +14,12 @@ X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 P = np.abs(X) / np.abs(X).sum(1, keepdims=True)
 LABELS = np.array([0, 2, 1, 1, 0])
 TARGETS: dict[str, list[Any]] = {
-    "squared_error": [P, P.astype(np.float64), LABELS[:, None] + np.zeros_like(X)],
-    "absolute_error": [P, P.astype(np.float64)],
+    "mse_loss": [P, P.astype(np.float64), LABELS[:, None] + np.zeros_like(X)],
+    "l1_loss": [P, P.astype(np.float64)],
     "huber": [P, P.astype(np.float64)],
-    "logistic_loss": [P, P.astype(np.float64), X > 0, (X > 0).astype(np.int8)],
+    "bce_with_logits": [P, P.astype(np.float64), X > 0, (X > 0).astype(np.int8)],
     "hinge": [np.sign(X), np.sign(X).astype(np.int64), LABELS, LABELS.astype(np.uint8)],
-    "kullback_leibler": [P, P.astype(np.float64)],
+    "kl_div": [P, P.astype(np.float64)],
     "cross_entropy": [P, P.astype(np.float64), LABELS, LABELS.astype(np.uint8)],
 }
 

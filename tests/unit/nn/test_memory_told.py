@@ -29,7 +29,7 @@ from tests.unit.nn.torch_peers.cases import MODELS, target, wave
 NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))
 ZOO = list(MODELS) if NIGHTLY else ["autoencoder"]
 LOSSES: dict[str, Any] = {
-    "autoencoder": nn.squared_error, "googlenet": models.with_auxiliary(nn.cross_entropy),
+    "autoencoder": nn.mse_loss, "googlenet": models.with_auxiliary(nn.cross_entropy),
 }  # fmt: skip
 OPTIMIZER = nn.sgd(0.1, momentum=0.9)
 
@@ -103,7 +103,7 @@ def test_headers_and_limits_are_what_a_description_tells(name: str, tmp_path: Pa
 def test_the_function_of_many_updates_is_described(updates: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small networks make many updates in a call, which `fit` tells and `describe(updates=)` measures."""
     monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: updates)
-    net = nn.chain(nn.dense(30), nn.relu, nn.dense(5)).on("N 40")
+    net = nn.sequential(nn.dense(30), nn.relu, nn.dense(5)).on("N 40")
     x, labels = wave((4 * 16, 40), 1).astype(np.float32), np.arange(64) % 5
     told = net.describe(16, loss=nn.cross_entropy, optimizer=nn.adam(0.01), updates=updates)
     run = nn.fit(net, nn.cross_entropy, (x, labels), optimizer=nn.adam(0.01), epochs=1, batch=16, progress=False)
@@ -111,7 +111,7 @@ def test_the_function_of_many_updates_is_described(updates: int, monkeypatch: py
 
 
 def test_fit_prints_the_bytes_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
-    net = nn.chain(nn.dense(5)).on("N 40")
+    net = nn.sequential(nn.dense(5)).on("N 40")
     x, labels = wave((32, 40), 1).astype(np.float32), np.arange(32) % 5
     run = nn.fit(net, nn.cross_entropy, (x, labels), optimizer=nn.sgd(0.01), epochs=2, batch=16)
     (updates, told), = run.arena_bytes.items()
@@ -121,24 +121,24 @@ def test_fit_prints_the_bytes_of_a_step(capsys: pytest.CaptureFixture[str]) -> N
 
 LABELLED: dict[str, Any] = {
     "labels": nn.cross_entropy,
-    "smoothing": partial(nn.cross_entropy, smoothing=0.1),
-    "weights": partial(nn.cross_entropy, weights=np.linspace(0.5, 1.5, 10, dtype=np.float32)),
-    "ignore": partial(nn.cross_entropy, ignore=3),
-    "all": partial(nn.cross_entropy, smoothing=0.1, ignore=3, weights=np.linspace(0.5, 1.5, 10, dtype=np.float32)),
+    "smoothing": partial(nn.cross_entropy, label_smoothing=0.1),
+    "weights": partial(nn.cross_entropy, weight=np.linspace(0.5, 1.5, 10, dtype=np.float32)),
+    "ignore": partial(nn.cross_entropy, ignore_index=3),
+    "all": partial(nn.cross_entropy, label_smoothing=0.1, ignore_index=3, weight=np.linspace(0.5, 1.5, 10, dtype=np.float32)),
     "sum": partial(nn.cross_entropy, reduction="sum"),
-    "hinge": nn.hinge,
+    "hinge": nn.hinge_loss,
 }
 ELEMENTWISE: dict[str, Any] = {
-    "squared_error": nn.squared_error, "absolute_error": nn.absolute_error, "huber": nn.huber, "hinge": nn.hinge,
-    "logistic_loss": nn.logistic_loss, "distributions": nn.cross_entropy,
-    "kullback_leibler": lambda y, t: nn.kullback_leibler(nn.log_softmax(y), t),
+    "mse_loss": nn.mse_loss, "l1_loss": nn.l1_loss, "huber": nn.huber_loss, "hinge": nn.hinge_loss,
+    "bce_with_logits": nn.bce_with_logits, "distributions": nn.cross_entropy,
+    "kl_div": lambda y, t: nn.kl_div(nn.log_softmax(y), t),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("labels", [True, False])
 def test_no_loss_stops_the_strips(labels: bool) -> None:
     """A step in strips takes a fraction of what it takes at once, with labels as data too."""
-    net = nn.chain(nn.dense(300), nn.relu, nn.dense(10)).on("N 20")
+    net = nn.sequential(nn.dense(300), nn.relu, nn.dense(10)).on("N 20")
     target = np.zeros(3000, np.int64) if labels else np.zeros((3000, 10), np.float32)
     losses = LABELLED if labels else ELEMENTWISE
     for name in losses if NIGHTLY else ["all"] if labels else ["hinge"]:
@@ -148,12 +148,12 @@ def test_no_loss_stops_the_strips(labels: bool) -> None:
 
 
 def test_what_a_description_assumes() -> None:
-    net = nn.chain(nn.dense(3)).on("N 4")
-    loss = partial(nn.cross_entropy, smoothing=0.1)
+    net = nn.sequential(nn.dense(3)).on("N 4")
+    loss = partial(nn.cross_entropy, label_smoothing=0.1)
     assert [
         net.describe(8).step,
         net.describe(8, loss=loss).step,
-        net.describe(8, loss=nn.huber, optimizer=nn.adam(0.1), updates=2).step,
+        net.describe(8, loss=nn.huber_loss, optimizer=nn.adam(0.1), updates=2).step,
         net.describe(8, loss=nn.cross_entropy, target=np.zeros(8, np.int32)).step,
     ] == [
         "an update with loss the sum of squares (assumed); optimizer sgd(0.01) (assumed)",

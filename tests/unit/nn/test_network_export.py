@@ -23,7 +23,7 @@ from tests.strict import QUIET
 from tests.unit.nn.layer_cases import CASES
 from tests.unit.nn.torch_peers.cases import LAYERS, MODELS
 
-NET = nn.chain(nn.dense(8), nn.relu, nn.dense(3)).named("small").on("N 4")
+NET = nn.sequential(nn.dense(8), nn.relu, nn.dense(3)).named("small").on("N 4")
 CHECKED = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", *QUIET, "-fsanitize=address,undefined"]
 NIGHTLY = bool(os.environ.get("PULLBACK_NIGHTLY"))
 COMPILER = shutil.which("gcc") or shutil.which("cc")
@@ -297,8 +297,8 @@ def test_what_cannot_be_exported(tmp_path: Path, keywords: dict[str, Any], what:
 
 def test_open_sizes_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(PullbackError) as caught:
-        nn.chain(nn.dense(2)).export(tmp_path, {})
-    assert caught.value.what == "export: the sizes of the input of chain(dense(2)) are open: N M"
+        nn.sequential(nn.dense(2)).export(tmp_path, {})
+    assert caught.value.what == "export: the sizes of the input of sequential(dense(2)) are open: N M"
 
 
 # Every layer ---------------------------------------------------------------------------------------------------------
@@ -357,12 +357,12 @@ def test_a_network_with_two_results(weights: Any, tmp_path: Path) -> None:
 
 @needs_compiler
 def test_labels_of_sequences_are_compared_row_by_row(tmp_path: Path) -> None:
-    net = nn.chain(nn.embedding(7, 5), nn.dense(4)).named("letters").on("N 6")
+    net = nn.sequential(nn.embedding(7, 5), nn.dense(4)).named("letters").on("N 6")
     parameters, _ = net.init(seed=0)
     x = np.random.default_rng(0).integers(0, 7, (9, 6))
     labels = np.argmax(net(parameters, x), axis=-1)
     labels[2, 3] = (labels[2, 3] + 1) % 4
-    weighted = functools.partial(nn.cross_entropy, weights=np.array([1.0, 2.0, 0.5, 1.0], np.float32))
+    weighted = functools.partial(nn.cross_entropy, weight=np.array([1.0, 2.0, 0.5, 1.0], np.float32))
     net.export(tmp_path, parameters, what="both", loss=weighted, optimizer=nn.sgd(0.1), batch=3, target=labels[:3])
     built(tmp_path, *CHECKED)
     x.tofile(tmp_path / "x")

@@ -163,7 +163,7 @@ from pullback.data import Dataset, random_flip, scale
 schedule = lambda step: pb.where(step < 3, 0.1, 0.05)
 x = np.arange(48.0).reshape(12, 2, 2)
 train = Dataset(x.astype("f4"), np.arange(12) % 3).transformed(scale(4.0), random_flip())
-net = nn.chain(nn.flatten(), nn.dense(4), nn.dropout(0.5), nn.dense(3))
+net = nn.sequential(nn.flatten(), nn.dense(4), nn.dropout(0.5), nn.dense(3))
 run = nn.fit(net, nn.cross_entropy, train, optimizer=nn.clip_by_norm(1.0) >> nn.adam(schedule), batch=4, progress=False,
              save={str(tmp_path)!r}, steps=int(sys.argv[1]))
 print(run.steps)
@@ -176,7 +176,7 @@ print(run.steps)
 
 def test_names_of_the_calling_line_are_no_difference(tmp_path: Path) -> None:
     """Traced values are named after what the calling line assigns to; a run may go on from any line."""
-    net = nn.chain(nn.dense(4), nn.relu, nn.dense(3))
+    net = nn.sequential(nn.dense(4), nn.relu, nn.dense(3))
     data = np.arange(24.0, dtype="f4").reshape(6, 4), np.arange(6) % 3
     go = lambda steps: nn.fit(net, nn.cross_entropy, data, optimizer=nn.adam(0.1), batch=3, steps=steps,
                               progress=False, save=str(tmp_path))  # fmt: skip

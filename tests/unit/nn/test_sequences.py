@@ -61,7 +61,7 @@ def test_two_directions_of_different_layers() -> None:
 
 def test_rotated_products_follow_from_the_distance() -> None:
     q = np.broadcast_to(np.random.default_rng(0).normal(size=8), (1, 9, 1, 8))
-    turned = pb.function(lambda x: nn.rotate(x)).interpret(np.ascontiguousarray(q))[0, :, 0]
+    turned = pb.function(lambda x: nn.rotary_embedding(x)).interpret(np.ascontiguousarray(q))[0, :, 0]
     products = turned @ turned.T
     for k in range(9):
         np.testing.assert_allclose(np.diagonal(products, k), products[0, k], atol=1e-12)
@@ -74,18 +74,18 @@ def test_an_integer_without_a_row_is_an_error() -> None:
 
 
 def test_labels_that_do_not_fit_their_sequence_are_infinitely_unlikely() -> None:
-    loss = pb.function(lambda x, labels, lengths: nn.ctc(x, labels, lengths))
+    loss = pb.function(lambda x, labels, lengths: nn.ctc_loss(x, labels, lengths))
     x, labels = np.zeros((3, 3, 3)), np.array([[1, 1], [1, 2], [2, 2]])
     value = loss.interpret(x, labels, np.array([2, 2, 3]))
     np.testing.assert_allclose(value, [np.inf, np.log(9), np.log(27)], rtol=1e-12)
-    by_x = pb.grad(pb.function(lambda x, labels, lengths: pb.sum(nn.ctc(x, labels, lengths))), wrt="x")
+    by_x = pb.grad(pb.function(lambda x, labels, lengths: pb.sum(nn.ctc_loss(x, labels, lengths))), wrt="x")
     gradient = by_x.interpret(x, labels, np.array([2, 2, 3]))
     assert np.isfinite(gradient).all() and not gradient[0].any() and not gradient[1, 2].any()
 
 
 def test_features_of_heads_follow() -> None:
     assert nn.attention(4).type.takes == "f32[N, L, 4 * D]"
-    assert nn.position("learned").type.result == nn.position("learned", longest=9).type.result == "f32[N, L, M]"
+    assert nn.positional_encoding("learned").type.result == nn.positional_encoding("learned", max_length=9).type.result == "f32[N, L, M]"
     assert nn.attention(4, rotary=True).type.takes == "f32[N, L, 8 * D]"
 
 
@@ -93,14 +93,14 @@ def test_features_of_heads_follow() -> None:
     ("f", "what"),
     [
         (lambda: nn.lstm(0), "E163 lstm: width is 0 |  | a whole number from 1 up: `width=1`"),
-        (lambda: nn.gru(3, layers=0), "E163 gru: layers is 0 |  | a whole number from 1 up: `layers=1`"),
+        (lambda: nn.gru(3, num_layers=0), "E163 gru: layers is 0 |  | a whole number from 1 up: `layers=1`"),
         (
-            lambda: nn.lstm(3, backward=True, both=True),
+            lambda: nn.lstm(3, reverse=True, bidirectional=True),
             "E163 lstm: backward and both directions |  | one of `backward`, `both`",
         ),
         (lambda: nn.embedding(0, 3), "E163 embedding: count is 0 |  | a whole number from 1 up: `count=1`"),
         (
-            lambda: nn.attention(4, groups=3),
+            lambda: nn.attention(4, num_kv_heads=3),
             "E163 attention: 4 heads in 3 groups |  | groups that divide the heads",
         ),
         (
@@ -112,20 +112,20 @@ def test_features_of_heads_follow() -> None:
             "E162 attention: 4 heads do not share 20 features evenly in pairs |  | a multiple of 8 features",
         ),
         (
-            lambda: pb.function(lambda x, y: nn.ctc(x, y))(np.zeros((2, 3, 4)), np.zeros((3, 2), int)),
+            lambda: pb.function(lambda x, y: nn.ctc_loss(x, y))(np.zeros((2, 3, 4)), np.zeros((3, 2), int)),
             "E102 ctc: scores are of 2 sequences, labels of 3 |  | labels (N, S) for scores (N, L, K), with "
             "`label_lengths` where some have fewer",
         ),
         (
-            lambda: pb.function(lambda x, y: nn.ctc(x, y, blank=4))(np.zeros((2, 3, 4)), np.zeros((2, 2), int)),
+            lambda: pb.function(lambda x, y: nn.ctc_loss(x, y, blank=4))(np.zeros((2, 3, 4)), np.zeros((2, 2), int)),
             "E163 ctc: blank is 4, of 4 classes |  | the number of a class, from 0 up",
         ),
         (
-            lambda: nn.position("rotary"),
+            lambda: nn.positional_encoding("rotary"),
             "E163 position: kind is 'rotary' |  | one of 'sinusoidal', 'learned'",
         ),
         (
-            lambda: nn.position("learned", longest=3).on("N 4 2"),
+            lambda: nn.positional_encoding("learned", max_length=3).on("N 4 2"),
             "E162 position: 4 steps where 3 are learned |  | `longest=4`",
         ),
     ],

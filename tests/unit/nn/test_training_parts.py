@@ -91,7 +91,7 @@ def test_an_update_takes_longer_in_the_interpreter(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_network_starts_from_what_is_given_and_makes_the_rest() -> None:
-    net = nn.chain(nn.dense(3))
+    net = nn.sequential(nn.dense(3))
     data = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32), np.arange(16) % 3
 
     def weights(**given: Any) -> list[Any]:
@@ -126,7 +126,7 @@ def test_speed_is_samples_a_second() -> None:
 
 def test_an_evaluation_leaves_nothing_out() -> None:
     """A layer that drops elements in training gives them all when it is measured."""
-    net = nn.chain(nn.dropout(0.5), nn.dense(1))
+    net = nn.sequential(nn.dropout(0.5), nn.dense(1))
     x = np.random.default_rng(1).normal(size=(64, 6)).astype(np.float32)
     y = np.zeros((64, 1), np.float32)
     squares = lambda result, target: pb.mean((result - target) ** 2)

@@ -330,11 +330,11 @@ def test_evaluations_take_samples_in_order() -> None:
 
 
 def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, x = nn.chain(nn.dense(2), nn.batch_norm()), np.zeros((4, 3), np.float32)
+    net, x = nn.sequential(nn.dense(2), nn.batch_norm()), np.zeros((4, 3), np.float32)
     seeds: list[int] = []
     monkeypatch.setattr(task, "_sized", lambda net, batch: SimpleNamespace(
         type=SimpleNamespace(result="f32[N, 2]"), init=lambda seed: (seeds.append(seed), ("p", "s"))[1]))
     for p, s in ((None, None), (1, None), (None, 2), (1, 2)):
-        made = task_of(net, nn.squared_error, (x, x[:, :2]), [], p, s, 7)
+        made = task_of(net, nn.mse_loss, (x, x[:, :2]), [], p, s, 7)
         assert (made.parameters, made.state, made.labels) == (p or "p", s or "s", Labels(2, 1, None))
     assert seeds == [7, 7, 7]

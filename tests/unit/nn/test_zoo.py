@@ -30,7 +30,7 @@ def size(net: Layer) -> int:
         (models.vgg11, "N 3 224 224", 132_863_336),
         (models.vgg16, "N 3 224 224", 138_357_544),
         (models.googlenet, "N 3 224 224", 13_378_280),
-        (lambda: models.googlenet(auxiliary=False), "N 3 224 224", 6_998_552),
+        (lambda: models.googlenet(aux_logits=False), "N 3 224 224", 6_998_552),
         (models.resnet18, "N 3 224 224", 11_689_512),
         (models.resnet50, "N 3 224 224", 25_557_032),
         (models.mobilenet_v2, "N 3 224 224", 3_504_872),
@@ -54,11 +54,11 @@ def message(f: Any) -> str:
 
 
 def test_a_network_of_no_width() -> None:
-    assert message(lambda: models.vgg11(width=0)) == "E163 a network of width 0 |  | 1 for the paper's"
+    assert message(lambda: models.vgg11(width_mult=0)) == "E163 a network of width 0 |  | 1 for the paper's"
 
 
 def test_c31_too_small_an_image_names_the_layer() -> None:
-    assert message(lambda: models.alexnet(10, width=1 / 8).on("N 3 32 32")) == (
+    assert message(lambda: models.alexnet(10, width_mult=1 / 8).on("N 3 32 32")) == (
         "E167 max_pool: windows that reach over 3 × 3 do not fit [2, 2] | in max_pool2 = max_pool(3, 2), which was "
         "given f32[N, 32, 2, 2] by local_response_norm2 | larger images, or fewer layers that make them smaller"
     )
@@ -71,8 +71,8 @@ def test_c31_classes_and_sizes_of_the_image_are_free() -> None:
 
 def test_c33_two_networks_learn_against_each_other() -> None:
     """The generator's step follows from d(g(z)), the discriminator's takes g(z) as it is."""
-    g = models.generator(1, 8, width=2).on("N 3")
-    d = models.discriminator(width=2).on("N 1 8 8")
+    g = models.generator(1, 8, base_channels=2).on("N 3")
+    d = models.discriminator(base_channels=2).on("N 1 8 8")
     parameters = g.init(0, dtype=np.float64)[0], d.init(1, dtype=np.float64)[0]
     optimizers = nn.sgd(0.5), nn.adam(0.01)
     states = tuple(o.init(p) for o, p in zip(optimizers, parameters))
@@ -100,7 +100,7 @@ def test_c33_two_networks_learn_against_each_other() -> None:
 
 def test_c33_a_policy_learns_from_rewards() -> None:
     """Of four places, the one that is seen is to be chosen; a reward says whether it was."""
-    net = models.policy(4, hidden=8).on("N 4")
+    net = models.policy(4, hidden_size=8).on("N 4")
     optimizer = nn.adam(0.05)
 
     @pb.function
@@ -124,5 +124,5 @@ def test_c33_a_policy_learns_from_rewards() -> None:
 def test_c33_returns_are_discounted_sums() -> None:
     rewards = wave((6,), 1)
     wanted = [sum(0.9 ** (k - t) * rewards[k] for k in range(t, 6)) for t in range(6)]
-    found = pb.function(lambda r: models.discounted(r, 0.9)).interpret(rewards)
+    found = pb.function(lambda r: models.discounted_returns(r, 0.9)).interpret(rewards)
     np.testing.assert_allclose(found, wanted, rtol=1e-12)

@@ -63,7 +63,7 @@ def test_a_gradient(tmp_path: Path) -> None:
 
 
 def test_a_network_with_its_parameters(tmp_path: Path) -> None:
-    net = nn.chain(
+    net = nn.sequential(
         nn.conv(3, 3, stride=2, padding=1), nn.batch_norm(), nn.relu, nn.max_pool(2), nn.flatten(), nn.dense(4)
     )
     net = net.on("2 1 8 8")

@@ -142,7 +142,7 @@ ROWS: dict[str, Row] = dict([
     _of_networks("gelu", lambda x: x * jets.ndtr(x), upto=20, floor=(8, 8, 8, 8), ends={INF: INF, 0.0: 0.0}),
     _of_networks("gelu_tanh", lambda x: x * jets.logistic(math.sqrt(8 / math.pi) * (x + 0.044715 * (x * x * x))),
                  upto=20, floor=(8, 64, 256, 512), ends={INF: INF, 0.0: 0.0}),
-    _of_networks("hard_logistic", lambda x: jets.clipped((x + 3) / 6), ends={INF: 1.0, -INF: 0.0, 0.0: 0.5}),
+    _of_networks("hard_sigmoid", lambda x: jets.clipped((x + 3) / 6), ends={INF: 1.0, -INF: 0.0, 0.0: 0.5}),
     _of_networks("hard_silu", lambda x: x * jets.clipped((x + 3) / 6), ends={INF: INF, 0.0: 0.0}),
     _special("sinc", jets.sinc, upto=300, ends={0.0: 1.0}, floor=(0, 1, 1, 10)),
 ])

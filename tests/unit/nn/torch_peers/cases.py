@@ -46,22 +46,22 @@ LENGTHS, LABEL_LENGTHS = np.array([7, 5, 6]), np.array([3, 3, 1])
 
 @nn.layer("N L K")
 def ctc(scope: Any, x: Any) -> Any:
-    return nn.ctc(x, LABELS, LENGTHS, LABEL_LENGTHS)
+    return nn.ctc_loss(x, LABELS, LENGTHS, LABEL_LENGTHS)
 
 
 LAYERS = {
     "ctc": Case(ctc, (3, 7, 4)),
     "embedding": Case(lambda: nn.embedding(7, 5), (3, 4), 7),
     "lstm": Case(lambda: nn.lstm(4), (2, 5, 3)),
-    "lstm-last-backward": Case(lambda: nn.lstm(4, last=True, backward=True), (2, 5, 3)),
-    "lstm-two-both": Case(lambda: nn.lstm(4, layers=2, both=True), (2, 5, 3)),
+    "lstm-last-backward": Case(lambda: nn.lstm(4, return_sequences=False, reverse=True), (2, 5, 3)),
+    "lstm-two-both": Case(lambda: nn.lstm(4, num_layers=2, bidirectional=True), (2, 5, 3)),
     "gru": Case(lambda: nn.gru(4), (2, 5, 3)),
-    "gru-two-both": Case(lambda: nn.gru(4, layers=2, both=True), (2, 5, 3)),
+    "gru-two-both": Case(lambda: nn.gru(4, num_layers=2, bidirectional=True), (2, 5, 3)),
     "attention": Case(lambda: nn.attention(2), (2, 5, 8)),
-    "attention-causal": Case(lambda: nn.attention(4, causal=True), (2, 5, 8)),
-    "attention-groups-rotary": Case(lambda: nn.attention(4, groups=2, rotary=True, causal=True), (2, 5, 16)),
-    "position-learned": Case(lambda: nn.position("learned", longest=7), (2, 5, 6)),
-    "position": Case(lambda: nn.position(), (2, 5, 6)),
+    "attention-causal": Case(lambda: nn.attention(4, is_causal=True), (2, 5, 8)),
+    "attention-groups-rotary": Case(lambda: nn.attention(4, num_kv_heads=2, rotary=True, is_causal=True), (2, 5, 16)),
+    "position-learned": Case(lambda: nn.positional_encoding("learned", max_length=7), (2, 5, 6)),
+    "position": Case(lambda: nn.positional_encoding(), (2, 5, 6)),
 }
 
 
@@ -69,16 +69,16 @@ CLASSES = 10
 MODELS = {
     "lenet": Case(lambda: models.lenet(), (2, 1, 28, 28)),
     "lenet_tanh": Case(lambda: models.lenet_tanh(), (2, 1, 28, 28)),
-    "alexnet": Case(lambda: models.alexnet(CLASSES, width=1 / 8), (2, 3, 67, 67)),
-    "overfeat": Case(lambda: models.overfeat(CLASSES, width=1 / 16), (2, 3, 71, 71)),
-    "vgg11": Case(lambda: models.vgg11(CLASSES, width=1 / 8), (2, 3, 32, 32)),
-    "vgg16": Case(lambda: models.vgg16(CLASSES, width=1 / 8), (2, 3, 32, 32)),
-    "googlenet": Case(lambda: models.googlenet(CLASSES, width=1 / 8, drop=(0, 0)), (1, 3, 80, 80), training=True),
-    "resnet18": Case(lambda: models.resnet18(CLASSES, width=1 / 8), (2, 3, 64, 64), training=True),
-    "resnet50": Case(lambda: models.resnet50(CLASSES, width=1 / 8), (2, 3, 64, 64), training=True),
-    "mobilenet_v2": Case(lambda: models.mobilenet_v2(CLASSES, width=1 / 4, drop=0), (4, 3, 64, 64), training=True),
-    "character_lstm": Case(lambda: models.character_lstm(11, width=8), (2, 6), 11),
-    "gpt": Case(lambda: models.gpt(11, width=16, layers=2, longest=7), (2, 6), 11),
+    "alexnet": Case(lambda: models.alexnet(CLASSES, width_mult=1 / 8), (2, 3, 67, 67)),
+    "overfeat": Case(lambda: models.overfeat(CLASSES, width_mult=1 / 16), (2, 3, 71, 71)),
+    "vgg11": Case(lambda: models.vgg11(CLASSES, width_mult=1 / 8), (2, 3, 32, 32)),
+    "vgg16": Case(lambda: models.vgg16(CLASSES, width_mult=1 / 8), (2, 3, 32, 32)),
+    "googlenet": Case(lambda: models.googlenet(CLASSES, width_mult=1 / 8, dropout=(0, 0)), (1, 3, 80, 80), training=True),
+    "resnet18": Case(lambda: models.resnet18(CLASSES, width_mult=1 / 8), (2, 3, 64, 64), training=True),
+    "resnet50": Case(lambda: models.resnet50(CLASSES, width_mult=1 / 8), (2, 3, 64, 64), training=True),
+    "mobilenet_v2": Case(lambda: models.mobilenet_v2(CLASSES, width_mult=1 / 4, dropout=0), (4, 3, 64, 64), training=True),
+    "character_lstm": Case(lambda: models.character_lstm(11, hidden_size=8), (2, 6), 11),
+    "gpt": Case(lambda: models.gpt(11, embed_dim=16, num_layers=2, max_length=7), (2, 6), 11),
     "autoencoder": Case(lambda: models.autoencoder(12), (3, 1, 4, 5)),
 }
 
@@ -157,7 +157,7 @@ def our_model(name: str) -> dict[str, list[float]]:
     net = case.network()
     parameters, state = net.init(dtype=np.float64)
     x = case.input(np.float64)
-    loss = nn.squared_error if name == "autoencoder" else models.with_auxiliary(nn.cross_entropy)
+    loss = nn.mse_loss if name == "autoencoder" else models.with_auxiliary(nn.cross_entropy)
     objective = pb.function(nn.objective(net, loss, training=case.training))
     derivative = pb.value_and_grad(objective, wrt="parameters", has_aux=True)
     given = filled(parameters, np.float64), state, (x, target(name, case))
