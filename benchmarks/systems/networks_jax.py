@@ -59,22 +59,22 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
         if training:
             axes = (0, *space)
             mean, variance = x.mean(axes), x.var(axes)
-        scale = p["scale"] * lax.rsqrt(variance + s["epsilon"])
+        scale = p["scale"] * lax.rsqrt(variance + s["eps"])
         return x * along(scale) + along(p["shift"] - mean * scale)
 
     def max_pool(s: Any, p: Any, _: Any, x: Any) -> Any:
-        size, stride = _pair(s["size"]), _pair(s["stride"] if s["stride"] is not None else s["size"])
+        size, stride = _pair(s["kernel_size"]), _pair(s["stride"] if s["stride"] is not None else s["kernel_size"])
         border = borders(s["padding"])
         for axis, w, step in zip(space, size, stride):
             low, high = border[axis]
             left = (x.shape[axis] + low + high - w) % step
-            border[axis] = (low, high + (step - left if s["ceil"] and left else 0))
+            border[axis] = (low, high + (step - left if s["ceil_mode"] and left else 0))
         return lax.reduce_window(x, -jnp.inf, lax.max, windows(size), windows(stride), border)
 
-    def average_pool(s: Any, p: Any, _: Any, x: Any) -> Any:
-        stride = s["stride"] if s["stride"] is not None else s["size"]
-        total = lax.reduce_window(x, 0.0, lax.add, windows(s["size"]), windows(stride), borders(s["padding"]))
-        return total / np.prod(_pair(s["size"]))
+    def avg_pool(s: Any, p: Any, _: Any, x: Any) -> Any:
+        stride = s["stride"] if s["stride"] is not None else s["kernel_size"]
+        total = lax.reduce_window(x, 0.0, lax.add, windows(s["kernel_size"]), windows(stride), borders(s["padding"]))
+        return total / np.prod(_pair(s["kernel_size"]))
 
     def response(s: Any, p: Any, _: Any, x: Any) -> Any:
         size = s["size"]
@@ -92,28 +92,28 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
     def dropout(s: Any, p: Any, _: Any, x: Any) -> Any:
         if not training:
             return x
-        keep = random.bernoulli(random.key(0), 1 - s["rate"], x.shape)
-        return jnp.where(keep, x / (1 - s["rate"]), 0)
+        keep = random.bernoulli(random.key(0), 1 - s["p"], x.shape)
+        return jnp.where(keep, x / (1 - s["p"]), 0)
 
     def attention(s: Any, p: Any, _: Any, x: Any) -> Any:
         n, length, width = x.shape
-        heads = s["heads"]
+        heads = s["num_heads"]
         parts = (x @ p[name]["w"].T + p[name]["b"] for name in ("query", "key", "value"))
         q, k, v = (part.reshape(n, length, heads, -1).transpose(0, 2, 1, 3) for part in parts)
         scores = jnp.einsum("nhqd,nhkd->nhqk", q, k) / np.sqrt(width // heads)
-        if s["causal"]:
+        if s["is_causal"]:
             scores = jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf)
         y = jnp.einsum("nhqk,nhkd->nhqd", jax.nn.softmax(scores), v)
         return y.transpose(0, 2, 1, 3).reshape(n, length, width) @ p["out"]["w"].T + p["out"]["b"]
 
     def lstm(s: Any, p: Any, _: Any, x: Any) -> Any:
-        for layer in [p[f"lstm{k + 1}"] for k in range(s["layers"])] if s["layers"] > 1 else [p]:
+        for layer in [p[f"lstm{k + 1}"] for k in range(s["num_layers"])] if s["num_layers"] > 1 else [p]:
             x = _lstm(jax, layer, x)
         return x
 
     def layer_norm(s: Any, p: Any, _: Any, x: Any) -> Any:
         centered = x - x.mean(-1, keepdims=True)
-        return centered * lax.rsqrt((centered**2).mean(-1, keepdims=True) + s["epsilon"]) * p["scale"] + p["shift"]
+        return centered * lax.rsqrt((centered**2).mean(-1, keepdims=True) + s["eps"]) * p["scale"] + p["shift"]
 
     def dense(s: Any, p: Any, _: Any, x: Any) -> Any:
         y = x @ p["w"].T
@@ -127,9 +127,9 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
         "embedding": lambda s, p, _, x: p["w"][x],
         "attention": attention,
         "lstm": lstm,
-        "position": lambda s, p, _, x: x + p["w"][: x.shape[1]],
+        "positional_encoding": lambda s, p, _, x: x + p["w"][: x.shape[1]],
         "max_pool": max_pool,
-        "average_pool": average_pool,
+        "avg_pool": avg_pool,
         "global_avg_pool": lambda s, p, _, x: x.mean(space),
         "local_response_norm": response,
         "flatten": flatten,

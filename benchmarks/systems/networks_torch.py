@@ -29,36 +29,38 @@ def _kinds(torch: Any, training: bool) -> dict[str, Any]:
 
     def norm(s: Any, p: Any, state: Any, x: Any) -> Any:
         mean, variance = state["mean"], state["variance"]
-        return f.batch_norm(x, mean, variance, p["scale"], p["shift"], training, s["momentum"], s["epsilon"])
+        return f.batch_norm(x, mean, variance, p["scale"], p["shift"], training, s["momentum"], s["eps"])
 
     def attention(s: Any, p: Any, _: Any, x: Any) -> Any:
         n, length, width = x.shape
         w, b = (torch.cat([p[name][k] for name in ("query", "key", "value")]) for k in ("w", "b"))
-        q, k, v = f.linear(x, w, b).view(n, length, 3, s["heads"], -1).permute(2, 0, 3, 1, 4)
-        y = f.scaled_dot_product_attention(q, k, v, is_causal=s["causal"])
+        q, k, v = f.linear(x, w, b).view(n, length, 3, s["num_heads"], -1).permute(2, 0, 3, 1, 4)
+        y = f.scaled_dot_product_attention(q, k, v, is_causal=s["is_causal"])
         return f.linear(y.transpose(1, 2).reshape(n, length, width), p["out"]["w"], p["out"]["b"])
 
     def lstm(s: Any, p: Any, _: Any, x: Any) -> Any:
-        layers = [p[f"lstm{k + 1}"] for k in range(s["layers"])] if s["layers"] > 1 else [p]
+        layers = [p[f"lstm{k + 1}"] for k in range(s["num_layers"])] if s["num_layers"] > 1 else [p]
         weights = [layer[name] for layer in layers for name in ("w", "u", "b", "c")]
-        zeros = x.new_zeros(len(layers), x.shape[0], s["width"])
+        zeros = x.new_zeros(len(layers), x.shape[0], s["hidden_size"])
         return torch.lstm(x, (zeros, zeros), weights, True, len(layers), 0.0, training, False, True)[0]
 
     return {
         "conv": conv,
         "batch_norm": norm,
         "dense": lambda s, p, _, x: f.linear(x, p["w"], p.get("b")),
-        "layer_norm": lambda s, p, _, x: f.layer_norm(x, p["scale"].shape, p["scale"], p["shift"], s["epsilon"]),
+        "layer_norm": lambda s, p, _, x: f.layer_norm(x, p["scale"].shape, p["scale"], p["shift"], s["eps"]),
         "embedding": lambda s, p, _, x: f.embedding(x, p["w"]),
         "attention": attention,
         "lstm": lstm,
-        "position": lambda s, p, _, x: x + p["w"][: x.shape[1]],
-        "max_pool": lambda s, p, _, x: f.max_pool2d(x, s["size"], s["stride"], s["padding"], ceil_mode=s["ceil"]),
-        "average_pool": lambda s, p, _, x: f.avg_pool2d(x, s["size"], s["stride"], s["padding"], s["ceil"]),
+        "positional_encoding": lambda s, p, _, x: x + p["w"][: x.shape[1]],
+        "max_pool": lambda s, p, _, x: f.max_pool2d(
+            x, s["kernel_size"], s["stride"], s["padding"], ceil_mode=s["ceil_mode"]
+        ),
+        "avg_pool": lambda s, p, _, x: f.avg_pool2d(x, s["kernel_size"], s["stride"], s["padding"], s["ceil_mode"]),
         "global_avg_pool": lambda s, p, _, x: x.mean((2, 3)),
         "local_response_norm": lambda s, p, _, x: f.local_response_norm(x, s["size"], s["alpha"], s["beta"], s["k"]),
         "flatten": lambda s, p, _, x: x.flatten(1),
-        "dropout": lambda s, p, _, x: f.dropout(x, s["rate"], training),
+        "dropout": lambda s, p, _, x: f.dropout(x, s["p"], training),
         "relu": lambda s, p, _, x: f.relu(x),
         "gelu": lambda s, p, _, x: f.gelu(x),
         "tanh": lambda s, p, _, x: torch.tanh(x),

@@ -56,7 +56,7 @@ def _trained(name: str) -> dict[str, Any]:
     from pullback.nn.models import LAYERED
 
     recipe = LAYERED.get(name)
-    return {} if recipe is None else {"loss": recipe.loss, "optimizer": recipe.optimizer(recipe.rate)}
+    return {} if recipe is None else {"loss": recipe.loss, "optimizer": recipe.optimizer(recipe.learning_rate)}
 
 
 def _network(name: str, classes: int | None) -> Layer:

@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         optimizer=task.optimizer,
         epochs=None if options.steps is not None else _epochs(options, recipe),
         steps=options.steps,
-        batch=options.batch or recipe.batch,
+        batch=options.batch or recipe.batch_size,
         seed=options.seed,
         shuffle=not options.in_order,
         evaluate=task.test,
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         return INTERRUPTED
     measured = done.history.rows[-1] if len(done.history) else nn.evaluate(
         task.model, task.loss, task.test, parameters=done.parameters, state=done.state, metrics=recipe.metrics,
-        batch=options.batch or recipe.batch,
+        batch=options.batch or recipe.batch_size,
     )  # fmt: skip
     share = measured["accuracy"]
     print(f"accuracy {share:.1%} on {len(task.test):,} test samples, trained in {done.seconds:.2f} s")
@@ -137,11 +137,11 @@ def _task(options: argparse.Namespace, recipe: Recipe, train: Dataset, test: Dat
     loss: Any = None
     state: Any = {}
     if recipe.network is None:
-        assert recipe.start is not None
-        classes = recipe.classes or 0
+        assert recipe.init is not None
+        classes = recipe.num_classes or 0
         for part in (train, test):
             _check_size(recipe, part)
-        parameters = recipe.start(options.init, seed=options.seed)
+        parameters = recipe.init(options.init, seed=options.seed)
     else:
         if options.init == "constant":
             raise UsageError("E601", f"{recipe.name}: --init constant", remedy="`zhang` and `lenet` have such a start")
@@ -167,7 +167,7 @@ def _with_channel(data: Dataset) -> Dataset:
 def _optimizer(options: argparse.Namespace, recipe: Recipe) -> Any:
     from pullback.nn import optimizers
 
-    rate = recipe.rate if options.rate is None else options.rate
+    rate = recipe.learning_rate if options.rate is None else options.rate
     if options.optimizer is None:
         return recipe.optimizer(rate)
     if options.optimizer == "momentum":
@@ -194,9 +194,9 @@ def _check_size(recipe: Recipe, data: Dataset) -> None:
 def _headline(options: argparse.Namespace, task: _Task, data: str) -> str:
     recipe, count = task.recipe, len(task.train)
     size = sum(np.size(x) for x in named(task.parameters).values())
-    start = f"from {options.load}" if options.load else f"{options.init} start" if recipe.start else "random start"
+    start = f"from {options.load}" if options.load else f"{options.init} start" if recipe.init else "random start"
     length = f"{options.steps} updates" if options.steps is not None else f"{_epochs(options, recipe)} epochs"
     return (
         f"{recipe.name} ({size:,} parameters, {start}) on {count:,} samples of {data}, "
-        f"{length}, {task.optimizer}, batch {min(options.batch or recipe.batch, count)}"
+        f"{length}, {task.optimizer}, batch {min(options.batch or recipe.batch_size, count)}"
     )

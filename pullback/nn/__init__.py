@@ -16,7 +16,6 @@ from pullback.nn.activations import (
     hard_silu,
     leaky_relu,
     log_softmax,
-    sigmoid,
     relu,
     sigmoid,
     silu,
@@ -26,7 +25,7 @@ from pullback.nn.activations import (
 )
 from pullback.nn.blocks import half_squared_error, one_hot
 from pullback.nn.ctc import ctc_loss
-from pullback.nn.layer import Layer, branches, sequential, layer, residual
+from pullback.nn.layer import Layer, branches, layer, residual, sequential
 from pullback.nn.layers import (
     attention,
     avg_pool,
@@ -56,12 +55,12 @@ from pullback.nn.layers import (
     transformer_block,
 )
 from pullback.nn.losses import (
-    l1_loss,
+    bce_with_logits,
     cross_entropy,
     hinge_loss,
     huber_loss,
     kl_div,
-    bce_with_logits,
+    l1_loss,
     mse_loss,
 )
 from pullback.nn.objective import objective
@@ -113,7 +112,6 @@ __all__ = [
     "Run",
     "Schedule",
     "Scope",
-    "l1_loss",
     "accumulate",
     "adagrad",
     "adam",
@@ -122,11 +120,11 @@ __all__ = [
     "average",
     "avg_pool",
     "batch_norm",
+    "bce_with_logits",
     "bidirectional",
     "blocks",
     "branches",
     "caffe_sgd",
-    "sequential",
     "clip_by_norm",
     "clip_by_value",
     "clipped_relu",
@@ -164,6 +162,7 @@ __all__ = [
     "inverse",
     "inverse_square_root",
     "kl_div",
+    "l1_loss",
     "layer",
     "layer_norm",
     "lbfgs",
@@ -173,12 +172,11 @@ __all__ = [
     "load_parameters",
     "local_response_norm",
     "log_softmax",
-    "sigmoid",
-    "bce_with_logits",
     "lstm",
     "max_pool",
     "metrics",
     "models",
+    "mse_loss",
     "multiply",
     "objective",
     "one_hot",
@@ -194,12 +192,12 @@ __all__ = [
     "rotary_embedding",
     "save_parameters",
     "scale",
+    "sequential",
     "sgd",
     "sigmoid",
     "silu",
     "softmax",
     "softplus",
-    "mse_loss",
     "step_decay",
     "tanh",
     "transformer_block",

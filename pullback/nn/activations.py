@@ -1,6 +1,7 @@
 """Activations: functions applied to each element or along an axis, usable directly as layers.
 
-`relu` is one; `leaky_relu(0.1)`, which has a setting, gives one: `sequential(dense(10), relu, dense(10), leaky_relu(0.1))`.
+`relu` is an activation. `leaky_relu(0.1)` has a setting and returns one:
+`sequential(dense(10), relu, dense(10), leaky_relu(0.1))`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ __all__ = [
     "hard_silu",
     "leaky_relu",
     "log_softmax",
-    "sigmoid",
     "relu",
     "sigmoid",
     "silu",
@@ -93,7 +93,7 @@ def tanh(x: Any) -> Array:
 
 
 def sigmoid(x: Any) -> Array:
-    """1 / (1 + exp(-x)), without overflow; `sigmoid` is another name of it.
+    """Return 1 / (1 + exp(-x)), without overflow; `pb.logistic` as an activation.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.sigmoid(x))(np.array([0.0, 1000.0])).tolist()
@@ -101,9 +101,6 @@ def sigmoid(x: Any) -> Array:
     """
     y: Array = pb.logistic(x)
     return y
-
-
-sigmoid = sigmoid
 
 
 def gelu(x: Any) -> Array:
@@ -152,7 +149,7 @@ def softplus(x: Any) -> Array:
 
 
 def hard_sigmoid(x: Any) -> Array:
-    """Return a piecewise linear logistic function, `clip(x + 3, 0, 6) / 6` (Howard et al. 2019).
+    """Return a piecewise linear sigmoid, `clip(x + 3, 0, 6) / 6` (Howard et al. 2019).
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.hard_sigmoid(x))(np.array([-4.0, 0.0, 4.0])).tolist()
@@ -237,18 +234,20 @@ def _with_settings(f: Callable[Settings, Callable[[Any], Any]]) -> Callable[Sett
 
 @_with_settings
 def leaky_relu(negative_slope: float = 0.01) -> Callable[[Any], Any]:
-    """Return the activation that is x for positive x and `negative_slope` times x elsewhere; `negative_slope` >= 0.
+    """Return the activation that is x for positive x, else `negative_slope` x, with a slope from 0.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.leaky_relu(0.5)(x))(np.array([-1.0, 2.0])).tolist()
     [-0.5, 2.0]
     """
-    return _by_result(lambda x: pb.where(x > 0, x, negative_slope * x), lambda y, bar: pb.where(y > 0, bar, negative_slope * bar))
+    return _by_result(
+        lambda x: pb.where(x > 0, x, negative_slope * x), lambda y, bar: pb.where(y > 0, bar, negative_slope * bar)
+    )
 
 
 @_with_settings
 def clipped_relu(max_value: float = 6.0) -> Callable[[Any], Any]:
-    """A function of x that gives x kept within 0 and a limit.
+    """Return the activation that clips x to 0 … `max_value`; with 6 it is ReLU6.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.clipped_relu()(x))(np.array([-1.0, 2.0, 9.0])).tolist()

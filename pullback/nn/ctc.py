@@ -16,7 +16,9 @@ __all__ = ["ctc_loss"]
 NEVER: Final = -1e30  # the logarithm of a probability of 0 that sums and differences keep finite
 
 
-def ctc_loss(input: Any, targets: Any, input_lengths: Any = None, target_lengths: Any = None, *, blank: int = 0) -> Array:
+def ctc_loss(
+    input: Any, targets: Any, input_lengths: Any = None, target_lengths: Any = None, *, blank: int = 0
+) -> Array:
     """Connectionist temporal classification (Graves et al. 2006): -log of the probability of the labels.
 
     At every step one of K classes is read; repeated ones count once, and those that are `blank` not at all. With e the
@@ -26,8 +28,8 @@ def ctc_loss(input: Any, targets: Any, input_lengths: Any = None, target_lengths
         a[t, s] = p[t, e[s]] (a[t - 1, s] + a[t - 1, s - 1] + (a[t - 1, s - 2] where e[s] is no blank and ≠ e[s - 2]))
 
     Args:
-        input: (N, L, K); their softmax along K are the probabilities.
-        targets: (N, S), integers in [0, K).
+        input: scores (N, L, K); their softmax along K are the probabilities.
+        targets: labels (N, S), integers in [0, K).
         input_lengths: (N,), how many steps each sequence has, from 1 up; L without them.
         target_lengths: (N,), how many labels; S without them.
         blank: the class that stands for none.
@@ -84,19 +86,19 @@ def _at(a: Array, i: Any, s: Any) -> Any:
     return pb.max_over(a.shape[1], lambda k: pb.where(k == s, a[i, k], NEVER))
 
 
-def _check(scores: Any, labels: Any, blank: int) -> None:
-    n, other, classes = (extent_of(e, "ctc_loss") for e in (scores.shape[0], labels.shape[0], scores.shape[2]))
+def _check(input: Any, targets: Any, blank: int) -> None:
+    n, other, classes = (extent_of(e, "ctc_loss") for e in (input.shape[0], targets.shape[0], input.shape[2]))
     if n != other:
         raise ShapeError(
             "E102",
-            f"ctc: scores are of {n} sequences, labels of {other}",
+            f"ctc_loss: the input has {n} sequences, the targets {other}",
             position=user_position(),
-            remedy="labels (N, S) for scores (N, L, K), with `label_lengths` where some have fewer",
+            remedy="targets (N, S) for an input (N, L, K), with `target_lengths` where some have fewer",
         )
     if blank < 0 or (classes.constant is not None and blank >= classes.constant):
         raise TraceError(
             "E163",
-            f"ctc: blank is {blank}, of {classes} classes",
+            f"ctc_loss: blank is {blank}, of {classes} classes",
             position=user_position(),
             remedy="the number of a class, from 0 up",
         )

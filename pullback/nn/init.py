@@ -2,9 +2,9 @@
 
     scheme(random, shape, dtype) -> array
 
-Weights have shape (out, in, *window). Their fans are how many numbers go into an output and how many outputs a number
-goes into: fan in = in · window, fan out = out · window; `fans=(i, o)` says otherwise. Numbers are drawn in f64 and
-rounded, so element types draw the same ones.
+Weights have shape (out, in, *kernel_size). Their fan in is the number of inputs of an output, in · kernel size. Their
+fan out is the number of outputs that an input reaches, out · kernel size. `fans=(i, o)` says otherwise. Numbers are
+drawn in f64 and rounded, so element types draw the same ones.
 """
 
 from __future__ import annotations
@@ -119,16 +119,16 @@ class uniform(Scheme):
 class normal(Scheme):
     """Normally distributed with a standard deviation and a mean."""
 
-    deviation: float
+    std: float
     mean: float = 0.0
 
     def __post_init__(self) -> None:
-        check_number(self, "deviation", self.deviation)
+        check_number(self, "std", self.std)
         check_number(self, "mean", self.mean, -math.inf)
 
     def draw(self, random: np.random.Generator, shape: Shape) -> Values:
-        """N(mean, deviation²)."""
-        return random.normal(self.mean, self.deviation, shape)
+        """N(mean, std²)."""
+        return random.normal(self.mean, self.std, shape)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -138,21 +138,21 @@ class truncated_normal(Scheme):
     The deviation is that of the normal distribution; with the bound of 2 what is drawn has 0.88 of it.
     """
 
-    deviation: float
+    std: float
     mean: float = 0.0
     bound: float = 2.0
 
     def __post_init__(self) -> None:
-        check_number(self, "deviation", self.deviation)
+        check_number(self, "std", self.std)
         check_number(self, "mean", self.mean, -math.inf)
         check_number(self, "bound", self.bound, 0.1)
 
     def draw(self, random: np.random.Generator, shape: Shape) -> Values:
-        """N(mean, deviation²) within the bound."""
+        """N(mean, std²) within the bound."""
         out = random.standard_normal(shape)
         while (outside := np.abs(out) > self.bound).any():
             out = np.where(outside, random.standard_normal(shape), out)
-        return self.mean + self.deviation * out
+        return self.mean + self.std * out
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -183,7 +183,7 @@ def _check_fans(where: object, fans: Any) -> None:
 
 
 def fans_of(scheme: Scheme, shape: Shape) -> tuple[int, int]:
-    """Fan in and fan out of weights of shape (out, in, *window).
+    """Fan in and fan out of weights of shape (out, in, *kernel_size).
 
     Raises:
         ShapeError: [E104] the shape has fewer than two axes.
@@ -193,7 +193,7 @@ def fans_of(scheme: Scheme, shape: Shape) -> tuple[int, int]:
             "E104",
             f"{scheme!r}: an array of shape {list(shape)} has no fans",
             position=user_position(),
-            remedy="weights of shape (out, in, *window), `fans=(i, o)`, or `zeros()` for a bias",
+            remedy="weights of shape (out, in, *kernel_size), `fans=(i, o)`, or `zeros()` for a bias",
         )
     window = math.prod(shape[2:])
     return shape[1] * window, shape[0] * window
@@ -235,17 +235,17 @@ class xavier_normal(_Xavier):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _OneFan(_Fans):
-    fan: Literal["in", "out"] = "in"
+    mode: Literal["fan_in", "fan_out"] = "fan_in"
     fans: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.fan not in ("in", "out"):
-            raise refused(self, "fan", self.fan, '"in" or "out"')
+        if self.mode not in ("fan_in", "fan_out"):
+            raise refused(self, "mode", self.mode, '"fan_in" or "fan_out"')
         _check_fans(self, self.fans)
 
     def one(self, shape: Shape) -> float:
         """The fan that counts."""
-        return (self.fans or fans_of(self, shape))[self.fan == "out"]
+        return (self.fans or fans_of(self, shape))[self.mode == "fan_out"]
 
     def variance(self, shape: Shape) -> float:
         """1 / fan."""
@@ -256,7 +256,7 @@ class _OneFan(_Fans):
 class lecun_uniform(_OneFan):
     """U(-b, b) with b = √(3 / fan) (LeCun and others 1998, section 4.6), which Caffe calls Xavier.
 
-    With `fan="out"` the fan out counts, in the place of the fan in.
+    With `mode="fan_out"` the fan out counts, in the place of the fan in.
     """
 
     is_uniform = True
@@ -264,39 +264,39 @@ class lecun_uniform(_OneFan):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class lecun_normal(_OneFan):
-    """N(0, 1 / fan) (LeCun and others 1998, section 4.6). With `fan="out"` the fan out counts."""
+    """N(0, 1 / fan) (LeCun and others 1998, section 4.6). With `mode="fan_out"` the fan out counts."""
 
     is_uniform = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class _He(_OneFan):
-    slope: float = 0.0
+class _Kaiming(_OneFan):
+    a: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(self, "slope", self.slope, -math.inf)
+        check_number(self, "a", self.a, -math.inf)
 
     def variance(self, shape: Shape) -> float:
-        """2 / ((1 + slope²) fan)."""
-        return 2 / ((1 + self.slope**2) * self.one(shape))
+        """2 / ((1 + a²) fan)."""
+        return 2 / ((1 + self.a**2) * self.one(shape))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class kaiming_uniform(_He):
-    """U(-b, b) with b = √(6 / ((1 + slope²) fan)), for (leaky) relu (He and others 2015, eq. 15).
+class kaiming_uniform(_Kaiming):
+    """U(-b, b) with b = √(6 / ((1 + a²) fan)), for (leaky) relu (He and others 2015, eq. 15).
 
-    With `fan="out"` the fan out counts, in the place of the fan in.
+    With `mode="fan_out"` the fan out counts, in the place of the fan in.
     """
 
     is_uniform = True
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class kaiming_normal(_He):
-    """N(0, 2 / ((1 + slope²) fan)): for relu, or a leaky one's slope (He and others 2015, eqs. 10 and 15).
+class kaiming_normal(_Kaiming):
+    """N(0, 2 / ((1 + a²) fan)): for relu, or a leaky one of slope a (He and others 2015, eqs. 10 and 15).
 
-    With `fan="out"` the fan out counts, in the place of the fan in.
+    With `mode="fan_out"` the fan out counts, in the place of the fan in.
 
     >>> from pullback import nn
     >>> w = nn.init.kaiming_normal()(np.random.default_rng(0), (256, 50, 2, 2), np.float64)
@@ -311,8 +311,8 @@ class kaiming_normal(_He):
 class orthogonal(Scheme):
     """Orthogonal rows, or columns if there are fewer, of length `gain` (Saxe and others 2014).
 
-    Of weights (out, in, *window) a row is all that goes into an output. Drawn evenly: R of a normal matrix's QR has
-    a positive diagonal (Mezzadri 2007).
+    Of weights (out, in, *kernel_size) a row is all that goes into an output. Drawn evenly: R of a normal matrix's QR
+    has a positive diagonal (Mezzadri 2007).
 
     >>> from pullback import nn
     >>> w = nn.init.orthogonal()(np.random.default_rng(0), (2, 3), np.float64)

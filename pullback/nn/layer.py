@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pullback.nn.describe import Description
     from pullback.nn.export import Weights, What
 
-__all__ = ["Layer", "as_layer", "branches", "sequential", "layer", "residual", "written"]
+__all__ = ["Layer", "as_layer", "branches", "layer", "residual", "sequential", "written"]
 
 Settings = ParamSpec("Settings")
 Parameters = dict[str, Any]
@@ -405,7 +405,7 @@ def sequential(*layers: Any) -> Layer:
     """Chain layers: each takes the result of the one before it.
 
     Args:
-        layers: layers and functions of arrays. A chain without a name among them becomes part of this one.
+        layers: layers and functions of arrays. A `sequential` without a name among them becomes part of this one.
 
     >>> from pullback import nn
     >>> net = nn.sequential(nn.dense(3), nn.relu) >> nn.dense(2)
@@ -413,7 +413,8 @@ def sequential(*layers: Any) -> Layer:
     sequential(dense(3), relu, dense(2))
     """
     if not layers:
-        raise TraceError("E163", "a chain of no layers", position=user_position(), remedy="`nn.sequential(nn.dense(10))`")
+        remedy = "`nn.sequential(nn.dense(10))`"
+        raise TraceError("E163", "sequential of no layers", position=user_position(), remedy=remedy)
     parts: list[Layer] = []
     for given in map(as_layer, layers):
         parts += given.parts if given.kind == "sequential" and given.name is None else [given]

@@ -1,8 +1,8 @@
 """Losses: how far a result is from a target, as one number to make small.
 
-Each is a function of the result, the target and settings by name; `functools.partial(cross_entropy, label_smoothing=0.1)` has
-some bound. `reduction` says what becomes of the losses of single rows or elements: their "mean", their "sum", or "none"
-for an array of them.
+Each is a function of `input`, the result of a network, of `target`, and of settings by name, which
+`functools.partial(cross_entropy, label_smoothing=0.1)` binds. `reduction` says what becomes of the losses of single
+rows or elements: their "mean", their "sum", or "none" for an array of them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
 
 __all__ = [
-    "l1_loss",
+    "bce_with_logits",
     "cross_entropy",
     "hinge_loss",
     "huber_loss",
     "kl_div",
-    "bce_with_logits",
+    "l1_loss",
     "mse_loss",
 ]
 
@@ -34,7 +34,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 def mse_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
-    """(y - target)² of every element.
+    """(input - target)² of every element.
 
     Args:
         input: of any shape.
@@ -53,7 +53,7 @@ def mse_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array
 
 
 def l1_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
-    """|y - target| of every element; its derivative where they are equal is 0.
+    """|input - target| of every element; its derivative where they are equal is 0.
 
     Args:
         input: of any shape.
@@ -71,7 +71,7 @@ def l1_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
 
 
 def huber_loss(input: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Array:
-    """Huber loss: d² / 2 for d = |y - target| up to delta, else delta (d - delta / 2) (Huber 1964).
+    """Huber loss: d² / 2 for d = |input - target| up to delta, else delta (d - delta / 2) (Huber 1964).
 
     Args:
         input: of any shape.
@@ -106,7 +106,7 @@ def cross_entropy(
     axis: int = -1,
     reduction: Reduction = "mean",
 ) -> Array:
-    """-Σ k t[k] log softmax(y)[k], of scores and a label or a distribution t for each row.
+    """-Σ k t[k] log softmax(input)[k], of scores and a label or a distribution t for each row.
 
     Args:
         input: (…, K) scores, of any size.
@@ -118,7 +118,7 @@ def cross_entropy(
         axis: the axis of the classes.
         reduction: "mean" over rows, weighted by the weights of their labels; "sum" or "none".
     Raises:
-        ShapeError: [E162] the target has another shape. TraceError: [E163] smoothing is not within 0 and 1.
+        ShapeError: [E162] the target has another shape. TraceError: [E163] `label_smoothing` is not within 0 and 1.
 
     >>> from pullback import nn
     >>> loss = pb.function(lambda y, label: nn.cross_entropy(y, label))
@@ -126,7 +126,7 @@ def cross_entropy(
     0.346574
     """
     if not 0 <= label_smoothing <= 1:
-        raise _setting("cross_entropy", f"smoothing is {label_smoothing!r}", "a number from 0 to 1")
+        raise _setting("cross_entropy", f"label_smoothing is {label_smoothing!r}", "a number from 0 to 1")
     input, target = as_array(input, "cross_entropy"), as_array(target, "cross_entropy")
     if labeled := bool(target.settled.is_integer):
         _check_labels("cross_entropy", input, target, axis)
@@ -171,10 +171,10 @@ def _picked(x: Any, labels: Any) -> Array:
 
 
 def bce_with_logits(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
-    """Logistic loss of scores y with probability logistic(y) of class 1: log(1 + exp y) - target y.
+    """Binary cross-entropy of scores: log(1 + exp y) - target y, where class 1 has probability sigmoid(y).
 
     Args:
-        input: scores, of any shape and size.
+        input: scores y, of any shape and size.
         target: of the same shape: 0 or 1, or probabilities; numbers of any type, or bools.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
@@ -195,7 +195,7 @@ def hinge_loss(input: Any, target: Any, *, margin: float = 1.0, reduction: Reduc
     below the score of the label: Σ k ≠ label max(0, margin - y[label] + y[k]) / K.
 
     Args:
-        input: scores, of any shape; (…, K) with labels.
+        input: scores y, of any shape; (…, K) with labels.
         target: of the same shape, 1 or -1; or (…,) labels, of an integer type.
         margin: by how much a score is to be right.
         reduction: "mean" over all elements or rows, "sum" or "none".
@@ -203,7 +203,8 @@ def hinge_loss(input: Any, target: Any, *, margin: float = 1.0, reduction: Reduc
         ShapeError: [E162] the target has another shape.
 
     >>> from pullback import nn
-    >>> pb.function(lambda y, t: nn.hinge_loss(y, t, reduction="none"))(np.array([0.5, 2.0]), np.array([1.0, -1.0])).tolist()
+    >>> loss = pb.function(lambda y, t: nn.hinge_loss(y, t, reduction="none"))
+    >>> loss(np.array([0.5, 2.0]), np.array([1.0, -1.0])).tolist()
     [0.5, 3.0]
     """
     input, target = as_array(input, "hinge_loss"), as_array(target, "hinge_loss")
@@ -224,7 +225,7 @@ def kl_div(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
     """Kullback-Leibler divergence Σ k t[k] (log t[k] - y[k]) for log-probabilities y; 0 log 0 is 0.
 
     Args:
-        input: (…, K) logarithms of probabilities.
+        input: y, (…, K), logarithms of probabilities.
         target: (…, K) distributions.
         reduction: "mean" over rows, "sum" or "none".
     Raises:
@@ -251,24 +252,24 @@ def _reduced(kind: str, losses: Any, reduction: str) -> Array:
     return pb.mean(losses) if reduction == "mean" else pb.sum(losses)
 
 
-def _equal(kind: str, y: Any, target: Any) -> tuple[Array, Array]:
+def _equal(kind: str, input: Any, target: Any) -> tuple[Array, Array]:
     """Both as arrays of one shape. Others would broadcast: a column with a row makes a square."""
-    a, b = as_array(y, kind), as_array(target, kind)
+    a, b = as_array(input, kind), as_array(target, kind)
     if a.extents != b.extents:
-        _refuse(kind, a, b, "a target of the shape of the result")
+        _refuse(kind, a, b, "a target of the shape of the input")
     return a, b
 
 
-def _check_labels(kind: str, y: Any, labels: Any, axis: int) -> None:
-    at = axis % y.ndim
-    if labels.extents != (*y.extents[:at], *y.extents[at + 1 :]):
-        _refuse(kind, y, labels, "one label for each row of scores, as integers")
+def _check_labels(kind: str, input: Any, labels: Any, axis: int) -> None:
+    at = axis % input.ndim
+    if labels.extents != (*input.extents[:at], *input.extents[at + 1 :]):
+        _refuse(kind, input, labels, "one label for each row of scores, as integers")
 
 
-def _refuse(kind: str, y: Any, target: Any, remedy: str) -> None:
+def _refuse(kind: str, input: Any, target: Any, remedy: str) -> None:
     raise ShapeError(
         "E162",
-        f"{kind}: the result is {type_text(y)}, the target {type_text(target)}",
+        f"{kind}: the input is {type_text(input)}, the target {type_text(target)}",
         position=user_position(),
         remedy=remedy,
     )

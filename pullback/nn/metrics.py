@@ -26,7 +26,7 @@ def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
     Returns:
         0 to 1, of the element type of the scores.
     Raises:
-        ShapeError: [E162] there is not a label for each row. TraceError: [E163] top is less than 1.
+        ShapeError: [E162] there is not a label for each row. TraceError: [E163] `top_k` is less than 1.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.accuracy(y, labels))
@@ -34,7 +34,7 @@ def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
     0.5
     """
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-        raise TraceError("E163", f"accuracy: top is {top_k!r}", position=user_position(), remedy="a number from 1")
+        raise TraceError("E163", f"accuracy: top_k is {top_k!r}", position=user_position(), remedy="a number from 1")
     input, target = _scores("accuracy", input, target)
     *lead, classes = input.shape
 
@@ -129,21 +129,21 @@ def f1_score(input: Any, target: Any) -> Array:
     return _share(input, target, None)
 
 
-def _share(y: Any, labels: Any, axis: int | None) -> Array:
+def _share(input: Any, target: Any, axis: int | None) -> Array:
     """The diagonal of the confusion by its sums along an axis, or by the mean of both."""
-    counts = confusion_matrix(y, labels).astype(as_array(y).dtype)
+    counts = confusion_matrix(input, target).astype(as_array(input).dtype)
     whole = (pb.sum(counts, axis=0) + pb.sum(counts, axis=1)) / 2 if axis is None else pb.sum(counts, axis=axis)
     share: Array = pb.where(whole > 0, pb.diagonal(counts) / pb.where(whole > 0, whole, 1), 0)
     return share
 
 
-def _scores(kind: str, y: Any, labels: Any) -> tuple[Any, Any]:
-    y, labels = as_array(y, kind), as_array(labels, kind)
-    if labels.extents != y.extents[:-1] or not labels.settled.is_integer:
+def _scores(kind: str, input: Any, target: Any) -> tuple[Any, Any]:
+    input, target = as_array(input, kind), as_array(target, kind)
+    if target.extents != input.extents[:-1] or not target.settled.is_integer:
         raise ShapeError(
             "E162",
-            f"{kind}: the scores are {type_text(y)}, the labels {type_text(labels)}",
+            f"{kind}: the input is {type_text(input)}, the target {type_text(target)}",
             position=user_position(),
             remedy="one label for each row of scores, as integers",
         )
-    return y, labels
+    return input, target

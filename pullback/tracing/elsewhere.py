@@ -133,8 +133,8 @@ INSTEAD = {
 
 # Layers, losses and optimizers, in small letters and without "1d", "loss" and the like.
 NETWORKS = {
-    "averagepooling": "average_pool",
-    "avgpool": "average_pool",
+    "averagepooling": "avg_pool",
+    "avgpool": "avg_pool",
     "adaptiveavgpool": "global_avg_pool",
     "adaptivemaxpool": "global_max_pool",
     "batchnorm": "batch_norm",
@@ -172,8 +172,7 @@ NETWORKS = {
     "nll": "cross_entropy",
     "relu6": "clipped_relu",
     "rmsnorm": "rms_norm",
-    "sequential": "sequential",
-    "smoothl1": "huber",
+    "smoothl1": "huber_loss",
     "softmaxcrossentropy": "cross_entropy",
     "sparsecategoricalcrossentropy": "cross_entropy",
     "squared": "mse_loss",
@@ -265,8 +264,8 @@ def unknown(name: str, module: str = "pullback") -> UnknownNameError:
     known = sys.modules[module].__all__
     short = "pb" + module.removeprefix("pullback")
     text = remedy(name)
-    plain = re.sub("[123]d|loss|_", "", name.lower())
-    same = [n for n in known if n.replace("_", "") == plain]
+    plain, *ours = (re.sub("[123]d|loss|_", "", n.lower()) for n in (name, *known))
+    same = [n for n, own in zip(known, ours, strict=True) if own == plain]
     if module == "pullback.nn" and (same or plain in NETWORKS):
         text = f"`nn.{NETWORKS[plain] if plain in NETWORKS else same[0]}`"
     elif module != "pullback" and (close := nearest(name, known)):

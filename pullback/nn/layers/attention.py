@@ -12,10 +12,10 @@ from pullback.errors import ShapeError
 from pullback.ir.index import DimSymbol, as_index
 from pullback.nn import init
 from pullback.nn.activations import gelu
-from pullback.nn.layer import sequential, layer, residual
+from pullback.nn.layer import layer, residual, sequential
 from pullback.nn.layers.checks import check_count, check_one_of, check_setting
 from pullback.nn.layers.dense import dense
-from pullback.nn.layers.dropout import dropout
+from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.layers.normalization import layer_norm
 from pullback.nn.scope import Scope
 from pullback.source import user_position
@@ -24,10 +24,11 @@ from pullback.tracing.making import extent_of
 __all__ = ["attention", "positional_encoding", "rotary_embedding", "transformer_block"]
 
 
-def _takes(kind: str, heads: int, *, groups: int | None = None, **_: Any) -> str:
-    groups = heads if groups is None else groups
-    check_count(kind, heads=heads, groups=groups)
-    check_setting(kind, heads % groups == 0, f"{heads} heads in {groups} groups", "groups that divide the heads")
+def _takes(kind: str, num_heads: int, *, num_kv_heads: int | None = None, **_: Any) -> str:
+    num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+    check_count(kind, num_heads=num_heads, num_kv_heads=num_kv_heads)
+    what = f"num_heads is {num_heads}, num_kv_heads {num_kv_heads}"
+    check_setting(kind, num_heads % num_kv_heads == 0, what, "a `num_kv_heads` that divides `num_heads`")
     return "N L M"
 
 
@@ -44,7 +45,7 @@ def attention(
 ) -> Array:
     """Every step looks at every other one (Vaswani et al. 2017): in each head, softmax(q kᵀ / √D) v.
 
-        q = query x, k = key x, v = value x       D = M / heads features for each head or group
+        q = query x, k = key x, v = value x       D = M / num_heads features for each head
         y = out (heads side by side)
 
     Args:
@@ -53,17 +54,17 @@ def attention(
         x: (N, L, M).
         num_heads: how many; M is a multiple.
         is_causal: whether a step looks at itself and those before it alone.
-        num_kv_heads: how many heads there are of keys and values, each read by heads / groups neighboring heads of queries
-            (Ainslie et al. 2023); as many as `num_heads` without it.
+        num_kv_heads: how many heads of keys and values there are (Ainslie et al. 2023), `num_heads` by default. Each is
+            read by num_heads / num_kv_heads neighboring heads of queries.
         rotary: whether queries and keys are turned by their positions (`rotary_embedding`).
         dropout: the rate of dropout on how much a step looks at another.
     Returns:
         (N, L, M).
     Raises:
-        TraceError: [E163] `num_heads` or `num_kv_heads` is no number from 1 up, or `num_kv_heads` does not divide `num_heads`.
+        TraceError: [E163] one of `num_heads` and `num_kv_heads` is below 1, or the second does not divide the first.
         ShapeError: [E162] `num_heads` does not divide M.
     Cost:
-        N L M (2 M + 2 groups D) multiply-adds for the products with parameters, 2 N L² M for those between steps.
+        N L M (2 M + 2 num_kv_heads D) multiply-adds for the products with parameters, 2 N L² M for those between steps.
 
     >>> from pullback import nn
     >>> nn.attention(4, is_causal=True, num_kv_heads=2).on("N L 32").type
@@ -87,7 +88,7 @@ def attention(
     return joined
 
 
-def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, causal: bool, drop: float) -> Array:
+def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, is_causal: bool, dropout: float) -> Array:
     """Softmax(q kᵀ / √D) v: (N, L, H, D) of queries, and of keys and values of as many heads or fewer.
 
     It is the exponentials that are multiplied by the values, and what comes of it that is divided by their sum.
@@ -96,7 +97,7 @@ def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, ca
     each = heads // keys.shape[2]
 
     def seen(i: Any, j: Any, x: Any, otherwise: Any) -> Any:
-        return pb.where(j <= i, x, otherwise) if causal else x
+        return pb.where(j <= i, x, otherwise) if is_causal else x
 
     def score(n: Any, h: Any, i: Any, j: Any) -> Any:
         return pb.sum_over(share, lambda m: queries[n, i, h, m] * keys[n, j, h // each, m]) / share**0.5
@@ -114,8 +115,8 @@ def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, ca
     top = pb.stop_gradient(pb.build((n, heads, steps), largest))  # any shift gives the same result
     weights = pb.build((n, heads, steps, steps), weight)
     total = pb.sum(weights, axis=-1)
-    if drop:
-        weights = scope.call(dropout(drop), weights)
+    if dropout:
+        weights = scope.call(dropout_layer(dropout), weights)
     y: Array = pb.build((n, steps, heads, share), mean)
     return y
 
@@ -170,7 +171,7 @@ def transformer_block(
     >>> (block >> block).on("N L 32").type.result
     'f32[N, L, 32]'
     """
-    dropped = (dropout(dropout),) if dropout else ()
+    dropped = (dropout_layer(dropout),) if dropout else ()
     look = attention(num_heads, is_causal=is_causal, num_kv_heads=num_kv_heads, rotary=rotary, dropout=dropout)
     x = scope.call(residual(layer_norm(), look, *dropped), x, "look")
     width = x.shape[2]
@@ -181,11 +182,11 @@ def transformer_block(
 
 def _positional_encoding_takes(kind: str = "sinusoidal", *, max_length: int | None = None) -> str:
     check_one_of("positional_encoding", "kind", kind, ("sinusoidal", "learned"))
-    check_count("positional_encoding", longest=1 if max_length is None else max_length)
+    check_count("positional_encoding", max_length=1 if max_length is None else max_length)
     return "N L M"
 
 
-@layer(_position_takes)
+@layer(_positional_encoding_takes)
 def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_length: int | None = None) -> Array:
     """Add a position encoding to each step of a sequence.
 
@@ -194,7 +195,7 @@ def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_l
         learned       w[t]
 
     Args:
-        scope: gives the parameter w (longest, M) where it is learned.
+        scope: gives the parameter w (max_length, M) where it is learned.
         x: (N, L, M).
         kind: "sinusoidal" or "learned".
         max_length: how many steps there may be, where they are learned; as many as x has without it.
@@ -218,9 +219,9 @@ def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_l
     if isinstance(steps, int) and max_length is not None and steps > max_length:
         raise ShapeError(
             "E162",
-            f"position: {steps} steps where {max_length} are learned",
+            f"positional_encoding: {steps} steps where {max_length} are learned",
             position=user_position(),
-            remedy=f"`longest={steps}`",
+            remedy=f"`max_length={steps}`",
         )
     rows: Array = pb.build((steps, width), lambda t, m: w.at(t, m))  # an open number of steps may be larger
     return pb.add(x, rows)

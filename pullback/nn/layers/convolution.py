@@ -29,11 +29,12 @@ from pullback.nn.scope import Scope, Start
 __all__ = ["conv", "conv_transpose"]
 
 
-def _takes(kind: str, channels: Any, groups: Any, layout: str, over: Windows) -> str:
-    numbers(kind, "number of channels", channels, 1, least=1)
-    numbers(kind, "number of groups", groups, 1, least=1)
-    if channels % groups:
-        raise setting(kind, f"{groups} groups do not divide {channels} channels", "a divisor of the channels")
+def _takes(kind: str, out_channels: Any, groups: Any, layout: str, over: Windows) -> str:
+    numbers(kind, "out_channels", out_channels, 1, least=1)
+    numbers(kind, "groups", groups, 1, least=1)
+    if out_channels % groups:
+        what = f"{groups} groups do not divide {out_channels} out_channels"
+        raise setting(kind, what, "a divisor of the channels")
     return image(kind, layout, len(over.size), channels="C" if groups == 1 else f"{groups}*C")
 
 
@@ -73,10 +74,10 @@ def conv(
     `conv(8, (5,))` is for N C L, `conv(8, (3, 3, 3))` for N C D H W.
 
     Args:
-        scope: gives the parameters w (channels, C / groups, *window) and b (channels,).
+        scope: gives the parameters w (out_channels, C / groups, *kernel_size) and b (out_channels,).
         x: (N, C, *space), or (N, *space, C) where the layout says so. Outside of the image it is 0.
-        out_channels: of the result.
-        kernel_size: its extents.
+        out_channels: the number of channels of the result.
+        kernel_size: the size of the window along each axis.
         stride: the step s from a window to the next.
         padding: elements p of border; pairs for before and behind each axis; "same" for a result as large as the image.
         dilation: the step d from an element of a window to the next.
@@ -85,7 +86,7 @@ def conv(
         init: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
-        (N, channels, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every extent H.
+        (N, out_channels, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every extent H.
     Raises:
         TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
     Cost:
@@ -152,27 +153,27 @@ def _convolved(x: Any, w: Any, b: Any, over: Windows, layout: str, groups: int, 
     return joined
 
 
-def _transposed_takes(
-    channels: int,
-    window: Numbers,
+def _conv_transpose_takes(
+    out_channels: int,
+    kernel_size: Numbers,
     *,
     stride: Numbers = 1,
     padding: Padding = 0,
     dilation: Numbers = 1,
-    extra: Numbers = 0,
+    output_padding: Numbers = 0,
     groups: int = 1,
     layout: Layout = "NCHW",
     **rest: Any,
 ) -> str:
     kind = "conv_transpose"
-    over = windows(kind, window, stride=stride, padding=padding, dilation=dilation)
-    more = numbers(kind, "extra", extra, len(over.size), least=0)
+    over = windows(kind, kernel_size, stride=stride, padding=padding, dilation=dilation)
+    more = numbers(kind, "output_padding", output_padding, len(over.size), least=0)
     if any(e >= max(s, d) for e, s, d in zip(more, over.stride, over.dilation)):
-        raise setting(kind, f"extra is {extra!r}, no less than the stride", "less than the stride")
-    return _takes(kind, channels, groups, layout, over)
+        raise setting(kind, f"output_padding is {output_padding!r}, no less than the stride", "less than the stride")
+    return _takes(kind, out_channels, groups, layout, over)
 
 
-@layer(_transposed_takes)
+@layer(_conv_transpose_takes)
 def conv_transpose(
     scope: Scope,
     x: Any,
@@ -194,10 +195,10 @@ def conv_transpose(
     Settings are those of `conv`; `padding` takes elements away from the borders of the result.
 
     Args:
-        scope: gives the parameters w (C, channels / groups, *window) and b (channels,).
+        scope: gives the parameters w (C, out_channels / groups, *kernel_size) and b (out_channels,).
         x: (N, C, *space), or (N, *space, C) where the layout says so.
-        out_channels: of the result.
-        kernel_size: its extents.
+        out_channels: the number of channels of the result.
+        kernel_size: the size of the window along each axis.
         stride: how far apart elements are spread.
         padding: elements of the result left out at its borders.
         dilation: the step from an element of a window to the next.
@@ -207,7 +208,7 @@ def conv_transpose(
         init: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
-        (N, channels, *space), with (H - 1) s + d (k - 1) + 1 - 2 p + extra for every extent H.
+        (N, out_channels, *space), with (H - 1) s + d (k - 1) + 1 - 2 p + output_padding for every extent H.
     Raises:
         TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
 
@@ -216,7 +217,7 @@ def conv_transpose(
     'f32[N, 3, 32, 32]'
     """
     over = windows("conv_transpose", kernel_size, stride=stride, padding=padding, dilation=dilation)
-    more = numbers("conv_transpose", "extra", output_padding, len(over.size), least=0)
+    more = numbers("conv_transpose", "output_padding", output_padding, len(over.size), least=0)
     batch, inputs, space = split(layout, x.shape)
     each = out_channels // groups
     share_of_group(inputs, groups, "conv_transpose")

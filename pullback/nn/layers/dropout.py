@@ -13,15 +13,15 @@ from pullback.nn.scope import Scope
 __all__ = ["dropout"]
 
 
-def _takes(rate: Any = 0.5, *, shared: tuple[int, ...] = ()) -> None:
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
-        raise setting("dropout", f"the rate is {rate!r}", "a number from 0 to below 1")
-    numbers("dropout", "list of axes", shared, len(shared), least=0)
+def _takes(p: Any = 0.5, *, broadcast_dims: tuple[int, ...] = ()) -> None:
+    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p < 1:
+        raise setting("dropout", f"p is {p!r}", "a number from 0 to below 1")
+    numbers("dropout", "broadcast_dims", broadcast_dims, len(broadcast_dims), least=0)
 
 
 @layer(_takes)
 def dropout(scope: Scope, x: Any, p: float = 0.5, *, broadcast_dims: tuple[int, ...] = ()) -> Array:
-    """In training every element is 0 with probability `p`, otherwise divided by 1 - rate.
+    """In training every element is 0 with probability `p`, otherwise divided by 1 - p.
 
     So noise keeps units from relying on each other (Srivastava et al. 2014). Which ones are dropped follows from the
     key in the state, for any number of threads.
@@ -30,12 +30,12 @@ def dropout(scope: Scope, x: Any, p: float = 0.5, *, broadcast_dims: tuple[int, 
         scope: gives the state key.
         x: of any shape.
         p: the probability, from 0 to below 1.
-        broadcast_dims: axes along which all elements share their lot: (2, 3) drops whole channels of N C H W, (1, 2, 3) a whole
-            image, as stochastic depth does with what a residual adds.
+        broadcast_dims: axes along which all elements share their lot: (2, 3) drops whole channels of N C H W,
+            (1, 2, 3) a whole image, as stochastic depth does with what a residual adds.
     Returns:
         The same shape.
     Raises:
-        TraceError: [E163] the rate is no such number.
+        TraceError: [E163] `p` is no such number.
 
     >>> from pullback import nn
     >>> net = nn.dropout(0.5).on("N 4")

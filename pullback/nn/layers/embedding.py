@@ -16,8 +16,8 @@ __all__ = ["embedding"]
 NORMAL: Final = init.normal(1.0)
 
 
-def _takes(count: int, width: int, **_: Any) -> str:
-    check_count("embedding", count=count, width=width)
+def _takes(num_embeddings: int, embedding_dim: int, **_: Any) -> str:
+    check_count("embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
     return "N L"
 
 
@@ -26,13 +26,13 @@ def embedding(scope: Scope, x: Any, num_embeddings: int, embedding_dim: int, *, 
     """A row of a table for each integer: y[…, m] = w[x[…], m].
 
     Args:
-        scope: gives the parameter w (count, width).
+        scope: gives the parameter w (num_embeddings, embedding_dim).
         x: integers, (…).
-        num_embeddings: how many rows there are; an integer that is not in [0, count) is an IndexRangeError of the call.
-        embedding_dim: of a row.
+        num_embeddings: the number of rows; an integer outside [0, num_embeddings) is an IndexRangeError of the call.
+        embedding_dim: the length of a row.
         init: the initializer of w.
     Returns:
-        (…, width).
+        (…, embedding_dim).
     Derivative:
         The cotangents of equal integers add up in their row.
 

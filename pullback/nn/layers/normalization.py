@@ -14,12 +14,12 @@ from pullback.nn.scope import Scope
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
 
-def _check(kind: str, epsilon: float, **shares: float) -> None:
-    if not epsilon >= 0:
-        raise setting(kind, f"epsilon is {epsilon!r}", "a small positive number, such as 1e-5")
+def _check(kind: str, eps: float, **shares: float) -> None:
+    if not eps >= 0:
+        raise setting(kind, f"eps is {eps!r}", "a small positive number, such as 1e-5")
     for name, share in shares.items():
         if not 0 <= share <= 1:
-            raise setting(kind, f"the {name} is {share!r}", "a number from 0 to 1")
+            raise setting(kind, f"{name} is {share!r}", "a number from 0 to 1")
 
 
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
@@ -32,9 +32,9 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
     return centered, mean, pb.mean(centered * centered, axis=axes)
 
 
-def _affine(scope: Scope, y: Any, shape: Any, axes: tuple[int, ...], learn: bool) -> Array:
+def _affine(scope: Scope, y: Any, shape: Any, axes: tuple[int, ...], affine: bool) -> Array:
     """Scale and shift `y` by parameters that are constant along the axes, if these are learned."""
-    if learn:
+    if affine:
         y = y * pb.expand_dims(scope.parameter("scale", shape, init.ones()), axes)
         y = y + pb.expand_dims(scope.parameter("shift", shape, init.zeros()), axes)
     normalized: Array = y
@@ -47,8 +47,8 @@ def _beside_channels(layout: str, x: Any) -> tuple[int, ...]:
     return tuple(k for k in range(x.ndim) if k != channels)
 
 
-def _batch_takes(momentum: float = 0.1, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
-    _check("batch_norm", epsilon, momentum=momentum)
+def _batch_takes(momentum: float = 0.1, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW") -> str:
+    _check("batch_norm", eps, momentum=momentum)
     return image("batch_norm", layout, 2)
 
 
@@ -74,7 +74,7 @@ def batch_norm(
     Returns:
         The same shape.
     Raises:
-        TraceError: [E163] the momentum is not within 0 and 1, or epsilon is negative.
+        TraceError: [E163] the momentum is not within 0 and 1, or `eps` is negative.
 
     >>> from pullback import nn
     >>> parameters, state = nn.batch_norm().on("N 3 8 8").init()
@@ -103,9 +103,9 @@ def batch_norm(
     return y
 
 
-def _layer_takes(axes: int = 1, epsilon: float = 1e-5, *, learn: bool = True) -> str | None:
-    _check("layer_norm", epsilon)
-    (count,) = numbers("layer_norm", "number of axes", axes, 1, least=1)
+def _layer_takes(axes: int = 1, eps: float = 1e-5, *, elementwise_affine: bool = True) -> str | None:
+    _check("layer_norm", eps)
+    (count,) = numbers("layer_norm", "axes", axes, 1, least=1)
     return "N M" if count == 1 else None
 
 
@@ -124,7 +124,7 @@ def layer_norm(scope: Scope, x: Any, axes: int = 1, eps: float = 1e-5, *, elemen
     Returns:
         The same shape.
     Raises:
-        TraceError: [E163] there are fewer than one axis, or epsilon is negative.
+        TraceError: [E163] there are fewer than one axis, or `eps` is negative.
 
     >>> from pullback import nn
     >>> nn.layer_norm(elementwise_affine=False, eps=0.0)({}, np.array([[1.0, 3.0]])).tolist()
@@ -141,8 +141,8 @@ def layer_norm(scope: Scope, x: Any, axes: int = 1, eps: float = 1e-5, *, elemen
     return y
 
 
-def _rms_takes(epsilon: float = 1e-6, *, learn: bool = True) -> str:
-    _check("rms_norm", epsilon)
+def _rms_takes(eps: float = 1e-6, *, elementwise_affine: bool = True) -> str:
+    _check("rms_norm", eps)
     return "N M"
 
 
@@ -158,7 +158,7 @@ def rms_norm(scope: Scope, x: Any, eps: float = 1e-6, *, elementwise_affine: boo
     Returns:
         The same shape.
     Raises:
-        TraceError: [E163] epsilon is negative.
+        TraceError: [E163] `eps` is negative.
 
     >>> from pullback import nn
     >>> nn.rms_norm(elementwise_affine=False, eps=0.0)({}, np.array([[2.0, 2.0]])).tolist()
@@ -169,10 +169,10 @@ def rms_norm(scope: Scope, x: Any, eps: float = 1e-6, *, elementwise_affine: boo
     return y * scope.parameter("scale", x.shape[-1:], init.ones()) if elementwise_affine else y
 
 
-def _group_takes(groups: int, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
-    _check("group_norm", epsilon)
-    numbers("group_norm", "number of groups", groups, 1, least=1)
-    return image("group_norm", layout, 2, channels="C" if groups == 1 else f"{groups}*C")
+def _group_takes(num_groups: int, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW") -> str:
+    _check("group_norm", eps)
+    numbers("group_norm", "num_groups", num_groups, 1, least=1)
+    return image("group_norm", layout, 2, channels="C" if num_groups == 1 else f"{num_groups}*C")
 
 
 @layer(_group_takes)
@@ -216,8 +216,8 @@ def group_norm(
     return normalized
 
 
-def _instance_takes(epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
-    _check("instance_norm", epsilon)
+def _instance_takes(eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW") -> str:
+    _check("instance_norm", eps)
     return image("instance_norm", layout, 2)
 
 
@@ -236,7 +236,7 @@ def instance_norm(
     Returns:
         The same shape.
     Raises:
-        TraceError: [E163] epsilon is negative, or the layout is unknown.
+        TraceError: [E163] `eps` is negative, or the layout is unknown.
 
     >>> from pullback import nn
     >>> nn.instance_norm(affine=False, eps=0.0)({}, np.array([[[[1.0, 3.0]], [[5.0, 9.0]]]])).tolist()

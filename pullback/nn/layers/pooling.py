@@ -28,19 +28,25 @@ __all__ = ["avg_pool", "global_avg_pool", "global_max_pool", "max_pool"]
 
 
 def _pool(
-    kind: str, size: Numbers, stride: Numbers | None, padding: Padding, *, ceil: bool = False, dilation: Numbers = 1
+    kind: str,
+    kernel_size: Numbers,
+    stride: Numbers | None,
+    padding: Padding,
+    *,
+    ceil_mode: bool = False,
+    dilation: Numbers = 1,
 ) -> Windows:
     """The windows of a pool, each of which meets the image."""
-    over = windows(kind, size, stride=stride, padding=padding, ceil=ceil, dilation=dilation)
+    over = windows(kind, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, dilation=dilation)
     for k, d, before, after in zip(over.size, over.dilation, over.before, over.after):
         if max(before, after) > (d * (k - 1) + 1) // 2:
             raise setting(kind, f"padding {padding!r} is more than half of a window", "at most half of a window")
     return over
 
 
-def _max_takes(size: Numbers, stride: Numbers | None = None, padding: Padding = 0, *, ceil: bool = False,
+def _max_takes(kernel_size: Numbers, stride: Numbers | None = None, padding: Padding = 0, *, ceil_mode: bool = False,
                dilation: Numbers = 1, layout: Layout = "NCHW") -> str:  # fmt: skip
-    return image("max_pool", layout, len(_pool("max_pool", size, stride, padding, dilation=dilation).size))
+    return image("max_pool", layout, len(_pool("max_pool", kernel_size, stride, padding, dilation=dilation).size))
 
 
 @layer(_max_takes)
@@ -65,7 +71,7 @@ def max_pool(
         kernel_size: sizes of a window; a number for both axes, or a number for each of any number of axes.
         stride: the step from a window to the next; as large as a window unless given.
         padding: the padding, which is below every element; as for `conv`.
-        ceil_mode: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
+        ceil_mode: whether a last window that is not whole counts, if it begins in the image or the border before it.
         dilation: the step from an element of a window to the next.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
@@ -77,7 +83,7 @@ def max_pool(
     >>> nn.max_pool(2)({}, np.arange(16.0).reshape(1, 1, 4, 4)).tolist()
     [[[[5.0, 7.0], [13.0, 15.0]]]]
     """
-    over = _pool("max_pool", kernel_size, stride, padding, ceil=ceil_mode, dilation=dilation)
+    over = _pool("max_pool", kernel_size, stride, padding, ceil_mode=ceil_mode, dilation=dilation)
     batch, channels, space = split(layout, x.shape)
     counts = over.counts(space)
     y = _bordered(x, over, layout, counts)
@@ -145,12 +151,12 @@ def _bordered(x: Any, over: Windows, layout: str, counts: Any) -> Any:
     return pb.build(join(layout, batch, channels, over.bordered(counts)), named(_names(layout, over), at))
 
 
-def _average_takes(size: Numbers, stride: Numbers | None = None, padding: Padding = 0, *, ceil: bool = False,
-                   count_padding: bool = True, layout: Layout = "NCHW") -> str:  # fmt: skip
-    return image("avg_pool", layout, len(_pool("avg_pool", size, stride, padding).size))
+def _avg_takes(kernel_size: Numbers, stride: Numbers | None = None, padding: Padding = 0, *, ceil_mode: bool = False,
+               count_include_pad: bool = True, layout: Layout = "NCHW") -> str:  # fmt: skip
+    return image("avg_pool", layout, len(_pool("avg_pool", kernel_size, stride, padding).size))
 
 
-@layer(_average_takes)
+@layer(_avg_takes)
 def avg_pool(
     scope: Scope,
     x: Any,
@@ -170,7 +176,7 @@ def avg_pool(
         kernel_size: sizes of a window; a number for both axes, or a number for each axis.
         stride: the step from a window to the next; as large as a window unless given.
         padding: elements of border, which are 0; as for `conv`.
-        ceil_mode: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
+        ceil_mode: whether a last window that is not whole counts, if it begins in the image or the border before it.
         count_include_pad: whether elements of the border count; what lies behind it, with `ceil_mode`, does not.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
@@ -182,11 +188,12 @@ def avg_pool(
     >>> nn.avg_pool(2)({}, np.arange(16.0).reshape(1, 1, 4, 4)).tolist()
     [[[[2.5, 4.5], [10.5, 12.5]]]]
     """
-    over = _pool("avg_pool", kernel_size, stride, padding, ceil=ceil_mode)
+    over = _pool("avg_pool", kernel_size, stride, padding, ceil_mode=ceil_mode)
     batch, channels, space = split(layout, x.shape)
     counts = over.counts(space)
     known = over.inside or (count_include_pad and not ceil_mode)
-    shares = [] if known else [_share(over, axis, space, counts, count_include_pad, x.dtype) for axis in range(len(space))]
+    axes = () if known else range(len(space))
+    shares = [_share(over, axis, space, counts, count_include_pad, x.dtype) for axis in axes]
     whole = 1 / prod(over.size)
 
     def mean(*place: Any) -> Any:
@@ -201,10 +208,10 @@ def avg_pool(
     return pooled
 
 
-def _share(over: Windows, axis: int, space: Any, counts: Any, count_padding: bool, dtype: Any) -> Array:
+def _share(over: Windows, axis: int, space: Any, counts: Any, count_include_pad: bool, dtype: Any) -> Array:
     """For every window along an axis, 1 divided by how many of its elements count."""
-    first = -over.before[axis] if count_padding else 0
-    last = space[axis] + (over.after[axis] if count_padding else 0)
+    first = -over.before[axis] if count_include_pad else 0
+    last = space[axis] + (over.after[axis] if count_include_pad else 0)
 
     def at(i: Any) -> Any:
         start = i * over.stride[axis] - over.before[axis]

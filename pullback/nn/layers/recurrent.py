@@ -3,7 +3,7 @@
 The products with the input of all steps are one matrix product before the loop; a step multiplies its state alone.
 Weights are laid out as PyTorch keeps them, so its files need other names and nothing else:
 
-    w (G W, M)  weight_ih    b (G W,)  bias_ih        G gates, W the width of the state, M features of the input
+    w (G W, M)  weight_ih    b (G W,)  bias_ih        G gates, W the hidden size, M features of the input
     u (G W, W)  weight_hh    c (G W,)  bias_hh
 """
 
@@ -26,9 +26,12 @@ State = Mapping[str, Array]
 Step = Callable[[State, Array, Array], State]
 
 
-def _takes(kind: str, width: int, *, layers: int = 1, backward: bool = False, both: bool = False, **_: Any) -> str:
-    check_count(kind, width=width, layers=layers)
-    check_setting(kind, not (backward and both), "backward and both directions", "one of `backward`, `both`")
+def _takes(
+    kind: str, hidden_size: int, *, num_layers: int = 1, reverse: bool = False, bidirectional: bool = False, **_: Any
+) -> str:
+    check_count(kind, hidden_size=hidden_size, num_layers=num_layers)
+    remedy = "one of `reverse`, `bidirectional`"
+    check_setting(kind, not (reverse and bidirectional), "reverse and bidirectional", remedy)
     return "N L M"
 
 
@@ -41,7 +44,7 @@ def lstm(
     num_layers: int = 1,
     reverse: bool = False,
     bidirectional: bool = False,
-    last: bool = False,
+    return_sequences: bool = True,
 ) -> Any:
     """Long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers et al. 2000).
 
@@ -58,26 +61,27 @@ def lstm(
         num_layers: the number of layers, each reading the result of the one before it.
         reverse: whether it reads from the last step to the first.
         bidirectional: whether one reads forward and another backward, their results side by side.
-        last: whether the result is that of the last step read alone.
+        return_sequences: whether the result has all steps, or the last step read alone.
     Returns:
-        (N, L, W), h of all steps; (N, W) with `last`; 2 W features with `bidirectional`. Given a pair it is a pair, with the
-        state after the last step read.
+        (N, L, W), h of all steps; (N, W) with `return_sequences=False`; 2 W features with `bidirectional`. Given a pair
+        it is a pair, with the state after the last step read.
     Raises:
-        TraceError: [E163] a width or a number of layers below 1; `reverse` with `bidirectional`.
+        TraceError: [E163] `hidden_size` or `num_layers` below 1; `reverse` with `bidirectional`.
 
     >>> from pullback import nn
     >>> nn.lstm(5, bidirectional=True).type.result, nn.lstm(5, return_sequences=False).type.result
     ('f32[N, L, 10]', 'f32[N, 5]')
     """
     if num_layers > 1 or bidirectional:
-        return _stacked(scope, x, lambda last: lstm(hidden_size, reverse=reverse, return_sequences=not last), num_layers, bidirectional, last)
+        one = partial(lstm, hidden_size, reverse=reverse)
+        return _stacked(scope, x, one, num_layers, bidirectional, return_sequences)
 
     def step(state: State, own: Array, from_state: Array) -> State:
         i, f, g, o = _gates(own + from_state, 4)
         cell = pb.logistic(f) * state["cell"] + pb.logistic(i) * pb.tanh(g)
         return {"h": pb.logistic(o) * pb.tanh(cell), "cell": cell}
 
-    return _read(scope, x, step, ("h", "cell"), 4, hidden_size, reverse, last)
+    return _read(scope, x, step, ("h", "cell"), 4, hidden_size, reverse, return_sequences)
 
 
 @layer(partial(_takes, "gru"))
@@ -89,7 +93,7 @@ def gru(
     num_layers: int = 1,
     reverse: bool = False,
     bidirectional: bool = False,
-    last: bool = False,
+    return_sequences: bool = True,
 ) -> Any:
     """Gated recurrent units (Cho et al. 2014), in the form that multiplies the state once.
 
@@ -106,18 +110,19 @@ def gru(
         num_layers: the number of layers, each reading the result of the one before it.
         reverse: whether it reads from the last step to the first.
         bidirectional: whether one reads forward and another backward, their results side by side.
-        last: whether the result is that of the last step read alone.
+        return_sequences: whether the result has all steps, or the last step read alone.
     Returns:
         As `lstm`.
     Raises:
-        TraceError: [E163] a width or a number of layers below 1; `reverse` with `bidirectional`.
+        TraceError: [E163] `hidden_size` or `num_layers` below 1; `reverse` with `bidirectional`.
 
     >>> from pullback import nn
     >>> nn.gru(5).type.result
     'f32[N, L, 5]'
     """
     if num_layers > 1 or bidirectional:
-        return _stacked(scope, x, lambda last: gru(hidden_size, reverse=reverse, return_sequences=not last), num_layers, bidirectional, last)
+        one = partial(gru, hidden_size, reverse=reverse)
+        return _stacked(scope, x, one, num_layers, bidirectional, return_sequences)
 
     def step(state: State, own: Array, from_state: Array) -> State:
         (r, z, n), (r_state, z_state, n_state) = _gates(own, 3), _gates(from_state, 3)
@@ -125,7 +130,7 @@ def gru(
         new = pb.tanh(n + pb.logistic(r + r_state) * n_state)
         return {"h": (1 - kept) * new + kept * state["h"]}
 
-    return _read(scope, x, step, ("h",), 3, hidden_size, reverse, last)
+    return _read(scope, x, step, ("h",), 3, hidden_size, reverse, return_sequences)
 
 
 def bidirectional(forward: Any, backward: Any = None) -> Layer:
@@ -162,7 +167,7 @@ def bidirectional(forward: Any, backward: Any = None) -> Layer:
 
 
 def _read(
-    scope: Scope, given: Any, step: Step, names: tuple[str, ...], gates: int, width: int, backward: bool, last: bool
+    scope: Scope, given: Any, step: Step, names: tuple[str, ...], gates: int, width: int, reverse: bool, sequences: bool
 ) -> Any:
     """One layer in one direction."""
     x, given_state = _pair(given)
@@ -175,28 +180,30 @@ def _read(
     state = dict.fromkeys(names, zeros) if given_state is None else {name: given_state[name] for name in names}
 
     def at(state: State, t: Any) -> tuple[State, Array]:
-        after = step(state, products[:, steps - 1 - t if backward else t], state["h"] @ u.T + c)
+        after = step(state, products[:, steps - 1 - t if reverse else t], state["h"] @ u.T + c)
         return after, after["h"]
 
-    if last:
+    if not sequences:
         state = pb.fold(steps, state, lambda state, t: at(state, t)[0])
         return _like(given, state["h"], state)
     state, rows = pb.scan(steps, state, at)
     y = pb.permute_dims(rows, (1, 0, 2))
-    return _like(given, _flipped(y) if backward else y, state)
+    return _like(given, _flipped(y) if reverse else y, state)
 
 
-def _stacked(scope: Scope, given: Any, one: Callable[[bool], Layer], layers: int, both: bool, last: bool) -> Any:
+def _stacked(
+    scope: Scope, given: Any, one: Callable[..., Layer], num_layers: int, both: bool, return_sequences: bool
+) -> Any:
     """Stack layers, in one or both directions: each reads the result of the one before it."""
     x, starts = _pair(given)
     states = []
-    for k in range(layers):
-        part = one(last and k == layers - 1)
+    for k in range(num_layers):
+        part = one(return_sequences=return_sequences or k < num_layers - 1)
         turned = bidirectional(part) if both else part
-        start = starts if layers == 1 else None if starts is None else starts[k]
+        start = starts if num_layers == 1 else None if starts is None else starts[k]
         x, state = scope.call(turned, (x, start), f"{part.kind}{k + 1}")
         states.append(state)
-    return _like(given, x, tuple(states) if layers > 1 else states[0])
+    return _like(given, x, tuple(states) if num_layers > 1 else states[0])
 
 
 def _gates(a: Array, count: int) -> list[Array]:

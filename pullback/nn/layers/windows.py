@@ -79,7 +79,7 @@ def image(kind: str, layout: str, rank: int, *, channels: str = "C") -> str:
     'N H W C'
     """
     if layout not in ("NCHW", "NHWC"):
-        raise setting(kind, f"the layout is {layout!r}", '"NCHW" or "NHWC", for any number of axes')
+        raise setting(kind, f"layout is {layout!r}", '"NCHW" or "NHWC", for any number of axes')
     space = {1: "L", 2: "H W", 3: "D H W"}.get(rank) or " ".join(f"X{k}" for k in range(rank))
     return " ".join(join(layout, "N", channels, (space,)))
 
@@ -98,7 +98,7 @@ class Windows:
         before: elements of border in front of the image.
         after: elements of border behind it.
         dilation: the step from an element of a window to the next.
-        ceil: whether a last window that is not whole counts, as long as it begins in the image or in front of it.
+        ceil_mode: whether a last window that is not whole counts, as long as it begins in the image or in front of it.
     """
 
     kind: str
@@ -107,7 +107,7 @@ class Windows:
     before: tuple[int, ...]
     after: tuple[int, ...]
     dilation: tuple[int, ...]
-    ceil: bool = False
+    ceil_mode: bool = False
 
     def counts(self, space: tuple[Any, ...]) -> tuple[Any, ...]:
         """The number of windows along each axis.
@@ -121,7 +121,7 @@ class Windows:
             room = extent + before + after - reach  # for the last window to begin
             if (number(room) or 0) < 0:
                 raise self._too_small(space)
-            if not self.ceil:
+            if not self.ceil_mode:
                 out.append(room // stride + 1)
             elif stride <= reach - after:  # a window that begins where some are not whole begins in the image
                 out.append((room + stride - 1) // stride + 1)
@@ -191,7 +191,7 @@ class Windows:
     @property
     def inside(self) -> bool:
         """Whether every window is inside the image."""
-        return not (self.ceil or any(self.before) or any(self.after))
+        return not (self.ceil_mode or any(self.before) or any(self.after))
 
     def _reach(self, axis: int) -> int:
         return self.dilation[axis] * (self.size[axis] - 1) + 1
@@ -210,20 +210,20 @@ class Windows:
 
 def windows(
     kind: str,
-    window: Numbers,
+    kernel_size: Numbers,
     *,
     stride: Numbers | None = 1,
     padding: Padding = 0,
     dilation: Numbers = 1,
-    ceil: bool = False,
+    ceil_mode: bool = False,
 ) -> Windows:
     """Windows from layer settings: a number stands for all axes, and for two if their number is open.
 
     Raises:
         TraceError: [E163] settings are out of range or say different numbers of axes.
     """
-    rank = next((len(x) for x in (window, stride, padding, dilation) if isinstance(x, tuple | list)), 2)
-    size = numbers(kind, "window", window, rank, least=1)
+    rank = next((len(x) for x in (kernel_size, stride, padding, dilation) if isinstance(x, tuple | list)), 2)
+    size = numbers(kind, "kernel_size", kernel_size, rank, least=1)
     steps = size if stride is None else numbers(kind, "stride", stride, rank, least=1)
     gaps = numbers(kind, "dilation", dilation, rank, least=1)
     if padding == "same":
@@ -238,7 +238,7 @@ def windows(
         before, after = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     else:
         before = after = numbers(kind, "padding", padding, rank, least=0)
-    return Windows(kind, size, steps, before, after, gaps, ceil)
+    return Windows(kind, size, steps, before, after, gaps, ceil_mode)
 
 
 def numbers(kind: str, name: str, given: Any, rank: int, *, least: int) -> tuple[int, ...]:
@@ -250,13 +250,13 @@ def numbers(kind: str, name: str, given: Any, rank: int, *, least: int) -> tuple
     each = tuple(given) if isinstance(given, tuple | list) else (given,) * rank
     _check_rank(kind, name, each, rank)
     if any(isinstance(x, bool) or not isinstance(x, int) or x < least for x in each):
-        raise setting(kind, f"the {name} is {given!r}", f"whole numbers from {least}, one for all axes or one for each")
+        raise setting(kind, f"{name} is {given!r}", f"whole numbers from {least}, one for all axes or one for each")
     return each
 
 
 def _check_rank(kind: str, name: str, each: Any, rank: int) -> None:
     if len(each) != rank:
-        raise setting(kind, f"the {name} has {len(each)} numbers instead of {rank}", f"{rank} numbers, or one for all")
+        raise setting(kind, f"{name} has {len(each)} numbers instead of {rank}", f"{rank} numbers, or one for all")
 
 
 def setting(kind: str, what: str, remedy: str) -> TraceError:

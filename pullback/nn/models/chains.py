@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pullback.nn.activations import relu, tanh
 from pullback.nn.layer import Layer, sequential
-from pullback.nn.layers import conv, dense, dropout, flatten, local_response_norm, max_pool
+from pullback.nn.layers import conv, dense, flatten, local_response_norm, max_pool
+from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.models.widths import scaled
 
 __all__ = ["alexnet", "lenet", "lenet_tanh", "overfeat", "vgg11", "vgg16"]
@@ -78,21 +79,21 @@ def vgg16(num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 
     return _vgg((2, 2, 3, 3, 3), num_classes, width_mult, dropout)
 
 
-def _vgg(depths: tuple[int, ...], classes: int, width: float, drop: float) -> Layer:
-    c = scaled(width)
+def _vgg(depths: tuple[int, ...], num_classes: int, width_mult: float, dropout: float) -> Layer:
+    c = scaled(width_mult)
     stages = [
         layer
         for channels, depth in zip((64, 128, 256, 512, 512), depths)
         for layer in (*(conv(c(channels), 3, padding=1), relu) * depth, max_pool(2))
     ]
-    return sequential(*stages, *_classifier(c(4096), c(4096), classes, drop))
+    return sequential(*stages, *_classifier(c(4096), c(4096), num_classes, dropout))
 
 
-def _classifier(first: int, second: int, classes: int, drop: float) -> tuple[Layer, ...]:
+def _classifier(first: int, second: int, num_classes: int, dropout: float) -> tuple[Layer, ...]:
     """Two dense layers with dropout, and the scores."""
     return sequential(
         flatten(),
-        *(dropout(drop), dense(first), relu),
-        *(dropout(drop), dense(second), relu),
-        dense(classes),
+        *(dropout_layer(dropout), dense(first), relu),
+        *(dropout_layer(dropout), dense(second), relu),
+        dense(num_classes),
     ).parts

@@ -8,8 +8,8 @@ from typing import Any
 
 import pullback as pb
 from pullback import Array
-from pullback.nn.activations import leaky_relu, sigmoid, relu, softplus, tanh
-from pullback.nn.layer import Layer, sequential, layer
+from pullback.nn.activations import leaky_relu, relu, sigmoid, softplus, tanh
+from pullback.nn.layer import Layer, layer, sequential
 from pullback.nn.layers import conv, conv_transpose, dense, flatten, reshape
 from pullback.nn.optimizers import Optimizer
 from pullback.nn.scope import Scope
@@ -24,8 +24,8 @@ def autoencoder(scope: Scope, x: Any, latent_dim: int = 32, *, hidden_size: int 
     Args:
         scope: gives the parameters of dense1 to dense4.
         x: (N, C, H, W), within 0 and 1.
-        latent_dim: how many numbers.
-        hidden_size: units on the way.
+        latent_dim: the number of them.
+        hidden_size: the units of the layers between.
     Returns:
         The reconstruction, of the shape of x.
 
@@ -45,7 +45,7 @@ def generator(channels: int = 1, image_size: int = 28, *, base_channels: int = 3
     Args:
         channels: of the image.
         image_size: its height and width, a multiple of 4.
-        base_channels: channels on the way.
+        base_channels: the channels of the layer before the image.
 
     >>> from pullback import nn
     >>> nn.models.generator().on("N 16").type.result

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.nn.activations import relu
-from pullback.nn.layer import Layer, branches, sequential, layer
+from pullback.nn.layer import Layer, branches, layer, sequential
 from pullback.nn.layers import (
     avg_pool,
     conv,
     dense,
-    dropout,
     flatten,
     global_avg_pool,
     local_response_norm,
     max_pool,
 )
+from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.models.widths import scaled
 from pullback.nn.scope import Scope
 
@@ -43,7 +43,7 @@ def googlenet(
         width_mult: of every layer, as a multiple of the paper's.
         dropout: the rates of dropout before the scores, and in the further classifiers.
     Returns:
-        Scores (N, classes). In training with `aux_logits` a tuple of them and those of the two others: the loss is
+        Scores (N, num_classes). In training with `aux_logits` a tuple of them and those of the two others: the loss is
         `with_auxiliary(nn.cross_entropy)`.
 
     >>> from pullback import nn
@@ -59,8 +59,9 @@ def googlenet(
             x = scope.call(pool, x)
         x = scope.call(inception(*map(c, sizes)), x, f"inception_{name}")
         if name in ("4a", "4d") and aux_logits and scope.training:
-            others.append(scope.call(_auxiliary(c(128), c(1024), num_classes, dropout[1]), x, f"auxiliary{len(others) + 1}"))
-    y = scope.call(sequential(global_avg_pool(), dropout(dropout[0]), dense(num_classes)), x, "classifier")
+            classifier = _auxiliary(c(128), c(1024), num_classes, dropout[1])
+            others.append(scope.call(classifier, x, f"auxiliary{len(others) + 1}"))
+    y = scope.call(sequential(global_avg_pool(), dropout_layer(dropout[0]), dense(num_classes)), x, "classifier")
     return (y, *others) if others else y
 
 
@@ -87,10 +88,10 @@ def inception(one: int, before_three: int, three: int, before_five: int, five: i
     )
 
 
-def _auxiliary(channels: int, units: int, classes: int, drop: float) -> Layer:
+def _auxiliary(channels: int, units: int, num_classes: int, dropout: float) -> Layer:
     return sequential(
         *(avg_pool(5, 3), conv(channels, 1), relu, flatten()),
-        *(dense(units), relu, dropout(drop), dense(classes)),
+        *(dense(units), relu, dropout_layer(dropout), dense(num_classes)),
     )
 
 

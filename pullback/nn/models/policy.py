@@ -24,11 +24,11 @@ def policy(num_actions: int, *, hidden_size: int = 32) -> Layer:
 
 
 def discounted_returns(rewards: Any, gamma: float = 0.99) -> Array:
-    """Discounted returns from each step on: r[t] + discount r[t + 1] + discount² r[t + 2] + ….
+    """Discounted returns from each step on: r[t] + γ r[t + 1] + γ² r[t + 2] + ….
 
     Args:
         rewards: (L,) of one episode.
-        gamma: of what comes a step later.
+        gamma: γ, the discount per step.
 
     >>> from pullback import nn
     >>> pb.function(lambda r: nn.models.discounted_returns(r, 0.5))(np.array([1.0, 0.0, 4.0])).tolist()
@@ -49,7 +49,7 @@ def reinforce(scores: Any, target: tuple[Any, Any]) -> Array:
     """The loss -mean(log π(action) · return), whose gradient is the policy gradient (Williams 1992).
 
     Args:
-        scores: (N, actions) of a policy.
+        scores: (N, num_actions) of a policy.
         target: the actions taken (N,), integers, and the returns of each (N,), less a baseline.
 
     >>> from pullback import nn

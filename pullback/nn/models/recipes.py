@@ -29,11 +29,11 @@ class Recipe:
         name: as the command line knows it.
         loss: traced; (parameters, state, batch) -> the loss, or of a network's result and the target.
         metrics: traced, of the same arguments.
-        start: makes parameters; takes a kind of start and `seed=`. A network of layers makes its own.
-        optimizer: makes one of a rate.
-        rate, batch, epochs: of training.
+        init: makes parameters; takes a `Kind` and `seed=`. A network of layers makes its own.
+        optimizer: makes one of a learning rate.
+        learning_rate, batch_size, epochs: of training.
         image: the shape of one image, without channels where there is one only; None where any will do.
-        classes: how many labels there are; None for as many as the data has.
+        num_classes: how many labels there are; None for as many as the data has.
         transforms: done to training images when they are read.
         network: makes the network of layers, of how many classes there are; None for one by hand.
     """
@@ -41,23 +41,25 @@ class Recipe:
     name: str
     loss: Callable[..., Any]
     metrics: tuple[Callable[..., Any], ...]
-    start: Callable[..., Any] | None
+    init: Callable[..., Any] | None
     optimizer: Callable[[float], Any]
-    rate: float
-    batch: int
+    learning_rate: float
+    batch_size: int
     epochs: int
     image: tuple[int, ...] | None = None
-    classes: int | None = None
+    num_classes: int | None = None
     transforms: tuple[Transform, ...] = ()
     network: Callable[[int], Layer] | None = None
 
 
 def layered(
-    network: Callable[..., Layer], optimizer: Callable[..., Any], rate: float, batch: int, epochs: int, **settings: Any
+    network: Callable[..., Layer], optimizer: Callable[..., Any], learning_rate: float, batch_size: int, epochs: int,
+    **settings: Any,
 ) -> Recipe:
     """The recipe of a layered classifier; `settings` are those of the optimizer."""
     make = partial(optimizer, **settings)
-    return Recipe(network.__name__, cross_entropy, (accuracy,), None, make, rate, batch, epochs, network=network)
+    hyperparameters = (make, learning_rate, batch_size, epochs)
+    return Recipe(network.__name__, cross_entropy, (accuracy,), None, *hyperparameters, network=network)
 
 
 def started(

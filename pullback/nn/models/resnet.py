@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.nn.activations import clipped_relu, relu
-from pullback.nn.layer import Layer, sequential, residual
-from pullback.nn.layers import batch_norm, conv, dense, dropout, global_avg_pool, max_pool
+from pullback.nn.layer import Layer, residual, sequential
+from pullback.nn.layers import batch_norm, conv, dense, global_avg_pool, max_pool
+from pullback.nn.layers.dropout import dropout as dropout_layer
 from pullback.nn.models.widths import scaled
 
 __all__ = ["mobilenet_v2", "resnet18", "resnet50"]
@@ -29,8 +30,8 @@ def resnet50(num_classes: int = 1000, *, width_mult: float = 1.0) -> Layer:
     return _resnet(_bottleneck, 4, (3, 4, 6, 3), num_classes, width_mult)
 
 
-def _resnet(block: Any, factor: int, depths: tuple[int, ...], classes: int, width: float) -> Layer:
-    c = scaled(width)
+def _resnet(block: Any, factor: int, depths: tuple[int, ...], num_classes: int, width_mult: float) -> Layer:
+    c = scaled(width_mult)
     stem = sequential(_normed(c(64), 7, stride=2, padding=3), relu, max_pool(3, 2, padding=1))
     blocks, inputs = [], c(64)
     for stage, (channels, depth) in enumerate(zip((64, 128, 256, 512), depths)):
@@ -39,7 +40,7 @@ def _resnet(block: Any, factor: int, depths: tuple[int, ...], classes: int, widt
             shortcut = _normed(result, 1, stride=stride) if stride > 1 or result != inputs else None
             blocks += [residual(block(c(channels), stride), shortcut=shortcut), relu]
             inputs = result
-    return sequential(stem, *blocks, global_avg_pool(), dense(classes))
+    return sequential(stem, *blocks, global_avg_pool(), dense(num_classes))
 
 
 def _basic(channels: int, stride: int) -> Layer:
@@ -51,8 +52,8 @@ def _bottleneck(channels: int, stride: int) -> Layer:
     return sequential(_normed(channels, 1), relu, middle, relu, _normed(4 * channels, 1))
 
 
-def _normed(channels: int, window: int, **settings: Any) -> Layer:
-    return sequential(conv(channels, window, bias=False, **settings), batch_norm())
+def _normed(out_channels: int, kernel_size: int, **settings: Any) -> Layer:
+    return sequential(conv(out_channels, kernel_size, bias=False, **settings), batch_norm())
 
 
 def mobilenet_v2(num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.2) -> Layer:
@@ -66,7 +67,7 @@ def mobilenet_v2(num_classes: int = 1000, *, width_mult: float = 1.0, dropout: f
     return sequential(
         *(_normed(c(32), 3, stride=2, padding=1), relu6),
         *blocks,
-        *(_normed(c(1280), 1), relu6, global_avg_pool(), dropout(dropout), dense(num_classes)),
+        *(_normed(c(1280), 1), relu6, global_avg_pool(), dropout_layer(dropout), dense(num_classes)),
     )
 
 

@@ -10,15 +10,16 @@ from pullback.source import user_position
 __all__ = ["scaled"]
 
 
-def scaled(width: float) -> Callable[[int], int]:
-    """Scale a paper's number of channels or units by the width of a network.
+def scaled(width_mult: float) -> Callable[[int], int]:
+    """Scale a paper's number of channels or units by the width multiplier of a network.
 
     Raises:
-        TraceError: [E163] the width is no number above 0.
+        TraceError: [E163] the multiplier is no number above 0.
 
     >>> scaled(0.25)(96)
     24
     """
-    if not 0 < width < float("inf"):
-        raise TraceError("E163", f"a network of width {width!r}", position=user_position(), remedy="1 for the paper's")
-    return lambda count: max(1, round(count * width))
+    if not 0 < width_mult < float("inf"):
+        remedy = "a positive number: 1 is the paper's width"
+        raise TraceError("E163", f"width_mult is {width_mult!r}", position=user_position(), remedy=remedy)
+    return lambda count: max(1, round(count * width_mult))

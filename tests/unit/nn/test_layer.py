@@ -201,7 +201,8 @@ def test_a27_a_description_counts_what_runs() -> None:
     assert found.inference.interpret(p, s, np.zeros((2, 1, 8, 8), np.float32)).shape == (2, 10)
     assert found.peaks["training"]["fastest"] == found.training.memory().arena_bytes
     assert message(lambda: net.describe(batch=2, C=1)) == (
-        "E115 sequential(window(20, 5), relu, flatten(), dense(10)): H, W of its input f32[N, C, H, W] is not given |  | "
+        "E115 sequential(window(20, 5), relu, flatten(), dense(10)): H, W of its input f32[N, C, H, W] is not given "
+        "|  | "
         "describe(batch=2, H=…, W=…)"
     )
 

@@ -126,7 +126,8 @@ def test_running_statistics_of_a_batch_of_one() -> None:
 
 
 def test_c27_dropout_masks_are_reproducible() -> None:
-    net = nn.sequential(nn.dropout(0.3).named("plain"), nn.dropout(0.5, broadcast_dims=(2, 3)).named("channels")).on("N C H W")
+    channels = nn.dropout(0.5, broadcast_dims=(2, 3)).named("channels")
+    net = nn.sequential(nn.dropout(0.3).named("plain"), channels).on("N C H W")
     parameters, state = net.on("N 3 4 4").init(seed=1)
     x = np.ones((64, 3, 4, 4), np.float32)
     f = pb.function(lambda p, s, x: net.apply(p, s, x, training=True))
@@ -288,13 +289,13 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
         ),
         (
             lambda: nn.conv_transpose(8, 3, stride=2, output_padding=2),
-            "conv_transposed: extra is 2, no less than the stride |  | less than the stride",
+            "conv_transpose: output_padding is 2, no less than the stride |  | less than the stride",
         ),
         (
             lambda: nn.max_pool(2, padding=2),
             "max_pool: padding 2 is more than half of a window |  | at most half of a window",
         ),
-        (lambda: nn.avg_pool(0), f"average_pool: the window is 0 |  | {WHOLE.format(1)}"),
+        (lambda: nn.avg_pool(0), f"avg_pool: kernel_size is 0 |  | {WHOLE.format(1)}"),
         (
             lambda: nn.batch_norm(1.5),
             "batch_norm: the momentum is 1.5 |  | a number from 0 to 1",
@@ -331,7 +332,7 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
         ),
         (
             lambda: nn.huber_loss(np.zeros(2), np.zeros(2), delta=0.0),
-            "huber: delta is 0.0 |  | a positive number",
+            "huber_loss: delta is 0.0 |  | a positive number",
         ),
         (
             lambda: nn.metrics.accuracy(np.zeros((2, 3)), np.zeros(2, int), top_k=0),

@@ -124,7 +124,9 @@ LABELLED: dict[str, Any] = {
     "smoothing": partial(nn.cross_entropy, label_smoothing=0.1),
     "weights": partial(nn.cross_entropy, weight=np.linspace(0.5, 1.5, 10, dtype=np.float32)),
     "ignore": partial(nn.cross_entropy, ignore_index=3),
-    "all": partial(nn.cross_entropy, label_smoothing=0.1, ignore_index=3, weight=np.linspace(0.5, 1.5, 10, dtype=np.float32)),
+    "all": partial(
+        nn.cross_entropy, label_smoothing=0.1, ignore_index=3, weight=np.linspace(0.5, 1.5, 10, dtype=np.float32)
+    ),
     "sum": partial(nn.cross_entropy, reduction="sum"),
     "hinge": nn.hinge_loss,
 }

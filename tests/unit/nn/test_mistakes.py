@@ -27,7 +27,7 @@ MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: nn.Linear(3, 4), "[E146] pullback.nn has no 'Linear'", "`nn.dense`"),
     (lambda: nn.Conv2d(3, 4, 5), "[E146] pullback.nn has no 'Conv2d'", "`nn.conv`"),
     (lambda: nn.MSELoss(), "[E146] pullback.nn has no 'MSELoss'", "`nn.mse_loss`"),
-    (lambda: nn.mse_loss, "[E146] pullback.nn has no 'mse_loss'", "`nn.mse_loss`"),
+    (lambda: nn.smooth_l1_loss, "[E146] pullback.nn has no 'smooth_l1_loss'", "`nn.huber_loss`"),
     (lambda: nn.CrossEntropyLoss(), "[E146] pullback.nn has no 'CrossEntropyLoss'", "`nn.cross_entropy`"),
     (lambda: nn.Adam(1e-3), "[E146] pullback.nn has no 'Adam'", "`nn.adam`"),
     (lambda: nn.BatchNorm2d(4), "[E146] pullback.nn has no 'BatchNorm2d'", "`nn.batch_norm`"),

@@ -30,7 +30,7 @@ def test_the_recipe_of_a_network(name: str) -> None:
 @pytest.mark.parametrize("name", BY_HAND)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_uniform_start(name: str, dtype: Any) -> None:
-    parameters = recipe(name).start("uniform", seed=3, dtype=dtype)
+    parameters = recipe(name).init("uniform", seed=3, dtype=dtype)
     for field, shape in module(name).SHAPES.items():
         array = getattr(parameters, field)
         assert array.shape == shape

@@ -73,10 +73,14 @@ MODELS = {
     "overfeat": Case(lambda: models.overfeat(CLASSES, width_mult=1 / 16), (2, 3, 71, 71)),
     "vgg11": Case(lambda: models.vgg11(CLASSES, width_mult=1 / 8), (2, 3, 32, 32)),
     "vgg16": Case(lambda: models.vgg16(CLASSES, width_mult=1 / 8), (2, 3, 32, 32)),
-    "googlenet": Case(lambda: models.googlenet(CLASSES, width_mult=1 / 8, dropout=(0, 0)), (1, 3, 80, 80), training=True),
+    "googlenet": Case(
+        lambda: models.googlenet(CLASSES, width_mult=1 / 8, dropout=(0, 0)), (1, 3, 80, 80), training=True
+    ),
     "resnet18": Case(lambda: models.resnet18(CLASSES, width_mult=1 / 8), (2, 3, 64, 64), training=True),
     "resnet50": Case(lambda: models.resnet50(CLASSES, width_mult=1 / 8), (2, 3, 64, 64), training=True),
-    "mobilenet_v2": Case(lambda: models.mobilenet_v2(CLASSES, width_mult=1 / 4, dropout=0), (4, 3, 64, 64), training=True),
+    "mobilenet_v2": Case(
+        lambda: models.mobilenet_v2(CLASSES, width_mult=1 / 4, dropout=0), (4, 3, 64, 64), training=True
+    ),
     "character_lstm": Case(lambda: models.character_lstm(11, hidden_size=8), (2, 6), 11),
     "gpt": Case(lambda: models.gpt(11, embed_dim=16, num_layers=2, max_length=7), (2, 6), 11),
     "autoencoder": Case(lambda: models.autoencoder(12), (3, 1, 4, 5)),

@@ -81,7 +81,7 @@ def classified(p: Part, x: Any) -> Any:
 
 def googlenet(p: Part, x: Any) -> Any:
     def inception(q: Part, x: Any) -> Any:
-        a, b, c, d = (q[f"chain{k}"] for k in (1, 2, 3, 4))
+        a, b, c, d = (q[f"sequential{k}"] for k in (1, 2, 3, 4))
         return torch.cat(
             [
                 torch.relu(a.conv(x)),
@@ -158,7 +158,7 @@ def character_lstm(p: Part, x: Any) -> Any:
 
 def gpt(p: Part, x: Any) -> Any:
     x = functional.embedding(x, p.tree["embedding1"]["w"])
-    x = x + p.tree["position1"]["w"][: x.shape[1]]
+    x = x + p.tree["positional_encoding1"]["w"][: x.shape[1]]
     for k in (1, 2):
         block = p[f"transformer_block{k}"]
         look, think = block["look"]["body"], block["think"]["body"]
