@@ -174,21 +174,21 @@ CASES: dict[str, Case] = {
     "mse_loss": case(loss("mse_loss", SIGNS), (6, 5), against("mse_loss", SIGNS)),
     "l1_loss": case(loss("l1_loss", SIGNS, reduction="sum"), (6, 5),
                            against("l1_loss", SIGNS, reduction="sum")),
-    "huber": case(loss("huber", SIGNS, delta=0.7), (6, 5), against("huber_loss", SIGNS, delta=0.7)),
+    "huber_loss": case(loss("huber_loss", SIGNS, delta=0.7), (6, 5), against("huber_loss", SIGNS, delta=0.7)),
     "cross_entropy": case(loss("cross_entropy", LABELS), (6, 5), against("cross_entropy", LABELS)),
     "cross_entropy_settings": case(
-        loss("cross_entropy", LABELS, smoothing=0.2, weights=WEIGHTS, ignore=1), (6, 5),
+        loss("cross_entropy", LABELS, label_smoothing=0.2, weight=WEIGHTS, ignore_index=1), (6, 5),
         against("cross_entropy", LABELS, label_smoothing=0.2, weight=WEIGHTS, ignore_index=1)),
     "cross_entropy_rows": case(
         loss("cross_entropy", LABELS.reshape(2, 3), axis=1, reduction="none"), (2, 5, 3),
         against("cross_entropy", LABELS.reshape(2, 3), reduction="none")),
     "cross_entropy_distributions": case(
-        loss("cross_entropy", DISTRIBUTIONS, smoothing=0.1, weights=WEIGHTS), (6, 5),
+        loss("cross_entropy", DISTRIBUTIONS, label_smoothing=0.1, weight=WEIGHTS), (6, 5),
         against("cross_entropy", DISTRIBUTIONS, label_smoothing=0.1, weight=WEIGHTS)),
     "bce_with_logits": case(loss("bce_with_logits", (SIGNS + 1) / 2), (6, 5),
                           against("binary_cross_entropy_with_logits", (SIGNS + 1) / 2)),
-    "hinge": case(loss("hinge", SIGNS), (6, 5), lambda F, x, p: F.relu(1 - x * x.new_tensor(SIGNS)).mean()),
-    "hinge_of_labels": case(loss("hinge", LABELS), (6, 5), against("multi_margin_loss", LABELS)),
+    "hinge_loss": case(loss("hinge_loss", SIGNS), (6, 5), lambda F, x, p: F.relu(1 - x * x.new_tensor(SIGNS)).mean()),
+    "hinge_loss_of_labels": case(loss("hinge_loss", LABELS), (6, 5), against("multi_margin_loss", LABELS)),
     "kl_div": case(loss("kl_div", DISTRIBUTIONS), (6, 5),
                              against("kl_div", DISTRIBUTIONS, reduction="batchmean")),
 }  # fmt: skip

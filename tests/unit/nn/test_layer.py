@@ -166,7 +166,7 @@ def test_what_does_not_fit_names_the_layers() -> None:
 @pytest.mark.parametrize(
     ("f", "what"),
     [
-        (nn.sequential, "E163 a chain of no layers |  | `nn.sequential(nn.dense(10))`"),
+        (nn.sequential, "E163 sequential of no layers |  | `nn.sequential(nn.dense(10))`"),
         (nn.branches, "E163 branches of no layers |  | `nn.branches(a, b)`"),
         (lambda: nn.sequential(nn.dense), "E163 dense is how a layer is made |  | `dense(…)`"),
         (

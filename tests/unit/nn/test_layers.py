@@ -216,7 +216,8 @@ def test_c09_c27_metrics() -> None:
     @pb.function
     def metrics(y: Float64[Array, "N K"], labels: Int64[Array, "N"]) -> Any:
         best = tuple(nn.metrics.accuracy(y, labels, top_k=k) for k in (1, 2, 3))
-        rest = tuple(getattr(nn.metrics, name)(y, labels) for name in ("confusion", "precision", "recall", "f1_score"))
+        names = ("confusion_matrix", "precision", "recall", "f1_score")
+        rest = tuple(getattr(nn.metrics, name)(y, labels) for name in names)
         return best, rest
 
     best, (confusion, precision, recall, f_score) = metrics.interpret(y, labels)
@@ -264,28 +265,28 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
 @pytest.mark.parametrize(
     ("f", "what"),
     [
-        (lambda: nn.conv(8, 0), f"conv: the window is 0 |  | {WHOLE.format(1)}"),
-        (lambda: nn.conv(8, 2.5), f"conv: the window is 2.5 |  | {WHOLE.format(1)}"),
-        (lambda: nn.conv(0, 3), f"conv: the number of channels is 0 |  | {WHOLE.format(1)}"),
-        (lambda: nn.conv(8, 3, stride=(1, 0)), f"conv: the stride is (1, 0) |  | {WHOLE.format(1)}"),
-        (lambda: nn.conv(8, 3, padding=-1), f"conv: the padding is -1 |  | {WHOLE.format(0)}"),
-        (lambda: nn.conv(8, 3, padding="valid"), f"conv: the padding is 'valid' |  | {WHOLE.format(0)}"),
+        (lambda: nn.conv(8, 0), f"conv: kernel_size is 0 |  | {WHOLE.format(1)}"),
+        (lambda: nn.conv(8, 2.5), f"conv: kernel_size is 2.5 |  | {WHOLE.format(1)}"),
+        (lambda: nn.conv(0, 3), f"conv: out_channels is 0 |  | {WHOLE.format(1)}"),
+        (lambda: nn.conv(8, 3, stride=(1, 0)), f"conv: stride is (1, 0) |  | {WHOLE.format(1)}"),
+        (lambda: nn.conv(8, 3, padding=-1), f"conv: padding is -1 |  | {WHOLE.format(0)}"),
+        (lambda: nn.conv(8, 3, padding="valid"), f"conv: padding is 'valid' |  | {WHOLE.format(0)}"),
         (
             lambda: nn.conv(8, (3, 3), stride=(1, 2, 3)),
-            "conv: the stride has 3 numbers instead of 2 |  | 2 numbers, or one for all",
+            "conv: stride has 3 numbers instead of 2 |  | 2 numbers, or one for all",
         ),
         (
             lambda: nn.conv(8, 3, padding=((1, 1), (1, 2, 3))),
-            "conv: the padding has 3 numbers instead of 2 |  | 2 numbers, or one for all",
+            "conv: padding has 3 numbers instead of 2 |  | 2 numbers, or one for all",
         ),
         (
             lambda: nn.conv(8, 3, stride=2, padding="same"),
             'conv: padding "same" keeps the extents, which a stride does not |  | a number as padding',
         ),
-        (lambda: nn.conv(8, 3, groups=3), "conv: 3 groups do not divide 8 channels |  | a divisor of the channels"),
+        (lambda: nn.conv(8, 3, groups=3), "conv: 3 groups do not divide 8 out_channels |  | a divisor of the channels"),
         (
             lambda: nn.conv(8, 3, layout="CNHW"),  # type: ignore[arg-type]
-            "conv: the layout is 'CNHW' |  | \"NCHW\" or \"NHWC\", for any number of axes",
+            "conv: layout is 'CNHW' |  | \"NCHW\" or \"NHWC\", for any number of axes",
         ),
         (
             lambda: nn.conv_transpose(8, 3, stride=2, output_padding=2),
@@ -298,20 +299,20 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
         (lambda: nn.avg_pool(0), f"avg_pool: kernel_size is 0 |  | {WHOLE.format(1)}"),
         (
             lambda: nn.batch_norm(1.5),
-            "batch_norm: the momentum is 1.5 |  | a number from 0 to 1",
+            "batch_norm: momentum is 1.5 |  | a number from 0 to 1",
         ),
         (
             lambda: nn.layer_norm(eps=-1.0),
-            "layer_norm: epsilon is -1.0 |  | a small positive number, such as 1e-5",
+            "layer_norm: eps is -1.0 |  | a small positive number, such as 1e-5",
         ),
-        (lambda: nn.group_norm(0), f"group_norm: the number of groups is 0 |  | {WHOLE.format(1)}"),
+        (lambda: nn.group_norm(0), f"group_norm: num_groups is 0 |  | {WHOLE.format(1)}"),
         (
             lambda: nn.local_response_norm(k=0.0),
             "local_response_norm: k is 0.0 and alpha 0.0001 |  | k above 0 and alpha from 0: the root is of a positive "
             "number",
         ),
-        (lambda: nn.dropout(1.0), "dropout: the rate is 1.0 |  | a number from 0 to below 1"),
-        (lambda: nn.dropout(-0.1), "dropout: the rate is -0.1 |  | a number from 0 to below 1"),
+        (lambda: nn.dropout(1.0), "dropout: p is 1.0 |  | a number from 0 to below 1"),
+        (lambda: nn.dropout(-0.1), "dropout: p is -0.1 |  | a number from 0 to below 1"),
         (
             lambda: nn.permute(0, 2),
             "permute: (0, 2) is no order of axes |  | every axis once: `nn.permute(0, 2, 3, 1)`",
@@ -324,11 +325,11 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
         (lambda: nn.sequential(nn.elu), "elu is how a layer is made |  | `elu(…)`"),
         (
             lambda: nn.cross_entropy(np.zeros((2, 3)), np.zeros(2, int), label_smoothing=2),
-            "cross_entropy: smoothing is 2 |  | a number from 0 to 1",
+            "cross_entropy: label_smoothing is 2 |  | a number from 0 to 1",
         ),
         (
             lambda: of_two("mse_loss", reduction="max")(np.zeros(2), np.zeros(2)),
-            "squared_error: the reduction is 'max' |  | \"mean\", \"sum\" or \"none\"",
+            "mse_loss: the reduction is 'max' |  | \"mean\", \"sum\" or \"none\"",
         ),
         (
             lambda: nn.huber_loss(np.zeros(2), np.zeros(2), delta=0.0),
@@ -336,7 +337,7 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
         ),
         (
             lambda: nn.metrics.accuracy(np.zeros((2, 3)), np.zeros(2, int), top_k=0),
-            "accuracy: top is 0 |  | a number from 1",
+            "accuracy: top_k is 0 |  | a number from 1",
         ),
     ],
 )  # fmt: skip
@@ -363,19 +364,19 @@ def test_settings_that_do_not_fit_the_image() -> None:
 
 def test_targets_of_another_shape() -> None:
     y, column = np.zeros(3), np.zeros((3, 1))
-    same = "a target of the shape of the result"
-    for name in ("mse_loss", "l1_loss", "huber", "bce_with_logits"):
+    same = "a target of the shape of the input"
+    for name in ("mse_loss", "l1_loss", "huber_loss", "bce_with_logits"):
         assert message(lambda name=name: of_two(name)(y, column)) == (  # type: ignore[misc]
-            f"E162 {name}: the result is f64[3], the target f64[3, 1] |  | {same}"
+            f"E162 {name}: the input is f64[3], the target f64[3, 1] |  | {same}"
         )
     f = pb.function(lambda y, t: nn.cross_entropy(y, t))
     assert message(lambda: f(column, np.zeros((3, 1), int))) == (
-        "E162 cross_entropy: the result is f64[3, 1], the target i64[3, 1] |  | one label for each row of scores, as "
+        "E162 cross_entropy: the input is f64[3, 1], the target i64[3, 1] |  | one label for each row of scores, as "
         "integers"
     )
     g = pb.function(lambda y, t: nn.metrics.accuracy(y, t))
     assert message(lambda: g(column, np.zeros(3))) == (
-        "E162 accuracy: the scores are f64[3, 1], the labels f64[3] |  | one label for each row of scores, as integers"
+        "E162 accuracy: the input is f64[3, 1], the target f64[3] |  | one label for each row of scores, as integers"
     )
 
 

@@ -16,9 +16,9 @@ LABELS = np.array([0, 2, 1, 1, 0])
 TARGETS: dict[str, list[Any]] = {
     "mse_loss": [P, P.astype(np.float64), LABELS[:, None] + np.zeros_like(X)],
     "l1_loss": [P, P.astype(np.float64)],
-    "huber": [P, P.astype(np.float64)],
+    "huber_loss": [P, P.astype(np.float64)],
     "bce_with_logits": [P, P.astype(np.float64), X > 0, (X > 0).astype(np.int8)],
-    "hinge": [np.sign(X), np.sign(X).astype(np.int64), LABELS, LABELS.astype(np.uint8)],
+    "hinge_loss": [np.sign(X), np.sign(X).astype(np.int64), LABELS, LABELS.astype(np.uint8)],
     "kl_div": [P, P.astype(np.float64)],
     "cross_entropy": [P, P.astype(np.float64), LABELS, LABELS.astype(np.uint8)],
 }

@@ -160,7 +160,7 @@ def test_what_a_description_assumes() -> None:
     ] == [
         "an update with loss the sum of squares (assumed); optimizer sgd(0.01) (assumed)",
         "an update with loss cross_entropy; targets int64[8] (assumed); optimizer sgd(0.01) (assumed)",
-        "2 updates in a call with loss huber; targets float32[8, 3] (assumed); optimizer adam(0.1)",
+        "2 updates in a call with loss huber_loss; targets float32[8, 3] (assumed); optimizer adam(0.1)",
         "an update with loss cross_entropy; targets int32[8]; optimizer sgd(0.01) (assumed)",
     ]
 

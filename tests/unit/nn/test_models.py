@@ -22,9 +22,9 @@ def module(name: str) -> Any:
 def test_the_recipe_of_a_network(name: str) -> None:
     found = recipe(name)
     assert found.name == name
-    assert tuple(module(name).SHAPES) == found.start()._fields
+    assert tuple(module(name).SHAPES) == found.init()._fields
     assert set(module(name).FANS) < set(module(name).SHAPES)
-    assert found.batch >= 1
+    assert found.batch_size >= 1
 
 
 @pytest.mark.parametrize("name", BY_HAND)

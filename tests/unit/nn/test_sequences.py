@@ -35,7 +35,7 @@ def message(f: Any) -> str:
 
 @pytest.mark.parametrize("make", [nn.lstm, nn.gru])
 def test_a_sequence_in_two_parts_with_the_state_between(make: Any) -> None:
-    net = make(4, layers=2).on("2 6 3")
+    net = make(4, num_layers=2).on("2 6 3")
     p, _ = net.init(seed=3, dtype=np.float64)
     x = np.random.default_rng(0).normal(size=(2, 6, 3))
 
@@ -93,16 +93,19 @@ def test_features_of_heads_follow() -> None:
 @pytest.mark.parametrize(
     ("f", "what"),
     [
-        (lambda: nn.lstm(0), "E163 lstm: width is 0 |  | a whole number from 1 up: `width=1`"),
-        (lambda: nn.gru(3, num_layers=0), "E163 gru: layers is 0 |  | a whole number from 1 up: `layers=1`"),
+        (lambda: nn.lstm(0), "E163 lstm: hidden_size is 0 |  | a whole number from 1 up: `hidden_size=1`"),
+        (lambda: nn.gru(3, num_layers=0), "E163 gru: num_layers is 0 |  | a whole number from 1 up: `num_layers=1`"),
         (
             lambda: nn.lstm(3, reverse=True, bidirectional=True),
-            "E163 lstm: backward and both directions |  | one of `backward`, `both`",
+            "E163 lstm: reverse and bidirectional |  | one of `reverse`, `bidirectional`",
         ),
-        (lambda: nn.embedding(0, 3), "E163 embedding: count is 0 |  | a whole number from 1 up: `count=1`"),
+        (
+            lambda: nn.embedding(0, 3),
+            "E163 embedding: num_embeddings is 0 |  | a whole number from 1 up: `num_embeddings=1`",
+        ),
         (
             lambda: nn.attention(4, num_kv_heads=3),
-            "E163 attention: 4 heads in 3 groups |  | groups that divide the heads",
+            "E163 attention: num_heads is 4, num_kv_heads 3 |  | a `num_kv_heads` that divides `num_heads`",
         ),
         (
             lambda: nn.attention(4).on("N L 30"),
@@ -114,20 +117,20 @@ def test_features_of_heads_follow() -> None:
         ),
         (
             lambda: pb.function(lambda x, y: nn.ctc_loss(x, y))(np.zeros((2, 3, 4)), np.zeros((3, 2), int)),
-            "E102 ctc: scores are of 2 sequences, labels of 3 |  | labels (N, S) for scores (N, L, K), with "
-            "`label_lengths` where some have fewer",
+            "E102 ctc_loss: the input has 2 sequences, the targets 3 |  | targets (N, S) for an input (N, L, K), with "
+            "`target_lengths` where some have fewer",
         ),
         (
             lambda: pb.function(lambda x, y: nn.ctc_loss(x, y, blank=4))(np.zeros((2, 3, 4)), np.zeros((2, 2), int)),
-            "E163 ctc: blank is 4, of 4 classes |  | the number of a class, from 0 up",
+            "E163 ctc_loss: blank is 4, of 4 classes |  | the number of a class, from 0 up",
         ),
         (
             lambda: nn.positional_encoding("rotary"),
-            "E163 position: kind is 'rotary' |  | one of 'sinusoidal', 'learned'",
+            "E163 positional_encoding: kind is 'rotary' |  | one of 'sinusoidal', 'learned'",
         ),
         (
             lambda: nn.positional_encoding("learned", max_length=3).on("N 4 2"),
-            "E162 position: 4 steps where 3 are learned |  | `longest=4`",
+            "E162 positional_encoding: 4 steps where 3 are learned |  | `max_length=4`",
         ),
     ],
 )  # fmt: skip

@@ -54,7 +54,7 @@ def message(f: Any) -> str:
 
 
 def test_a_network_of_no_width() -> None:
-    assert message(lambda: models.vgg11(width_mult=0)) == "E163 a network of width 0 |  | 1 for the paper's"
+    assert message(lambda: models.vgg11(width_mult=0)) == "E163 width_mult is 0 |  | a positive number: 1 is the paper's width"
 
 
 def test_c31_too_small_an_image_names_the_layer() -> None:
