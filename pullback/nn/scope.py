@@ -25,9 +25,9 @@ from pullback.tracing.array import Array, shape_text, type_text
 from pullback.tracing.making import as_array, extent_of
 from pullback.tracing.tracer import current
 
-__all__ = ["Call", "LayerPart", "Replaced", "Scope", "Start", "Wanted"]
+__all__ = ["Call", "Initializer", "LayerPart", "Replaced", "Scope", "Wanted"]
 
-Start = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
+Initializer = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
 Tree = dict[str, Any]
 
 
@@ -53,7 +53,7 @@ class Wanted:
 
     name: str
     extents: tuple[Index, ...]
-    start: Start
+    init: Initializer
     dtype: Any  # an element type, None for that of the network
 
 
@@ -123,29 +123,29 @@ class Scope:
 
     # What a layer asks for ------------------------------------------------------------------------------------
 
-    def parameter(self, name: str, shape: Any, start: Start | None = None) -> Array:
+    def parameter(self, name: str, shape: Any, init: Initializer | None = None) -> Array:
         """A trainable array.
 
         Args:
             name: its name in this layer; asked for twice, it is the same array.
             shape: sizes: ints, dims of the input, or arithmetic on these.
-            start: an initializer of `pullback.nn.init`; by default `kaiming_normal` for two axes or more, else zeros.
+            init: an initializer of `pullback.nn.init`; by default `kaiming_normal` for two axes or more, else zeros.
         Returns:
             The array, of the network's element type.
         Raises:
             TraceError: [E160] the parameters given hold no such array. ShapeError: [E161] it has another shape.
         """
-        from pullback.nn import init
+        from pullback.nn import init as initializers
 
         extents = _extents(shape)
-        chosen = start or (init.kaiming_normal() if len(extents) > 1 else init.zeros())
+        chosen = init or (initializers.kaiming_normal() if len(extents) > 1 else initializers.zeros())
         return self._array("parameter", Wanted(name, extents, chosen, None), self._parameters)
 
-    def state(self, name: str, shape: Any, start: Start | None = None, *, dtype: Any = None) -> Array:
+    def state(self, name: str, shape: Any, init: Initializer | None = None, *, dtype: Any = None) -> Array:
         """An array that training steps update without gradients, as it is before this step."""
-        from pullback.nn import init
+        from pullback.nn import init as initializers
 
-        return self._array("state", Wanted(name, _extents(shape), start or init.zeros(), dtype), self._next)
+        return self._array("state", Wanted(name, _extents(shape), init or initializers.zeros(), dtype), self._next)
 
     def update(self, name: str, value: Any) -> None:
         """The value that a state has after this step."""

@@ -75,7 +75,7 @@ class NetworkType:
             for name in path[:-1]:
                 place = place.setdefault(name, {})
             dtype = np.dtype(wanted.dtype or self.dtype)
-            place[path[-1]] = np.asarray(wanted.start(random, shape, dtype), dtype, order="C")
+            place[path[-1]] = np.asarray(wanted.init(random, shape, dtype), dtype, order="C")
         return out
 
 

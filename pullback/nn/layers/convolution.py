@@ -24,7 +24,7 @@ from pullback.nn.layers.windows import (
     split,
     windows,
 )
-from pullback.nn.scope import Scope, Start
+from pullback.nn.scope import Initializer, Scope
 
 __all__ = ["conv", "conv_transpose"]
 
@@ -65,7 +65,7 @@ def conv(
     dilation: Numbers = 1,
     groups: int = 1,
     bias: bool = True,
-    init: Start | None = None,
+    init: Initializer | None = None,
     layout: Layout = "NCHW",
 ) -> Array:
     """Convolve an image: y[n, o, i…] = b[o] + Σ c u… x[n, c, i s + u d - p, …] w[o, c, u…].
@@ -186,7 +186,7 @@ def conv_transpose(
     output_padding: Numbers = 0,
     groups: int = 1,
     bias: bool = True,
-    init: Start | None = None,
+    init: Initializer | None = None,
     layout: Layout = "NCHW",
 ) -> Array:
     """Every element of an image spread over a window: y[n, o, i s + u d - p] sums x[n, c, i] w[c, o, u].

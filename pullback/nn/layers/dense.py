@@ -7,7 +7,7 @@ from typing import Any
 from pullback import Array
 from pullback.nn.layer import layer
 from pullback.nn.layers.checks import check_count
-from pullback.nn.scope import Scope, Start
+from pullback.nn.scope import Initializer, Scope
 
 __all__ = ["dense"]
 
@@ -18,7 +18,7 @@ def _takes(units: Any, **_: Any) -> str:
 
 
 @layer(_takes)
-def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, init: Start | None = None) -> Array:
+def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, init: Initializer | None = None) -> Array:
     """Weighted sums of all features: y[…, k] = b[k] + Σm x[…, m] w[k, m].
 
     Args:

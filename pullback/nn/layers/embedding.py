@@ -9,7 +9,7 @@ from pullback import Array
 from pullback.nn import init
 from pullback.nn.layer import layer
 from pullback.nn.layers.checks import check_count
-from pullback.nn.scope import Scope, Start
+from pullback.nn.scope import Initializer, Scope
 
 __all__ = ["embedding"]
 
@@ -22,7 +22,7 @@ def _takes(num_embeddings: int, embedding_dim: int, **_: Any) -> str:
 
 
 @layer(_takes, integers=True)
-def embedding(scope: Scope, x: Any, num_embeddings: int, embedding_dim: int, *, init: Start = NORMAL) -> Array:
+def embedding(scope: Scope, x: Any, num_embeddings: int, embedding_dim: int, *, init: Initializer = NORMAL) -> Array:
     """A row of a table for each integer: y[…, m] = w[x[…], m].
 
     Args:

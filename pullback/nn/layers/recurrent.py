@@ -167,23 +167,30 @@ def bidirectional(forward: Any, backward: Any = None) -> Layer:
 
 
 def _read(
-    scope: Scope, given: Any, step: Step, names: tuple[str, ...], gates: int, width: int, reverse: bool, sequences: bool
+    scope: Scope,
+    given: Any,
+    step: Step,
+    names: tuple[str, ...],
+    gates: int,
+    hidden_size: int,
+    reverse: bool,
+    return_sequences: bool,
 ) -> Any:
     """One layer in one direction."""
     x, given_state = _pair(given)
     n, steps, inputs = x.shape
-    start = init.uniform(-(width**-0.5), width**-0.5)
-    w, u = (scope.parameter(name, (gates * width, m), start) for name, m in (("w", inputs), ("u", width)))
-    b, c = (scope.parameter(name, (gates * width,), start) for name in "bc")
+    scheme = init.uniform(-(hidden_size**-0.5), hidden_size**-0.5)
+    w, u = (scope.parameter(name, (gates * hidden_size, m), scheme) for name, m in (("w", inputs), ("u", hidden_size)))
+    b, c = (scope.parameter(name, (gates * hidden_size,), scheme) for name in "bc")
     products = x @ w.T + b
-    zeros = pb.zeros((n, width), dtype=x.dtype)
+    zeros = pb.zeros((n, hidden_size), dtype=x.dtype)
     state = dict.fromkeys(names, zeros) if given_state is None else {name: given_state[name] for name in names}
 
     def at(state: State, t: Any) -> tuple[State, Array]:
         after = step(state, products[:, steps - 1 - t if reverse else t], state["h"] @ u.T + c)
         return after, after["h"]
 
-    if not sequences:
+    if not return_sequences:
         state = pb.fold(steps, state, lambda state, t: at(state, t)[0])
         return _like(given, state["h"], state)
     state, rows = pb.scan(steps, state, at)

@@ -54,7 +54,8 @@ def message(f: Any) -> str:
 
 
 def test_a_network_of_no_width() -> None:
-    assert message(lambda: models.vgg11(width_mult=0)) == "E163 width_mult is 0 |  | a positive number: 1 is the paper's width"
+    wanted = "E163 width_mult is 0 |  | a positive number: 1 is the paper's width"
+    assert message(lambda: models.vgg11(width_mult=0)) == wanted
 
 
 def test_c31_too_small_an_image_names_the_layer() -> None:
