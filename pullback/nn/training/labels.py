@@ -55,7 +55,7 @@ def labels_of(net: Layer, loss: Callable[..., Any]) -> Labels | None:
     axis = _setting(loss, "axis", -1)
     if not -len(scores) <= axis < len(scores) or not scores[axis].isdigit():
         return None
-    return Labels(int(scores[axis]), len(scores) - 1, _setting(loss, "ignore", None))
+    return Labels(int(scores[axis]), len(scores) - 1, _setting(loss, "ignore_index", None))
 
 
 def _setting(loss: Any, name: str, default: Any) -> Any:
