@@ -101,10 +101,10 @@ def corpus(examples: Mapping[str, ModuleType] | None = None) -> Iterator[Entry]:
 
 NETWORKS: Final[Mapping[str, tuple[dict[str, Any], tuple[int, ...], int]]] = {
     "lenet": ({}, (8, 1, 28, 28), 0),
-    "resnet18": ({"classes": 10, "width": 0.125}, (2, 3, 32, 32), 0),
-    "mobilenet_v2": ({"classes": 10, "width": 0.25, "drop": 0.0}, (2, 3, 32, 32), 0),
-    "gpt": ({"count": 32, "width": 32, "heads": 2, "layers": 2}, (2, 16), 32),
-    "character_lstm": ({"count": 32, "width": 32, "layers": 1}, (4, 8), 32),
+    "resnet18": ({"num_classes": 10, "width_mult": 0.125}, (2, 3, 32, 32), 0),
+    "mobilenet_v2": ({"num_classes": 10, "width_mult": 0.25, "dropout": 0.0}, (2, 3, 32, 32), 0),
+    "gpt": ({"vocab_size": 32, "embed_dim": 32, "num_heads": 2, "num_layers": 2}, (2, 16), 32),
+    "character_lstm": ({"vocab_size": 32, "hidden_size": 32, "num_layers": 1}, (4, 8), 32),
 }
 VERBS: Final[Mapping[str, tuple[str, tuple[tuple[int, ...], ...]]]] = {
     "mean": ("{(+/⍵)÷≢⍵}", ((1000,),)),
@@ -153,8 +153,7 @@ def _network(name: str, settings: Mapping[str, Any], shape: tuple[int, ...], int
     """A step of descent."""
     from pullback import nn
 
-    given = dict(settings)
-    made = getattr(nn.models, name)(*([given.pop("count")] if "count" in given else []), **given)
+    made = getattr(nn.models, name)(**settings)
     network = networks.Network(name, lambda: made, shape[1:], shape[0], 10, integers)
     net = network.on()
     parameters, state = net.init(seed=0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
-CLASSES: Final = ("num_classes", "vocab_size", "num_actions")  # what models call the number of things that they tell apart
+CLASSES: Final = ("num_classes", "vocab_size", "num_actions")  # of what a model tells apart
 
 
 def register(commands: Any) -> None:
