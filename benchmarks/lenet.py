@@ -40,9 +40,9 @@ def by_pullback(network: Any, start: Any, train: Any, test: Any) -> list[float]:
         parameters=start,
         optimizer=nn.sgd(RATE, momentum=MOMENTUM),
         epochs=EPOCHS,
-        batch=BATCH,
+        batch_size=BATCH,
         seed=SEED,
-        evaluate=test,
+        validation_data=test,
         metrics=(accuracy,),
         progress=False,
     )

@@ -33,13 +33,13 @@ net = nn.sequential(waves(32), nn.dense(32), nn.relu, nn.dense(2)).named("spiral
 
 
 def main() -> None:
-    print(net.describe(batch=50))
+    print(net.describe(batch_size=50))
     with tempfile.TemporaryDirectory() as folder:
         for epochs in (3, 10):  # the second call goes on where the first one ended
             run = nn.fit(
-                net, nn.cross_entropy, spirals(1000, seed=0), optimizer=nn.clip_by_norm(1.0) >> nn.adam(1e-2),
-                epochs=epochs, batch=50, evaluate=spirals(200, seed=1), metrics=[nn.metrics.accuracy], save=folder,
-                progress=False,
+                net, nn.cross_entropy, spirals(1000, seed=0), optimizer=nn.clip_by_global_norm(1.0) >> nn.adam(1e-2),
+                epochs=epochs, batch_size=50, validation_data=spirals(200, seed=1),
+                metrics=[nn.metrics.accuracy], save=folder, progress=False,
             )  # fmt: skip
             print(f"epoch {epochs}  accuracy {run.history['accuracy'][-1]:.3f}")
         made = net.export(Path(folder) / "c", run.parameters, weights="const")

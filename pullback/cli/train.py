@@ -38,12 +38,13 @@ def register(commands: Any) -> None:
     epochs = "passes over the samples (default: 20 for lenet, 10 for most others)"
     length.add_argument("--epochs", type=at_least(0), metavar="N", help=epochs)
     length.add_argument("--steps", type=at_least(0), metavar="N", help="updates, instead of epochs")
-    add("--batch", type=at_least(1), metavar="N", help="samples per update (default: 1 for zhang, 64 for lenet)")
+    add("--batch-size", type=at_least(1), metavar="N", help="samples per update (default: 1 for zhang, 64 for lenet)")
     add("--optimizer", choices=OPTIMIZERS, help="what an update does with the gradient (default: the network's)")
-    add("--rate", type=positive, metavar="R", help="learning rate (default: 0.5 for zhang, 0.1 for lenet)")
+    rates = "the size of an update (default: 0.5 for zhang, 0.1 for lenet)"
+    add("--learning-rate", type=positive, metavar="R", help=rates)
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
     add("--seed", type=at_least(0), default=0, metavar="N", help="of the uniform start and the order of samples")
-    add("--in-order", action="store_true", help="take the samples in their order, in every epoch")
+    add("--no-shuffle", action="store_true", help="take the samples in their order, in every epoch")
     add("--load", metavar="PATH", help="start from the parameters in this file, or folder of checkpoints")
     add("--save", metavar="DIR", help="write checkpoints and the history into this folder")
     resume = command.add_mutually_exclusive_group().add_argument
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("E601", "--resume without --save", remedy="the folder of the run that is to go on: --save DIR")
     recipe = find(options.network)
     splits = load(options.data)
-    task = _task(options, recipe, splits.train.first(options.images), splits.test)
+    task = _task(options, recipe, splits.train.take(options.images), splits.test)
     print(_headline(options, task, splits.name), file=sys.stderr, flush=True)
     done = nn.fit(
         task.model,
@@ -80,23 +81,23 @@ def run(options: argparse.Namespace) -> int:
         optimizer=task.optimizer,
         epochs=None if options.steps is not None else _epochs(options, recipe),
         steps=options.steps,
-        batch=options.batch or recipe.batch_size,
+        batch_size=options.batch_size or recipe.batch_size,
         seed=options.seed,
-        shuffle=not options.in_order,
-        evaluate=task.test,
+        shuffle=not options.no_shuffle,
+        validation_data=task.test,
         metrics=recipe.metrics,
         save=options.save,
         resume=options.resume if options.save else None,
     )
     if options.history:
         done.history.save(options.history)
-    if done.end == "interrupted":
+    if done.stop_reason == "interrupted":
         kept = f"saved in {options.save}: --resume goes on" if options.save else "nothing saved"
         print(f"interrupted after {done.steps:,} updates; {kept}", file=sys.stderr)
         return INTERRUPTED
     measured = done.history.rows[-1] if len(done.history) else nn.evaluate(
         task.model, task.loss, task.test, parameters=done.parameters, state=done.state, metrics=recipe.metrics,
-        batch=options.batch or recipe.batch_size,
+        batch_size=options.batch_size or recipe.batch_size,
     )  # fmt: skip
     share = measured["accuracy"]
     print(f"accuracy {share:.1%} on {len(task.test):,} test samples, trained in {done.seconds:.2f} s")
@@ -167,7 +168,7 @@ def _with_channel(data: Dataset) -> Dataset:
 def _optimizer(options: argparse.Namespace, recipe: Recipe) -> Any:
     from pullback.nn import optimizers
 
-    rate = recipe.learning_rate if options.rate is None else options.rate
+    rate = recipe.learning_rate if options.learning_rate is None else options.learning_rate
     if options.optimizer is None:
         return recipe.optimizer(rate)
     if options.optimizer == "momentum":
@@ -198,5 +199,5 @@ def _headline(options: argparse.Namespace, task: _Task, data: str) -> str:
     length = f"{options.steps} updates" if options.steps is not None else f"{_epochs(options, recipe)} epochs"
     return (
         f"{recipe.name} ({size:,} parameters, {start}) on {count:,} samples of {data}, "
-        f"{length}, {task.optimizer}, batch {min(options.batch or recipe.batch_size, count)}"
+        f"{length}, {task.optimizer}, batch size {min(options.batch_size or recipe.batch_size, count)}"
     )

@@ -4,7 +4,7 @@ from pullback.data.dataset import Dataset, Splits
 from pullback.data.datasets import load, load_digits, load_folder
 from pullback.data.folders import load_arrays, load_cifar, load_image_splits, load_images
 from pullback.data.idx import read_idx, write_idx
-from pullback.data.loader import Batches, ahead, batches_of
+from pullback.data.loader import Batches, batches_of, prefetch
 from pullback.data.text import load_text
 from pullback.data.transforms import Transform, normalize, random_crop, random_flip, scale, subtract
 
@@ -13,7 +13,6 @@ __all__ = [
     "Dataset",
     "Splits",
     "Transform",
-    "ahead",
     "batches_of",
     "load",
     "load_arrays",
@@ -24,6 +23,7 @@ __all__ = [
     "load_images",
     "load_text",
     "normalize",
+    "prefetch",
     "random_crop",
     "random_flip",
     "read_idx",

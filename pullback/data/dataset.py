@@ -75,7 +75,7 @@ class Dataset:
         """The same samples, with more done to them when they are read."""
         return replace(self, transforms=(*self.transforms, *transforms))
 
-    def first(self, count: int | None) -> Dataset:
+    def take(self, count: int | None) -> Dataset:
         """The first `count` samples, all of them for None.
 
         Raises:

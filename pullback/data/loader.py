@@ -16,7 +16,7 @@ from pullback.data.order import permutation
 from pullback.errors import DataError, UsageError
 from pullback.tracing import tree
 
-__all__ = ["Batches", "Samples", "Stream", "ahead"]
+__all__ = ["Batches", "Samples", "Stream", "prefetch"]
 
 T = TypeVar("T")
 Request = tuple[int, int, int]  # the epoch, its first batch, how many
@@ -53,28 +53,28 @@ class Samples:
 
     Args:
         data: a Dataset, or arrays.
-        batch: samples in a batch; all of them where there are fewer.
+        batch_size: samples in a batch; all of them where there are fewer.
         seed: of the order and of what transformations draw.
         shuffle: whether every epoch has an order of its own.
-        remainder: whether the last, smaller batch of an epoch is left out ("drop") or not ("keep").
+        drop_last: whether the last, smaller batch of an epoch is left out.
     Raises:
         DataError: [E512] there are no samples, or the arrays differ in their number.
     """
 
     def __init__(
-        self, data: Any, batch: int, *, seed: int = 0, shuffle: bool = True, remainder: str = "drop"
+        self, data: Any, batch_size: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = True
     ) -> None:
         self.data = data
         self.name = data.name if isinstance(data, Dataset) else "data"
         self.count = len(data) if isinstance(data, Dataset) else _extent(data)
         if not self.count:
             raise DataError("E512", f"{self.name}: no samples", remedy="at least one")
-        self.items = min(batch, self.count)
+        self.items = min(batch_size, self.count)
         self.seed = seed
         self.shuffle = shuffle
         whole = self.count // self.items
         self.whole: int | None = whole
-        self.steps: int | None = whole + (remainder == "keep" and self.count % self.items > 0)
+        self.steps: int | None = whole + (not drop_last and self.count % self.items > 0)
         self.check: Check | None = None
         self._order: tuple[int, NDArray[np.intp]] | None = None
 
@@ -126,7 +126,7 @@ def _extent(data: Any) -> int:
             "E512",
             "the arrays of the data differ in how many samples they have",
             facts=tuple(f"{path} : {count}" for path, count in counts.items()),
-            remedy="arrays with one first extent",
+            remedy="arrays with the same first size",
         )
     return next(iter(counts.values()), 0)
 
@@ -180,21 +180,21 @@ class Stream:
         return "a list of batches, or an object whose __iter__ starts again; a generator serves one epoch"
 
 
-def batches_of(data: Any, batch: int | None, **order: Any) -> Batches:
+def batches_of(data: Any, batch_size: int | None, **order: Any) -> Batches:
     """Batches of a data set, a tree of arrays, or an iterable of batches.
 
     Raises:
-        UsageError: [E518] the size of a batch is asked for of an iterable that gives batches, or none is.
+        UsageError: [E518] a batch size below 1, or one for an iterable that gives batches.
     """
     if isinstance(data, Dataset) or _is_arrays(data):
-        if batch is not None and batch < 1:
-            raise UsageError("E518", f"batch={batch}", remedy="the number of samples in a batch, at least 1")
-        return Samples(data, batch or 32, **order)
-    if batch is not None:
+        if batch_size is not None and batch_size < 1:
+            raise UsageError("E518", f"batch_size={batch_size}", remedy="the number of samples in a batch, at least 1")
+        return Samples(data, batch_size or 32, **order)
+    if batch_size is not None:
         raise UsageError(
             "E518",
-            f"batch={batch} for {type(data).__name__}, which gives batches itself",
-            remedy="leave `batch` out, or pass arrays",
+            f"batch_size={batch_size} for {type(data).__name__}, which gives batches itself",
+            remedy="leave `batch_size` out, or pass arrays",
         )
     return Stream(data)
 
@@ -206,7 +206,7 @@ def _is_arrays(data: Any) -> bool:
     return all(hasattr(leaf, "shape") for leaf in tree.flatten(data)[0])
 
 
-def ahead(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
+def prefetch(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
     """Load each request on a thread while the previous result is in use; yield requests with results.
 
     Errors of loading appear at the position of the failed request. One thing is loaded ahead, no more.

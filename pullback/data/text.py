@@ -14,16 +14,16 @@ from pullback.errors import DataError
 __all__ = ["load_text"]
 
 
-def load_text(path: str | os.PathLike[str], length: int = 64, step: int | None = None) -> Dataset:
+def load_text(path: str | os.PathLike[str], sequence_length: int = 64, stride: int | None = None) -> Dataset:
     """Windows of a text file, each with the characters that follow it: the same window, one further.
 
     Args:
         path: a file in UTF-8.
-        length: characters in a window.
-        step: from the start of one window to that of the next; `length` unless told otherwise, so that none overlap.
+        sequence_length: characters in a window.
+        stride: from the start of one window to that of the next; by default `sequence_length`, without overlap.
     Returns:
-        Inputs and targets of shape (N, length), which are windows of one array: numbers of characters in `classes`,
-        uint8 where there are at most 256 and int32 otherwise.
+        Inputs and targets of shape (N, sequence_length), which are windows of one array. It holds numbers of characters
+        in `classes`, uint8 where there are at most 256 and int32 otherwise.
     Raises:
         DataError: [E501] the file cannot be read, [E519] it is no text in UTF-8, [E512] it is shorter than a window,
             [E527] it is larger than the limit.
@@ -31,7 +31,7 @@ def load_text(path: str | os.PathLike[str], length: int = 64, step: int | None =
     >>> from pullback import data
     >>> from pathlib import Path
     >>> _ = Path("abc.txt").write_text("abcabcabc")
-    >>> text = data.load_text("abc.txt", length=3)
+    >>> text = data.load_text("abc.txt", sequence_length=3)
     >>> text.classes, text.inputs.tolist(), text.targets.tolist()
     (('a', 'b', 'c'), [[0, 1, 2], [0, 1, 2]], [[1, 2, 0], [1, 2, 0]])
     """
@@ -47,16 +47,16 @@ def load_text(path: str | os.PathLike[str], length: int = 64, step: int | None =
             facts=(f"byte {error.start} is {content[error.start]:#04x}: {error.reason}",),
             remedy="a text file, converted to UTF-8",
         ) from error
-    if len(text) <= length:
+    if len(text) <= sequence_length:
         raise DataError(
             "E512",
-            f"{path}: {len(text)} characters make no window of {length} with one behind it",
-            remedy="a shorter `length`, or more text",
+            f"{path}: {len(text)} characters make no window of {sequence_length} with one behind it",
+            remedy="a shorter `sequence_length`, or more text",
         )
     points, codes = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
     numbers = codes.astype(np.uint8 if len(points) <= 256 else np.int32)
-    windows = np.lib.stride_tricks.sliding_window_view(numbers, length)
-    every = slice(None, None, step or length)
+    windows = np.lib.stride_tricks.sliding_window_view(numbers, sequence_length)
+    every = slice(None, None, stride or sequence_length)
     return Dataset(
         windows[:-1][every], windows[1:][every], path.name, classes=tuple(map(chr, points.tolist()))
     )

@@ -35,17 +35,17 @@ def subtract(mean: ArrayLike) -> Transform:
     return lambda inputs, draws: inputs - less
 
 
-def normalize(mean: ArrayLike, deviation: ArrayLike) -> Transform:
-    """Return `(inputs - mean) / deviation`, both broadcast against one sample."""
-    less, over = np.asarray(mean, np.float32), np.asarray(deviation, np.float32)
+def normalize(mean: ArrayLike, std: ArrayLike) -> Transform:
+    """Return `(inputs - mean) / std`, both broadcast against one sample."""
+    less, over = np.asarray(mean, np.float32), np.asarray(std, np.float32)
     return lambda inputs, draws: (inputs - less) / over
 
 
-def random_flip(probability: float = 0.5) -> Transform:
-    """Some samples mirrored along their last axis: left and right changed."""
+def random_flip(p: float = 0.5) -> Transform:
+    """Mirror samples along their last axis, left to right, each with probability `p`."""
 
     def flip(inputs: NDArray[Any], draws: Draws) -> NDArray[Any]:
-        chosen = draws.uniform() < probability
+        chosen = draws.uniform() < p
         return np.where(chosen.reshape(-1, *[1] * (inputs.ndim - 1)), inputs[..., ::-1], inputs)
 
     return flip

@@ -188,7 +188,7 @@ def _bound(network: Network, batch: int, sizes: Mapping[str, int]) -> Sequence[s
             "E115",
             f"{network}: {', '.join(missing)} of its input {network.type.takes} is not given",
             position=user_position(),
-            remedy=f"describe(batch={batch}, {', '.join(f'{m}=…' for m in missing)})",
+            remedy=f"describe(batch_size={batch}, {', '.join(f'{m}=…' for m in missing)})",
         )
     return [str(given.get(t, t)) for t in takes]
 

@@ -36,7 +36,7 @@ __all__ = ["Weights", "What", "export"]
 
 What = Literal["infer", "train", "both"]
 Weights = Literal["file", "const"]
-REMEDY: Final = "net.export(directory, parameters, what='both', loss=nn.cross_entropy, optimizer=nn.sgd(0.1), batch=64)"
+REMEDY: Final = "net.export(directory, parameters, what='both', loss=nn.cross_entropy, optimizer=nn.sgd(0.1))"
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ class Layer:
         return self.typed(dtype).start(seed)
 
     def describe(
-        self, batch: int = 1, *, loss: Callable[[Any, Any], Any] | None = None, optimizer: Any = None,
+        self, batch_size: int = 1, *, loss: Callable[[Any, Any], Any] | None = None, optimizer: Any = None,
         target: Any = None, updates: int = 1, dtype: DTypeLike = np.float32, **sizes: int,
     ) -> Description:  # fmt: skip
         """A table of every layer: its shape, parameters, operations and bytes; below it the peaks of memory.
@@ -176,7 +176,7 @@ class Layer:
         compiles for this loss, these targets and this optimizer; the last line says which of them are assumed.
 
         Args:
-            batch: the first size of the input, if it is open.
+            batch_size: the first size of the input, if it is open.
             loss: of the result and the target, as for `nn.fit`. By default the sum of the squares, without a target.
             optimizer: as for `nn.fit`; by default `nn.sgd`.
             target: targets of one batch, whose shape and element type count; by default int64 labels, or an array like
@@ -188,7 +188,7 @@ class Layer:
             ShapeError: [E115] a size is open and not given.
 
         >>> from pullback import nn
-        >>> print(nn.sequential(nn.dense(3), nn.relu, nn.dense(2)).describe(batch=8, M=4))
+        >>> print(nn.sequential(nn.dense(3), nn.relu, nn.dense(2)).describe(batch_size=8, M=4))
         sequential(x: f32[8, 4])
         layer             result     parameters  operations  bytes
         ------  --------  ---------  ----------  ----------  -----
@@ -206,7 +206,7 @@ class Layer:
         """
         from pullback.nn.describe import describe
 
-        return describe(self, batch, loss, optimizer, target, updates, dtype, sizes)
+        return describe(self, batch_size, loss, optimizer, target, updates, dtype, sizes)
 
     # Use ------------------------------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class Layer:
         state: Any = None,
         *,
         what: What = "infer",
-        batch: int = 1,
+        batch_size: int = 1,
         loss: Callable[[Any, Any], Any] | None = None,
         optimizer: Any = None,
         target: Any = None,
@@ -267,7 +267,7 @@ class Layer:
             parameters: what the program begins with.
             state: likewise, for networks that have a state.
             what: "infer" gives the commands infer and test, "train" train, "both" all three.
-            batch: samples of an update.
+            batch_size: samples of an update.
             loss: of the result and the target, for training.
             optimizer: for training.
             target: targets of one batch, whose shape and element type count; by default labels, int64.
@@ -287,7 +287,7 @@ class Layer:
         from pullback.nn.export import export
 
         kept = {} if state is None else state
-        return export(self, directory, parameters, kept, what, batch, loss, optimizer, target, weights, memory)
+        return export(self, directory, parameters, kept, what, batch_size, loss, optimizer, target, weights, memory)
 
     def __call__(self, parameters: Any, x: Any, state: Any = None) -> Any:
         """Run inference on an input: traced inside a traced function, compiled outside.

@@ -30,6 +30,7 @@ __all__ = [
 
 Rate = float | Callable[[Any], Any] | Array  # a number, a schedule, or a scalar of the traced function
 Value = TypeVar("Value")
+SCHEDULE = "`nn.cosine_decay_schedule(0.1, decay_steps=1000)`"
 
 
 class Settings:
@@ -121,7 +122,7 @@ def check_rate(where: object, name: str, value: Any, low: float = 0.0) -> None:
     if isinstance(value, Array) or (callable(value) and not isinstance(value, type)):
         return
     if not _is_number(value) or value < low:
-        raise refused(where, name, value, f"{_wanted(low, False)}, or a schedule such as `nn.cosine(0.1, steps=1000)`")
+        raise refused(where, name, value, f"{_wanted(low, False)}, or a schedule such as {SCHEDULE}")
 
 
 def matched(patterns: Mapping[str, Value], names: Iterable[str]) -> dict[str, Value]:

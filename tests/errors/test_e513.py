@@ -51,14 +51,14 @@ DataError [E513] {name}: the label of sample {place} is 7, and there are 3 class
   try: labels from 0 to 2, or a network with more classes      See `pullback explain-error E513`"""
 WHOLE, LATE = ("33", 40), ("1 in batch 5 of epoch 1", 8)
 CALLS: list[tuple[str, str, tuple[str, int], Callable[[], Any]]] = [
-    ("arrays", "data", WHOLE, lambda: fit((X, BAD), batch=8)),
-    ("a data set", "mine", WHOLE, lambda: fit(Dataset(X, BAD, "mine"), batch=8)),
+    ("arrays", "data", WHOLE, lambda: fit((X, BAD), batch_size=8)),
+    ("a data set", "mine", WHOLE, lambda: fit(Dataset(X, BAD, "mine"), batch_size=8)),
     ("batches", "list", LATE, lambda: fit(batches(BAD))),
     ("labels that are read", "mine", WHOLE, lambda: fit(Dataset(X, Read(), "mine"))),
     ("a loss that is finite", "list", LATE, lambda: fit(batches(BAD), nn.hinge_loss)),
-    ("arrays to evaluate", "evaluation data", WHOLE, lambda: fit((X, GOOD), evaluate=(X, BAD), early_stop=2)),
-    ("a data set to evaluate", "mine", WHOLE, lambda: fit((X, GOOD), evaluate=Dataset(X, BAD, "mine"))),
-    ("batches to evaluate", "list", LATE, lambda: fit((X, GOOD), evaluate=batches(BAD))),
+    ("arrays to evaluate", "validation data", WHOLE, lambda: fit((X, GOOD), validation_data=(X, BAD), early_stopping=2)),
+    ("a data set to evaluate", "mine", WHOLE, lambda: fit((X, GOOD), validation_data=Dataset(X, BAD, "mine"))),
+    ("batches to evaluate", "list", LATE, lambda: fit((X, GOOD), validation_data=batches(BAD))),
     ("evaluate", "list", LATE, lambda: nn.evaluate(NET, nn.cross_entropy, batches(BAD), parameters=NET.init(0)[0])),
     ("evaluate of arrays", "data", WHOLE, lambda: nn.evaluate(NET, nn.cross_entropy, (X, BAD), parameters={})),
 ]
@@ -73,7 +73,7 @@ def test_labels(name: str, place: tuple[str, int], call: Callable[[], Any]) -> N
 
 def test_labels_that_do_not_count_and_other_axes() -> None:
     ignored = np.where(np.arange(40) == 33, -1, GOOD)
-    assert fit((X, ignored), functools.partial(nn.cross_entropy, ignore_index=-1), evaluate=batches(ignored)).end == "finished"
+    assert fit((X, ignored), functools.partial(nn.cross_entropy, ignore_index=-1), validation_data=batches(ignored)).stop_reason == "finished"
     with pytest.raises(DataError, match="the label of sample 33 is 7"):
         fit((X, BAD), functools.partial(nn.cross_entropy, ignore_index=-1))
     images = np.zeros((6, 2, 5, 7), np.float32)
@@ -110,7 +110,7 @@ def test_metrics_that_give_arrays(metric: Any) -> None:
     shape = "f32[3]" if metric is nn.metrics.f1_score else "i64[3, 3]"
     seen: list[Any] = []
     with pytest.raises(UsageError) as caught:
-        nn.fit(nn.dense(3).on("N 4"), nn.cross_entropy, (X, GOOD), optimizer=nn.sgd(0.1), epochs=1, evaluate=(X, GOOD),
+        nn.fit(nn.dense(3).on("N 4"), nn.cross_entropy, (X, GOOD), optimizer=nn.sgd(0.1), epochs=1, validation_data=(X, GOOD),
                metrics=[metric], progress=seen.append)  # fmt: skip
     assert not seen  # before training
     assert str(caught.value) == f"""\

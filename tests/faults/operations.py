@@ -178,10 +178,10 @@ def training(folder: Path, epochs: int = LAST, resume: bool | None = None, every
     """Train with checkpoints: a digest of the parameters in the end."""
     x = np.random.default_rng(0).normal(size=8 * BATCHES)
     start = {"a": np.zeros(()), "b": np.zeros(())}
-    save = nn.Checkpoints(str(folder / "work" / "run"), every_steps=every, keep=2)
+    save = nn.Checkpoints(str(folder / "work" / "run"), every_steps=every, max_to_keep=2)
 
     def train() -> Any:
-        run = nn.fit(_loss, (x, 3 * x + 1), parameters=start, optimizer=nn.adam(0.1), epochs=epochs, batch=8,
+        run = nn.fit(_loss, (x, 3 * x + 1), parameters=start, optimizer=nn.adam(0.1), epochs=epochs, batch_size=8,
                      save=save, resume=resume, progress=False)
         return _digest(run.parameters)
 

@@ -37,7 +37,7 @@ def has_fuzzer(folder: Path) -> bool:
 
 def built(folder: Path) -> Path:
     """The program under the fuzzer, with a right file of each kind to begin from."""
-    NET.export(folder, NET.init(seed=0)[0], what="both", batch=2, loss=loss, optimizer=nn.sgd(0.1))
+    NET.export(folder, NET.init(seed=0)[0], what="both", batch_size=2, loss=loss, optimizer=nn.sgd(0.1))
     shutil.copy(folder / "small.safetensors", folder / "right.weights")
     np.linspace(-1, 1, 16, dtype=np.float32).tofile(folder / "right.inputs")
     np.array([0, 1, 2, 0], np.int64).tofile(folder / "right.targets")

@@ -233,7 +233,7 @@ def readers() -> dict[str, Reader]:
         "NumPy": Reader(8, npy, "train-inputs.npy", _npy),
         "NumPy archive": Reader(8, npz, "train.npz", _beside("{}.npz", npz[0]), of_zip),
         "CIFAR": Reader(2, [cifar], "train.bin", _beside("{}.bin", cifar)),
-        "text": Reader(8, [text], "a.txt", lambda f: data.load_text(f / "a.txt", length=3).inputs[0]),
+        "text": Reader(8, [text], "a.txt", lambda f: data.load_text(f / "a.txt", sequence_length=3).inputs[0]),
         "CSV": Reader(10, [table], "a.csv", _table),
         "tied file": Reader(6, [text], "a", _tied),
         "tied file, gzip": Reader(6, [text], "a.gz", _tied, of_gzip),

@@ -73,7 +73,7 @@ ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driv
 x = np.random.default_rng(0).normal(size=16)
 start = {"a": np.zeros(()), "b": np.zeros(())}
 try:
-    nn.fit(loss, (x, 3 * x + 1), parameters=start, optimizer=nn.adam(0.1), epochs=EPOCHS, batch=16, workers=2,
+    nn.fit(loss, (x, 3 * x + 1), parameters=start, optimizer=nn.adam(0.1), epochs=EPOCHS, batch_size=16, workers=2,
            save=nn.Checkpoints(folder, every_steps=1), progress=after)
 except PullbackError as error:
     print(error.code, flush=True)

@@ -89,17 +89,17 @@ def test_the_hand_written_gradient_agrees_with_finite_differences() -> None:
 def trained(data: Dataset, start: Any, *, epochs: int, rate: float) -> Any:
     """The network after some epochs over the images in their order, changed after each of them."""
     begin = {"parameters": zhang.start(start), "optimizer": sgd(rate)}
-    return fit(zhang.batch_loss, data, **begin, epochs=epochs, batch=1, shuffle=False, progress=False)
+    return fit(zhang.batch_loss, data, **begin, epochs=epochs, batch_size=1, shuffle=False, progress=False)
 
 
 def test_a22_a23_losses_of_ten_epochs(mnist: tuple[Dataset, Dataset]) -> None:
-    train = mnist[0].first(1000)
+    train = mnist[0].take(1000)
     losses = trained(train, "constant", epochs=10, rate=0.05).history.losses
     assert np.abs(np.array(losses) - LOSSES).max() <= 1e-4, losses
 
 
 def test_a23_the_run_is_deterministic(mnist: tuple[Dataset, Dataset]) -> None:
-    train = mnist[0].first(200)
+    train = mnist[0].take(200)
     runs = [trained(train, "constant", epochs=1, rate=0.05).parameters for _ in range(2)]
     for one, two in zip(*runs, strict=True):
         assert np.array_equal(one, two)
@@ -149,7 +149,7 @@ def test_a_trained_network_recognizes_digits(mnist: tuple[Dataset, Dataset]) -> 
     run = trained(train, "uniform", epochs=3, rate=0.5)
     losses = run.history.losses
     assert losses[0] > losses[1] > losses[2]
-    measured = evaluate(zhang.batch_loss, test, parameters=run.parameters, metrics=(zhang.accuracy,), batch=1000)
+    measured = evaluate(zhang.batch_loss, test, parameters=run.parameters, metrics=(zhang.accuracy,), batch_size=1000)
     assert measured["accuracy"] > 0.95
 
 

@@ -191,7 +191,7 @@ def outcome(content: bytes) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            f, _ = load(content, batch=1)
+            f, _ = load(content, batch_size=1)
             _ = f.type  # it is traced for this
     except PullbackError as error:
         if error.code not in OF_FILES or (error.code == "E522" and not error.what.startswith(NAMED)):

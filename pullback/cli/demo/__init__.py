@@ -126,11 +126,12 @@ def _train(digits: Splits) -> tuple[Any, Any]:
     ).named("digits").on("N 1 28 28")  # fmt: skip
     train, test = ((part.inputs[:, None], part.targets) for part in (digits.train, digits.test))
     steps = EPOCHS * -(-len(digits.train) // BATCH)
+    schedule = nn.cosine_decay_schedule(RATE, decay_steps=steps)
     run = nn.fit(
-        network, nn.cross_entropy, train, optimizer=nn.adam(nn.cosine(RATE, steps=steps)), epochs=EPOCHS, batch=BATCH,
-        seed=0, evaluate=test, metrics=[nn.metrics.accuracy], progress=False,
+        network, nn.cross_entropy, train, optimizer=nn.adam(schedule), epochs=EPOCHS, batch_size=BATCH, seed=0,
+        validation_data=test, metrics=[nn.metrics.accuracy], progress=False,
     )  # fmt: skip
-    if run.end == "interrupted":
+    if run.stop_reason == "interrupted":
         raise KeyboardInterrupt
     count = sum(x.size for layer in run.parameters.values() for x in layer.values())
     print(f"{count:,} parameters, {EPOCHS} epochs of {len(digits.train):,} digits in "

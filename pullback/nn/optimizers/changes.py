@@ -14,14 +14,22 @@ from pullback.nn.optimizers.optimizer import Elementwise, Optimizer, State, rate
 from pullback.nn.settings import Rate, check_matches, check_number, check_rate, matched, refused
 from pullback.tracing.array import Array
 
-__all__ = ["clip_by_norm", "clip_by_value", "decoupled_weight_decay", "freeze", "multiply", "scale", "weight_decay"]
+__all__ = [
+    "clip_by_global_norm",
+    "clip_by_value",
+    "decoupled_weight_decay",
+    "freeze",
+    "scale",
+    "scale_learning_rates",
+    "weight_decay",
+]
 
 Kept = tuple[Any, ...]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class clip_by_value(Elementwise):
-    """Each element between -`limit` and `limit`.
+    """Clip each element to between -`clip_value` and `clip_value`.
 
     >>> from pullback import nn
     >>> step = pb.function(lambda p, g: nn.clip_by_value(1.0).update(g, {}, p, 0)[0])
@@ -29,32 +37,32 @@ class clip_by_value(Elementwise):
     [0.5, 1.0, -1.0]
     """
 
-    limit: float
+    clip_value: float
 
     def __post_init__(self) -> None:
-        check_number(self, "limit", self.limit, above=True)
+        check_number(self, "clip_value", self.clip_value, above=True)
 
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
-        """min(max(g, -limit), limit)."""
-        return pb.minimum(pb.maximum(g, -self.limit), self.limit), ()
+        """min(max(g, -clip_value), clip_value)."""
+        return pb.minimum(pb.maximum(g, -self.clip_value), self.clip_value), ()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class clip_by_norm(Optimizer):
-    """Scale all gradients by min(1, `limit` / ‖g‖), ‖g‖ their joint norm (Pascanu et al. 2013).
+class clip_by_global_norm(Optimizer):
+    """Scale all gradients by min(1, `max_norm` / ‖g‖), ‖g‖ their joint norm (Pascanu et al. 2013).
 
     Frozen parameters do not count. A norm that is NaN changes nothing. (PyTorch divides by ‖g‖ + 1e-6.)
 
     >>> from pullback import nn
-    >>> step = pb.function(lambda p, g: nn.clip_by_norm(1.0).update(g, {}, p, 0)[0])
+    >>> step = pb.function(lambda p, g: nn.clip_by_global_norm(1.0).update(g, {}, p, 0)[0])
     >>> step({"a": 0.0, "b": 0.0}, {"a": 30.0, "b": 40.0})["a"].round(6).item()
     0.6
     """
 
-    limit: float
+    max_norm: float
 
     def __post_init__(self) -> None:
-        check_number(self, "limit", self.limit, above=True)
+        check_number(self, "max_norm", self.max_norm, above=True)
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
         """The norm first, then every one."""
@@ -62,17 +70,17 @@ class clip_by_norm(Optimizer):
         if not squares:
             return gradients, {}
         norm = pb.sqrt(sum(squares[1:], squares[0]))
-        factor = pb.where(norm > self.limit, self.limit / norm, 1.0)
+        factor = pb.where(norm > self.max_norm, self.max_norm / norm, 1.0)
         return {n: convert(factor, g.settled) * g for n, g in gradients.items()}, {}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class scale(Elementwise):
-    """Scale updates by a number, or by a schedule on top of the rate.
+    """Scale updates by a number, or by a schedule on top of the learning rate.
 
     >>> from pullback import nn
-    >>> nn.adam(1e-3) >> nn.scale(nn.linear(1.0, steps=100))
-    adam(0.001) >> scale(linear(1.0, 100))
+    >>> nn.adam(1e-3) >> nn.scale(nn.linear_schedule(1.0, decay_steps=100))
+    adam(0.001) >> scale(linear_schedule(1.0, 100))
     """
 
     factor: Rate
@@ -90,14 +98,14 @@ class scale(Elementwise):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class multiply(Optimizer):
-    """Times a number by the parameter's name: `multiply({"*/b": 2.0})`, as `lr_mult` of Caffe.
+class scale_learning_rates(Optimizer):
+    """Scale updates by factors for parameters, by name: {"*/b": 2.0}, as `lr_mult` of Caffe does.
 
     The first pattern that a name matches counts (`fnmatch`: * stands for any letters, / too); others are as they were.
     Numbers may be schedules.
 
     >>> from pullback import nn
-    >>> optimizer = nn.sgd(1.0) >> nn.multiply({"*/b": 2.0})
+    >>> optimizer = nn.sgd(1.0) >> nn.scale_learning_rates({"*/b": 2.0})
     >>> step = pb.function(lambda p, g: optimizer.update(g, {}, p, 0)[0])
     >>> g = {"dense1": {"w": np.ones(1), "b": np.ones(1)}}
     >>> step(g, g)["dense1"]["b"].tolist()
@@ -229,21 +237,21 @@ class decoupled_weight_decay(_Decay):
         l2: λ₂, at least 0.
         l1: λ₁, at least 0.
         factors: factors for both, by name: {"*/b": 0.0}.
-        rate: α, a number or a schedule: that of the optimizer, as the paper has it.
+        learning_rate: α, a number or a schedule: that of the optimizer, as the paper has it.
 
     >>> from pullback import nn
-    >>> optimizer = nn.sgd(0.1) >> nn.decoupled_weight_decay(0.5, rate=0.1)
+    >>> optimizer = nn.sgd(0.1) >> nn.decoupled_weight_decay(0.5, learning_rate=0.1)
     >>> pb.function(lambda p, g: optimizer.update(g, {}, p, 0)[0])(np.array([4.0]), np.array([1.0])).round(6).tolist()
     [-0.3]
     """
 
-    rate: Rate = 1.0
+    learning_rate: Rate = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_rate(self, "rate", self.rate)
+        check_rate(self, "learning_rate", self.learning_rate)
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
         """Subtract the pull from the update: u - α pull."""
         pulls = self.pulls(parameters)
-        return {n: u - times(self.rate, step, pulls[n]) if n in pulls else u for n, u in gradients.items()}, {}
+        return {n: u - times(self.learning_rate, step, pulls[n]) if n in pulls else u for n, u in gradients.items()}, {}

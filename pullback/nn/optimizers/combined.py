@@ -11,7 +11,8 @@ import numpy as np
 import pullback as pb
 from pullback.arrays.elementwise import convert
 from pullback.errors import TraceError
-from pullback.nn.optimizers.changes import clip_by_norm, freeze, multiply, weight_decay
+from pullback.nn.optimizers import changes
+from pullback.nn.optimizers.changes import clip_by_global_norm, freeze, scale_learning_rates
 from pullback.nn.optimizers.leaves import Leaves
 from pullback.nn.optimizers.optimizer import (
     Elementwise,
@@ -38,20 +39,20 @@ from pullback.source import user_position
 from pullback.tracing.array import Array
 from pullback.tracing.making import as_array
 
-__all__ = ["accumulate", "average", "caffe_sgd", "groups"]
+__all__ = ["accumulate_gradients", "caffe_sgd", "ema", "parameter_groups"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class groups(Optimizer):
+class parameter_groups(Optimizer):
     """An optimizer for each group of parameters; the first pattern that a name matches counts.
 
     Every parameter must match one, and every pattern some name. Joint operations of a part, such as the norm of
-    `clip_by_norm`, apply to its group.
+    `clip_by_global_norm`, apply to its group.
 
     >>> from pullback import nn
-    >>> optimizer = nn.groups({"*/b": nn.sgd(0.1), "*": nn.adamw(1e-3)})
+    >>> optimizer = nn.parameter_groups({"*/b": nn.sgd(0.1), "*": nn.adamw(1e-3)})
     >>> optimizer
-    groups({'*/b': sgd(0.1), '*': adamw(0.001)})
+    parameter_groups({'*/b': sgd(0.1), '*': adamw(0.001)})
     >>> sorted(optimizer.init({"dense1": {"w": np.ones(2), "b": np.ones(1)}})["*"]["mean"])
     ['dense1/w']
     """
@@ -66,7 +67,7 @@ class groups(Optimizer):
             raise refused(self, "parts", given, 'optimizers by names: {"*/b": nn.sgd(0.1), "*": nn.adam(1e-3)}')
         for part in self.parts.values():
             if not isinstance(part, freeze):
-                check_descends("groups", part)
+                check_descends("parameter_groups", part)
 
     def check_names(self, names: Sequence[str]) -> None:
         """Each name has a pattern, each pattern a name; and the patterns inside."""
@@ -76,7 +77,7 @@ class groups(Optimizer):
         if lost:
             raise TraceError(
                 "E108",
-                f"groups: no pattern for {listed(lost)}",
+                f"parameter_groups: no pattern for {listed(lost)}",
                 position=user_position(),
                 facts=(f"patterns: {', '.join(map(repr, self.parts))}",),
                 remedy='"*" as the last pattern takes all others',
@@ -108,9 +109,9 @@ class groups(Optimizer):
         """The averages of all groups."""
         return {n: x for pattern, p in self.parts.items() for n, x in p.averages(state.get(pattern, {})).items()}
 
-    def rate_at(self, step: int) -> float | None:
-        """The rate of the first group that has one."""
-        rates = (p.rate_at(step) for p in self.parts.values())
+    def learning_rate_at(self, step: int) -> float | None:
+        """The learning rate of the first group that has one."""
+        rates = (p.learning_rate_at(step) for p in self.parts.values())
         return next((r for r in rates if r is not None), None)
 
     def _split(self, parameters: Leaves) -> list[tuple[str, Optimizer, Leaves]]:
@@ -120,18 +121,18 @@ class groups(Optimizer):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class accumulate(Optimizer):
-    """One step of an optimizer for each `count` updates, by the mean of their gradients.
+class accumulate_gradients(Optimizer):
+    """One step of an optimizer for each `steps` updates, by the mean of their gradients.
 
-    So `count` batches and one that is `count` times as large come to the same, where the loss is a mean over the batch.
+    So `steps` batches and one that is `steps` times as large come to the same, where the loss is a mean over the batch.
     In between, updates are 0 and the optimizer's state is as it was; its step counts its own updates.
 
     Args:
-        count: how many gradients make one.
+        steps: how many gradients make one.
         optimizer: what the mean is given to.
 
     >>> from pullback import nn
-    >>> optimizer = nn.accumulate(2, nn.sgd(1.0))
+    >>> optimizer = nn.accumulate_gradients(2, nn.sgd(1.0))
     >>> step = pb.function(lambda p, g, state, t: optimizer.update(g, state, p, t))
     >>> p = np.array([0.0])
     >>> u, state = step(p, np.array([1.0]), optimizer.init(p), 0)
@@ -140,11 +141,11 @@ class accumulate(Optimizer):
     ([0.0], [-2.0])
     """
 
-    count: int
+    steps: int
     optimizer: Optimizer
 
     def __post_init__(self) -> None:
-        check_whole(self, "count", self.count)
+        check_whole(self, "steps", self.steps)
         inner: Any = self.optimizer
         if not isinstance(inner, Optimizer):
             raise refused(self, "optimizer", inner, "an optimizer such as `nn.adam(1e-3)`")
@@ -168,21 +169,21 @@ class accumulate(Optimizer):
         return {"sum": {n: like(p, 0.0) for n, p in parameters.items()}} | ({"optimizer": inner} if inner else {})
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """Add up; at each `count`-th update the optimizer's.
+        """Add up; at each `steps`-th update the optimizer's.
 
         Both are computed and one is chosen element by element, so that all is one pass over memory, in place; branches
         would copy the state they leave alone.
         """
         t = as_array(step)
-        due = t % self.count == self.count - 1
+        due = t % self.steps == self.steps - 1
 
         def chosen(then: Any, otherwise: Any) -> Any:
             return pb.where(convert(due, then.settled) > 0, then, otherwise)
 
         sums = {n: as_array(kept_of(self, state, "sum", n)) + g for n, g in gradients.items()}
-        mean = {n: (1 / self.count) * x for n, x in sums.items()}
+        mean = {n: (1 / self.steps) * x for n, x in sums.items()}
         before = state.get("optimizer", {})
-        updates, inner = self.optimizer.advance(mean, before, parameters, t // self.count)
+        updates, inner = self.optimizer.advance(mean, before, parameters, t // self.steps)
         after: State = {"sum": {n: chosen(pb.zeros_like(x), x) for n, x in sums.items()}}
         if inner:
             after["optimizer"] = pb.tree_map(lambda new, old: chosen(new, as_array(old)), inner, before)
@@ -192,14 +193,14 @@ class accumulate(Optimizer):
         """The optimizer's."""
         return self.optimizer.averages(state.get("optimizer", {}))
 
-    def rate_at(self, step: int) -> float | None:
+    def learning_rate_at(self, step: int) -> float | None:
         """The optimizer's."""
-        return self.optimizer.rate_at(step // self.count)
+        return self.optimizer.learning_rate_at(step // self.steps)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class average(Elementwise):
-    """A moving average of the parameters after each update (Polyak and Juditsky 1992).
+class ema(Elementwise):
+    """An exponential moving average of the parameters after each update (Polyak and Juditsky 1992).
 
         a ← δ a + (1 - δ) (p + u)          a starts as p
 
@@ -209,7 +210,7 @@ class average(Elementwise):
         decay: δ, from 0 to below 1, or a schedule.
 
     >>> from pullback import nn
-    >>> optimizer = nn.sgd(1.0) >> nn.average(0.75)
+    >>> optimizer = nn.sgd(1.0) >> nn.ema(0.75)
     >>> step = pb.function(lambda p, g: optimizer.update(g, optimizer.init(p), p, 0))
     >>> p = np.array([8.0])
     >>> updates, state = step(p, np.array([4.0]))
@@ -247,50 +248,50 @@ class average(Elementwise):
 
 
 def caffe_sgd(
-    rate: Rate,
+    learning_rate: Rate,
     momentum: float = 0.0,
-    decay: float = 0.0,
+    weight_decay: float = 0.0,
     *,
-    regularization: Literal["L2", "L1"] = "L2",
-    clip: float = 0.0,
-    rate_factors: Mapping[str, Rate] | None = None,
-    decay_factors: Mapping[str, float] | None = None,
-    fixed: Sequence[str] = (),
+    regularization_type: Literal["L2", "L1"] = "L2",
+    clip_gradients: float = 0.0,
+    lr_mult: Mapping[str, Rate] | None = None,
+    decay_mult: Mapping[str, float] | None = None,
+    frozen: Sequence[str] = (),
 ) -> Optimizer:
     """Caffe's SGD solver (Jia and others 2014), also in DeepDSL, as a chain of the parts below.
 
-        g ← g min(1, clip / ‖g‖)            where `clip` is not 0
-        g ← g + decay · factor · p          L1: sign(p) in the place of p
-        v ← momentum v + rate · factor · g
+        g ← g min(1, clip_gradients / ‖g‖)    where `clip_gradients` is not 0
+        g ← g + weight_decay · decay_mult · p         L1: sign(p) in the place of p
+        v ← momentum v + learning_rate · lr_mult · g
         p ← p - v
 
     Args:
-        rate: a number or a schedule.
+        learning_rate: a number or a schedule.
         momentum: from 0 to below 1.
-        decay: of weights.
-        regularization: whether it is that of the sum of squares or of magnitudes.
-        clip: largest norm of all gradients together; 0 for any.
-        rate_factors: factors for the rate, by name or pattern (`lr_mult`).
-        decay_factors: factors for the decay, by name or pattern (`decay_mult`).
-        fixed: names or patterns of parameters that stay.
+        weight_decay: the factor of the decay.
+        regularization_type: "L2" decays by the sum of squares, "L1" by the sum of magnitudes.
+        clip_gradients: largest norm of all gradients together; 0 for any.
+        lr_mult: factors for the learning rate, by name or pattern.
+        decay_mult: factors for the weight decay, by name or pattern.
+        frozen: names or patterns of parameters that stay.
     Returns:
         The chain.
 
     >>> from pullback import nn
-    >>> nn.caffe_sgd(0.01, 0.9, 5e-4, rate_factors={"*/b": 2.0}, decay_factors={"*/b": 0.0})
-    weight_decay(l2=0.0005, factors={'*/b': 0.0}) >> multiply({'*/b': 2.0}) >> sgd(0.01, momentum=0.9, rate_within=True)
+    >>> nn.caffe_sgd(0.01, 0.9, 5e-4, lr_mult={"*/b": 2.0}, decay_mult={"*/b": 0.0})  # doctest: +ELLIPSIS
+    weight_decay(l2=0.0005, factors={'*/b': 0.0}) >> scale_learning_rates({'*/b': 2.0}) >> ...
     """
-    if regularization not in ("L2", "L1"):
-        raise refused(caffe_sgd, "regularization", regularization, '"L2" or "L1"')
-    check_number(caffe_sgd, "clip", clip)
+    if regularization_type not in ("L2", "L1"):
+        raise refused(caffe_sgd, "regularization_type", regularization_type, '"L2" or "L1"')
+    check_number(caffe_sgd, "clip_gradients", clip_gradients)
     parts: list[Optimizer] = []
-    if fixed:
-        parts.append(freeze(*fixed))
-    if clip:
-        parts.append(clip_by_norm(clip))
-    if decay:
-        parts.append(weight_decay(**{regularization.lower(): decay}, factors=decay_factors))
-    if rate_factors:
-        parts.append(multiply(rate_factors))
-    parts.append(sgd(rate, momentum, rate_within=momentum != 0))
+    if frozen:
+        parts.append(freeze(*frozen))
+    if clip_gradients:
+        parts.append(clip_by_global_norm(clip_gradients))
+    if weight_decay:
+        parts.append(changes.weight_decay(**{regularization_type.lower(): weight_decay}, factors=decay_mult))
+    if lr_mult:
+        parts.append(scale_learning_rates(lr_mult))
+    parts.append(sgd(learning_rate, momentum, learning_rate_in_momentum=momentum != 0))
     return chained(parts) if len(parts) > 1 else parts[0]

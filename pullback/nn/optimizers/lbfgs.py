@@ -51,8 +51,9 @@ class _Trial(NamedTuple):
 
 
 def lbfgs(
-    loss: Callable[..., Any], parameters: Any, *args: Any, steps: int = 100, history: int = 10, tolerance: float = 1e-6
-) -> Minimum:
+    loss: Callable[..., Any], parameters: Any, *args: Any, max_iter: int = 100, history_size: int = 10,
+    tolerance_grad: float = 1e-6,
+) -> Minimum:  # fmt: skip
     """Minimize a noise-free loss over all data, starting from the given parameters.
 
     Directions are those of Nocedal (1980), two loops over the last changes (Nocedal and Wright 2006, algorithm 7.4);
@@ -62,17 +63,17 @@ def lbfgs(
         loss: loss(parameters, *args) gives one number.
         parameters: where to begin: an array or a tree.
         args: further arguments of the loss.
-        steps: at most.
-        history: how many changes are kept.
-        tolerance: as large the largest partial derivative may be in the end.
+        max_iter: the largest number of steps.
+        history_size: how many changes are kept.
+        tolerance_grad: stop when the largest partial derivative is at most this.
     Returns:
         `parameters`, a tree like those given; `value` of the loss; `slope`, the largest partial derivative; `steps`
         that were taken.
     Raises:
         DTypeError: [E121] parameters that are not floating-point.
     Cost:
-        A step is a value with gradient for each length tried, mostly one, and 8 · history · n operations for n
-        parameters; 2 · history · n numbers are kept.
+        A step is a value with gradient for each length tried, mostly one, and 8 · history_size · n operations for n
+        parameters; 2 · history_size · n numbers are kept.
 
     >>> from pullback import nn
     >>> @pb.function
@@ -82,9 +83,9 @@ def lbfgs(
     >>> found.parameters["x"].round(5).item(), bool(found.slope <= 1e-6)
     (1.0, True)
     """
-    check_whole(lbfgs, "steps", steps)
-    check_whole(lbfgs, "history", history)
-    check_number(lbfgs, "tolerance", tolerance)
+    check_whole(lbfgs, "max_iter", max_iter)
+    check_whole(lbfgs, "history_size", history_size)
+    check_number(lbfgs, "tolerance_grad", tolerance_grad)
     start, back = pb.ravel(parameters)
     if not start.settled.is_floating:
         raise DTypeError("E121", "lbfgs: the parameters are not floating-point", position=user_position())
@@ -96,7 +97,7 @@ def lbfgs(
 
     def going(state: Any) -> Any:
         _, _, gradient, _, _, stuck = state
-        return ~(pb.max(pb.abs(gradient)) <= tolerance) & ~stuck
+        return ~(pb.max(pb.abs(gradient)) <= tolerance_grad) & ~stuck
 
     def step(state: Any) -> Any:
         x, value, gradient, memory, taken, _ = state
@@ -106,10 +107,10 @@ def lbfgs(
         return x + found.length * ahead, found.value, found.gradient, after, taken + 1, ~good
 
     value, gradient = both(start)
-    none = pb.zeros((history, start.shape[0]), dtype=start.dtype)
-    memory = _Memory(none, none, pb.zeros(history, dtype=start.dtype), pb.asarray(0), pb.ones((), dtype=start.dtype))
+    rows, none = (pb.zeros((history_size, *sizes), dtype=start.dtype) for sizes in ((start.shape[0],), ()))
+    memory = _Memory(rows, rows, none, pb.asarray(0), pb.ones((), dtype=start.dtype))
     first = (start, value, gradient, memory, pb.asarray(0), value != value)
-    (x, value, gradient, _, taken, _), _ = pb.while_loop(going, step, first, max_trips=steps, at_limit="report")
+    (x, value, gradient, _, taken, _), _ = pb.while_loop(going, step, first, max_trips=max_iter, at_limit="report")
     return Minimum(back(x), value, pb.max(pb.abs(gradient)), taken)
 
 

@@ -1,12 +1,12 @@
 """Optimizers as values: a pair of functions on trees, put one behind the other by `>>`.
 
-    optimizer = nn.clip_by_norm(1.0) >> nn.adamw(1e-3)
+    optimizer = nn.clip_by_global_norm(1.0) >> nn.adamw(1e-3)
     state = optimizer.init(parameters)                                      # NumPy arrays, or in a traced function
     updates, state = optimizer.update(gradients, state, parameters, step)   # in a traced function
     parameters = optimizer.apply(parameters, updates)                       # parameters + updates
 
 Parts are of two kinds. Those that `descend` (sgd, adam) take gradients and give what to add to the parameters, with
-the sign and the rate in it; there is one in a chain. The others give what they take, changed: in front of it
+the sign and the learning rate in it; there is one in a chain. The others give what they take, changed: in front of it
 gradients, behind it updates.
 
 A state is a dict by what it holds and the parameter's name, {"mean": {"conv1/w": …}}; without a trace it is NumPy's.
@@ -42,9 +42,9 @@ class Optimizer(Settings):
     """A rule for updating the parameters, with its settings; the module shows how to use it.
 
     >>> from pullback import nn
-    >>> optimizer = nn.clip_by_norm(1.0) >> nn.sgd(0.1, momentum=0.9)
+    >>> optimizer = nn.clip_by_global_norm(1.0) >> nn.sgd(0.1, momentum=0.9)
     >>> optimizer
-    clip_by_norm(1.0) >> sgd(0.1, momentum=0.9)
+    clip_by_global_norm(1.0) >> sgd(0.1, momentum=0.9)
     >>> @pb.function
     ... def train(p, state, step):
     ...     gradients = pb.grad(lambda p: pb.sum(p["w"] ** 2))(p)
@@ -108,10 +108,10 @@ class Optimizer(Settings):
         return rebuilt(parameters, {n: _plus(p, added.get(n)) for n, p in leaves_of(parameters).items()})
 
     def averaged(self, state: State, parameters: Any) -> Any:
-        """The parameters, with moving averages for those that `average` tracks."""
+        """The parameters, with moving averages for those that `ema` tracks."""
         return rebuilt(parameters, {**leaves_of(parameters), **self.averages(state)})
 
-    def rate_at(self, step: int) -> float | None:
+    def learning_rate_at(self, step: int) -> float | None:
         """The learning rate of a step, for reports: that of the first group; None if there is none."""
         return None
 
@@ -169,13 +169,13 @@ def check_descends(where: str, optimizer: Any) -> None:
             remedy=f"`{optimizer!r} >> nn.sgd(...)`",
         )
     if isinstance(optimizer, type) and issubclass(optimizer, Optimizer):
-        raise refused(where, "optimizer", optimizer, f"`nn.{optimizer.__name__}(…)` with its rate")
+        raise refused(where, "optimizer", optimizer, f"`nn.{optimizer.__name__}(…)` with its learning rate")
     if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
         raise refused(where, "optimizer", optimizer, "an optimizer such as `nn.adam(1e-3)`")
 
 
 def rate_of(rate: Any, step: Any) -> Any:
-    """The rate at a step: a number itself, or a schedule's value at the step as f64."""
+    """The learning rate at a step: a number itself, or a schedule's value at the step as f64."""
     if not callable(rate):
         return rate
     return rate(convert(step, "float64") if isinstance(step, Array) else step)
@@ -191,16 +191,16 @@ class Elementwise(Optimizer):
     """An optimizer that is a rule for one parameter, the same for all.
 
     A subclass names its `slots`, arrays like the parameter that it keeps, and has `rule`. Numbers of a step, such as
-    its rate, come from `numbers`: they are computed once, in f64, and given in the parameter's element type.
+    its learning rate, come from `numbers`: they are computed once, in f64, and given in the parameter's element type.
 
     >>> from dataclasses import dataclass
     >>> from pullback import nn
     >>> @dataclass(frozen=True, repr=False, eq=False)
     ... class signs(nn.Elementwise):
-    ...     rate: float
+    ...     learning_rate: float
     ...     descends = True
     ...     def rule(self, g, p, kept, numbers):
-    ...         return -self.rate * pb.sign(g), ()
+    ...         return -self.learning_rate * pb.sign(g), ()
     >>> f = pb.function(lambda g, p: signs(0.1).update(g, {}, p, 0)[0])
     >>> f(np.array([3.0, -2.0]), np.array([1.0, 1.0])).tolist()
     [-0.1, 0.1]
@@ -236,17 +236,17 @@ class Elementwise(Optimizer):
                 after[slot][name] = value
         return updates, after
 
-    def rate_at(self, step: int) -> float | None:
-        """The rate of a step."""
-        rate = getattr(self, "rate", None)
+    def learning_rate_at(self, step: int) -> float | None:
+        """The learning rate of a step."""
+        rate = getattr(self, "learning_rate", None)
         if rate is None or isinstance(rate, Array):
             return None
         return float(self._schedule.interpret(float(step)) if callable(rate) else rate)
 
     @cached_property
     def _schedule(self) -> pb.Function:
-        """The rate as a traced function: schedules are written in the language."""
-        schedule = getattr(self, "rate", None)
+        """The learning rate as a traced function: schedules are written in the language."""
+        schedule = getattr(self, "learning_rate", None)
         return pb.function(lambda step: rate_of(schedule, step))
 
 
@@ -317,9 +317,9 @@ class Chain(Optimizer):
         """The averages of the part that has them."""
         return {n: x for name, part in self.keyed() for n, x in part.averages(state.get(name, {})).items()}
 
-    def rate_at(self, step: int) -> float | None:
-        """The rate of the part that descends."""
-        return next((p.rate_at(step) for p in self.parts if p.descends), None)
+    def learning_rate_at(self, step: int) -> float | None:
+        """The learning rate of the part that descends."""
+        return next((p.learning_rate_at(step) for p in self.parts if p.descends), None)
 
 
 def chained(parts: Sequence[Optimizer]) -> Chain:
@@ -335,6 +335,6 @@ def chained(parts: Sequence[Optimizer]) -> Chain:
             "E171",
             f"{made[0]!r} >> {made[1]!r}: both make updates of gradients",
             position=user_position(),
-            remedy='one of them, or `nn.groups({"*/b": ..., "*": ...})` for parameters apart',
+            remedy='one of them, or `nn.parameter_groups({"*/b": ..., "*": ...})` for separate parameters',
         )
     return Chain(flat)

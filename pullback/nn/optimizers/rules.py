@@ -1,7 +1,7 @@
 """Optimizers that make updates of gradients, each a rule for one parameter.
 
     p    a parameter          g    its gradient, or what came before in a chain made of it
-    u    what is added to p   α    the rate          t = 1, 2, …   the update's number
+    u    what is added to p   α    the learning rate  t = 1, 2, …   the update's number
 
 All arithmetic is in the parameter's element type; rates and corrections are computed in f64 once for a step.
 """
@@ -24,17 +24,17 @@ Kept = tuple[Any, ...]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Rule(Elementwise):
-    """The base of optimizers with a rate."""
+    """The base of optimizers with a learning rate."""
 
-    rate: Rate
+    learning_rate: Rate
     descends = True
 
     def __post_init__(self) -> None:
-        check_rate(self, "rate", self.rate)
+        check_rate(self, "learning_rate", self.learning_rate)
 
     def numbers(self, step: Any) -> Kept:
-        """The rate."""
-        return (rate_of(self.rate, step),)
+        """The learning rate."""
+        return (rate_of(self.learning_rate, step),)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -45,15 +45,15 @@ class sgd(Rule):
         u = -α v                     with nesterov  u = -α (g + μ v)
 
     Polyak 1964 (heavy ball); Nesterov's form and the constants are those of Sutskever and others (ICML 2013) and of
-    PyTorch. With `rate_within` the rate is part of the velocity, as in Caffe: v ← μ v + α g, u = -v. That differs where
-    the rate changes.
+    PyTorch. With `learning_rate_in_momentum` the learning rate is part of the velocity, as in Caffe: v ← μ v + α g,
+    u = -v. That differs where the learning rate changes.
 
     Args:
-        rate: α, a number or a schedule.
+        learning_rate: α, a number or a schedule.
         momentum: μ, from 0 to below 1; there is no state without momentum.
         nesterov: whether the gradient is looked at a step ahead.
         dampening: τ, from 0 to below 1.
-        rate_within: whether the rate is kept with the momentum.
+        learning_rate_in_momentum: whether the learning rate is kept with the momentum.
 
     >>> from pullback import nn
     >>> step = pb.function(lambda p, g: nn.sgd(0.5).update(g, {}, p, 0)[0])
@@ -64,7 +64,7 @@ class sgd(Rule):
     momentum: float = 0.0
     nesterov: bool = False
     dampening: float = 0.0
-    rate_within: bool = False
+    learning_rate_in_momentum: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,8 +72,8 @@ class sgd(Rule):
         check_fraction(self, "dampening", self.dampening)
         if self.nesterov and (self.momentum == 0 or self.dampening):
             raise refused(self, "nesterov", True, "with a momentum, and without dampening")
-        if self.dampening and self.rate_within:
-            raise refused(self, "dampening", self.dampening, "one of `dampening` and `rate_within`")
+        if self.dampening and self.learning_rate_in_momentum:
+            raise refused(self, "dampening", self.dampening, "one of `dampening` and `learning_rate_in_momentum`")
 
     @property
     def slots(self) -> dict[str, float]:
@@ -81,33 +81,33 @@ class sgd(Rule):
         return {"momentum": 0.0} if self.momentum else {}
 
     def numbers(self, step: Any) -> Kept:
-        """The rate α, and the share of the gradient that goes into v."""
+        """The learning rate α, and the share of the gradient that goes into v."""
         first: Any = 1.0
         if self.momentum and self.dampening:
             first = pb.where(as_array(step) == 0, 1.0, 1.0 - self.dampening)
-        return rate_of(self.rate, step), first
+        return rate_of(self.learning_rate, step), first
 
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
         """See the class."""
         rate, gain = numbers
         if not self.momentum:
             return -(rate * g), ()
-        g = rate * g if self.rate_within else g
+        g = rate * g if self.learning_rate_in_momentum else g
         v = self.momentum * kept[0] + (gain * g if self.dampening else g)
         ahead = g + self.momentum * v if self.nesterov else v
-        return (-ahead if self.rate_within else -(rate * ahead)), (v,)
+        return (-ahead if self.learning_rate_in_momentum else -(rate * ahead)), (v,)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class adagrad(Rule):
-    """Adapt the rate of each element: large gradients make it small (Duchi, Hazan and Singer 2011).
+    """Adapt the learning rate of each element to its past gradients (Duchi, Hazan and Singer 2011).
 
         s ← s + g²         u = -α g / (√s + ε)
 
     Args:
-        rate: α, a number or a schedule.
-        epsilon: ε, above 0.
-        start: what s is at first.
+        learning_rate: α, a number or a schedule.
+        eps: ε, above 0.
+        initial_accumulator_value: what s is at first.
 
     >>> from pullback import nn
     >>> optimizer = nn.adagrad(0.5)
@@ -116,23 +116,23 @@ class adagrad(Rule):
     [-0.5]
     """
 
-    epsilon: float = 1e-10
-    start: float = 0.0
+    eps: float = 1e-10
+    initial_accumulator_value: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(self, "epsilon", self.epsilon, above=True)
-        check_number(self, "start", self.start)
+        check_number(self, "eps", self.eps, above=True)
+        check_number(self, "initial_accumulator_value", self.initial_accumulator_value)
 
     @property
     def slots(self) -> dict[str, float]:
         """The slot of the sum of squares s."""
-        return {"squares": self.start}
+        return {"squares": self.initial_accumulator_value}
 
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
         """See the class."""
         s = kept[0] + g * g
-        return -(numbers[0] * g) / (pb.sqrt(s) + self.epsilon), (s,)
+        return -(numbers[0] * g) / (pb.sqrt(s) + self.eps), (s,)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -145,9 +145,9 @@ class rmsprop(Rule):
     Centered (Graves 2013), the mean's square is taken from s:  m ← γ m + (1 - γ) g,  d = g / (√(s - m²) + ε).
 
     Args:
-        rate: α, a number or a schedule.
-        decay: γ, from 0 to below 1.
-        epsilon: ε, above 0.
+        learning_rate: α, a number or a schedule.
+        alpha: γ, the smoothing constant, from 0 to below 1.
+        eps: ε, above 0.
         momentum: μ, from 0 to below 1.
         centered: whether it is the variance that is divided by.
 
@@ -157,15 +157,15 @@ class rmsprop(Rule):
     ['mean', 'momentum', 'square']
     """
 
-    decay: float = 0.99
-    epsilon: float = 1e-8
+    alpha: float = 0.99
+    eps: float = 1e-8
     momentum: float = 0.0
     centered: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction(self, "decay", self.decay)
-        check_number(self, "epsilon", self.epsilon, above=True)
+        check_fraction(self, "alpha", self.alpha)
+        check_number(self, "eps", self.eps, above=True)
         check_fraction(self, "momentum", self.momentum)
 
     @property
@@ -178,13 +178,13 @@ class rmsprop(Rule):
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
         """See the class."""
         old = dict(zip(self.slots, kept))
-        s = self.decay * old["square"] + (1 - self.decay) * (g * g)
+        s = self.alpha * old["square"] + (1 - self.alpha) * (g * g)
         after = [s]
         if self.centered:
-            m = self.decay * old["mean"] + (1 - self.decay) * g
+            m = self.alpha * old["mean"] + (1 - self.alpha) * g
             after.append(m)
             s = pb.maximum(s - m * m, 0.0)  # rounding may leave it below 0
-        d = g / (pb.sqrt(s) + self.epsilon)
+        d = g / (pb.sqrt(s) + self.eps)
         if self.momentum:
             d = self.momentum * old["momentum"] + d
             after.append(d)
@@ -199,10 +199,9 @@ class adam(Rule):
         u = -α m̂ / (√v̂ + ε)                 m̂ = m / (1 - β₁ᵗ),  v̂ = v / (1 - β₂ᵗ)
 
     Args:
-        rate: α, a number or a schedule.
-        beta1: β₁, from 0 to below 1.
-        beta2: β₂, from 0 to below 1.
-        epsilon: ε, above 0.
+        learning_rate: α, a number or a schedule.
+        betas: (β₁, β₂), each from 0 to below 1.
+        eps: ε, above 0.
 
     >>> from pullback import nn
     >>> optimizer = nn.adam(0.001)
@@ -211,15 +210,13 @@ class adam(Rule):
     [-0.001, 0.001]
     """
 
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction(self, "beta1", self.beta1)
-        check_fraction(self, "beta2", self.beta2)
-        check_number(self, "epsilon", self.epsilon, above=True)
+        object.__setattr__(self, "betas", _checked(self, self.betas))
+        check_number(self, "eps", self.eps, above=True)
 
     @property
     def slots(self) -> dict[str, float]:
@@ -229,15 +226,30 @@ class adam(Rule):
     def numbers(self, step: Any) -> Kept:
         """The factors α / (1 - β₁ᵗ), 1 / √(1 - β₂ᵗ) and α."""
         t = count(step)
-        rate = rate_of(self.rate, step)
-        return rate / _rest(self.beta1, t), 1.0 / pb.sqrt(_rest(self.beta2, t)), rate
+        rate = rate_of(self.learning_rate, step)
+        beta1, beta2 = self.betas
+        return rate / _rest(beta1, t), 1.0 / pb.sqrt(_rest(beta2, t)), rate
 
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
         """See the class."""
         rate, root, _ = numbers
-        m = self.beta1 * kept[0] + (1 - self.beta1) * g
-        v = self.beta2 * kept[1] + (1 - self.beta2) * (g * g)
-        return -(rate * m) / (root * pb.sqrt(v) + self.epsilon), (m, v)
+        beta1, beta2 = self.betas
+        m = beta1 * kept[0] + (1 - beta1) * g
+        v = beta2 * kept[1] + (1 - beta2) * (g * g)
+        return -(rate * m) / (root * pb.sqrt(v) + self.eps), (m, v)
+
+
+def _checked(where: object, betas: Any) -> tuple[float, float]:
+    """Return the pair of betas, checked.
+
+    Raises:
+        TraceError: [E170] it is no pair of numbers from 0 to below 1.
+    """
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise refused(where, "betas", betas, "a pair such as (0.9, 0.999)")
+    for k, beta in enumerate(betas):
+        check_fraction(where, f"betas[{k}]", beta)
+    return betas[0], betas[1]
 
 
 def _rest(beta: float, t: Any) -> Any:
@@ -252,29 +264,28 @@ class adamw(adam):
         u = -α (m̂ / (√v̂ + ε) + λ p)
 
     Args:
-        rate: α, a number or a schedule.
-        beta1: β₁, from 0 to below 1.
-        beta2: β₂, from 0 to below 1.
-        epsilon: ε, above 0.
-        decay: λ, at least 0.
+        learning_rate: α, a number or a schedule.
+        betas: (β₁, β₂), each from 0 to below 1.
+        eps: ε, above 0.
+        weight_decay: λ, at least 0.
 
     >>> from pullback import nn
-    >>> optimizer = nn.adamw(0.001, decay=0.5)
+    >>> optimizer = nn.adamw(0.001, weight_decay=0.5)
     >>> step = pb.function(lambda p, g: optimizer.update(g, optimizer.init(p), p, 0)[0])
     >>> step(np.array([4.0]), np.array([1.0])).round(6).tolist()
     [-0.003]
     """
 
-    decay: float = 0.01
+    weight_decay: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(self, "decay", self.decay)
+        check_number(self, "weight_decay", self.weight_decay)
 
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
         """See the class."""
         u, after = super().rule(g, p, kept, numbers)
-        return u - (self.decay * numbers[2]) * p, after
+        return u - (self.weight_decay * numbers[2]) * p, after
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -284,10 +295,9 @@ class lion(Rule):
         u = -α (sign(β₁ m + (1 - β₁) g) + λ p)         m ← β₂ m + (1 - β₂) g
 
     Args:
-        rate: α, a number or a schedule; a third to a tenth of Adam's.
-        beta1: β₁, from 0 to below 1.
-        beta2: β₂, from 0 to below 1.
-        decay: λ, at least 0.
+        learning_rate: α, a number or a schedule; a third to a tenth of Adam's.
+        betas: (β₁, β₂), each from 0 to below 1.
+        weight_decay: λ, at least 0.
 
     >>> from pullback import nn
     >>> optimizer = nn.lion(0.01)
@@ -296,15 +306,13 @@ class lion(Rule):
     [-0.01, 0.01]
     """
 
-    beta1: float = 0.9
-    beta2: float = 0.99
-    decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.99)
+    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction(self, "beta1", self.beta1)
-        check_fraction(self, "beta2", self.beta2)
-        check_number(self, "decay", self.decay)
+        object.__setattr__(self, "betas", _checked(self, self.betas))
+        check_number(self, "weight_decay", self.weight_decay)
 
     @property
     def slots(self) -> dict[str, float]:
@@ -313,7 +321,8 @@ class lion(Rule):
 
     def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
         """See the class."""
-        direction = pb.sign(self.beta1 * kept[0] + (1 - self.beta1) * g)
-        m = self.beta2 * kept[0] + (1 - self.beta2) * g
+        beta1, beta2 = self.betas
+        direction = pb.sign(beta1 * kept[0] + (1 - beta1) * g)
+        m = beta2 * kept[0] + (1 - beta2) * g
         u = -(numbers[0] * direction)
-        return (u - (self.decay * numbers[0]) * p if self.decay else u), (m,)
+        return (u - (self.weight_decay * numbers[0]) * p if self.weight_decay else u), (m,)

@@ -1,9 +1,9 @@
-"""Schedules: the rate of each step, as a value.
+"""Schedules: the learning rate of each step, as a value.
 
     t = 0, 1, 2, …    the step
 
-A schedule is called with a step: of a traced function it gives a scalar in f64, of a number a number. Where a rate is
-taken, any other function of the step may be given, too.
+A schedule is called with a step: of a traced function it gives a scalar in f64, of a number a number. Where a
+learning rate is taken, any other function of the step may be given, too.
 """
 
 from __future__ import annotations
@@ -22,42 +22,47 @@ from pullback.tracing.array import Array
 
 __all__ = [
     "Schedule",
-    "constant",
-    "cosine",
-    "exponential",
-    "inverse",
-    "inverse_square_root",
-    "linear",
-    "piecewise",
-    "polynomial",
+    "constant_schedule",
+    "cosine_decay_schedule",
+    "exponential_decay",
+    "inverse_sqrt_schedule",
+    "inverse_time_decay",
+    "linear_schedule",
+    "piecewise_constant_schedule",
+    "polynomial_schedule",
     "step_decay",
 ]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Schedule(Settings):
-    """A map from a step to a rate. Define your own with a method `at(t, xp)` in array API functions.
+    """The base of schedules, maps from a step to a learning rate.
+
+    Define your own with a method `at(t, xp)` in array API functions.
 
     >>> from pullback import nn
-    >>> nn.cosine(0.1, steps=100)(50)
+    >>> nn.cosine_decay_schedule(0.1, decay_steps=100)(50)
     0.05
-    >>> pb.function(lambda step: nn.cosine(0.1, steps=100)(step))(100).item()
+    >>> pb.function(lambda step: nn.cosine_decay_schedule(0.1, decay_steps=100)(step))(100).item()
     0.0
     """
 
     def __call__(self, step: Any) -> Any:
-        """The rate of a step, from 0 on."""
+        """The learning rate of a step, from 0 on."""
         if isinstance(step, Array):
             return self.at(convert(step, "float64"), pb)
         return float(self.at(np.float64(step), np))
 
     def at(self, t: Any, xp: Any) -> Any:
-        """The rate at step t, a scalar in f64 of `xp`: NumPy, or `pullback` while a function is traced."""
+        """Return the learning rate at step t, a scalar in f64 of `xp`.
+
+        That is NumPy, or `pullback` while a function is traced.
+        """
         raise NotImplementedError
 
 
 def _warmed(t: Any, xp: Any, warmup: int, rate: float, later: Any) -> Any:
-    """Linear warm-up, `rate` (t + 1) / warmup, followed by `later`."""
+    """Linear warm-up, `rate` (t + 1) / `warmup`, followed by `later`."""
     return xp.where(t < warmup, (rate / warmup) * (t + 1), later) if warmup else later
 
 
@@ -67,106 +72,108 @@ def _share(t: Any, xp: Any, steps: int, warmup: int) -> Any:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class constant(Schedule):
-    """The same rate at each step.
+class constant_schedule(Schedule):
+    """The same learning rate at each step.
 
     >>> from pullback import nn
-    >>> nn.constant(0.1)(7)
+    >>> nn.constant_schedule(0.1)(7)
     0.1
     """
 
-    rate: float
+    learning_rate: float
 
     def __post_init__(self) -> None:
-        check_number(self, "rate", self.rate)
+        check_number(self, "learning_rate", self.learning_rate)
 
     def at(self, t: Any, xp: Any) -> Any:
-        """Rate."""
-        return self.rate
+        """Return the learning rate."""
+        return self.learning_rate
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class step_decay(Schedule):
-    """`rate` · `factor`^⌊t / `every`⌋: multiply by a factor every few steps.
+    """Multiply by `gamma` every `step_size` steps: `learning_rate` · `gamma`^⌊t / `step_size`⌋.
 
     >>> from pullback import nn
-    >>> [round(nn.step_decay(0.1, every=30)(t), 4) for t in (0, 29, 30, 60)]
+    >>> [round(nn.step_decay(0.1, step_size=30)(t), 4) for t in (0, 29, 30, 60)]
     [0.1, 0.1, 0.01, 0.001]
     """
 
-    rate: float
-    every: int
-    factor: float = 0.1
+    learning_rate: float
+    step_size: int
+    gamma: float = 0.1
 
     def __post_init__(self) -> None:
-        check_number(self, "rate", self.rate)
-        check_whole(self, "every", self.every)
-        check_number(self, "factor", self.factor, above=True)
+        check_number(self, "learning_rate", self.learning_rate)
+        check_whole(self, "step_size", self.step_size)
+        check_number(self, "gamma", self.gamma, above=True)
 
     def at(self, t: Any, xp: Any) -> Any:
-        """Rate · factor^⌊t / every⌋."""
-        return self.rate * xp.exp(math.log(self.factor) * xp.floor(t / self.every))
+        """Return learning_rate · gamma^⌊t / step_size⌋."""
+        return self.learning_rate * xp.exp(math.log(self.gamma) * xp.floor(t / self.step_size))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class exponential(Schedule):
-    """`rate` · `factor`^(t / `every`).
+class exponential_decay(Schedule):
+    """Exponential decay: `learning_rate` · `decay_rate`^(t / `decay_steps`).
 
     >>> from pullback import nn
-    >>> round(nn.exponential(0.1, 0.5, every=10)(20), 6)
+    >>> round(nn.exponential_decay(0.1, 0.5, decay_steps=10)(20), 6)
     0.025
     """
 
-    rate: float
-    factor: float
-    every: int = 1
+    learning_rate: float
+    decay_rate: float
+    decay_steps: int = 1
 
     def __post_init__(self) -> None:
-        check_number(self, "rate", self.rate)
-        check_number(self, "factor", self.factor, above=True)
-        check_whole(self, "every", self.every)
+        check_number(self, "learning_rate", self.learning_rate)
+        check_number(self, "decay_rate", self.decay_rate, above=True)
+        check_whole(self, "decay_steps", self.decay_steps)
 
     def at(self, t: Any, xp: Any) -> Any:
-        """Rate · factor^(t / every)."""
-        return self.rate * xp.exp((math.log(self.factor) / self.every) * t)
+        """Return learning_rate · decay_rate^(t / decay_steps)."""
+        return self.learning_rate * xp.exp((math.log(self.decay_rate) / self.decay_steps) * t)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Falling(Schedule):
-    """A rate that falls to `end` in `steps` steps, after a linear rise in the first `warmup` of them."""
+    """Linear warm-up for `warmup_steps`, then a descent to `end_learning_rate`, reached at `decay_steps`."""
 
-    rate: float
-    steps: int
-    warmup: int = 0
-    end: float = 0.0
+    learning_rate: float
+    decay_steps: int
+    warmup_steps: int = 0
+    end_learning_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        check_number(self, "rate", self.rate)
-        check_whole(self, "steps", self.steps)
-        check_whole(self, "warmup", self.warmup, 0)
-        check_number(self, "end", self.end)
-        if self.warmup >= self.steps:
-            raise refused(self, "warmup", self.warmup, f"fewer than the {self.steps} steps of the whole")
+        check_number(self, "learning_rate", self.learning_rate)
+        check_whole(self, "decay_steps", self.decay_steps)
+        check_whole(self, "warmup_steps", self.warmup_steps, 0)
+        check_number(self, "end_learning_rate", self.end_learning_rate)
+        if self.warmup_steps >= self.decay_steps:
+            raise refused(self, "warmup_steps", self.warmup_steps, f"fewer than the {self.decay_steps} of decay_steps")
 
     def left(self, share: Any, xp: Any) -> Any:
         """The share of the descent that remains."""
         raise NotImplementedError
 
     def at(self, t: Any, xp: Any) -> Any:
-        """End + (rate - end) · left."""
-        left = self.left(_share(t, xp, self.steps, self.warmup), xp)
-        return _warmed(t, xp, self.warmup, self.rate, self.end + (self.rate - self.end) * left)
+        """Return the warm-up's rate, or end_learning_rate + (learning_rate - end_learning_rate) · left."""
+        left = self.left(_share(t, xp, self.decay_steps, self.warmup_steps), xp)
+        low, high = self.end_learning_rate, self.learning_rate
+        return _warmed(t, xp, self.warmup_steps, high, low + (high - low) * left)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class cosine(_Falling):
-    """Cosine decay from `rate` to `end` after linear warm-up (Loshchilov and Hutter, SGDR, 2017).
+class cosine_decay_schedule(_Falling):
+    """Linear warm-up, then cosine decay to `end_learning_rate` (Loshchilov and Hutter, SGDR, 2017).
 
-        t < warmup    rate (t + 1) / warmup
-        else          end + (rate - end) (1 + cos π s) / 2,    s = (t - warmup) / (steps - warmup), at most 1
+        t < warmup_steps    learning_rate (t + 1) / warmup_steps
+        else                end_learning_rate + (learning_rate - end_learning_rate) (1 + cos π s) / 2
+        s                   (t - warmup_steps) / (decay_steps - warmup_steps), at most 1
 
     >>> from pullback import nn
-    >>> schedule = nn.cosine(0.1, steps=110, warmup=10)
+    >>> schedule = nn.cosine_decay_schedule(0.1, decay_steps=110, warmup_steps=10)
     >>> [round(schedule(t), 4) for t in (0, 9, 10, 60, 110, 1000)]
     [0.01, 0.1, 0.1, 0.05, 0.0, 0.0]
     """
@@ -177,11 +184,11 @@ class cosine(_Falling):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class linear(_Falling):
-    """A straight line from `rate` to `end` in `steps` steps, after a linear rise.
+class linear_schedule(_Falling):
+    """Linear warm-up, then a straight line to `end_learning_rate`, reached at `decay_steps`.
 
     >>> from pullback import nn
-    >>> [round(nn.linear(0.1, steps=100)(t), 4) for t in (0, 50, 100)]
+    >>> [round(nn.linear_schedule(0.1, decay_steps=100)(t), 4) for t in (0, 50, 100)]
     [0.1, 0.05, 0.0]
     """
 
@@ -191,11 +198,13 @@ class linear(_Falling):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class polynomial(_Falling):
-    """`end` + (`rate` - `end`) (1 - t / `steps`)^`power`, after a linear rise.
+class polynomial_schedule(_Falling):
+    """Linear warm-up, then a power of the steps left, down to `end_learning_rate`.
+
+        end_learning_rate + (learning_rate - end_learning_rate) (1 - s)^power        s as for the cosine
 
     >>> from pullback import nn
-    >>> round(nn.polynomial(0.1, steps=100, power=2.0)(50), 6)
+    >>> round(nn.polynomial_schedule(0.1, decay_steps=100, power=2.0)(50), 6)
     0.025
     """
 
@@ -211,77 +220,81 @@ class polynomial(_Falling):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class piecewise(Schedule):
-    """Rates by the step from which each holds.
+class piecewise_constant_schedule(Schedule):
+    """Learning rates by the step from which each holds.
 
     >>> from pullback import nn
-    >>> schedule = nn.piecewise({0: 0.1, 1000: 0.01, 2000: 0.001})
+    >>> schedule = nn.piecewise_constant_schedule({0: 0.1, 1000: 0.01, 2000: 0.001})
     >>> schedule(999), schedule(1000), schedule(5000)
     (0.1, 0.01, 0.001)
     """
 
-    rates: Mapping[int, float]
+    learning_rates: Mapping[int, float]
 
     def __post_init__(self) -> None:
-        given: Any = self.rates
+        given: Any = self.learning_rates
         if not isinstance(given, Mapping) or 0 not in given:
-            raise refused(self, "rates", given, "rates by first step, from 0 on: {0: 0.1, 1000: 0.01}")
+            raise refused(self, "learning_rates", given, "rates by first step, from 0 on: {0: 0.1, 1000: 0.01}")
         for first, rate in given.items():
             check_whole(self, "first step", first, 0)
-            check_number(self, f"rate from step {first}", rate)
-        object.__setattr__(self, "rates", dict(sorted(given.items())))
+            check_number(self, f"learning rate from step {first}", rate)
+        object.__setattr__(self, "learning_rates", dict(sorted(given.items())))
 
     def at(self, t: Any, xp: Any) -> Any:
-        """The rate whose first step is the last one that t has reached."""
-        out: Any = self.rates[0]
-        for first, rate in self.rates.items():
+        """The learning rate whose first step is the last one that t has reached."""
+        out: Any = self.learning_rates[0]
+        for first, rate in self.learning_rates.items():
             out = xp.where(t >= first, rate, out) if first else out
         return out
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class inverse(Schedule):
-    """`rate` · (1 + `factor` t)^-`power`, as LeNet of Caffe is trained with factor 1e-4 and power 0.75.
+class inverse_time_decay(Schedule):
+    """Inverse time decay: `learning_rate` · (1 + `decay_rate` t)^-`power`.
+
+    Caffe trains LeNet with decay_rate 1e-4 and power 0.75.
 
     >>> from pullback import nn
-    >>> round(nn.inverse(0.01, 1e-4, 0.75)(10000), 8)
+    >>> round(nn.inverse_time_decay(0.01, 1e-4, 0.75)(10000), 8)
     0.00594604
     """
 
-    rate: float
-    factor: float
+    learning_rate: float
+    decay_rate: float
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number(self, "rate", self.rate)
-        check_number(self, "factor", self.factor)
+        check_number(self, "learning_rate", self.learning_rate)
+        check_number(self, "decay_rate", self.decay_rate)
         check_number(self, "power", self.power)
 
     def at(self, t: Any, xp: Any) -> Any:
-        """Rate · (1 + factor t)^-power."""
-        return self.rate * xp.exp(-self.power * xp.log1p(self.factor * t))
+        """Return learning_rate · (1 + decay_rate t)^-power."""
+        return self.learning_rate * xp.exp(-self.power * xp.log1p(self.decay_rate * t))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class inverse_square_root(Schedule):
-    """`rate` · min((t + 1) / `warmup`, √(`warmup` / (t + 1))) (Vaswani and others 2017, eq. 3).
+class inverse_sqrt_schedule(Schedule):
+    """Linear warm-up, then the inverse square root of the step (Vaswani and others 2017, eq. 3).
 
-    There the highest rate is 1 / √(width · warmup).
+        learning_rate · min((t + 1) / warmup_steps, √(warmup_steps / (t + 1)))
+
+    There the highest learning rate is 1 / √(embed_dim · warmup_steps).
 
     >>> from pullback import nn
-    >>> schedule = nn.inverse_square_root(0.1, warmup=100)
+    >>> schedule = nn.inverse_sqrt_schedule(0.1, warmup_steps=100)
     >>> round(schedule(49), 4), round(schedule(99), 4), round(schedule(399), 4)
     (0.05, 0.1, 0.05)
     """
 
-    rate: float
-    warmup: int = 1
+    learning_rate: float
+    warmup_steps: int = 1
 
     def __post_init__(self) -> None:
-        check_number(self, "rate", self.rate)
-        check_whole(self, "warmup", self.warmup)
+        check_number(self, "learning_rate", self.learning_rate)
+        check_whole(self, "warmup_steps", self.warmup_steps)
 
     def at(self, t: Any, xp: Any) -> Any:
-        """Rate · min((t + 1) / warmup, √(warmup / (t + 1)))."""
-        share = (t + 1) / self.warmup
-        return self.rate * xp.minimum(share, 1.0 / xp.sqrt(share))
+        """Return learning_rate · min((t + 1) / warmup_steps, √(warmup_steps / (t + 1)))."""
+        share = (t + 1) / self.warmup_steps
+        return self.learning_rate * xp.minimum(share, 1.0 / xp.sqrt(share))

@@ -28,7 +28,7 @@ __all__ = ["Checkpoints", "Folder", "Position", "Resume"]
 
 Resume = bool | Literal["newest intact", "anyway"] | None
 
-FORMAT = 1
+FORMAT = 2  # 1 had other names of columns and settings
 KEY = "training"
 HISTORY = "history.csv"
 PARTS = ("parameters", "state", "optimizer")
@@ -39,24 +39,24 @@ class Checkpoints:
     """The folder and frequency of checkpoints; the end of training is saved too.
 
     Args:
-        folder: made where it is not there.
+        directory: made where it is not there.
         every_steps: updates after which to save.
         every_seconds: seconds after which to save.
-        keep: how many of the last checkpoints stay.
+        max_to_keep: how many of the last checkpoints stay.
     Raises:
         UsageError: [E518] a number is out of range.
     """
 
-    folder: str
+    directory: str
     every_steps: int | None = None
     every_seconds: float | None = 60.0
-    keep: int = 2
+    max_to_keep: int = 2
 
     def __post_init__(self) -> None:
-        least = {"every_steps": 1, "every_seconds": 0, "keep": 1}
+        least = {"every_steps": 1, "every_seconds": 0, "max_to_keep": 1}
         for name, low in least.items():
             value = getattr(self, name)
-            missing = value is None and name != "keep"
+            missing = value is None and name != "max_to_keep"
             if not missing and not (isinstance(value, int | float) and value >= low):
                 raise UsageError("E518", f"Checkpoints: {name}={value!r}", remedy=f"a number from {low} up")
 
@@ -103,7 +103,7 @@ class Folder:
     def __init__(self, settings: Checkpoints, shared: Shared) -> None:
         self.settings = settings
         self.shared = shared
-        self.path = Path(settings.folder)
+        self.path = Path(settings.directory)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -175,7 +175,7 @@ class Folder:
         path = self.path / CHECKPOINTS.replace("*", f"{position.step:012}")
         put(path, arrays, {KEY: json.dumps(about)})
         self._saved = position.step
-        for old in self.files()[: -self.settings.keep]:
+        for old in self.files()[: -self.settings.max_to_keep]:
             try:
                 old.unlink(missing_ok=True)
             except OSError as error:
@@ -227,15 +227,17 @@ class Folder:
                     raise DataError("E511", f"{path} cannot be renamed: {error.strerror or error}") from error
 
     def _about(self, path: Path, words: dict[str, str]) -> tuple[Shared, Position]:
+        what, remedy = f"{path}: no checkpoint of training", "another folder for `save`"
         try:
             about = json.loads(words[KEY]) if KEY in words else {}
             if not about:
                 problem = "parameters alone, without a position"
             elif about["format"] != FORMAT:
+                what = f"{path}: a checkpoint of another version"
                 problem = f"format {about['format']}, this version reads {FORMAT}"
+                remedy += ", and `parameters=nn.load_parameters(…)` to begin with its parameters"
             else:
                 return dict(about["shared"]), Position(**about["position"])
         except (KeyError, ValueError, TypeError, RecursionError) as error:
             problem = f"what it says of training cannot be read: {error}"
-        what = f"{path}: no checkpoint of training"
-        raise DataError("E509", what, facts=(problem,), remedy="another folder for `save`")
+        raise DataError("E509", what, facts=(problem,), remedy=remedy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
 from pullback.nn.optimizers import check_descends
 from pullback.nn.training.checkpoint import Checkpoints, Folder, Resume
-from pullback.nn.training.history import EarlyStop
+from pullback.nn.training.history import VALIDATION_LOSS, EarlyStopping
 from pullback.nn.training.loop import Run, Second, Training
 from pullback.nn.training.report import Progress
 from pullback.nn.training.sameness import shared
@@ -35,18 +35,18 @@ def fit(
     optimizer: Any,
     epochs: int | None = None,
     steps: int | None = None,
-    batch: int | None = None,
+    batch_size: int | None = None,
     seed: int = 0,
     parameters: Any = None,
     state: Any = None,
-    evaluate: Any = None,
+    validation_data: Any = None,
     metrics: Sequence[Callable[..., Any]] = (),
     save: str | Checkpoints | None = None,
     resume: Resume = None,
     progress: bool | Callable[[Progress], None] = True,
-    early_stop: EarlyStop | int | None = None,
+    early_stopping: EarlyStopping | int | None = None,
     shuffle: bool = True,
-    remainder: Literal["drop", "keep"] = "drop",
+    drop_last: bool = True,
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
     threads: int | None = None,
@@ -59,16 +59,16 @@ def fit(
         model: a Layer; or, with `loss` left out, a traced function (parameters, state, batch) that gives the loss, or
             the loss and the next state.
         loss: of a Layer's result and the target: one number, the mean over the batch.
-        data: a Dataset, a pair of them from `data.load` (the second is for evaluation), a tuple or dict of arrays with
+        data: a Dataset, a pair of them from `data.load` (the second is for validation), a tuple or dict of arrays with
             a common first size, or an iterable of batches.
         optimizer: has `init(parameters)` and `update(gradients, state, parameters, step)`, such as `nn.adam(1e-3)`.
         epochs: passes over the data.
         steps: updates, instead of epochs.
-        batch: samples in a batch, 32 unless told otherwise; all where there are fewer.
+        batch_size: samples in a batch, 32 unless told otherwise; all where there are fewer.
         seed: for the order of samples, the draws of transformations, and a Layer's initial parameters.
         parameters: where to begin; a Layer makes its own. They are left as they are.
         state: what the loss carries besides, likewise.
-        evaluate: data that is measured after every epoch, as inference sees it.
+        validation_data: data that is measured after every epoch, as inference sees it.
         metrics: measured there too: traced functions of a Layer's result and the target, or of (parameters, state,
             batch) for a loss function. Each returns one number, a mean over the batch.
         save: a folder for checkpoints and the history, or `Checkpoints` that say how often. Where it holds
@@ -77,9 +77,9 @@ def fit(
             them aside as `.damaged`. "anyway" goes on although the loss, the optimizer, the data, the seed or the batch
             size is another; where batches differ, the epoch begins anew.
         progress: whether to show it on the error stream, or a callback between calls instead.
-        early_stop: epochs without gain after which training ends, or an `EarlyStop`.
+        early_stopping: epochs without gain after which training ends, or an `EarlyStopping`.
         shuffle: whether every epoch has an order of its own, which follows from the seed.
-        remainder: whether the last, smaller batch of an epoch is left out or kept, at the price of a second program.
+        drop_last: whether the last, smaller batch of an epoch is left out. To keep it costs a second program.
         memory, memory_limit, threads, debug: as `pb.function` takes them.
         workers: how many processes compute the gradients, each of a part of every batch, on this machine or the
             cluster that `ray.init` names. The loss is a mean over the batch; a layer that measures a batch, or draws
@@ -99,17 +99,18 @@ def fit(
     ...     x, y = batch
     ...     return pb.mean((parameters["a"] * x + parameters["b"] - y) ** 2)
     >>> start = {"a": np.zeros((), np.float32), "b": np.zeros((), np.float32)}
-    >>> run = nn.fit(loss, (x, 3 * x + 1), parameters=start, optimizer=nn.sgd(0.3), epochs=20, batch=16, progress=False)
+    >>> how = {"optimizer": nn.sgd(0.3), "epochs": 20, "batch_size": 16, "progress": False}
+    >>> run = nn.fit(loss, (x, 3 * x + 1), parameters=start, **how)
     >>> [round(float(run.parameters[n]), 3) for n in "ab"]
     [3.0, 1.0]
     """
     if data is None:
         loss, data = None, loss
     if isinstance(data, Splits):
-        evaluate = data.test if evaluate is None else evaluate
+        validation_data = data.test if validation_data is None else validation_data
         data = data.train
-    _check(epochs, steps, save, resume, early_stop, remainder)
-    source = batches_of(data, batch, seed=seed, shuffle=shuffle, remainder=remainder)
+    _check(epochs, steps, save, resume, early_stopping, drop_last)
+    source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
     first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
     task = task_of(model, loss, first, metrics, parameters, state, seed)
     if task.labels is not None:
@@ -126,17 +127,20 @@ def fit(
         else SharedUpdates(task.loss, optimizer, start, workers, **options)
     )
     training = Training(source, updates, epochs, steps, debug)
-    if evaluate is not None:
-        source = batches_of(evaluate, batch, shuffle=False, remainder="keep")
+    if validation_data is not None:
+        source = batches_of(validation_data, batch_size, shuffle=False, drop_last=False)
         if task.labels is not None:
-            task.labels.check_source(source, evaluate, "evaluation data")
-        training.second = Second(Measure(task.measured, **options), source, task.columns)
+            task.labels.check_source(source, validation_data, "validation data")
+        columns = (VALIDATION_LOSS, *task.metrics)
+        training.second = Second(Measure(task.measured, **options), source, columns)
         training.second.measure.check(start, tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1)))
     try:
-        if early_stop is not None:
-            training.stop_early(early_stop if isinstance(early_stop, EarlyStop) else EarlyStop(early_stop))
+        if early_stopping is not None:
+            if not isinstance(early_stopping, EarlyStopping):
+                early_stopping = EarlyStopping(early_stopping)
+            training.stop_early(early_stopping)
         if save is not None:
-            order = {"seed": seed, "shuffle": shuffle, "remainder": remainder}
+            order = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
             alike = shared(task, training.source, optimizer, start, first, **order)
             training.folder = Folder(save if isinstance(save, Checkpoints) else Checkpoints(str(save)), alike)
             training.resume(resume)
@@ -149,36 +153,36 @@ def fit(
 
 def evaluate(
     model: Any, loss: Any, data: Any = None, *, parameters: Any, state: Any = None,
-    metrics: Sequence[Callable[..., Any]] = (), batch: int | None = None, **options: Any,
+    metrics: Sequence[Callable[..., Any]] = (), batch_size: int | None = None, **options: Any,
 ) -> dict[str, float]:  # fmt: skip
     """Measure a network on data, as inference sees it: the loss and every metric, means over all samples.
 
     Args:
-        model, loss, data, metrics, batch: as in `fit`.
+        model, loss, data, metrics, batch_size: as in `fit`.
         parameters: of the network.
         state: likewise.
         options: as `pb.function` takes them.
     Returns:
-        `evaluation_loss`, and every metric by its name.
+        `loss`, and every metric by its name.
 
     >>> from pullback import nn
     >>> f = lambda parameters, state, batch: pb.mean((parameters["a"] * batch[0] - batch[1]) ** 2)
     >>> x = np.array([1.0, 2.0, 3.0])
-    >>> nn.evaluate(f, (x, 3 * x), parameters={"a": np.array(2.0)}, batch=2)
-    {'evaluation_loss': 4.666666666666667}
+    >>> nn.evaluate(f, (x, 3 * x), parameters={"a": np.array(2.0)}, batch_size=2)
+    {'loss': 4.666666666666667}
     """
     if data is None:
         loss, data = None, loss
-    source = batches_of(data, batch, shuffle=False, remainder="keep")
+    source = batches_of(data, batch_size, shuffle=False, drop_last=False)
     first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
     task = task_of(model, loss, first, metrics, parameters, {} if state is None else state, 0)
     if task.labels is not None:
         task.labels.check_source(source, data, "data")
-    second = Second(Measure(task.measured, **options), source, task.columns)
+    second = Second(Measure(task.measured, **options), source, ("loss", *task.metrics))
     return second.measured(Carry(task.parameters, task.state, None), 0)
 
 
-def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stop: Any, remainder: Any) -> None:
+def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any, drop_last: Any) -> None:
     """Refuse settings that would fail, or go unnoticed, after training has begun.
 
     Raises:
@@ -187,14 +191,15 @@ def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stop: Any, rem
     if (epochs is None) == (steps is None):
         raise UsageError("E518", "fit: one of `epochs` and `steps` says when to end", remedy="epochs=10")
     given = (
-        ("epochs", epochs, epochs is None or _is_count(epochs), "a number from 0 up"),
-        ("steps", steps, steps is None or _is_count(steps), "a number from 0 up"),
-        ("remainder", remainder, remainder in ("drop", "keep"), '"drop" or "keep"'),
+        ("epochs", epochs, epochs is None or _is_count(epochs), "a number of at least 0"),
+        ("steps", steps, steps is None or _is_count(steps), "a number of at least 0"),
+        ("drop_last", drop_last, isinstance(drop_last, bool), "True or False"),
         ("resume", resume, resume is None or isinstance(resume, bool) or resume in HOW,
          'True, False, "newest intact" or "anyway"'),
         ("resume", resume, not resume or save is not None, "`save=`, the folder of the run that is to go on"),
-        ("early_stop", early_stop, early_stop is None or isinstance(early_stop, int | np.integer | EarlyStop),
-         "a number of epochs, or an `EarlyStop`"),
+        ("early_stopping", early_stopping,
+         early_stopping is None or isinstance(early_stopping, int | np.integer | EarlyStopping),
+         "a number of epochs, or an `EarlyStopping`"),
     )  # fmt: skip
     for name, value, fits, remedy in given:
         if not fits:

@@ -8,19 +8,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from pullback.errors import DataError, MissingKeyError
+from pullback.errors import DataError, MissingKeyError, UsageError
 from pullback.files import put_file
 from pullback.source import user_position
 from pullback.tracing.elsewhere import one_of
 
-__all__ = ["NOT_MEASURED", "EarlyStop", "History"]
+__all__ = ["NOT_MEASURED", "VALIDATION_LOSS", "EarlyStopping", "History"]
 
-EVALUATED = "evaluation_loss"
-NOT_MEASURED = ("epoch", "step", "seconds", "rate", "speed")  # columns about the run itself
+VALIDATION_LOSS = "validation_loss"
+NOT_MEASURED = ("epoch", "step", "seconds", "learning_rate", "samples_per_second")  # columns about the run itself
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class History:
     """The epochs of a run, each a mapping from names of measured values to values.
 
     A row has `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
-    training began and `speed` (samples a second). It has `rate`, the optimizer's for the next update, where there is
-    one. With `evaluate=` it has `evaluation_loss` and every metric.
+    training began and `samples_per_second`. It has `learning_rate`, the optimizer's for the next update, where there is
+    one. With `validation_data=` it has `validation_loss` and every metric.
 
     >>> from pullback import nn
     >>> history = nn.History(({"epoch": 1, "step": 10, "loss": 0.5}, {"epoch": 2, "step": 20, "loss": 0.25}))
@@ -57,7 +57,7 @@ class History:
     def _check(self, name: str) -> None:
         if self.rows and name not in self.names:
             raise MissingKeyError("E525", f"the history has no {name!r}", position=user_position(),
-                                  remedy=one_of(name, self.names))  # fmt: skip
+                                  remedy=_nearest(name, self.names))  # fmt: skip
 
     @property
     def losses(self) -> list[float]:
@@ -138,45 +138,57 @@ class History:
 
 
 @dataclass(frozen=True)
-class EarlyStop:
-    """The end of training for want of gain: some epochs without a value below the least one so far.
+class EarlyStopping:
+    """Stop training when the monitored value has not improved for `patience` epochs.
 
     It asks the history alone, so a resumed run stops where an uninterrupted one does.
 
     Args:
-        patience: epochs without gain after which training ends.
-        on: the column that is to become smaller; by default the loss on the second set, where there is one.
-        least: what counts as gain.
-        rising: whether the column is to become larger instead, as accuracy is.
+        patience: epochs without improvement after which training ends.
+        monitor: a column of the history. None is `validation_loss` where there is validation data, else `loss`.
+        min_delta: an improvement is a change for the better by more than this.
+        mode: "min" where smaller is better, as for a loss; "max" where larger is, as for an accuracy.
     Raises:
-        DataError: [E518] a patience below 1; in `fit`, before training, that `on` is not measured.
+        UsageError: [E518] a setting is out of range; in `fit`, before the first epoch, there is no such column.
 
     >>> from pullback import nn
-    >>> stop = nn.EarlyStop(patience=2)
+    >>> stop = nn.EarlyStopping(patience=2)
     >>> [stop(nn.History(tuple({"loss": x} for x in losses))) for losses in ([3, 2, 2.5], [3, 2, 2.5, 2.2])]
     [False, True]
     """
 
     patience: int
-    on: str | None = None
-    least: float = 0.0
-    rising: bool = False
+    monitor: str | None = None
+    min_delta: float = 0.0
+    mode: Literal["min", "max"] = "min"
 
     def __post_init__(self) -> None:
-        patience: object = self.patience
-        if not isinstance(patience, int | np.integer) or patience < 1:
-            raise DataError("E518", f"EarlyStop: patience={self.patience!r}", remedy="a number of epochs, at least 1")
+        given = (
+            ("patience", self.patience, _is_number(self.patience, int) and self.patience >= 1,
+             "a number of epochs, at least 1"),
+            ("min_delta", self.min_delta, _is_number(self.min_delta, float) and self.min_delta >= 0,
+             "a number of at least 0"),
+            ("mode", self.mode, self.mode in ("min", "max"),
+             '"min" where smaller is better, as for a loss, or "max" where larger is, as for an accuracy'),
+        )  # fmt: skip
+        for name, value, fits, remedy in given:
+            if not fits:
+                raise UsageError("E518", f"EarlyStopping: {name}={value!r}", remedy=remedy)
 
     def check(self, names: Sequence[str]) -> str:
         """Check the monitored column against a history's columns; return its name.
 
         Raises:
-            DataError: [E518] the column does not exist.
+            UsageError: [E518] the column does not exist.
         """
-        name = self.on or (EVALUATED if EVALUATED in names else "loss")
+        name = self.monitor or (VALIDATION_LOSS if VALIDATION_LOSS in names else "loss")
         if name not in names:
-            known = ", ".join(n for n in names if n != "epoch")
-            raise DataError("E518", f"EarlyStop: nothing is measured as {name!r}", remedy=f"one of {known}")
+            more = "" if VALIDATION_LOSS in names else "; `validation_data=` adds `validation_loss` and the metrics"
+            raise UsageError(
+                "E518",
+                f"EarlyStopping: monitor={name!r} is no column of the history",
+                remedy=_nearest(name, [n for n in names if n != "epoch"]) + more,
+            )
         return name
 
     def __call__(self, history: History) -> bool:
@@ -186,8 +198,19 @@ class EarlyStop:
         name = self.check(history.names)
         best, since = float("inf"), 0
         for value in history[name]:
-            value = -value if self.rising else value
-            gains = value < best - self.least
-            since = 0 if gains else since + 1
-            best = value if gains else best
+            value = -value if self.mode == "max" else value
+            improves = value < best - self.min_delta
+            since = 0 if improves else since + 1
+            best = value if improves else best
         return since >= self.patience
+
+
+def _is_number(value: object, kind: type) -> bool:
+    """Whether it is an int, or for float any number that is not NaN."""
+    kinds = (int, np.integer) if kind is int else (int, float, np.number)
+    return isinstance(value, kinds) and not isinstance(value, bool) and value == value
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """The nearest column, also to one that Keras calls `val_…`, or all of them."""
+    return one_of(VALIDATION_LOSS if name == "val_loss" else name.removeprefix("val_"), names)

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.data import Batches, ahead
+from pullback.data import Batches, prefetch
 from pullback.errors import CompilerError, NotFiniteError, UsageError
 from pullback.nn.training.checkpoint import HISTORY, Folder, Position, Resume
-from pullback.nn.training.history import NOT_MEASURED, EarlyStop, History
+from pullback.nn.training.history import NOT_MEASURED, EarlyStopping, History
 from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Measure, Updates, stack_size
@@ -26,7 +26,7 @@ from pullback.tracing import tree
 
 __all__ = ["Run", "Second", "Training"]
 
-End = Literal["finished", "stopped early", "interrupted"]
+StopReason = Literal["finished", "stopped early", "interrupted"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Run:
         history: what was measured in each epoch.
         steps: updates made.
         seconds: that they took.
-        end: why training ended: it was "finished", "stopped early" for want of gain, or "interrupted".
+        stop_reason: why training ended: it was "finished", "stopped early" for want of gain, or "interrupted".
         arena_bytes: working memory of the compiled calls, by how many updates a call makes; none where the interpreter
             or other processes ran them.
     """
@@ -51,13 +51,13 @@ class Run:
     history: History
     steps: int
     seconds: float
-    end: End
+    stop_reason: StopReason
     arena_bytes: Mapping[int, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         last = self.history.rows[-1] if self.history.rows else {}
         measured = "".join(f", {name} {last[name]:.5g}" for name in last if name not in NOT_MEASURED)
-        return f"<Run: {self.steps} steps in {self.seconds:.3g} s, {self.end}{measured}>"
+        return f"<Run: {self.steps} steps in {self.seconds:.3g} s, {self.stop_reason}{measured}>"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Second:
         requests = ((epoch if self.source.steps is None else 0, k, 1) for k in steps)
 
         def batches() -> Iterator[tuple[Any, int]]:
-            with closing(ahead(self.source.stacked, requests)) as loaded:
+            with closing(prefetch(self.source.stacked, requests)) as loaded:
                 for _, stacked in loaded:
                     if stacked is None:
                         return
@@ -88,7 +88,7 @@ class Training:
     """A run under way."""
 
     second: Second | None = None
-    early_stop: EarlyStop | None = None
+    early_stopping: EarlyStopping | None = None
     folder: Folder | None = None
 
     def __init__(self, source: Batches, updates: Updates, epochs: int | None, steps: int | None, debug: bool) -> None:
@@ -118,16 +118,16 @@ class Training:
             for own, saved in zip(self.updates.arrays, tree.flatten(carry)[0], strict=True):
                 own[...] = saved
 
-    def stop_early(self, rule: EarlyStop) -> None:
+    def stop_early(self, rule: EarlyStopping) -> None:
         """Let the rule stop training early, by its epoch measurements.
 
         Raises:
             DataError: [E518] it asks for something else.
         """
         second = () if self.second is None else self.second.columns
-        rate = () if self.updates.rate_at(0) is None else ("rate",)
-        rule.check(("epoch", "step", "loss", *second, *rate, "speed", "seconds"))
-        self.early_stop = rule
+        rate = () if self.updates.learning_rate_at(0) is None else ("learning_rate",)
+        rule.check(("epoch", "step", "loss", *second, *rate, "samples_per_second", "seconds"))
+        self.early_stopping = rule
 
     # The loop -------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Training:
             self.stack = stack_size(self.updates.seconds(batch), self.source.whole)
         self._since = time.perf_counter() - self.at.seconds
         self._began = time.perf_counter(), self.at.batch
-        with Report(progress, self.source.items) as report, _interruption() as interrupted:
+        with Report(progress) as report, _interruption() as interrupted:
             try:
                 end = self._train(report, interrupted)
             except CompilerError:
@@ -154,14 +154,14 @@ class Training:
             self.updates.arena_bytes,
         )  # fmt: skip
 
-    def _train(self, report: Report, interrupted: list[bool]) -> End:
+    def _train(self, report: Report, interrupted: list[bool]) -> StopReason:
         """Run the remaining updates; return why training ended."""
         at = self.at
         if at.batch == self.source.steps:  # it ended before the end-of-epoch work
             self._finish_epoch(report)
         if end := self._end():
             return end
-        with closing(ahead(self.source.stacked, self._requests())) as loaded:
+        with closing(prefetch(self.source.stacked, self._requests())) as loaded:
             for (epoch, first, size), stacked in loaded:
                 if epoch < at.epoch:  # asked for before an iterable's end was seen
                     continue
@@ -181,12 +181,12 @@ class Training:
             self._part = [self._row()]
         return end or "finished"
 
-    def _end(self) -> End | None:
+    def _end(self) -> StopReason | None:
         """The reason that the run is over, or None: the limit is reached, or early stopping applies."""
         if self.at.epoch >= self.epochs or self.at.step >= self.steps:
             return "finished"
-        stops = self.early_stop is not None and self.at.batch == 0 and self.early_stop(History(tuple(self.at.history)))
-        return "stopped early" if stops else None
+        rule = self.early_stopping if self.at.batch == 0 else None  # between epochs only
+        return "stopped early" if rule is not None and rule(History(tuple(self.at.history))) else None
 
     def _requests(self) -> Iterator[tuple[int, int, int]]:
         """The remaining loads of the run: stacked batches, then the leftover batches of an epoch one by one.
@@ -241,33 +241,33 @@ class Training:
     def _row(self) -> dict[str, float]:
         """The history row of an epoch, or of its part so far."""
         at = self.at
-        rate = self.updates.rate_at(at.step)
+        rate = self.updates.learning_rate_at(at.step)
         return {
             "epoch": at.epoch + 1,
             "step": at.step,
             "loss": at.loss / max(1, at.batch),
             **({} if self.second is None else self.second.measured(self.updates.carry, at.epoch)),
-            **({} if rate is None else {"rate": rate}),
-            "speed": round(self._speed() * max(1, self.source.items), 1),
+            **({} if rate is None else {"learning_rate": rate}),
+            "samples_per_second": round(self._speed(), 1),
             "seconds": round(time.perf_counter() - self._since, 3),
         }
 
     def _speed(self) -> float:
-        """Batches a second in this epoch."""
+        """Samples a second in this epoch; batches a second where the size of a batch is not known."""
         began, before = self._began
-        return (self.at.batch - before) / max(time.perf_counter() - began, 1e-9)
+        return max(1, self.source.items) * (self.at.batch - before) / max(time.perf_counter() - began, 1e-9)
 
     def _progress(self) -> Progress:
         at, each = self.at, self.source.steps
-        share = 0.0
+        fraction = 0.0
         if self.steps < math.inf:
-            share = at.step / self.steps
+            fraction = at.step / self.steps
         elif each is not None:
-            share = (at.epoch + at.batch / each) / self.epochs
+            fraction = (at.epoch + at.batch / each) / self.epochs
         epochs = None if self.epochs == math.inf else int(self.epochs)
         mean = at.loss / at.batch if at.batch else math.nan
-        rate = self.updates.rate_at(at.step)
-        return Progress(at.epoch, epochs, at.step, at.batch, each, mean, self._speed(), share, at.seconds, rate)
+        rate = self.updates.learning_rate_at(at.step)
+        return Progress(at.epoch, epochs, at.step, at.batch, each, mean, self._speed(), fraction, at.seconds, rate)
 
     def _save(self, always: bool = False) -> None:
         if self.folder is not None and (always or self.folder.is_due(self.at.step)):

@@ -32,7 +32,7 @@ def not_finite(loss: float, batch: Any, number: int, at: Position, folder: Folde
     facts = wrong or [f"{name} : all finite, from {x.min():g} to {x.max():g}" for name, x in arrays.items()]
     if folder is not None and (files := folder.files()):
         facts.append(f"the last checkpoint: {files[-1]}")
-    remedy = "data without NaN and infinity" if wrong else "a smaller rate, or `clip_by_norm`"
+    remedy = "data without NaN and infinity" if wrong else "a smaller learning rate, or `clip_by_global_norm`"
     if not wrong and any(x.dtype.kind in "iu" for x in arrays.values()):
         remedy += "; labels that are no class give NaN"
     if not wrong and not debug:

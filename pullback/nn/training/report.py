@@ -25,10 +25,10 @@ class Progress(NamedTuple):
         batch: batches of this epoch that are done.
         batches: in an epoch, None where that is not known.
         loss: the mean of this epoch so far.
-        speed: batches a second.
-        share: of the whole, from 0 to 1; 0 where that is not known.
+        samples_per_second: in this epoch; batches per second where the size of a batch is not known.
+        fraction: the part of the whole that is done, from 0 to 1; 0 where that is not known.
         seconds: since training began.
-        rate: the optimizer's for the next update, None where it has none.
+        learning_rate: the optimizer's for the next update, None where it has none.
     """
 
     epoch: int
@@ -37,23 +37,22 @@ class Progress(NamedTuple):
     batch: int
     batches: int | None
     loss: float
-    speed: float
-    share: float
+    samples_per_second: float
+    fraction: float
     seconds: float
-    rate: float | None = None
+    learning_rate: float | None = None
 
 
 class Report:
     """Where progress goes: to a bar and the error stream, to a function, or nowhere."""
 
-    def __init__(self, wish: bool | Callable[[Progress], None], items: int) -> None:
-        self.items = items
+    def __init__(self, wish: bool | Callable[[Progress], None]) -> None:
         self._call = wish if callable(wish) else None
         self._wanted = wish is True
         self._bar: Bar | None = None
         self._next = 0.0
         self._told: set[int] = set()  # the calls whose memory is written down
-        self._first: tuple[float, float] | None = None  # the share and the seconds when this part of the run began
+        self._first: tuple[float, float] | None = None  # the fraction and the seconds when this part of the run began
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -75,10 +74,10 @@ class Report:
         if self._bar is not None:
             self._next = time.monotonic() + OFTEN
             epoch = f"epoch {at.epoch + 1}" + (f"/{at.epochs}" if at.epochs else "")
-            parts = [epoch, f"loss {at.loss:.5f}", *self._pace(at.rate, at.speed * max(1, self.items))]
+            parts = [epoch, f"loss {at.loss:.5f}", *self._pace(at.learning_rate, at.samples_per_second)]
             if (left := self._left(at)) is not None:
                 parts.append(f"{duration(left)} left")
-            self._bar.update(min(1.0, at.share), "  ".join(parts))
+            self._bar.update(min(1.0, at.fraction), "  ".join(parts))
 
     def memory(self, arena_bytes: Mapping[int, int]) -> None:
         """Write down the working memory of calls, by how many updates they make, once for each."""
@@ -95,20 +94,20 @@ class Report:
         if self._bar is not None:
             measured = [n for n in row if n not in NOT_MEASURED]
             parts = [f"epoch {row['epoch']:3d}", *(f"{n.replace('_', ' ')} {row[n]:.5f}" for n in measured)]
-            parts += self._pace(row.get("rate"), row["speed"])
+            parts += self._pace(row.get("learning_rate"), row["samples_per_second"])
             self._bar.line("  ".join([*parts, duration(row["seconds"])]))
 
     @staticmethod
     def _pace(rate: float | None, speed: float) -> list[str]:
-        """The optimizer's rate, where it has one, and samples a second."""
-        found = [] if rate is None else [f"rate {rate:.3g}"]
+        """The optimizer's learning rate, where it has one, and samples a second."""
+        found = [] if rate is None else [f"learning rate {rate:.3g}"]
         return [*found, f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"]
 
     def _left(self, at: Progress) -> float | None:
         """Seconds to go, by the pace of this part of the run."""
         if self._first is None:
-            self._first = at.share, at.seconds
-        share, seconds = self._first
-        if at.share <= share:
+            self._first = at.fraction, at.seconds
+        fraction, seconds = self._first
+        if at.fraction <= fraction:
             return None
-        return (1 - at.share) * (at.seconds - seconds) / (at.share - share)
+        return (1 - at.fraction) * (at.seconds - seconds) / (at.fraction - fraction)

@@ -116,9 +116,9 @@ class Updates:
         update.__annotations__ = {name: spec_like(value) for name, value in given.items()}
         return pb.function(donate=("carry",), **self.options)(update)
 
-    def rate_at(self, step: int) -> float | None:
-        """The optimizer's rate of a step, for reports; None if it has none or is user-defined."""
-        found = getattr(self.optimizer, "rate_at", None)
+    def learning_rate_at(self, step: int) -> float | None:
+        """The optimizer's learning rate at a step, for reports; None if it has none or is user-defined."""
+        found = getattr(self.optimizer, "learning_rate_at", None)
         return None if found is None else found(step)
 
     def end(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from pullback.errors import DataError, UsageError
 from pullback.nn.layer import Layer
 from pullback.nn.objective import objective
+from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.labels import Labels, labels_of
 from pullback.nn.training.step import pair
 from pullback.tracing import tree
@@ -22,7 +23,7 @@ from pullback.tracing.making import as_array
 __all__ = ["Task", "task_of"]
 
 OF_TASK = ("parameters", "state", "batch")
-OF_RUN = ("epoch", "step", "loss", "rate", "speed", "seconds")  # other columns of a history
+OF_RUN = ("epoch", "step", "loss", VALIDATION_LOSS, "learning_rate", "samples_per_second", "seconds")
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Task:
         name: for messages and checkpoints.   loss_name: likewise.
         loss: traced; (parameters, state, batch) -> the loss, or the loss and the next state.
         measured: traced; (parameters, state, batch) -> the loss and every metric, as inference sees them.
-        columns: what these are called in a history.
+        metrics: the names of the metrics.
         parameters: where training begins.
         state: likewise.
         labels: the classes of the network, or None.
@@ -43,7 +44,7 @@ class Task:
     loss_name: str
     loss: Callable[..., Any]
     measured: Callable[..., Any]
-    columns: tuple[str, ...]
+    metrics: tuple[str, ...]
     parameters: Any
     state: Any
     labels: Labels | None = None
@@ -66,8 +67,8 @@ def task_of(
         UsageError: [E518] a Layer without a loss, a loss without parameters, or metrics of one name.
         DataError: [E508] a Layer does not take the data.
     """
-    columns = ("evaluation_loss", *map(_name, metrics))
-    if twice := [c for c, n in Counter((*columns, *OF_RUN)).items() if n > 1]:
+    names = tuple(map(_name, metrics))
+    if twice := [c for c, n in Counter((*names, *OF_RUN)).items() if n > 1]:
         raise UsageError(
             "E518", f"fit: two columns of the history would be {twice[0]}", remedy="a metric of another name"
         )
@@ -88,7 +89,7 @@ def task_of(
             loss = _number(model, pair(model(parameters, state, batch))[0])
             return [loss, *(_number(m, m(parameters, state, batch)) for m in metrics)]
 
-        return Task(_name(model), _name(model), model, measured, columns, parameters, {} if state is None else state)
+        return Task(_name(model), _name(model), model, measured, names, parameters, {} if state is None else state)
     if loss is None:
         raise UsageError("E518", f"fit: no loss for {model}", remedy="`fit(net, nn.cross_entropy, data, …)`")
     _check_takes("the loss", loss, ("result", "target"))
@@ -105,7 +106,7 @@ def task_of(
         _name(loss),
         objective(model, loss),
         measured_network,
-        columns,
+        names,
         started[0] if parameters is None else parameters,
         started[1] if state is None else state,
         labels_of(net, loss),

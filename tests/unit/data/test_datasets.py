@@ -156,7 +156,7 @@ def test_train_and_test_must_agree_in_size(tmp_path: Path) -> None:
 
 def test_first() -> None:
     split = Dataset(np.zeros((3, 2, 2), np.float32), np.zeros(3, np.uint8))
-    assert split.first(None) is split
-    assert len(split.first(2).inputs) == len(split.first(2).targets) == 2
+    assert split.take(None) is split
+    assert len(split.take(2).inputs) == len(split.take(2).targets) == 2
     with pytest.raises(DataError, match="E508"):
-        split.first(4)
+        split.take(4)

@@ -135,7 +135,7 @@ def test_images_are_decoded_when_they_are_read(tmp_path: Path) -> None:
     assert (x.shape, x.dtype, y.tolist()) == ((2, 3, 5, 4), np.float32, [1, 0])
     for sample, key in zip(x, (("train", "dog", 1), ("train", "cat", 0)), strict=True):
         assert np.array_equal(np.rint(sample * 255), pixels[key].transpose(2, 0, 1))
-    assert len(found.train.first(4).inputs) == 4
+    assert len(found.train.take(4).inputs) == 4
     assert [len(p) for p in found.train.split(0.5, seed=1)] == [3, 3]
     small = data.load_images(tmp_path / "train", size=2, color=False)
     assert small.batch(slice(2))[0].shape == (2, 1, 2, 2)
@@ -167,17 +167,17 @@ def test_text_windows(tmp_path: Path) -> None:
     path = tmp_path / "poem.txt"
     text = "So viele Äpfel fallen, ohne Ende fallen sie."
     path.write_text(text, encoding="utf-8")
-    found = data.load_text(path, length=5, step=2)
+    found = data.load_text(path, sequence_length=5, stride=2)
     decode = lambda codes: "".join(found.classes[c] for c in codes)
     assert [decode(w) for w in found.inputs] == [text[k : k + 5] for k in range(0, len(text) - 5, 2)]
     assert [decode(w) for w in found.targets] == [text[k + 1 : k + 6] for k in range(0, len(text) - 5, 2)]
     assert np.shares_memory(found.inputs, found.targets)  # windows of one array
     assert (found.inputs.dtype, found.classes) == (np.uint8, tuple(sorted(set(text))))
-    assert len(data.load_text(path, length=5)) == (len(text) - 1) // 5
-    both = data.load_text(path, length=len(text) - 1)
+    assert len(data.load_text(path, sequence_length=5)) == (len(text) - 1) // 5
+    both = data.load_text(path, sequence_length=len(text) - 1)
     assert len(both) == 1
     with pytest.raises(DataError, match=r"E512.*44 characters make no window of 44"):
-        data.load_text(path, length=len(text))
+        data.load_text(path, sequence_length=len(text))
     path.write_text(" ".join(map(chr, range(0x4E00, 0x4F00))) * 3, encoding="utf-8")
     assert data.load_text(path).inputs.dtype == np.int32
     splits = data.load(path)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pullback import data
-from pullback.data.loader import Samples, ahead
+from pullback.data.loader import Samples, prefetch
 from pullback.data.order import Draws, permutation, random_bits
 
 
@@ -50,7 +50,7 @@ def test_every_sample_once_in_an_epoch(count: int) -> None:
     x = np.arange(count)
     wholes = []
     for batch in (1, 3, 7, 100):
-        source = Samples((x, x), batch, seed=4, remainder="keep")
+        source = Samples((x, x), batch, seed=4, drop_last=False)
         assert source.steps is not None
         parts = [source.stacked(2, k, 1)[0].ravel() for k in range(source.steps)]
         wholes.append(np.concatenate(parts).tolist())
@@ -128,7 +128,7 @@ def test_loading_overlaps_and_is_bounded() -> None:
         return 10 * first
 
     found = []
-    for (_, first, _), value in ahead(load, ((0, k, 1) for k in range(5))):
+    for (_, first, _), value in prefetch(load, ((0, k, 1) for k in range(5))):
         deadline = time.monotonic() + 5
         while len(loading) < min(first + 2, 5) and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -146,9 +146,9 @@ def test_errors_come_where_what_failed_would_have() -> None:
     found: list[Any] = []
     before = threading.active_count()
     with pytest.raises(ValueError, match="sample 2"):
-        found.extend(value for _, value in ahead(load, [(0, k, 1) for k in range(5)]))
+        found.extend(value for _, value in prefetch(load, [(0, k, 1) for k in range(5)]))
     assert threading.active_count() == before
-    loaded = ahead(load, [(0, 0, 1), (0, 1, 1)])
+    loaded = prefetch(load, [(0, 0, 1), (0, 1, 1)])
     next(loaded)
     loaded.close()
     assert threading.active_count() == before

@@ -17,7 +17,8 @@ import pytest
 
 from pullback import nn
 from pullback.errors import DataError, PullbackError, UsageError
-from pullback.nn.parameters import named, read
+from pullback.nn.parameters import named, put, read
+from pullback.nn.training.checkpoint import FORMAT
 from tests.unit.nn.test_fit import Descent, fit, interrupting, line, start
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,8 +37,9 @@ x = np.random.default_rng(0).normal(size=(96, 6, 6)).astype(np.float32)
 train = data.Dataset(x, np.sum(x, (1, 2))).transformed(data.random_crop(6, padding=1), data.random_flip())
 net = nn.sequential(nn.flatten(), nn.dense(8), nn.relu, nn.dense(1))
 squares = lambda y, target: pb.mean((y[:, 0] - target) ** 2)
-run = nn.fit(net, squares, train, optimizer=Descent(0.01), epochs=int(sys.argv[2]), batch=16, seed=5, progress=False,
-             evaluate=train.first(32), save=nn.Checkpoints(sys.argv[1], every_steps=1, keep=3))
+run = nn.fit(net, squares, train, optimizer=Descent(0.01), epochs=int(sys.argv[2]), batch_size=16, seed=5,
+             progress=False, validation_data=train.take(32),
+             save=nn.Checkpoints(sys.argv[1], every_steps=1, max_to_keep=3))
 """
 
 
@@ -47,7 +49,7 @@ def readable(folder: Path) -> int:
     for path in files:
         arrays, words = read(path)
         assert arrays
-        assert json.loads(words["training"])["format"] == 1
+        assert json.loads(words["training"])["format"] == FORMAT
     return len(files)
 
 
@@ -85,7 +87,7 @@ def survives(folder: Path, kills: int) -> tuple[int, int]:
     assert ours.keys() == theirs.keys()
     assert all(ours[n].tobytes() == theirs[n].tobytes() for n in ours)
     rows, same = (json.loads(words["training"])["position"]["history"] for words in (about, others))
-    for name in ("loss", "evaluation_loss", "step"):
+    for name in ("loss", "validation_loss", "step"):
         assert [row[name] for row in rows] == [row[name] for row in same]
     return done, len(rows)
 
@@ -101,18 +103,18 @@ def bits(run: nn.Run) -> list[bytes]:
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: 2)
-    whole = fit(epochs=5, batch=8, evaluate=line(9))
+    whole = fit(epochs=5, batch_size=8, validation_data=line(9))
     folder = tmp_path / "run"
-    first = fit(epochs=5, batch=8, evaluate=line(9), save=folder, progress=interrupting(8))
-    assert (first.end, readable(folder)) == ("interrupted", 1)
-    rest = fit(epochs=5, batch=8, evaluate=line(9), save=folder)
+    first = fit(epochs=5, batch_size=8, validation_data=line(9), save=folder, progress=interrupting(8))
+    assert (first.stop_reason, readable(folder)) == ("interrupted", 1)
+    rest = fit(epochs=5, batch_size=8, validation_data=line(9), save=folder)
     assert bits(rest) == bits(whole)
     assert rest.history.losses == whole.history.losses
-    assert rest.history["evaluation_loss"] == whole.history["evaluation_loss"]
+    assert rest.history["validation_loss"] == whole.history["validation_loss"]
     assert (folder / "history.csv").read_text() == rest.history.csv()
-    again = fit(epochs=5, batch=8, evaluate=line(9), save=folder)  # all is done
-    assert (bits(again), again.steps, again.end) == (bits(whole), 30, "finished")
-    further = fit(epochs=6, batch=8, evaluate=line(9), save=folder, resume=True)
+    again = fit(epochs=5, batch_size=8, validation_data=line(9), save=folder)  # all is done
+    assert (bits(again), again.steps, again.stop_reason) == (bits(whole), 30, "finished")
+    further = fit(epochs=6, batch_size=8, validation_data=line(9), save=folder, resume=True)
     assert (len(further.history), further.steps) == (6, 36)
 
 
@@ -122,11 +124,11 @@ def test_random_numbers_of_layers_go_on(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: 1)
     net = nn.sequential(nn.dense(4), nn.dropout(0.5), nn.batch_norm(), nn.dense(1))
     x = np.random.default_rng(1).normal(size=(24, 3)).astype(np.float32)
-    own = {"optimizer": nn.adam(0.01), "epochs": 3, "batch": 8}
+    own = {"optimizer": nn.adam(0.01), "epochs": 3, "batch_size": 8}
     train = lambda **more: nn.fit(net, nn.mse_loss, (x, x[:, :1]), **own, **more)
     whole = train(progress=False)
     first = train(save=str(tmp_path), progress=interrupting(4))
-    assert first.end == "interrupted"
+    assert first.stop_reason == "interrupted"
     rest = train(save=str(tmp_path), progress=False)
     for ours, theirs in ((rest.parameters, whole.parameters), (rest.state, whole.state)):
         one, two = named(ours), named(theirs)
@@ -138,12 +140,12 @@ def test_iterables_go_on_where_they_were(tmp_path: Path) -> None:
     x, y = line(48)
     batches = [(x[k : k + 8], y[k : k + 8]) for k in range(0, 48, 8)]
     whole = fit(batches, epochs=3)
-    assert fit(batches, epochs=3, save=tmp_path, progress=interrupting(8)).end == "interrupted"
+    assert fit(batches, epochs=3, save=tmp_path, progress=interrupting(8)).stop_reason == "interrupted"
     assert bits(fit(batches, epochs=3, save=tmp_path)) == bits(whole)
 
 
 def test_the_last_ones_are_kept_and_hold_everything(tmp_path: Path) -> None:
-    run = fit(epochs=4, batch=50, save=nn.Checkpoints(str(tmp_path / "a" / "b"), every_steps=1, keep=3))
+    run = fit(epochs=4, batch_size=50, save=nn.Checkpoints(str(tmp_path / "a" / "b"), every_steps=1, max_to_keep=3))
     files = sorted((tmp_path / "a" / "b").glob("step-*"))
     assert [path.name for path in files] == [f"step-{k:012}.safetensors" for k in (2, 3, 4)]
     arrays, words = read(files[-1])
@@ -156,7 +158,7 @@ def test_the_last_ones_are_kept_and_hold_everything(tmp_path: Path) -> None:
 
 
 def test_time_is_a_reason_to_save(tmp_path: Path) -> None:
-    fit(epochs=3, batch=50, save=nn.Checkpoints(str(tmp_path), every_seconds=0.0, keep=9))
+    fit(epochs=3, batch_size=50, save=nn.Checkpoints(str(tmp_path), every_seconds=0.0, max_to_keep=9))
     assert readable(tmp_path) == 3
 
 
@@ -166,9 +168,25 @@ def complete(call: Callable[[], Any], kind: type[PullbackError]) -> str:
     return str(caught.value)
 
 
+def test_a_checkpoint_of_an_earlier_version_still_gives_its_parameters(tmp_path: Path) -> None:
+    """Format 1 had columns `rate` and `speed`, and the setting `remainder`."""
+    run = fit(epochs=1, batch_size=8, save=tmp_path)
+    (path,) = tmp_path.glob("step-*.safetensors")
+    arrays, words = read(path)
+    put(path, arrays, {"training": json.dumps({**json.loads(words["training"]), "format": 1})})
+    assert complete(lambda: fit(epochs=2, batch_size=8, save=tmp_path), DataError).splitlines() == [
+        f"DataError [E509] {path}: a checkpoint of another version",
+        "   | format 1, this version reads 2",
+        "  try: another folder for `save`, and `parameters=nn.load_parameters(…)` to begin with its parameters      "
+        "See `pullback explain-error E509`",
+    ]
+    kept = nn.load_parameters(tmp_path, run.parameters)
+    assert {n: x.tobytes() for n, x in kept.items()} == {n: x.tobytes() for n, x in run.parameters.items()}
+
+
 def test_other_runs_are_refused(tmp_path: Path) -> None:
-    fit(epochs=1, batch=8, save=tmp_path)
-    call = lambda: fit(epochs=1, batch=9, seed=3, save=tmp_path, optimizer=Descent(0.2))
+    fit(epochs=1, batch_size=8, save=tmp_path)
+    call = lambda: fit(epochs=1, batch_size=9, seed=3, save=tmp_path, optimizer=Descent(0.2))
     assert complete(call, DataError).replace(str(tmp_path), "run") == (
         "DataError [E515] run holds the checkpoints of another run\n"
         "   | optimizer: Descent(0.1) in the checkpoint, Descent(0.2) now      "
@@ -179,7 +197,8 @@ def test_other_runs_are_refused(tmp_path: Path) -> None:
         "See `pullback explain-error E515`"
     )
     wide = {"a": np.zeros((), np.float32), "b": np.zeros(1)}
-    assert complete(lambda: fit(epochs=1, batch=8, save=tmp_path, parameters=wide), DataError).splitlines()[1:3] == [
+    own = {"epochs": 1, "batch_size": 8, "save": tmp_path, "parameters": wide}
+    assert complete(lambda: fit(**own), DataError).splitlines()[1:3] == [
         "   | parameters/a : float64 in the file, float32 in the network      "
         "parameters/b : () in the file, (1,) in the network",
         "  try: a folder of its own for each      See `pullback explain-error E510`",
@@ -210,7 +229,8 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_nothing_is_saved_of_a_run_that_went_wrong(tmp_path: Path) -> None:
-    call = lambda: fit(epochs=200, batch=8, optimizer=Descent(1e6), save=nn.Checkpoints(str(tmp_path), every_steps=1))
+    often = nn.Checkpoints(str(tmp_path), every_steps=1)
+    call = lambda: fit(epochs=200, batch_size=8, optimizer=Descent(1e6), save=often)
     text = complete(call, DataError)
     (last,) = sorted(tmp_path.glob("step-*"))[-1:]
     assert f"the last checkpoint: {last}" in text

@@ -155,7 +155,7 @@ def test_damaged_parameters(tmp_path: Path) -> None:
 
 def test_damaged_checkpoints(tmp_path: Path) -> None:
     """What a folder of checkpoints gives, and what a run that goes on begins with."""
-    run = fit(epochs=1, batch=25, save=tmp_path)
+    run = fit(epochs=1, batch_size=25, save=tmp_path)
     (path,) = tmp_path.glob("step-*")
     like = checkpoint.Carry(run.parameters, run.state, run.optimizer_state)
     folder = checkpoint.Folder(nn.Checkpoints(str(tmp_path)), {})
@@ -257,24 +257,26 @@ def test_crafted_files(tmp_path: Path, content: bytes, code: str) -> None:
         nn.load_parameters(tmp_path / "p")
 
 
-WORDS = {"format": 1, "shared": {}, "position": {"step": 1, "epoch": 0, "batch": 1, "loss": 0.5, "seconds": 1.0}}
+PLACE = {"step": 1, "epoch": 0, "batch": 1, "loss": 0.5, "seconds": 1.0}
+WORDS = {"format": checkpoint.FORMAT, "shared": {}, "position": PLACE}
 
 
 @pytest.mark.parametrize("about", [
-    "", "[", "3", "[1]", "null", '"text"', "{}", "[" * 100_000, json.dumps({"format": 1}), json.dumps({"format": 2}),
+    "", "[", "3", "[1]", "null", '"text"', "{}", "[" * 100_000,
+    json.dumps({"format": checkpoint.FORMAT}), json.dumps({"format": 1}),
     json.dumps({**WORDS, "shared": 3}), json.dumps({**WORDS, "position": None}), json.dumps({**WORDS, "position": [1]}),
     *(json.dumps({**WORDS, "position": {**WORDS["position"], k: v}}) for k, v in (  # type: ignore[dict-item]
         ("step", "1"), ("step", -1), ("step", 1.5), ("step", None), ("epoch", True), ("batch", -3), ("loss", "x"),
         ("loss", None), ("history", 3), ("history", [3]), ("history", [{"loss": "x"}]), ("other", 1))),
 ])  # fmt: skip
 def test_crafted_checkpoints(tmp_path: Path, about: str) -> None:
-    run = fit(epochs=1, batch=25, save=tmp_path)
+    run = fit(epochs=1, batch_size=25, save=tmp_path)
     arrays = {f"{part}/{n}": np.asarray(x) for part, tree in (
         ("parameters", run.parameters), ("state", run.state), ("optimizer", run.optimizer_state))
         for n, x in tree.items()}  # fmt: skip
     save_file(arrays, max(tmp_path.glob("step-*")), {"training": about})
     with pytest.raises(DataError, match="E509"):
-        fit(epochs=2, batch=25, save=tmp_path, resume="anyway")
+        fit(epochs=2, batch_size=25, save=tmp_path, resume="anyway")
 
 
 # Whole files ----------------------------------------------------------------------------------------------------

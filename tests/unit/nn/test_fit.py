@@ -91,18 +91,19 @@ def test_training_is_what_numpy_does(shuffle: bool) -> None:
     """The order is that of `Samples`, the last, smaller batch is left out, the optimizer knows the step."""
     samples = Samples(line(), 8, seed=3, shuffle=shuffle)
     order = lambda epoch: samples.samples(epoch, 0, 50)
-    run = fit(epochs=4, batch=8, seed=3, shuffle=shuffle)
+    run = fit(epochs=4, batch_size=8, seed=3, shuffle=shuffle)
     a, b, losses = by_hand(line(), order, 4, 8)
     assert (float(run.parameters["a"]), float(run.parameters["b"])) == pytest.approx((a, b), abs=1e-12)
     assert run.history.losses == pytest.approx(losses, abs=1e-12)
-    assert (run.steps, run.end, int(run.optimizer_state["count"]), int(run.state["seen"])) == (24, "finished", 24, 192)
+    assert (run.steps, run.stop_reason) == (24, "finished")
+    assert (int(run.optimizer_state["count"]), int(run.state["seen"])) == (24, 192)
 
 
 def test_the_number_of_updates_in_a_call_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
     for size in (1, 2, 4, 6):
         monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps, size=size: size)
-        runs.append(fit(epochs=3, batch=8))
+        runs.append(fit(epochs=3, batch_size=8))
     for run in runs[1:]:  # but for the last bits: sums are in the order that suits a program
         assert run.history.losses == pytest.approx(runs[0].history.losses, rel=1e-14)
         assert float(run.parameters["a"]) == pytest.approx(float(runs[0].parameters["a"]), rel=1e-14)
@@ -117,32 +118,32 @@ def test_what_is_given_stays_as_it_is() -> None:
 
 def test_a_loss_without_a_state() -> None:
     plain = lambda p, state, batch: loss(p, {"seen": 0}, batch)[0]
-    run = nn.fit(plain, line(), **{**start(), "state": None}, epochs=4, batch=8, seed=3)
-    assert float(run.parameters["a"]) == float(fit(epochs=4, batch=8, seed=3).parameters["a"])
+    run = nn.fit(plain, line(), **{**start(), "state": None}, epochs=4, batch_size=8, seed=3)
+    assert float(run.parameters["a"]) == float(fit(epochs=4, batch_size=8, seed=3).parameters["a"])
     assert run.state == {}
 
 
 def test_the_remainder_and_small_sets() -> None:
-    assert fit(epochs=1, batch=8, remainder="keep").steps == 7
-    assert int(fit(epochs=2, batch=8, remainder="keep").state["seen"]) == 100
-    assert fit(epochs=2, batch=500).steps == 2  # a set smaller than a batch is one batch
+    assert fit(epochs=1, batch_size=8, drop_last=False).steps == 7
+    assert int(fit(epochs=2, batch_size=8, drop_last=False).state["seen"]) == 100
+    assert fit(epochs=2, batch_size=500).steps == 2  # a set smaller than a batch is one batch
     assert fit(epochs=0).history.losses == []
 
 
 def test_steps_end_within_an_epoch() -> None:
-    run = fit(steps=9, batch=8)
-    assert (run.steps, [row["step"] for row in run.history], run.end) == (9, [6, 9], "finished")
-    assert fit(steps=6, batch=8).history.rows[-1]["epoch"] == 1
+    run = fit(steps=9, batch_size=8)
+    assert (run.steps, [row["step"] for row in run.history], run.stop_reason) == (9, [6, 9], "finished")
+    assert fit(steps=6, batch_size=8).history.rows[-1]["epoch"] == 1
 
 
 def test_iterables_give_batches() -> None:
     """A list is gone through in every epoch; a generator serves one; the results are those of arrays."""
     x, y = line(48)
     batches = [(x[k : k + 8], y[k : k + 8]) for k in range(0, 48, 8)]
-    run = fit(batches, epochs=2, evaluate=batches[:2])
-    same = fit((x, y), epochs=2, batch=8, shuffle=False, evaluate=(x[:16], y[:16]))
+    run = fit(batches, epochs=2, validation_data=batches[:2])
+    same = fit((x, y), epochs=2, batch_size=8, shuffle=False, validation_data=(x[:16], y[:16]))
     assert run.history.losses == pytest.approx(same.history.losses, abs=1e-14)
-    assert run.history["evaluation_loss"] == pytest.approx(same.history["evaluation_loss"], abs=1e-14)
+    assert run.history["validation_loss"] == pytest.approx(same.history["validation_loss"], abs=1e-14)
     assert fit((b for b in batches), epochs=1).steps == 6
     assert [fit(batches, steps=n).steps for n in (1, 6, 7)] == [1, 6, 7]
     with pytest.raises(DataError, match=r"E512.*no batches in epoch 2"):
@@ -156,11 +157,12 @@ def test_networks_make_their_own_parameters() -> None:
     squares = lambda y, target: pb.mean((y - target) ** 2)
     net = nn.dense(1)
     data = Splits("lines", Dataset(x, y), Dataset(x[:10], y[:10]))
-    run = nn.fit(net, squares, data, optimizer=Descent(0.3), epochs=20, batch=16, metrics=(squares,), progress=False)
+    how: Any = {"optimizer": Descent(0.3), "epochs": 20, "batch_size": 16, "progress": False}
+    run = nn.fit(net, squares, data, metrics=(squares,), **how)
     assert np.abs(run.parameters["w"] - [[1, 2, 3]]).max() < 0.1
-    assert run.history.names[3:5] == ["evaluation_loss", squares.__name__]
+    assert run.history.names[3:5] == ["validation_loss", squares.__name__]
     again = nn.evaluate(net, squares, data.test, parameters=run.parameters)
-    assert again["evaluation_loss"] == pytest.approx(run.history["evaluation_loss"][-1], rel=1e-5)
+    assert again["loss"] == pytest.approx(run.history["validation_loss"][-1], rel=1e-5)
 
 
 # How many updates a call makes ------------------------------------------------------------------------------------
@@ -182,15 +184,15 @@ def test_few_updates_are_left_over(steps: int, seconds: float) -> None:
 
 def test_history_evaluation_and_progress(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[Progress] = []
-    run = fit(epochs=2, batch=8, evaluate=line(21), metrics=(largest,), progress=seen.append)
-    assert run.history.names == ["epoch", "step", "loss", "evaluation_loss", "largest", "speed", "seconds"]
+    run = fit(epochs=2, batch_size=8, validation_data=line(21), metrics=(largest,), progress=seen.append)
+    assert run.history.names == ["epoch", "step", "loss", "validation_loss", "largest", "samples_per_second", "seconds"]
     x, y = line(21)
     p = run.parameters
-    assert run.history["evaluation_loss"][-1] == pytest.approx(np.mean((p["a"] * x + p["b"] - y) ** 2), abs=1e-12)
-    assert (seen[-1].epoch, seen[-1].epochs, seen[-1].step, seen[-1].share) == (2, 2, 12, 1.0)
-    assert seen[-1].rate is None  # an optimizer of the user's, which says none
+    assert run.history["validation_loss"][-1] == pytest.approx(np.mean((p["a"] * x + p["b"] - y) ** 2), abs=1e-12)
+    assert (seen[-1].epoch, seen[-1].epochs, seen[-1].step, seen[-1].fraction) == (2, 2, 12, 1.0)
+    assert seen[-1].learning_rate is None  # an optimizer of the user's, which says none
     assert capsys.readouterr() == ("", "")
-    fit(epochs=2, batch=8, progress=True)
+    fit(epochs=2, batch_size=8, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
     memory, *rows = err.splitlines()
@@ -205,7 +207,7 @@ def test_the_bar_shows_loss_rate_and_what_is_left(
     monkeypatch.setitem(__import__("sys").modules, "rich.console", None)
     monkeypatch.setattr("pullback.nn.training.report.OFTEN", 0.0)
     monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: 1)
-    fit(epochs=2, batch=8, progress=True)
+    fit(epochs=2, batch_size=8, progress=True)
     shown = capsys.readouterr().err
     assert "epoch 2/2  loss 1." in shown
     assert "/s  0 s left" in shown
@@ -213,24 +215,24 @@ def test_the_bar_shows_loss_rate_and_what_is_left(
 
 def test_the_rate_of_the_optimizer_is_shown_and_written_down(capsys: pytest.CaptureFixture[str]) -> None:
     schedule = lambda step: pb.where(step < 12, 0.1, 0.01)  # in the language, as a step computes it
-    run = fit(epochs=3, batch=8, optimizer=nn.clip_by_norm(1.0) >> nn.sgd(schedule), progress=True)
-    assert run.history["rate"] == [0.1, 0.01, 0.01]  # of the update that follows
+    run = fit(epochs=3, batch_size=8, optimizer=nn.clip_by_global_norm(1.0) >> nn.sgd(schedule), progress=True)
+    assert run.history["learning_rate"] == [0.1, 0.01, 0.01]  # of the update that follows
     assert ["rate 0.1  " in row for row in capsys.readouterr().err.splitlines()[1:]] == [True, False, False]
 
 
 def test_early_stop_asks_the_history() -> None:
     worse = lambda parameters, state, batch: (pb.mean(parameters["a"] * batch[0]) * 0 + 1.0, state)
-    run = nn.fit(worse, line(), **start(), epochs=50, batch=8, early_stop=3)
-    assert (run.end, len(run.history)) == ("stopped early", 4)
-    rising = nn.EarlyStop(2, on="accuracy", rising=True)
+    run = nn.fit(worse, line(), **start(), epochs=50, batch_size=8, early_stopping=3)
+    assert (run.stop_reason, len(run.history)) == ("stopped early", 4)
+    rising = nn.EarlyStopping(2, monitor="accuracy", mode="max")
     table = lambda *values: nn.History(tuple({"accuracy": v} for v in values))
     assert [rising(table(*v)) for v in ((0.1, 0.2, 0.15), (0.1, 0.2, 0.15, 0.2), ())] == [False, True, False]
-    with pytest.raises(DataError, match=r"E518.*nothing is measured as 'accuracy'"):
-        fit(epochs=2, early_stop=rising)
+    with pytest.raises(UsageError, match=r"E518.*monitor='accuracy' is no column"):
+        fit(epochs=2, early_stopping=rising)
 
 
 def test_history_as_csv_and_plot(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    history = fit(epochs=3, batch=8, evaluate=line(20), metrics=(largest,)).history
+    history = fit(epochs=3, batch_size=8, validation_data=line(20), metrics=(largest,)).history
     history.save(tmp_path / "run.csv")
     rows = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)
     assert rows["loss"].tolist() == history.losses  # numbers in full
@@ -260,10 +262,10 @@ def test_an_interruption_ends_between_calls(monkeypatch: pytest.MonkeyPatch) -> 
     """What was trained is what that many updates give; the handler of before is back."""
     monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: 1)
     before = signal.getsignal(signal.SIGINT)
-    run = fit(epochs=5, batch=8, progress=interrupting(8))
-    assert (run.end, len(run.history)) == ("interrupted", 1)
+    run = fit(epochs=5, batch_size=8, progress=interrupting(8))
+    assert (run.stop_reason, len(run.history)) == ("interrupted", 1)
     assert run.steps in (8, 9)
-    assert float(run.parameters["a"]) == float(fit(steps=run.steps, batch=8).parameters["a"])
+    assert float(run.parameters["a"]) == float(fit(steps=run.steps, batch_size=8).parameters["a"])
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -272,7 +274,7 @@ def test_another_thread_trains_without_signals() -> None:
     thread = threading.Thread(target=lambda: made.append(fit(epochs=1)))
     thread.start()
     thread.join()
-    assert made[0].end == "finished"
+    assert made[0].stop_reason == "finished"
 
 
 def test_no_thread_stays() -> None:
@@ -297,16 +299,16 @@ def complete(call: Callable[[], Any], kind: type[PullbackError] = DataError) -> 
 
 
 def test_a_loss_that_is_not_finite_in_sound_data() -> None:
-    text = complete(lambda: fit(epochs=200, batch=8, optimizer=Descent(1e6), shuffle=False))
+    text = complete(lambda: fit(epochs=200, batch_size=8, optimizer=Descent(1e6), shuffle=False))
     assert text.startswith("DataError [E514] the loss is ")
     assert "   | inputs : all finite, from -0.9" in text
-    assert "try: a smaller rate, or `clip_by_norm`; debug=True names the line where it is made" in text
+    assert "try: a smaller learning rate, or `clip_by_global_norm`; debug=True names the line where it is made" in text
 
 
 def test_a_nan_in_the_data_is_named() -> None:
     x, y = line()
     x[19] = np.nan
-    assert complete(lambda: fit((x, y), epochs=1, batch=8, shuffle=False)) == (
+    assert complete(lambda: fit((x, y), epochs=1, batch_size=8, shuffle=False)) == (
         "DataError [E514] the loss is nan in batch 3 of epoch 1\n"
         "   | inputs[3] is nan in sample 3 of the batch\n"
         "  try: data without NaN and infinity      See `pullback explain-error E514`"
@@ -318,7 +320,7 @@ def test_a_debug_build_names_the_line_and_the_batch() -> None:
         return pb.mean(pb.log(parameters["a"] + batch[0])), state
 
     text = complete(
-        lambda: nn.fit(logarithm, line(), **start(), epochs=1, batch=8, shuffle=False, debug=True), NotFiniteError
+        lambda: nn.fit(logarithm, line(), **start(), epochs=1, batch_size=8, shuffle=False, debug=True), NotFiniteError
     )
     assert "pb.log(parameters[" in text
     assert "in batch 1 of epoch 1" in text
@@ -329,8 +331,11 @@ def test_a_debug_build_names_the_line_and_the_batch() -> None:
     [  # the call, and how its message begins
         (lambda: fit(), "UsageError [E518] fit: one of `epochs` and `steps` says when to end"),
         (lambda: fit(epochs=1, steps=1), "UsageError [E518] fit: one of `epochs` and `steps` says when to end"),
-        (lambda: fit(epochs=1, batch=0), "UsageError [E518] batch=0"),
-        (lambda: fit([line()], epochs=1, batch=3), "UsageError [E518] batch=3 for list, which gives batches itself"),
+        (lambda: fit(epochs=1, batch_size=0), "UsageError [E518] batch_size=0"),
+        (
+            lambda: fit([line()], epochs=1, batch_size=3),
+            "UsageError [E518] batch_size=3 for list, which gives batches itself",
+        ),
         (lambda: fit((np.zeros(0), np.zeros(0)), epochs=1), "DataError [E512] data: no samples"),
         (lambda: fit((np.zeros(3), np.zeros(4)), epochs=1), "DataError [E512] the arrays of the data differ in how"),
         (lambda: fit([], epochs=1), "DataError [E512] list: no batches in epoch 1"),
@@ -352,7 +357,7 @@ def network(inputs: Any, targets: Any, takes: str = "N 4") -> Any:
 
 def test_data_that_a_network_does_not_take() -> None:
     good = np.zeros((5, 4), np.float32), np.array([0, 1, 2, 1, 0], np.uint8)
-    assert network(*good).end == "finished"
+    assert network(*good).stop_reason == "finished"
     assert complete(lambda: network(good[0], np.array([0, 1, 7, 1, -1]))) == (
         "DataError [E513] mine: the label of sample 2 is 7, and there are 3 classes\n"
         "   | labels outside of 0 … 2: 2 of 5\n"
@@ -371,7 +376,7 @@ def test_a_memory_limit_holds_for_whole_updates() -> None:
     net = nn.sequential(nn.conv(4, 3), nn.relu, nn.max_pool(2), nn.flatten(), nn.dense(3)).on("N 1 12 12")
     data = np.random.default_rng(0).normal(size=(32, 1, 12, 12)).astype(np.float32), np.arange(32) % 3
     train = lambda limit: nn.fit(
-        net, nn.cross_entropy, data, optimizer=nn.sgd(0.1), steps=2, batch=32, memory_limit=limit, progress=False
+        net, nn.cross_entropy, data, optimizer=nn.sgd(0.1), steps=2, batch_size=32, memory_limit=limit, progress=False
     )
     np.testing.assert_allclose(train(80_000).history.losses, train(None).history.losses, rtol=1e-5)
     with pytest.raises(CompilerError, match=r"\[E260\] update needs"):

@@ -192,7 +192,7 @@ def test_layers_are_values() -> None:
 
 def test_a27_a_description_counts_what_runs() -> None:
     net = nn.sequential(window(20, 5), nn.relu, nn.flatten(), nn.dense(10))
-    found = net.describe(batch=2, C=1, H=8, W=8)
+    found = net.describe(batch_size=2, C=1, H=8, W=8)
     assert [row.operations for row in found.rows] == [2 * 2 * 20 * 16 * 25, 2 * 20 * 16, 0, 2 * 10 * (2 * 320 + 1)]
     assert [row.parameters for row in found.rows] == [500, 0, 0, 3210]
     assert found.parameters == 3710 and found.parameter_bytes == 4 * 3710
@@ -200,10 +200,9 @@ def test_a27_a_description_counts_what_runs() -> None:
     p, s = net.on("N 1 8 8").init()
     assert found.inference.interpret(p, s, np.zeros((2, 1, 8, 8), np.float32)).shape == (2, 10)
     assert found.peaks["training"]["fastest"] == found.training.memory().arena_bytes
-    assert message(lambda: net.describe(batch=2, C=1)) == (
+    assert message(lambda: net.describe(batch_size=2, C=1)) == (
         "E115 sequential(window(20, 5), relu, flatten(), dense(10)): H, W of its input f32[N, C, H, W] is not given "
-        "|  | "
-        "describe(batch=2, H=…, W=…)"
+        "|  | describe(batch_size=2, H=…, W=…)"
     )
 
 

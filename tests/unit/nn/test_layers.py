@@ -384,6 +384,6 @@ def test_targets_of_another_shape() -> None:
 def test_only_the_argument_waits_for_the_backward_pass(f: Any) -> None:
     """Between the products there is one array for the next product, and one for the derivative."""
     net = nn.sequential(nn.dense(64, bias=False), f, nn.dense(50, bias=False)).on("N 70")
-    table = net.describe(batch=48).training.memory()
+    table = net.describe(batch_size=48).training.memory()
     kept = [b for b in table.buffers if b.dims == "f32[48, 64]" and "bar" not in b.name]
     assert max(sum(b.first <= now <= b.last for b in kept) for now in {b.first for b in kept}) <= 2

@@ -24,7 +24,7 @@ def test_rosenbrock_in_as_few_steps_as_scipy(n: int) -> None:
     @pb.function
     def lowest(v: Any) -> Any:
         return nn.lbfgs(
-            lambda v: pb.sum(100 * (v[1:] - v[:-1] ** 2) ** 2 + (1 - v[:-1]) ** 2), v, steps=300, tolerance=1e-8
+            lambda v: pb.sum(100 * (v[1:] - v[:-1] ** 2) ** 2 + (1 - v[:-1]) ** 2), v, max_iter=300, tolerance_grad=1e-8
         )
 
     start = np.where(np.arange(n) % 2 == 0, -1.2, 1.0)
@@ -42,7 +42,7 @@ def regression(p: Any, x: Any, y: Any) -> Any:
         z = x @ p["w"] + p["b"]
         return pb.mean(pb.logaddexp(0.0 * z, z) - y * z) + 0.005 * pb.sum(p["w"] ** 2)
 
-    return nn.lbfgs(loss, p, x, y, history=5, tolerance=1e-8 if p["w"].dtype == pb.float64 else 1e-4)
+    return nn.lbfgs(loss, p, x, y, history_size=5, tolerance_grad=1e-8 if p["w"].dtype == pb.float64 else 1e-4)
 
 
 def numpy_loss(v: Values) -> tuple[float, Values]:
@@ -77,18 +77,18 @@ def test_where_there_is_nothing_to_do() -> None:
 
 
 def test_a_length_that_is_far_too_short_at_first_is_doubled() -> None:
-    f = pb.function(lambda v: nn.lbfgs(lambda v: pb.sum((1e-3 * v - 1.0) ** 2), v, tolerance=1e-9))
+    f = pb.function(lambda v: nn.lbfgs(lambda v: pb.sum((1e-3 * v - 1.0) ** 2), v, tolerance_grad=1e-9))
     found = f.interpret(np.zeros(2))
     np.testing.assert_allclose(found.parameters, 1000.0, rtol=1e-3)
 
 
 def test_values_that_are_not_finite_are_stepped_back_from() -> None:
-    f = pb.function(lambda v: nn.lbfgs(lambda v: pb.sum(v - pb.log(v)), v, tolerance=1e-8))
+    f = pb.function(lambda v: nn.lbfgs(lambda v: pb.sum(v - pb.log(v)), v, tolerance_grad=1e-8))
     np.testing.assert_allclose(f.interpret(np.array([0.01, 30.0])).parameters, 1.0, atol=1e-7)
 
 
 def test_errors() -> None:
-    with pytest.raises(TraceError, match=r"\[E170\] lbfgs: steps is 0"):
-        pb.function(lambda v: nn.lbfgs(lambda v: pb.sum(v), v, steps=0)).interpret(np.ones(2))
+    with pytest.raises(TraceError, match=r"\[E170\] lbfgs: max_iter is 0"):
+        pb.function(lambda v: nn.lbfgs(lambda v: pb.sum(v), v, max_iter=0)).interpret(np.ones(2))
     with pytest.raises(DTypeError, match=r"\[E121\] lbfgs"):
         pb.function(lambda v: nn.lbfgs(lambda v: pb.sum(v), v)).interpret(np.arange(2))

@@ -67,7 +67,7 @@ def test_a_step_takes_what_its_description_tells(name: str) -> None:
     batch = case.input(np.float32), given["target"]
     for mode in MODES if NIGHTLY else ("least",):
         told = found.peaks["training"][mode]
-        run = nn.fit(net, given["loss"], batch, optimizer=OPTIMIZER, steps=1, batch=case.shape[0], memory=mode,
+        run = nn.fit(net, given["loss"], batch, optimizer=OPTIMIZER, steps=1, batch_size=case.shape[0], memory=mode,
                      progress=False)  # fmt: skip
         assert run.arena_bytes == {1: told}
         program = with_mode(found.training.program(), mode)
@@ -82,7 +82,7 @@ def test_headers_and_limits_are_what_a_description_tells(name: str, tmp_path: Pa
     found, given = described(name)
     net, peaks = network(name), found.peaks["training"]
     for mode in MODES if NIGHTLY else ("least",):
-        made = net.export(tmp_path, *net.init(0), what="both", batch=MODELS[name].shape[0], memory=mode, **given)
+        made = net.export(tmp_path, *net.init(0), what="both", batch_size=MODELS[name].shape[0], memory=mode, **given)
         assert header(tmp_path / f"{name}_train.h") == made["arena_bytes"][f"{name}_train"] == found.exported[mode]
         assert header(tmp_path / f"{name}_infer.h") == arena(net.describe(1).inference, mode, "export")
     update = found.training.python
@@ -106,14 +106,14 @@ def test_the_function_of_many_updates_is_described(updates: int, monkeypatch: py
     net = nn.sequential(nn.dense(30), nn.relu, nn.dense(5)).on("N 40")
     x, labels = wave((4 * 16, 40), 1).astype(np.float32), np.arange(64) % 5
     told = net.describe(16, loss=nn.cross_entropy, optimizer=nn.adam(0.01), updates=updates)
-    run = nn.fit(net, nn.cross_entropy, (x, labels), optimizer=nn.adam(0.01), epochs=1, batch=16, progress=False)
+    run = nn.fit(net, nn.cross_entropy, (x, labels), optimizer=nn.adam(0.01), epochs=1, batch_size=16, progress=False)
     assert run.arena_bytes == {updates: told.peaks["training"]["fastest"]}
 
 
 def test_fit_prints_the_bytes_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
     net = nn.sequential(nn.dense(5)).on("N 40")
     x, labels = wave((32, 40), 1).astype(np.float32), np.arange(32) % 5
-    run = nn.fit(net, nn.cross_entropy, (x, labels), optimizer=nn.sgd(0.01), epochs=2, batch=16)
+    run = nn.fit(net, nn.cross_entropy, (x, labels), optimizer=nn.sgd(0.01), epochs=2, batch_size=16)
     (updates, told), = run.arena_bytes.items()
     lines = [line for line in capsys.readouterr().err.splitlines() if "working memory" in line]
     assert lines == [f"{told:,} bytes of working memory for {updates} updates in a call"]

@@ -39,7 +39,7 @@ MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
     (
         lambda: _fit(optimizer=nn.adam),
         "[E170] fit: optimizer is <class 'pullback.nn.optimizers.rules.adam'>",
-        "`nn.adam(…)` with its rate",
+        "`nn.adam(…)` with its learning rate",
     ),
     (
         lambda: _fit(loss=lambda p, s, batch: 0.0),

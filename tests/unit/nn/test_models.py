@@ -134,5 +134,5 @@ def test_lenet_learns_a_handful_of_images() -> None:
         image[4 + 2 * label : 6 + 2 * label] += 2
     data = images.astype(np.float32), labels
     begin = {"parameters": lenet_by_hand.start(seed=1), "optimizer": sgd(0.05)}
-    losses = fit(lenet_by_hand.batch_loss, data, **begin, epochs=12, batch=10, progress=False).history.losses
+    losses = fit(lenet_by_hand.batch_loss, data, **begin, epochs=12, batch_size=10, progress=False).history.losses
     assert losses[-1] < losses[0] / 2

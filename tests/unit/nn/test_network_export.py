@@ -66,7 +66,7 @@ def test_c24_a_program_trains_measures_and_recognizes(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(12, 4)).astype(np.float32)
     labels = np.argmax(x[:, :3], axis=1)
-    NET.export(tmp_path, parameters, what="both", batch=5, loss=loss, optimizer=Momentum())
+    NET.export(tmp_path, parameters, what="both", batch_size=5, loss=loss, optimizer=Momentum())
     built(tmp_path, *CHECKED)
     x.tofile(tmp_path / "x")
     labels.astype(np.int64).tofile(tmp_path / "labels")
@@ -160,7 +160,7 @@ BAD_TARGETS: list[tuple[bytes | None, str]] = [
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with all commands, whose memory is watched."""
     folder = tmp_path_factory.mktemp("program")
-    NET.export(folder, NET.init(seed=0)[0], what="both", batch=5, loss=nn.cross_entropy, optimizer=nn.sgd(0.1))
+    NET.export(folder, NET.init(seed=0)[0], what="both", batch_size=5, loss=nn.cross_entropy, optimizer=nn.sgd(0.1))
     built(folder, *CHECKED)
     return folder
 
@@ -363,7 +363,7 @@ def test_labels_of_sequences_are_compared_row_by_row(tmp_path: Path) -> None:
     labels = np.argmax(net(parameters, x), axis=-1)
     labels[2, 3] = (labels[2, 3] + 1) % 4
     weighted = functools.partial(nn.cross_entropy, weight=np.array([1.0, 2.0, 0.5, 1.0], np.float32))
-    net.export(tmp_path, parameters, what="both", loss=weighted, optimizer=nn.sgd(0.1), batch=3, target=labels[:3])
+    net.export(tmp_path, parameters, what="both", loss=weighted, optimizer=nn.sgd(0.1), batch_size=3, target=labels[:3])
     built(tmp_path, *CHECKED)
     x.tofile(tmp_path / "x")
     labels.tofile(tmp_path / "t")

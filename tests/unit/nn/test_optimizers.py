@@ -19,6 +19,8 @@ Tree = dict[str, dict[str, Values]]
 STEPS = 20
 SHAPES = {"conv1": {"w": (3, 2), "b": (3,)}, "dense1": {"w": (2, 4)}}
 
+ON_W = nn.parameter_groups({"*/w": nn.sgd(0.1)})
+
 
 def tree(seed: int) -> Tree:
     random = np.random.default_rng(seed)
@@ -123,15 +125,15 @@ def falling(t: int) -> float:
         (nn.sgd(0.1, 0.9, dampening=0.3), sgd(0.1, 0.9, False, 0.3)),
         (nn.weight_decay(0.02) >> nn.sgd(0.1, 0.5), sgd(0.1, 0.5, decay=0.02)),
         (nn.adagrad(0.1), adagrad(0.1)),
-        (nn.adagrad(0.1, epsilon=1e-4, start=0.5), adagrad(0.1, 1e-4, 0.5)),
+        (nn.adagrad(0.1, eps=1e-4, initial_accumulator_value=0.5), adagrad(0.1, 1e-4, 0.5)),
         (nn.rmsprop(0.01), rmsprop(0.01)),
         (nn.rmsprop(0.01, centered=True, momentum=0.9), rmsprop(0.01, True, 0.9)),
         (nn.adam(0.01), adam(0.01)),
-        (nn.adam(0.01, beta1=0.0, beta2=0.9), adam(0.01, 0.0, 0.0, 0.9)),
-        (nn.adam(nn.cosine(0.1, steps=15)), adam(falling)),
-        (nn.adamw(0.01, decay=0.1), adam(0.01, 0.1)),
-        (nn.adam(0.01) >> nn.decoupled_weight_decay(0.1, rate=0.01), adam(0.01, 0.1)),
-        (nn.lion(0.01, decay=0.1), lion(0.01, 0.1)),
+        (nn.adam(0.01, betas=(0.0, 0.9)), adam(0.01, 0.0, 0.0, 0.9)),
+        (nn.adam(nn.cosine_decay_schedule(0.1, decay_steps=15)), adam(falling)),
+        (nn.adamw(0.01, weight_decay=0.1), adam(0.01, 0.1)),
+        (nn.adam(0.01) >> nn.decoupled_weight_decay(0.1, learning_rate=0.01), adam(0.01, 0.1)),
+        (nn.lion(0.01, weight_decay=0.1), lion(0.01, 0.1)),
     ],
     ids=lambda x: repr(x) if isinstance(x, nn.Optimizer) else "",
 )
@@ -145,7 +147,8 @@ def test_b22_twenty_steps_are_those_of_the_formula(optimizer: nn.Optimizer, refe
 def test_b22_a_stack_of_plugins_on_a_quadratic() -> None:
     """L2, momentum and a rate, one behind the other, on f(p) = ½ Σ c (p - 1)²."""
     c = np.array([1.0, 4.0])
-    optimizer = nn.weight_decay(l2=0.1, l1=0.01) >> nn.clip_by_value(3.0) >> nn.sgd(nn.step_decay(0.2, every=5), 0.9)
+    descent = nn.sgd(nn.step_decay(0.2, step_size=5), 0.9)
+    optimizer = nn.weight_decay(l2=0.1, l1=0.01) >> nn.clip_by_value(3.0) >> descent
 
     @pb.function
     def step(p: Any, state: Any, t: Any) -> Any:
@@ -169,15 +172,15 @@ OPTIONS = list(product((0.0, 0.9), (0.0, 0.05), (0.0, 0.5)))  # momentum, decay,
 @pytest.mark.parametrize(("momentum", "decay", "clip"), OPTIONS)
 def test_c26_the_solver_of_deepdsl(momentum: float, decay: float, clip: float) -> None:
     """Momentum, weight decay and clipping, each on or off, with factors by parameter and one that is fixed."""
-    rate = nn.step_decay(0.1, every=3, factor=0.5)
+    rate = nn.step_decay(0.1, step_size=3, gamma=0.5)
     optimizer = nn.caffe_sgd(
         rate,
         momentum,
         decay,
-        clip=clip,
-        rate_factors={"*/b": 2.0},
-        decay_factors={"*/b": 0.0},
-        fixed=["dense1/*"],
+        clip_gradients=clip,
+        lr_mult={"*/b": 2.0},
+        decay_mult={"*/b": 0.0},
+        frozen=["dense1/*"],
     )
     found = flat(run(optimizer, 7)[0])
     p = flat(tree(0))
@@ -195,12 +198,12 @@ def test_c26_the_solver_of_deepdsl(momentum: float, decay: float, clip: float) -
 
 
 def test_b25_two_groups_with_optimizers_of_their_own() -> None:
-    together = nn.groups({"*/b": nn.sgd(0.1, 0.9), "*": nn.clip_by_norm(1.0) >> nn.adamw(0.01)})
+    together = nn.parameter_groups({"*/b": nn.sgd(0.1, 0.9), "*": nn.clip_by_global_norm(1.0) >> nn.adamw(0.01)})
     p, state = run(together)
     weights = {"conv1": {"w": None}, "dense1": {"w": None}}
     alone_b = flat(run(nn.sgd(0.1, 0.9))[0])["conv1/b"]
     assert np.array_equal(p["conv1"]["b"], alone_b)
-    frozen = nn.freeze("*/b") >> nn.clip_by_norm(1.0) >> nn.adamw(0.01)
+    frozen = nn.freeze("*/b") >> nn.clip_by_global_norm(1.0) >> nn.adamw(0.01)
     for layer in weights:
         assert np.array_equal(p[layer]["w"], run(frozen)[0][layer]["w"])
     assert {k: sorted(v) for k, v in state["*"].items()} == {"adamw": ["mean", "square"]}
@@ -208,12 +211,12 @@ def test_b25_two_groups_with_optimizers_of_their_own() -> None:
 
 
 def test_clipping_by_the_norm_of_all() -> None:
-    optimizer = nn.clip_by_norm(0.5) >> nn.sgd(1.0)
+    optimizer = nn.clip_by_global_norm(0.5) >> nn.sgd(1.0)
     found, start, g = flat(run(optimizer, 1)[0]), flat(tree(0)), flat(tree(100))
     norm = np.sqrt(sum(np.sum(x**2) for x in g.values()))
     for name in start:
         np.testing.assert_allclose(found[name], start[name] - 0.5 / norm * g[name], rtol=1e-14)
-    far = nn.clip_by_norm(100.0) >> nn.sgd(1.0)
+    far = nn.clip_by_global_norm(100.0) >> nn.sgd(1.0)
     assert np.array_equal(run(far, 3)[0]["conv1"]["w"], run(nn.sgd(1.0), 3)[0]["conv1"]["w"])
 
 
@@ -241,7 +244,9 @@ def test_gradients_of_frozen_parameters_are_not_computed() -> None:
     assert "tanh" not in f.c_source()
 
 
-@pytest.mark.parametrize("inner", [nn.sgd(0.1, 0.9), nn.clip_by_norm(0.5) >> nn.adam(nn.linear(0.1, steps=8))])
+@pytest.mark.parametrize(
+    "inner", [nn.sgd(0.1, 0.9), nn.clip_by_global_norm(0.5) >> nn.adam(nn.linear_schedule(0.1, decay_steps=8))]
+)
 def test_small_batches_accumulated_are_one_large_batch(inner: nn.Optimizer) -> None:
     """Twelve steps of a batch, and four of three times the batch."""
     x, y = (np.random.default_rng(k).standard_normal((12, 4, 3)) for k in (5, 6))
@@ -263,11 +268,11 @@ def test_small_batches_accumulated_are_one_large_batch(inner: nn.Optimizer) -> N
         w: Values = train(p, optimizer.init(p))
         return w
 
-    np.testing.assert_allclose(after(nn.accumulate(3, inner), 12), after(inner, 4), rtol=1e-12)
+    np.testing.assert_allclose(after(nn.accumulate_gradients(3, inner), 12), after(inner, 4), rtol=1e-12)
 
 
 def test_the_average_of_the_parameters() -> None:
-    optimizer = nn.adam(0.1) >> nn.average(0.9) >> nn.freeze("*/b")
+    optimizer = nn.adam(0.1) >> nn.ema(0.9) >> nn.freeze("*/b")
     expected = flat(tree(0))
     for steps in range(1, 6):
         p, state = run(optimizer, steps)
@@ -275,7 +280,7 @@ def test_the_average_of_the_parameters() -> None:
     found = flat(optimizer.averaged(state, p))
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array if name.endswith("w") else flat(p)[name], rtol=1e-14)
-    inside = nn.accumulate(2, nn.groups({"*": nn.sgd(0.1) >> nn.average(0.5)}))
+    inside = nn.accumulate_gradients(2, nn.parameter_groups({"*": nn.sgd(0.1) >> nn.ema(0.5)}))
     assert np.array_equal(inside.averaged(inside.init(tree(3)), tree(0))["conv1"]["w"], tree(3)["conv1"]["w"])
 
 
@@ -294,9 +299,9 @@ def test_every_kind_of_tree() -> None:
     random = np.random.default_rng(0)
     w, b, c, d = (random.standard_normal(n) for n in (2, 3, 4, 2))
     p = Record(Pair(w, b), [(c,), {"z": d + 1j * d}])
-    optimizer = nn.freeze("pair/b") >> nn.groups({"rest/*": nn.sgd(1.0), "*": nn.adam(0.1)})
+    optimizer = nn.freeze("pair/b") >> nn.parameter_groups({"rest/*": nn.sgd(1.0), "*": nn.adam(0.1)})
     state = optimizer.init(p)
-    assert list(state["groups"]["*"]["mean"]) == ["pair/w"]
+    assert list(state["parameter_groups"]["*"]["mean"]) == ["pair/w"]
 
     @pb.function
     def step(p: Any, state: Any) -> Any:
@@ -315,10 +320,12 @@ def test_every_kind_of_tree() -> None:
 @pytest.mark.parametrize(
     "optimizer",
     [
-        nn.clip_by_norm(1.0) >> nn.adamw(nn.cosine(0.1, steps=9, warmup=2), decay=0.1) >> nn.average(0.9),
+        nn.clip_by_global_norm(1.0)
+        >> nn.adamw(nn.cosine_decay_schedule(0.1, decay_steps=9, warmup_steps=2), weight_decay=0.1)
+        >> nn.ema(0.9),
         nn.rmsprop(0.1, momentum=0.5),
         nn.lion(0.1),
-        nn.accumulate(2, nn.caffe_sgd(0.1, 0.9, 0.1, clip=1.0)),
+        nn.accumulate_gradients(2, nn.caffe_sgd(0.1, 0.9, 0.1, clip_gradients=1.0)),
     ],
     ids=repr,
 )
@@ -349,16 +356,16 @@ def test_states_are_dicts_of_spelled_names() -> None:
     assert optimizer.init({"w": np.ones(2)}) == {
         "rmsprop": {slot: {"w": pytest.approx(np.zeros(2))} for slot in ("square", "mean", "momentum")}
     }
-    twice = nn.average(0.5) >> nn.average(0.6)
-    assert sorted(twice.init({"w": np.ones(2)})) == ["average", "average2"]
+    twice = nn.ema(0.5) >> nn.ema(0.6)
+    assert sorted(twice.init({"w": np.ones(2)})) == ["ema", "ema2"]
 
 
 def test_what_shows_is_what_was_written() -> None:
     written = [
         "sgd(0.1, momentum=0.9, nesterov=True)",
-        "clip_by_norm(1.0) >> adamw(cosine(0.001, 1000, warmup=100), decay=0.1)",
-        "groups({'*/b': sgd(0.1), '*': freeze('conv1/*', 'dense1/*') >> lion(0.01)})",
-        "accumulate(4, adam(0.001) >> average(0.999))",
+        "clip_by_global_norm(1.0) >> adamw(cosine_decay_schedule(0.001, 1000, warmup_steps=100), weight_decay=0.1)",
+        "parameter_groups({'*/b': sgd(0.1), '*': freeze('conv1/*', 'dense1/*') >> lion(0.01)})",
+        "accumulate_gradients(4, adam(0.001, betas=(0.8, 0.999)) >> ema(0.999))",
     ]
     names = {n: getattr(nn, n) for n in nn.__all__}
     for text in written:
@@ -370,11 +377,11 @@ def test_what_shows_is_what_was_written() -> None:
 
 
 def test_the_rate_of_a_step() -> None:
-    schedule = nn.linear(0.1, steps=10)
-    assert (nn.clip_by_norm(1.0) >> nn.adam(schedule) >> nn.average(0.9)).rate_at(5) == pytest.approx(0.05)
-    assert nn.accumulate(2, nn.sgd(schedule)).rate_at(5) == pytest.approx(0.08)
-    assert nn.groups({"a": nn.freeze("*"), "*": nn.sgd(0.3)}).rate_at(0) == 0.3
-    assert nn.clip_by_norm(1.0).rate_at(0) is None
+    schedule = nn.linear_schedule(0.1, decay_steps=10)
+    assert (nn.clip_by_global_norm(1.0) >> nn.adam(schedule) >> nn.ema(0.9)).learning_rate_at(5) == pytest.approx(0.05)
+    assert nn.accumulate_gradients(2, nn.sgd(schedule)).learning_rate_at(5) == pytest.approx(0.08)
+    assert nn.parameter_groups({"a": nn.freeze("*"), "*": nn.sgd(0.3)}).learning_rate_at(0) == 0.3
+    assert nn.clip_by_global_norm(1.0).learning_rate_at(0) is None
 
 
 def test_a_rate_that_is_an_argument() -> None:
@@ -389,11 +396,11 @@ def update(optimizer: nn.Optimizer, p: Any, g: Any, state: Any = None) -> Any:
 
 def test_a_factor_and_a_decay_may_be_schedules() -> None:
     """The second step of each: a factor of 0.25, and an average of 0.3 of the old and 0.7 of the new."""
-    p, g, rates = {"w": np.ones(2)}, {"w": np.full(2, 2.0)}, nn.piecewise({0: 0.5, 1: 0.25})
+    p, g, rates = {"w": np.ones(2)}, {"w": np.full(2, 2.0)}, nn.piecewise_constant_schedule({0: 0.5, 1: 0.25})
     steps = lambda optimizer, n: pb.function(lambda p, g, s: optimizer.update(g, s, p, n)).interpret(
         p, g, optimizer.init(p))  # fmt: skip
     np.testing.assert_allclose(steps(nn.scale(rates) >> nn.sgd(1.0), 1)[0]["w"], -0.5)
-    optimizer = nn.sgd(1.0) >> nn.average(nn.piecewise({0: 0.9, 1: 0.3}))
+    optimizer = nn.sgd(1.0) >> nn.ema(nn.piecewise_constant_schedule({0: 0.9, 1: 0.3}))
     state = steps(optimizer, 1)[1]
     np.testing.assert_allclose(optimizer.averaged(state, p)["w"], 0.3 * 1.0 + 0.7 * -1.0)
 
@@ -404,34 +411,45 @@ ONE = {"conv1": {"w": np.ones((2, 3)), "b": np.ones(2)}}
 @pytest.mark.parametrize(
     ("wrong", "kind", "message"),
     [
-        (lambda: nn.sgd(-0.1), TraceError, "[E170] sgd: rate is -0.1"),
-        (lambda: nn.sgd("fast"), TraceError, "[E170] sgd: rate is 'fast'"),  # type: ignore[arg-type]
+        (lambda: nn.sgd(-0.1), TraceError, "[E170] sgd: learning_rate is -0.1"),
+        (lambda: nn.sgd("fast"), TraceError, "[E170] sgd: learning_rate is 'fast'"),  # type: ignore[arg-type]
         (lambda: nn.sgd(0.1, 1.0), TraceError, "[E170] sgd: momentum is 1.0"),
         (lambda: nn.sgd(0.1, nesterov=True), TraceError, "[E170] sgd: nesterov is True"),
-        (lambda: nn.adam(0.1, epsilon=0.0), TraceError, "a number above 0"),
-        (lambda: nn.adam(float("nan")), TraceError, "[E170] adam: rate is nan"),
-        (lambda: nn.adam(0.1, epsilon=0.0), TraceError, "[E170] adam: epsilon is 0.0"),
-        (lambda: nn.average(1.5), TraceError, "[E170] average: decay is 1.5"),
-        (lambda: nn.clip_by_value(0.0), TraceError, "[E170] clip_by_value: limit is 0.0"),
-        (lambda: nn.exponential(0.1, factor=0.0, every=3), TraceError, "[E170] exponential: factor is 0.0"),
-        (lambda: nn.clip_by_norm(0.0), TraceError, "[E170] clip_by_norm: limit is 0.0"),
-        (lambda: nn.multiply({"w": -1.0}), TraceError, "[E170] multiply: w is -1.0"),
+        (lambda: nn.adam(0.1, eps=0.0), TraceError, "a number above 0"),
+        (lambda: nn.adam(float("nan")), TraceError, "[E170] adam: learning_rate is nan"),
+        (lambda: nn.adam(0.1, 0.9), TraceError, "[E170] adam: betas is 0.9"),  # type: ignore[arg-type]
+        (lambda: nn.adam(0.1, (0.9, 1.0)), TraceError, "[E170] adam: betas[1] is 1.0"),
+        (lambda: nn.lion(0.1, (-0.9, 0.9)), TraceError, "[E170] lion: betas[0] is -0.9"),
+        (lambda: nn.adam(0.1, eps=0.0), TraceError, "[E170] adam: eps is 0.0"),
+        (lambda: nn.ema(1.5), TraceError, "[E170] ema: decay is 1.5"),
+        (lambda: nn.clip_by_value(0.0), TraceError, "[E170] clip_by_value: clip_value is 0.0"),
+        (lambda: nn.exponential_decay(0.1, decay_rate=0.0), TraceError, "[E170] exponential_decay: decay_rate is 0.0"),
+        (lambda: nn.clip_by_global_norm(0.0), TraceError, "[E170] clip_by_global_norm: max_norm is 0.0"),
+        (lambda: nn.scale_learning_rates({"w": -1.0}), TraceError, "[E170] scale_learning_rates: w is -1.0"),
         (lambda: nn.freeze(), TraceError, "[E170] freeze: patterns is ()"),
-        (lambda: nn.accumulate(0, nn.sgd(0.1)), TraceError, "[E170] accumulate: count is 0"),
-        (lambda: nn.accumulate(2, 0.1), TraceError, "[E170] accumulate: optimizer is 0.1"),  # type: ignore[arg-type]
-        (lambda: nn.groups({}), TraceError, "[E170] groups: parts is {}"),
-        (lambda: nn.groups({"*": nn.scale(2.0)}), TraceError, "[E171] groups: scale(2.0) makes no updates"),
-        (lambda: nn.sgd(0.1) >> nn.adam(0.1), TraceError, "[E171] sgd(0.1) >> adam(0.1): both make updates"),
-        (lambda: nn.caffe_sgd(0.1, clip=-1), TraceError, "[E170] caffe_sgd: clip is -1"),
-        (lambda: nn.cosine(0.1, steps=10, warmup=10), TraceError, "[E170] cosine: warmup is 10"),
-        (lambda: nn.piecewise({5: 0.1}), TraceError, "[E170] piecewise: rates is {5: 0.1}"),
-        (lambda: (nn.freeze("conv2/*") >> nn.sgd(0.1)).init(ONE), TraceError, "[E108] freeze: no parameter is called"),
-        (lambda: nn.groups({"*/w": nn.sgd(0.1)}).init(ONE), TraceError, "[E108] groups: no pattern for conv1/b"),
-        (lambda: nn.accumulate(2, nn.groups({"*/w": nn.sgd(0.1)})).check_names(["conv1/b"]), TraceError, "[E108]"),
+        (lambda: nn.accumulate_gradients(0, nn.sgd(0.1)), TraceError, "[E170] accumulate_gradients: steps is 0"),
         (
-            lambda: nn.groups({"*": nn.sgd(0.1), "*/c": nn.sgd(0.2)}).init(ONE),
+            lambda: nn.accumulate_gradients(2, 0.1),  # type: ignore[arg-type]
             TraceError,
-            "[E108] groups: no parameter is called '*/c'",
+            "[E170] accumulate_gradients: optimizer is 0.1",
+        ),
+        (lambda: nn.parameter_groups({}), TraceError, "[E170] parameter_groups: parts is {}"),
+        (lambda: nn.parameter_groups({"*": nn.scale(2.0)}), TraceError, "[E171] parameter_groups: scale(2.0) makes no"),
+        (lambda: nn.sgd(0.1) >> nn.adam(0.1), TraceError, "[E171] sgd(0.1) >> adam(0.1): both make updates"),
+        (lambda: nn.caffe_sgd(0.1, clip_gradients=-1), TraceError, "[E170] caffe_sgd: clip_gradients is -1"),
+        (lambda: nn.cosine_decay_schedule(0.1, 10, 10), TraceError, "[E170] cosine_decay_schedule: warmup_steps is 10"),
+        (
+            lambda: nn.piecewise_constant_schedule({5: 0.1}),
+            TraceError,
+            "[E170] piecewise_constant_schedule: learning_rates is {5: 0.1}",
+        ),
+        (lambda: (nn.freeze("conv2/*") >> nn.sgd(0.1)).init(ONE), TraceError, "[E108] freeze: no parameter is called"),
+        (lambda: ON_W.init(ONE), TraceError, "[E108] parameter_groups: no pattern for conv1/b"),
+        (lambda: nn.accumulate_gradients(2, ON_W).check_names(["conv1/b"]), TraceError, "[E108]"),
+        (
+            lambda: nn.parameter_groups({"*": nn.sgd(0.1), "*/c": nn.sgd(0.2)}).init(ONE),
+            TraceError,
+            "[E108] parameter_groups: no parameter is called '*/c'",
         ),
         (lambda: nn.sgd(0.1).init({"n": np.arange(3)}), DTypeError, "n : i64[3]"),
         (
@@ -471,7 +489,7 @@ def test_errors(wrong: Callable[[], Any], kind: type[PullbackError], message: st
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_pass_over_memory_for_each_parameter(dtype: Any) -> None:
     """Moments, update, parameter and average of Adam are one kernel, the same for both parameters; no array between."""
-    optimizer = nn.clip_by_value(1.0) >> nn.adamw(nn.cosine(0.1, steps=9)) >> nn.average(0.9)
+    optimizer = nn.clip_by_value(1.0) >> nn.adamw(nn.cosine_decay_schedule(0.1, decay_steps=9)) >> nn.ema(0.9)
 
     @pb.function
     def step(p: Any, g: Any, state: Any, t: Any) -> Any:
@@ -493,12 +511,13 @@ def test_fit_takes_frozen_parameters_and_averages_and_refuses_what_makes_no_step
     random = np.random.default_rng(0)
     x, start = random.standard_normal((8, 3)), tree(0)
     data = (x, random.standard_normal((8, 4)))
-    optimizer = nn.freeze("conv1/*") >> nn.clip_by_norm(1.0) >> nn.adamw(nn.cosine(0.1, steps=8)) >> nn.average(0.9)
-    run = nn.fit(loss, data, parameters=start, optimizer=optimizer, epochs=2, batch=4, progress=False)
+    clipped = nn.clip_by_global_norm(1.0) >> nn.adamw(nn.cosine_decay_schedule(0.1, decay_steps=8))
+    optimizer = nn.freeze("conv1/*") >> clipped >> nn.ema(0.9)
+    run = nn.fit(loss, data, parameters=start, optimizer=optimizer, epochs=2, batch_size=4, progress=False)
     assert np.array_equal(run.parameters["conv1"]["w"], start["conv1"]["w"])
     assert not np.array_equal(run.parameters["dense1"]["w"], start["dense1"]["w"])
     averaged = optimizer.averaged(run.optimizer_state, run.parameters)
     assert not np.array_equal(averaged["dense1"]["w"], run.parameters["dense1"]["w"])
-    for wrong, message in ((nn.clip_by_norm(1.0), "E171"), (0.1, "E170")):
+    for wrong, message in ((nn.clip_by_global_norm(1.0), "E171"), (0.1, "E170")):
         with pytest.raises(TraceError, match=rf"\[{message}\] fit: "):
-            nn.fit(loss, data, parameters=start, optimizer=wrong, epochs=1, batch=4, progress=False)
+            nn.fit(loss, data, parameters=start, optimizer=wrong, epochs=1, batch_size=4, progress=False)

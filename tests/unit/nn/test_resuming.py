@@ -33,7 +33,7 @@ def complete(call: Callable[[], Any], folder: Path) -> str:
 
 def checkpoints(folder: Path, count: int = 3) -> list[Path]:
     """A run of so many updates that saved each, a file damaged or not."""
-    fit(steps=count, batch=25, save=nn.Checkpoints(str(folder), every_steps=1, keep=9), early_stop=None)
+    fit(steps=count, batch_size=25, save=nn.Checkpoints(str(folder), every_steps=1, max_to_keep=9), early_stopping=None)
     return sorted(folder.glob("step-*"))
 
 
@@ -56,7 +56,7 @@ def flip(path: Path) -> None:
 def test_a_damaged_checkpoint_names_the_newest_intact_one(tmp_path: Path) -> None:
     files = checkpoints(tmp_path)
     flip(files[-1])
-    assert complete(lambda: fit(steps=4, batch=25, save=tmp_path), tmp_path) == (
+    assert complete(lambda: fit(steps=4, batch_size=25, save=tmp_path), tmp_path) == (
         "DataError [E509] run/step-000000000003.safetensors: not a safetensors file, or damaged\n"
         f"   | {len(files[-1].read_bytes())} bytes      "
         "its digest does not match: bytes were changed since it was written      "
@@ -67,7 +67,7 @@ def test_a_damaged_checkpoint_names_the_newest_intact_one(tmp_path: Path) -> Non
     flip(files[-2])
     assert "checkpoint: step-000000000001.safetensors" in complete(lambda: nn.load_parameters(tmp_path), tmp_path)
     flip(files[0])
-    text = complete(lambda: fit(steps=4, batch=25, save=tmp_path, resume="newest intact"), tmp_path)
+    text = complete(lambda: fit(steps=4, batch_size=25, save=tmp_path, resume="newest intact"), tmp_path)
     assert "E509" in text
     assert "newest intact" not in text
     assert sorted(tmp_path.glob("step-*")) == files
@@ -77,12 +77,12 @@ def test_the_newest_intact_one_is_taken(tmp_path: Path) -> None:
     files = checkpoints(tmp_path)
     flip(files[-1])
     files[-2].write_bytes(files[-2].read_bytes()[:-1])
-    again = fit(steps=6, batch=25, save=nn.Checkpoints(str(tmp_path), keep=2), resume="newest intact")
-    whole = fit(steps=6, batch=25)
+    again = fit(steps=6, batch_size=25, save=nn.Checkpoints(str(tmp_path), max_to_keep=2), resume="newest intact")
+    whole = fit(steps=6, batch_size=25)
     assert (again.steps, again.parameters) == (6, whole.parameters)
     names = [f"step-00000000000{k}.safetensors{end}" for k, end in ((1, ""), (2, ".damaged"), (3, ".damaged"), (6, ""))]
     assert sorted(p.name for p in tmp_path.glob("step-*")) == names
-    assert fit(steps=7, batch=25, save=tmp_path).steps == 7
+    assert fit(steps=7, batch_size=25, save=tmp_path).steps == 7
 
 
 # What is not alike ----------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Silent(Descent):
 
 
 X, Y = line()
-RUN: dict[str, Any] = {"batch": 8, "steps": 2}
+RUN: dict[str, Any] = {"batch_size": 8, "steps": 2}
 START = {"parameters": {"a": np.zeros(()), "b": np.zeros(())}, "state": {"seen": np.zeros((), np.int64)}}
 ONE = X.copy()
 ONE[17] += 1e-9
@@ -127,10 +127,11 @@ CHANGES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("the count", {"data": (X[:49], Y[:49])}, ("data: data with data[0] float64[50], data[1] float64[50] in the ch",)),
     ("the order", {"data": (X[::-1], Y[::-1])}, (f"data: {DATA} in both, with other values",)),
     ("the seed", {"seed": 1}, ("seed: 0 in the checkpoint, 1 now",)),
-    ("the batch size", {"batch": 16}, ("batches in an epoch: 6 in the checkpoint, 3 now", "samples in a batch: 8 in")),
+    ("the batch size", {"batch_size": 16},
+     ("batches in an epoch: 6 in the checkpoint, 3 now", "samples in a batch: 8 in")),
     ("the order of samples", {"shuffle": False}, ("shuffle: True in the checkpoint, False now",)),
-    ("the rest", {"remainder": "keep"},
-     ("batches in an epoch: 6 in the checkpoint, 7 now", "remainder: drop in the checkpoint, keep now")),
+    ("the rest", {"drop_last": False},
+     ("batches in an epoch: 6 in the checkpoint, 7 now", "drop_last: True in the checkpoint, False now")),
 ]  # fmt: skip
 
 
@@ -160,11 +161,11 @@ def test_the_same_run_again_is_alike(tmp_path: Path) -> None:
 import sys
 from tests.unit.nn.test_resuming import *
 from pullback.data import Dataset, random_flip, scale
-schedule = lambda step: pb.where(step < 3, 0.1, 0.05)
+optimizer = nn.clip_by_global_norm(1.0) >> nn.adam(lambda step: pb.where(step < 3, 0.1, 0.05))
 x = np.arange(48.0).reshape(12, 2, 2)
 train = Dataset(x.astype("f4"), np.arange(12) % 3).transformed(scale(4.0), random_flip())
 net = nn.sequential(nn.flatten(), nn.dense(4), nn.dropout(0.5), nn.dense(3))
-run = nn.fit(net, nn.cross_entropy, train, optimizer=nn.clip_by_norm(1.0) >> nn.adam(schedule), batch=4, progress=False,
+run = nn.fit(net, nn.cross_entropy, train, optimizer=optimizer, batch_size=4, progress=False,
              save={str(tmp_path)!r}, steps=int(sys.argv[1]))
 print(run.steps)
 """
@@ -178,10 +179,10 @@ def test_names_of_the_calling_line_are_no_difference(tmp_path: Path) -> None:
     """Traced values are named after what the calling line assigns to; a run may go on from any line."""
     net = nn.sequential(nn.dense(4), nn.relu, nn.dense(3))
     data = np.arange(24.0, dtype="f4").reshape(6, 4), np.arange(6) % 3
-    go = lambda steps: nn.fit(net, nn.cross_entropy, data, optimizer=nn.adam(0.1), batch=3, steps=steps,
+    go = lambda steps: nn.fit(net, nn.cross_entropy, data, optimizer=nn.adam(0.1), batch_size=3, steps=steps,
                               progress=False, save=str(tmp_path))  # fmt: skip
     first = go(2)
-    again = nn.fit(net, nn.cross_entropy, data, optimizer=nn.adam(0.1), batch=3, steps=3, progress=False,
+    again = nn.fit(net, nn.cross_entropy, data, optimizer=nn.adam(0.1), batch_size=3, steps=3, progress=False,
                    save=str(tmp_path))  # fmt: skip
     assert (first.steps, again.steps, go(4).steps) == (2, 3, 4)
 
@@ -189,7 +190,7 @@ def test_names_of_the_calling_line_are_no_difference(tmp_path: Path) -> None:
 def test_transformations_count_as_data(tmp_path: Path) -> None:
     train = lambda by: data.Dataset(np.arange(24.0).reshape(12, 2), np.arange(12.0)).transformed(data.scale(by))
     go = lambda by: nn.fit(nn.dense(1), lambda y, t: pb.mean((y[:, 0] - t) ** 2), train(by), optimizer=nn.sgd(1e-3),
-                           steps=1, batch=4, progress=False, save=str(tmp_path))  # fmt: skip
+                           steps=1, batch_size=4, progress=False, save=str(tmp_path))  # fmt: skip
     go(4.0)
     go(4.0)
     assert "with other values" in complete(lambda: go(5.0), tmp_path)
@@ -207,9 +208,9 @@ def test_iterables_may_give_other_values(tmp_path: Path) -> None:
 
 
 def test_with_other_batches_the_epoch_begins_anew(tmp_path: Path) -> None:
-    assert fit(epochs=2, batch=8, save=tmp_path, progress=interrupting(9)).end == "interrupted"
-    run = fit(epochs=3, batch=25, save=tmp_path, resume="anyway")
-    assert (run.end, [row["epoch"] for row in run.history], run.steps) == ("finished", [1, 2, 3], 13)
+    assert fit(epochs=2, batch_size=8, save=tmp_path, progress=interrupting(9)).stop_reason == "interrupted"
+    run = fit(epochs=3, batch_size=25, save=tmp_path, resume="anyway")
+    assert (run.stop_reason, [row["epoch"] for row in run.history], run.steps) == ("finished", [1, 2, 3], 13)
 
 
 def test_how_to_resume_is_checked_before_anything(tmp_path: Path) -> None:
@@ -264,7 +265,7 @@ def test_a_second_run_is_refused(tmp_path: Path, holder: subprocess.Popen[str]) 
 def test_a_run_inside_a_run_is_refused(tmp_path: Path) -> None:
     inner: list[str] = []
     again = lambda at: inner.append(complete(lambda: fit(steps=1, save=tmp_path), tmp_path))
-    fit(steps=1, batch=25, save=tmp_path, progress=again)
+    fit(steps=1, batch_size=25, save=tmp_path, progress=again)
     assert "E516" in inner[0]
     assert f"process {os.getpid()} on" in inner[0]
 
@@ -368,18 +369,20 @@ def test_a_name_says_whose_file_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("settings", "text"), [
-    ({"early_stop": nn.EarlyStop(2, on="typo")},
-     "EarlyStop: nothing is measured as 'typo'\n  try: one of step, loss, speed"),
-    ({"early_stop": nn.EarlyStop(2, on="evaluation_loss")}, "EarlyStop: nothing is measured as 'evaluation_loss'"),
-    ({"early_stop": "3"}, "fit: early_stop='3'\n  try: a number of epochs"),
-    ({"early_stop": 0}, "EarlyStop: patience=0\n  try: a number of epochs, at least 1"),
-    ({"early_stop": 2.5}, "fit: early_stop=2.5"),
-    ({"remainder": "both"}, "fit: remainder='both'\n  try: \"drop\" or \"keep\""),
-    ({"epochs": -1}, "fit: epochs=-1\n  try: a number from 0 up"),
+    ({"early_stopping": nn.EarlyStopping(2, monitor="typo")},
+     "EarlyStopping: monitor='typo' is no column of the history\n  try: one of step, loss, samples_per_second"),
+    ({"early_stopping": nn.EarlyStopping(2, monitor="validation_loss")},
+     "EarlyStopping: monitor='validation_loss' is no column of the history"),
+    ({"early_stopping": "3"}, "fit: early_stopping='3'\n  try: a number of epochs"),
+    ({"early_stopping": 0}, "EarlyStopping: patience=0\n  try: a number of epochs, at least 1"),
+    ({"early_stopping": 2.5}, "fit: early_stopping=2.5"),
+    ({"drop_last": "no"}, "fit: drop_last='no'\n  try: True or False"),
+    ({"epochs": -1}, "fit: epochs=-1\n  try: a number of at least 0"),
     ({"epochs": "3"}, "fit: epochs='3'"),
     ({"epochs": None, "steps": float("nan")}, "fit: steps=nan"),
-    ({"metrics": (loss,), "evaluate": line()}, "fit: two columns of the history would be loss"),
-    ({"metrics": (renamed(lambda p, s, b: b[0][0], "m"), renamed(lambda p, s, b: b[1][0], "m")), "evaluate": line()},
+    ({"metrics": (loss,), "validation_data": line()}, "fit: two columns of the history would be loss"),
+    ({"metrics": (renamed(lambda p, s, b: b[0][0], "m"), renamed(lambda p, s, b: b[1][0], "m")),
+      "validation_data": line()},
      "fit: two columns of the history would be m"),
 ])  # fmt: skip
 def test_mistakes_are_found_before_training(settings: dict[str, Any], text: str, tmp_path: Path) -> None:
@@ -405,13 +408,13 @@ def test_labels_of_a_loss_by_hand(of: Any) -> None:
     own = lambda p, s, b: nn.cross_entropy(b[0] @ p["w"], b[1])
     given = (x, labels) if of is tuple else data.Dataset(x, labels)
     with pytest.raises(DataError, match=r"E514.*\n.*\n.*labels that are no class give NaN"):
-        nn.fit(own, given, parameters={"w": np.zeros((3, 3), np.float32)}, optimizer=nn.sgd(0.1), epochs=1, batch=4,
-               progress=False)  # fmt: skip
+        nn.fit(own, given, parameters={"w": np.zeros((3, 3), np.float32)}, optimizer=nn.sgd(0.1), epochs=1,
+               batch_size=4, progress=False)  # fmt: skip
 
 
 @pytest.mark.parametrize("settings", [
-    {"keep": 0}, {"keep": -1}, {"keep": None}, {"every_steps": 0}, {"every_seconds": -1.0}, {"every_steps": "3"},
-    {"every_seconds": float("nan")},
+    {"max_to_keep": 0}, {"max_to_keep": -1}, {"max_to_keep": None}, {"every_steps": 0}, {"every_seconds": -1.0},
+    {"every_steps": "3"}, {"every_seconds": float("nan")},
 ])  # fmt: skip
 def test_checkpoints_of_no_use(settings: dict[str, Any]) -> None:
     (name,) = settings
@@ -421,6 +424,6 @@ def test_checkpoints_of_no_use(settings: dict[str, Any]) -> None:
 
 def test_columns_of_the_history_serve_early_stops() -> None:
     largest = renamed(lambda p, s, b: pb.max(pb.abs(b[0])), "largest")
-    for on in ("loss", "evaluation_loss", "largest"):
-        stop = nn.EarlyStop(3, on=on, least=1e9)
-        assert len(fit(epochs=9, evaluate=line(20), metrics=(largest,), early_stop=stop).history) == 4
+    for on in ("loss", "validation_loss", "largest"):
+        stop = nn.EarlyStopping(3, monitor=on, min_delta=1e9)
+        assert len(fit(epochs=9, validation_data=line(20), metrics=(largest,), early_stopping=stop).history) == 4

@@ -59,7 +59,7 @@ class Noted(Updates):
     def seconds(self, batch: Any) -> float:
         return 1.0
 
-    def rate_at(self, step: int) -> float | None:
+    def learning_rate_at(self, step: int) -> float | None:
         return None if self.rate is None else self.rate / (1 + step)
 
     def __call__(self, batches: Any, step: int) -> Any:
@@ -133,7 +133,7 @@ def test_calls_make_several_updates_where_batches_are_of_one_size(
 
 def test_updates_are_told_the_step_and_losses_are_means() -> None:
     t = training(Source(3, 3), 2, stack=2)
-    with Report(False, 1) as report:
+    with Report(False) as report:
         assert t._train(report, [False]) == "finished"
     assert t.updates.calls == [([[0, 0], [0, 1]], 0), ([[0, 2]], 2), ([[1, 0], [1, 1]], 3), ([[1, 2]], 5)]  # type: ignore[attr-defined]
     assert [row["loss"] for row in t.at.history] == [2.0, 5.0]
@@ -163,7 +163,7 @@ class Never:
 ])  # fmt: skip
 def test_why_a_run_ends(epochs: Any, steps: Any, at: Any, stops: Any, end: Any) -> None:
     early = None if stops is None else Never(stops)
-    t = training(None, epochs, steps, at=Position(*at), early_stop=early)
+    t = training(None, epochs, steps, at=Position(*at), early_stopping=early)
     assert t._end() == end
     if early is not None:  # it is asked after whole epochs alone
         assert early.asked == (at[2] == 0 and end != "finished")
@@ -174,7 +174,7 @@ def test_an_epoch_that_is_not_completed_has_a_row_but_no_entry() -> None:
     run = t.run(None, False)
     assert [(row["epoch"], row["step"], row["loss"]) for row in run.history] == [(1, 4, 2.5), (2, 6, 5.5)]
     assert len(t.at.history) == 1
-    assert (run.steps, run.end) == (6, "finished")
+    assert (run.steps, run.stop_reason) == (6, "finished")
     assert training(Source(3, 3), None, 6).run(None, False).history["epoch"] == [1, 2]
 
 
@@ -214,7 +214,7 @@ class Broken(Noted):
 
 def test_a_compiler_fails_for_a_reason_or_by_the_interruption() -> None:
     run = training(None, 1, updates=Broken(True)).run(None, False)
-    assert (run.end, run.steps) == ("interrupted", 0)
+    assert (run.stop_reason, run.steps) == ("interrupted", 0)
     with pytest.raises(CompilerError, match="the C compiler failed"):
         training(None, 1, updates=Broken(False)).run(None, False)
 
@@ -226,7 +226,7 @@ def test_a_compiler_fails_for_a_reason_or_by_the_interruption() -> None:
 ])  # fmt: skip
 def test_the_first_loss_that_is_not_finite_is_told(losses: Any, stack: int, message: str) -> None:
     t = training(Source(4, 4), 2, stack=stack, updates=Noted(losses=losses))
-    with pytest.raises(DataError, match=message), Report(False, 1) as report:
+    with pytest.raises(DataError, match=message), Report(False) as report:
         t._train(report, [False])
 
 
@@ -258,7 +258,7 @@ def test_where_a_run_stands(
     t = training(source, *wanted, updates=Noted(rate=1.0), at=Position(*at, seconds=9.0))
     t._began = clock[0] - 4, 1
     step, epoch, batch, _ = at
-    speed = (batch - 1) / 4
+    speed = source.items * (batch - 1) / 4
     expected = Progress(epoch, epochs, step, batch, source.steps, loss, speed, share, 9.0, 1 / (1 + step))
     assert t._progress() == pytest.approx(expected, nan_ok=True)
 
@@ -266,12 +266,12 @@ def test_where_a_run_stands(
 def test_a_row(clock: list[float]) -> None:
     t = training(Source(), 2, at=Position(7, 1, 2, 5.0), updates=Noted(rate=4.0))
     t._began, t._since = (clock[0] - 2, 1), 90.12345
-    assert t._row() == {"epoch": 2, "step": 7, "loss": 2.5, "rate": 0.5, "speed": 2.0, "seconds": 9.877}
-    assert list(t._row()) == ["epoch", "step", "loss", "rate", "speed", "seconds"]
+    row = {"epoch": 2, "step": 7, "loss": 2.5, "learning_rate": 0.5, "samples_per_second": 2.0, "seconds": 9.877}
+    assert list(t._row().items()) == list(row.items())
     t.updates.rate = None  # type: ignore[attr-defined]
     t.source.items = 0
-    assert t._row()["speed"] == 0.5  # batches a second, where nobody knows how large they are
-    assert "rate" not in t._row()
+    assert t._row()["samples_per_second"] == 0.5  # batches a second, where nobody knows how large they are
+    assert "learning_rate" not in t._row()
     t.at = Position(5, 1, 0, 0.0)
     assert t._row()["loss"] == 0.0
 
@@ -280,10 +280,10 @@ def test_an_epoch_is_told_when_it_is_over(clock: list[float]) -> None:
     shown: list[Progress] = []
     t = training(Source(), 2, at=Position(5, 0, 5, 10.0))
     t._began = clock[0] - 5, 0
-    with Report(shown.append, 4) as report:
+    with Report(shown.append) as report:
         t._finish_epoch(report)
     (told,) = shown
-    assert (told.epoch, told.batch, told.loss, told.share, told.speed) == (1, 0, 2.0, 0.5, 1.0)
+    assert (told.epoch, told.batch, told.loss, told.fraction, told.samples_per_second) == (1, 0, 2.0, 0.5, 4.0)
     assert (t.at.epoch, t.at.batch, t.at.loss) == (1, 0, 0.0)
     assert t._began == (clock[0], 0)
 
@@ -313,7 +313,7 @@ def second(source: Any, monkeypatch: pytest.MonkeyPatch) -> Second:
 
 def test_means_are_over_samples_whatever_batches_they_are_in(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(7.0)
-    given = Samples(x, 3, shuffle=False, remainder="keep")
+    given = Samples(x, 3, shuffle=False, drop_last=False)
     found = second(given, monkeypatch).measured(Carry(np.array(2.0), {}, {}), 9)
     assert found == {"mean": pytest.approx(6.0), "size": pytest.approx((3 * 3 + 3 * 3 + 1) / 7)}
     measure = second(Stream([x[:2], x[2:]]), monkeypatch)
@@ -359,7 +359,7 @@ def saved(path: Path) -> list[int]:
 def test_when_it_is_time_to_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    carry, every = Noted().carry, folder(tmp_path, every_steps=3, every_seconds=10.0, keep=2)
+    carry, every = Noted().carry, folder(tmp_path, every_steps=3, every_seconds=10.0, max_to_keep=2)
     assert [every.is_due(k) for k in (0, 2, 3, 4)] == [False, False, True, True]
     now[0] = 60.0
     assert every.is_due(0)
@@ -397,17 +397,17 @@ def test_a_position_is_saved_once(tmp_path: Path) -> None:
 
 def test_an_old_file_that_is_gone_already_is_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process may have removed it."""
-    here, files = folder(tmp_path, keep=1), [tmp_path / "step-1", tmp_path / "step-2"]
+    here, files = folder(tmp_path, max_to_keep=1), [tmp_path / "step-1", tmp_path / "step-2"]
     monkeypatch.setattr(Folder, "files", lambda self: files)
     here.save(Noted().carry, Position(4))
     assert saved(tmp_path) == [4]
 
 
 def test_a_run_saves_when_it_is_due_and_at_its_end(tmp_path: Path) -> None:
-    t = training(Source(4, 4), None, 7, folder=folder(tmp_path, every_steps=3, every_seconds=None, keep=9))
+    t = training(Source(4, 4), None, 7, folder=folder(tmp_path, every_steps=3, every_seconds=None, max_to_keep=9))
     t.run(None, False)
     assert saved(tmp_path) == [3, 6, 7]
-    assert (tmp_path / "history.csv").read_text().splitlines()[0] == "epoch,step,loss,speed,seconds"
+    assert (tmp_path / "history.csv").read_text().splitlines()[0] == "epoch,step,loss,samples_per_second,seconds"
     assert len((tmp_path / "history.csv").read_text().splitlines()) == 2
     before = training(Source(4, 4), None, 2, folder=folder(tmp_path / "b"))
     before.run(None, False)

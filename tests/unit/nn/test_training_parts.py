@@ -33,7 +33,7 @@ def at(share: float, seconds: float) -> Progress:
 
 
 def test_the_time_that_is_left_goes_by_the_pace_of_this_part() -> None:
-    shown = Report(False, 1)
+    shown = Report(False)
     assert shown._left(at(0.2, 10)) is None
     assert shown._left(at(0.2, 12)) is None
     assert shown._left(at(0.5, 40)) == pytest.approx(50)
@@ -49,7 +49,7 @@ def test_a_bar_is_left_when_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> Non
         events.append("ended")
 
     monkeypatch.setattr(report, "progress_bar", bar)
-    with Report(True, 1):
+    with Report(True):
         assert events == ["begun"]
     assert events == ["begun", "ended"]
 
@@ -62,17 +62,17 @@ def test_a_bar_is_moved_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
             shown.append((share, text))
 
     monkeypatch.setattr(report, "progress_bar", lambda: nullcontext(Bar()))
-    with Report(True, 8) as where:
+    with Report(True) as where:
         assert where.is_due()
         where.show(at(0.25, 1.0))
         assert not where.is_due()
-    assert shown == [(0.25, "epoch 1/2  loss 0.50000  32/s")]
-    assert Report._pace(0.125, 2.5) == ["rate 0.125", "2.5/s"]
+    assert shown == [(0.25, "epoch 1/2  loss 0.50000  4/s")]
+    assert Report._pace(0.125, 2.5) == ["learning rate 0.125", "2.5/s"]
 
 
 def test_nothing_to_do_is_done() -> None:
     run = fit(epochs=0)
-    assert (run.end, run.steps, run.history.losses) == ("finished", 0, [])
+    assert (run.stop_reason, run.steps, run.history.losses) == ("finished", 0, [])
 
 
 def test_the_updates_of_a_call_divide_an_epoch() -> None:
@@ -93,12 +93,13 @@ def test_an_update_takes_longer_in_the_interpreter(monkeypatch: pytest.MonkeyPat
 def test_a_network_starts_from_what_is_given_and_makes_the_rest() -> None:
     net = nn.sequential(nn.dense(3))
     data = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32), np.arange(16) % 3
+    how: Any = {"optimizer": Descent(0.1), "epochs": 0, "batch_size": 8, "progress": False}
 
     def weights(**given: Any) -> list[Any]:
-        run = nn.fit(net, nn.cross_entropy, data, optimizer=Descent(0.1), epochs=0, batch=8, progress=False, **given)
+        run = nn.fit(net, nn.cross_entropy, data, **how, **given)
         return tree.flatten(run.parameters)[0]
 
-    made = nn.fit(net, nn.cross_entropy, data, optimizer=Descent(0.1), epochs=0, batch=8, progress=False).parameters
+    made = nn.fit(net, nn.cross_entropy, data, **how).parameters
     doubled = tree.map_leaves(lambda x: 2 * np.asarray(x), made)
     for given in ({}, {"state": {}}, {"parameters": None, "state": {}}):
         np.testing.assert_equal(weights(**given), tree.flatten(made)[0])
@@ -121,7 +122,7 @@ def test_a_batch_is_said_in_a_line() -> None:
 
 
 def test_speed_is_samples_a_second() -> None:
-    assert all(row["speed"] > 0 for row in fit(epochs=2, batch=8).history)
+    assert all(row["samples_per_second"] > 0 for row in fit(epochs=2, batch_size=8).history)
 
 
 def test_an_evaluation_leaves_nothing_out() -> None:
@@ -130,10 +131,10 @@ def test_an_evaluation_leaves_nothing_out() -> None:
     x = np.random.default_rng(1).normal(size=(64, 6)).astype(np.float32)
     y = np.zeros((64, 1), np.float32)
     squares = lambda result, target: pb.mean((result - target) ** 2)
-    run = nn.fit(net, squares, [(x, y)], epochs=1, optimizer=Standing(), evaluate=[(x, y)], progress=False)
+    run = nn.fit(net, squares, [(x, y)], epochs=1, optimizer=Standing(), validation_data=[(x, y)], progress=False)
     result = pb.function(lambda x: net.apply(run.parameters, run.state, x, training=False)[0])(x)
     whole = float(np.mean(result**2))
-    assert run.history["evaluation_loss"] == pytest.approx([whole], rel=1e-5)
+    assert run.history["validation_loss"] == pytest.approx([whole], rel=1e-5)
     assert abs(run.history.losses[0] - whole) > 1e-3 * whole
 
 

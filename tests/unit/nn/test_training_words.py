@@ -14,13 +14,16 @@ import pullback as pb
 from pullback import nn
 from pullback.data import Dataset
 from pullback.data.loader import Samples, Stream
-from pullback.errors import DataError, PullbackError, UsageError
+from pullback.errors import DataError, MissingKeyError, PullbackError, UsageError
 from pullback.nn.training import report, task
 from pullback.nn.training.checkpoint import Position
 from pullback.nn.training.labels import Labels, check_labels, labels_of
 from pullback.nn.training.mistakes import _is_finite, not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.task import _check_takes, _name, _number, _sized, task_of
+from tests.unit.nn.test_fit import fit, largest, line
+
+Stop = nn.EarlyStopping
 
 
 def refused(call: Callable[[], Any], kind: type[PullbackError] = DataError) -> list[str]:
@@ -87,23 +90,26 @@ def test_which_data_is_looked_at_for_labels() -> None:
 
 # Histories and early stops ----------------------------------------------------------------------------------------
 
-ROWS: Any = ({"epoch": 1, "loss": 3.0, "rate": 0.1}, {"epoch": 2, "loss": 2.0, "evaluation_loss": 4.0, "hits": 0.5})
+ROWS: Any = (
+    {"epoch": 1, "loss": 3.0, "learning_rate": 0.1},
+    {"epoch": 2, "loss": 2.0, "validation_loss": 4.0, "hits": 0.5},
+)
 
 
 def test_columns_of_a_history() -> None:
     history = nn.History(ROWS)
     assert (history["loss"], history["hits"], history.losses) == ([3.0, 2.0], [0.5], [3.0, 2.0])
-    assert history.names == ["epoch", "loss", "rate", "evaluation_loss", "hits"]
+    assert history.names == ["epoch", "loss", "learning_rate", "validation_loss", "hits"]
     assert history.csv().splitlines() == [
-        "epoch,loss,rate,evaluation_loss,hits", "1,3.0,0.1,,", "2,2.0,,4.0,0.5"]  # fmt: skip
+        "epoch,loss,learning_rate,validation_loss,hits", "1,3.0,0.1,,", "2,2.0,,4.0,0.5"]  # fmt: skip
     assert nn.History()["anything"] == []
     said = refused(lambda: history["los"], PullbackError)
     assert "[E525] the history has no 'los'" in said[0] and "loss" in said[-1]
 
 
 @pytest.mark.parametrize(("names", "titles"), [
-    ((), [["loss", "evaluation loss"], ["hits"]]),  # what says of the run itself is left out
-    (("hits", "rate"), [["hits"], ["rate"]]),
+    ((), [["loss", "validation loss"], ["hits"]]),  # what says of the run itself is left out
+    (("hits", "learning_rate"), [["hits"], ["learning rate"]]),
     (("loss",), [["loss"]]),
 ])  # fmt: skip
 def test_curves_of_a_history(names: Any, titles: Any) -> None:
@@ -118,25 +124,68 @@ def test_curves_of_a_history(names: Any, titles: Any) -> None:
 
 
 @pytest.mark.parametrize(("stop", "losses", "ends"), [
-    (nn.EarlyStop(1), [3, 2, 2], True), (nn.EarlyStop(1), [3, 2, 1], False), (nn.EarlyStop(2), [3, 2, 2], False),
-    (nn.EarlyStop(2), [3, 2, 2, 2], True), (nn.EarlyStop(2), [3, 2, 4, 1, 5], False), (nn.EarlyStop(1), [3], False),
-    (nn.EarlyStop(1, least=0.5), [3, 2.75], True), (nn.EarlyStop(1, least=0.5), [3, 2.5], True),
-    (nn.EarlyStop(1, least=0.5), [3, 2.25], False), (nn.EarlyStop(2, least=0.5), [3, 2.75, 2.25], False),
-    (nn.EarlyStop(1, rising=True), [1, 2], False), (nn.EarlyStop(1, rising=True), [2, 1], True),
-    (nn.EarlyStop(1, rising=True, least=0.5), [1, 1.5], True),
-    (nn.EarlyStop(1), [], False),
+    (Stop(1), [3, 2, 2], True), (Stop(1), [3, 2, 1], False), (Stop(2), [3, 2, 2], False),
+    (Stop(2), [3, 2, 2, 2], True), (Stop(2), [3, 2, 4, 1, 5], False), (Stop(1), [3], False),
+    (Stop(1, min_delta=0.5), [3, 2.75], True), (Stop(1, min_delta=0.5), [3, 2.5], True),
+    (Stop(1, min_delta=0.5), [3, 2.25], False), (Stop(2, min_delta=0.5), [3, 2.75, 2.25], False),
+    (Stop(1, mode="max"), [1, 2], False), (Stop(1, mode="max"), [2, 1], True),
+    (Stop(1, mode="max", min_delta=0.5), [1, 1.5], True),
+    (Stop(1), [], False),
 ])  # fmt: skip
-def test_when_nothing_is_gained(stop: nn.EarlyStop, losses: Any, ends: bool) -> None:
+def test_when_nothing_is_gained(stop: nn.EarlyStopping, losses: Any, ends: bool) -> None:
     assert stop(nn.History(tuple({"loss": float(x)} for x in losses))) is ends
 
 
+COLUMNS = "one of step, loss, samples_per_second, seconds"
+MORE = "; `validation_data=` adds `validation_loss` and the metrics"
+
+
+@pytest.mark.parametrize(("call", "text", "remedy"), [
+    (lambda: fit(epochs=2, early_stopping=Stop(2, "nonsense")),
+     "EarlyStopping: monitor='nonsense' is no column of the history", COLUMNS + MORE),
+    (lambda: fit(epochs=2, early_stopping=Stop(2, "val_loss")),
+     "EarlyStopping: monitor='val_loss' is no column of the history", COLUMNS + MORE),
+    (lambda: fit(epochs=2, early_stopping=Stop(2, "val_loss"), validation_data=line()),
+     "EarlyStopping: monitor='val_loss' is no column of the history",
+     "did you mean `validation_loss`? There are step, loss, validation_loss, samples_per_second, seconds"),
+    (lambda: fit(
+        epochs=2, early_stopping=Stop(2, "val_largest", mode="max"), validation_data=line(), metrics=[largest]),
+     "EarlyStopping: monitor='val_largest' is no column of the history",
+     "did you mean `largest`? There are step, loss, validation_loss, largest, samples_per_second, seconds"),
+    (lambda: Stop(2, mode="maximum"), "EarlyStopping: mode='maximum'",  # type: ignore[arg-type]
+     '"min" where smaller is better, as for a loss, or "max" where larger is, as for an accuracy'),
+    (lambda: Stop(2, min_delta=-0.1), "EarlyStopping: min_delta=-0.1", "a number of at least 0"),
+    (lambda: Stop(2, min_delta=float("nan")), "EarlyStopping: min_delta=nan", "a number of at least 0"),
+    (lambda: Stop(0), "EarlyStopping: patience=0", "a number of epochs, at least 1"),
+    (lambda: Stop(True), "EarlyStopping: patience=True", "a number of epochs, at least 1"),
+    (lambda: fit(epochs=-1), "fit: epochs=-1", "a number of at least 0"),
+    (lambda: fit(epochs=2, drop_last="keep"), "fit: drop_last='keep'", "True or False"),
+])  # fmt: skip
+def test_settings_are_refused_before_the_first_epoch(call: Callable[[], Any], text: str, remedy: str) -> None:
+    assert refused(call, UsageError) == [
+        f"UsageError [E518] {text}",
+        f"  try: {remedy}      See `pullback explain-error E518`",
+    ]
+
+
+@pytest.mark.parametrize(("name", "remedy"), [
+    ("los", "did you mean `loss`? There are epoch, loss, learning_rate, validation_loss, hits"),
+    ("val_loss", "did you mean `validation_loss`? There are epoch, loss, learning_rate, validation_loss, hits"),
+    ("typo", "one of epoch, loss, learning_rate, validation_loss, hits"),
+])  # fmt: skip
+def test_columns_that_are_not_there(name: str, remedy: str) -> None:
+    said = refused(lambda: nn.History(ROWS)[name], MissingKeyError)
+    assert said[0] == f"MissingKeyError [E525] the history has no {name!r}"
+    assert said[-1] == f"  try: {remedy}      See `pullback explain-error E525`"
+
+
 def test_an_early_stop_looks_at_the_second_set_where_there_is_one() -> None:
-    rows = nn.History(({"loss": 1.0, "evaluation_loss": 1.0}, {"loss": 2.0, "evaluation_loss": 0.5}))
-    assert not nn.EarlyStop(1)(rows)
-    assert nn.EarlyStop(1, on="loss")(rows)
-    said = refused(lambda: nn.EarlyStop(1, on="hits")(nn.History(ROWS[:1])))
-    assert "EarlyStop: nothing is measured as 'hits'" in said[0]
-    assert "one of loss, rate" in said[-1]
+    rows = nn.History(({"loss": 1.0, "validation_loss": 1.0}, {"loss": 2.0, "validation_loss": 0.5}))
+    assert not nn.EarlyStopping(1)(rows)
+    assert nn.EarlyStopping(1, monitor="loss")(rows)
+    said = refused(lambda: nn.EarlyStopping(1, monitor="hits")(nn.History(ROWS[:1])), UsageError)
+    assert "EarlyStopping: monitor='hits' is no column of the history" in said[0]
+    assert "one of loss, learning_rate; `validation_data=` adds `validation_loss` and the metrics" in said[-1]
 
 
 # What is shown ----------------------------------------------------------------------------------------------------
@@ -168,29 +217,29 @@ def bar(monkeypatch: pytest.MonkeyPatch) -> Bar:
 
 
 def test_what_a_bar_shows(bar: Bar) -> None:
-    with Report(True, 0) as shown:
+    with Report(True) as shown:
         shown.show(Progress(0, None, 3, 3, 10, 0.5, 4.0, 0.25, 10.0))
         shown.show(Progress(1, 2, 3, 3, 10, 0.5, 40.0, 0.5, 20.0, 0.125))
-    with Report(True, 8) as shown:
+    with Report(True) as shown:
         shown.show(Progress(1, 2, 3, 3, 10, 0.5, 0.5, 1.5, 70.0))
     assert bar.shown == [
         (0.25, "epoch 1  loss 0.50000  4/s"),
-        (0.5, "epoch 2/2  loss 0.50000  rate 0.125  40/s  20 s left"),
-        (1.0, "epoch 2/2  loss 0.50000  4/s"),
+        (0.5, "epoch 2/2  loss 0.50000  learning rate 0.125  40/s  20 s left"),
+        (1.0, "epoch 2/2  loss 0.50000  0.5/s"),
     ]
 
 
 def test_rows_and_memory_are_written_down(bar: Bar) -> None:
-    with Report(True, 8) as shown:
+    with Report(True) as shown:
         shown.memory({1: 2048})
         shown.memory({1: 2048, 40: 1_000_000})
-        row = {"epoch": 3, "step": 7, "loss": 0.5, "evaluation_loss": 0.25, "rate": 0.01, "speed": 1234.5}
-        row["seconds"] = 61
+        row = {"epoch": 3, "step": 7, "loss": 0.5, "validation_loss": 0.25}
+        row |= {"learning_rate": 0.01, "samples_per_second": 1234.5, "seconds": 61}
         shown.epoch(row, Progress(3, 4, 7, 0, None, 0.5, 2.0, 0.75, 61.0))
     assert bar.shown == [
         "2,048 bytes of working memory for an update",
         "1,000,000 bytes of working memory for 40 updates in a call",
-        "epoch   3  loss 0.50000  evaluation loss 0.25000  rate 0.01  1,234/s  1:01",
+        "epoch   3  loss 0.50000  validation loss 0.25000  learning rate 0.01  1,234/s  1:01",
     ]
 
 
@@ -203,11 +252,11 @@ def test_who_is_shown_what(bar: Bar) -> None:
     at = Progress(0, None, 3, 3, 10, 0.5, 4.0, 0.25, 10.0)
     told: list[Progress] = []
     for wish, due, shown in ((told.append, True, 0), (False, False, 0), (True, True, 1)):
-        with Report(wish, 1) as where:
+        with Report(wish) as where:
             assert where.is_due() is due
             where.show(at)
             where.memory({1: 0})
-            where.epoch({"epoch": 1, "speed": 1.0, "seconds": 1.0}, at)
+            where.epoch({"epoch": 1, "samples_per_second": 1.0, "seconds": 1.0}, at)
         assert len(bar.shown) == 3 * shown
     assert told == [at, at]
 
@@ -226,8 +275,9 @@ def test_losses_that_are_not_finite() -> None:
     ]
     facts, remedy = said((good, whole))[1:]
     assert "inputs : all finite, from 1 to 3" in facts and "targets : all finite, from 1 to 2" in facts
-    assert "a smaller rate, or `clip_by_norm`; labels that are no class give NaN; debug=True names the line" in remedy
-    assert said((good, whole), True)[2].strip().startswith("try: a smaller rate, or `clip_by_norm`; labels that")
+    advice = "a smaller learning rate, or `clip_by_global_norm`; labels that"
+    assert advice + " are no class give NaN; debug=True names the line" in remedy
+    assert said((good, whole), True)[2].strip().startswith("try: " + advice)
     assert "batch[2] is" not in said((good, good, good))[1] and "batch[2] : all finite" in said((good,) * 3)[1]
     assert [_is_finite(x) for x in (good, bad, whole, bad.astype(complex), bad > 0)] == [True, False, True, False, True]
 
@@ -291,8 +341,8 @@ def test_a_loss_of_parameters_as_a_task() -> None:
         return 2 * parameters
 
     made = task_of(cost, None, None, [twice], 3.0, None, 0)
-    assert (made.name, made.columns, made.parameters, made.state, made.labels) == (
-        "cost", ("evaluation_loss", "twice"), 3.0, {}, None)  # fmt: skip
+    assert (made.name, made.metrics, made.parameters, made.state, made.labels) == (
+        "cost", ("twice",), 3.0, {}, None)  # fmt: skip
     assert made.loss is cost
     assert task_of(cost, None, None, [], 3.0, {"k": 1}, 0).state == {"k": 1}
     measured = pb.function(lambda p, s, b: tuple(made.measured(p, s, b)))
@@ -312,9 +362,9 @@ def test_evaluations_begin_with_what_is_given() -> None:
         return 2 * parameters["a"]
 
     data, given = (np.arange(5.0), np.arange(5.0)), {"a": np.array(3.0)}
-    assert nn.evaluate(cost, data, parameters=given, batch=2) == {"evaluation_loss": 6.0}
+    assert nn.evaluate(cost, data, parameters=given, batch_size=2) == {"loss": 6.0}
     found = nn.evaluate(cost, None, data, parameters=given, state={"add": np.array(1.0)}, metrics=[twice])
-    assert found == {"evaluation_loss": 7.0, "twice": 6.0}
+    assert found == {"loss": 7.0, "twice": 6.0}
 
 
 def test_evaluations_take_samples_in_order() -> None:
@@ -323,10 +373,10 @@ def test_evaluations_take_samples_in_order() -> None:
     x = np.random.default_rng(0).permutation(50).astype(float)
     wanted = sum(max(x[k : k + 8]) * len(x[k : k + 8]) for k in range(0, 50, 8)) / 50
     given = {"a": np.array(0.0)}
-    assert nn.evaluate(largest, (x, x), parameters=given, batch=8)["evaluation_loss"] == pytest.approx(wanted)
-    run = nn.fit(largest, (x, x), parameters=given, evaluate=(x, x), optimizer=nn.sgd(0.1), epochs=1, batch=8,
-                 progress=False)  # fmt: skip
-    assert run.history["evaluation_loss"] == [pytest.approx(wanted)]
+    assert nn.evaluate(largest, (x, x), parameters=given, batch_size=8)["loss"] == pytest.approx(wanted)
+    run = nn.fit(largest, (x, x), parameters=given, validation_data=(x, x), optimizer=nn.sgd(0.1), epochs=1,
+                 batch_size=8, progress=False)  # fmt: skip
+    assert run.history["validation_loss"] == [pytest.approx(wanted)]
 
 
 def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,11 +134,11 @@ def test_updates_of_a_call(seconds: float, steps: int, size: int) -> None:
 
 def test_rates() -> None:
     class Falling(Descent):
-        def rate_at(self, step: int) -> float:
+        def learning_rate_at(self, step: int) -> float:
             return 1 / step
 
-    assert Updates(loss, Descent(0.1), carry()).rate_at(4) is None
-    assert Updates(loss, Falling(0.1), carry()).rate_at(4) == 0.25
+    assert Updates(loss, Descent(0.1), carry()).learning_rate_at(4) is None
+    assert Updates(loss, Falling(0.1), carry()).learning_rate_at(4) == 0.25
 
 
 def test_losses_with_and_without_a_state() -> None:
