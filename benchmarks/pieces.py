@@ -57,7 +57,7 @@ def one_column(width: int, batch: int, layers: int) -> list[float]:
     def step() -> None:
         lazy.backward(lazy.sum(column(lazy, held, weights)))
         for w in weights:
-            w.delta = None
+            w.grad = None
 
     both = pb.value_and_grad(pb.function(lambda x, ws: pb.sum(column(pb, x, ws))), wrt=1)
     given = tuple(start[:layers])
@@ -77,7 +77,7 @@ def two_columns(width: int, batch: int, layers: int) -> list[float]:
     def step() -> None:
         lazy.backward(loss())
         for w in weights:
-            w.delta = None
+            w.grad = None
 
     def threads(count: int, run: Callable[[], Any]) -> Callable[[], None]:
         def call() -> None:

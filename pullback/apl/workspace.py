@@ -19,8 +19,8 @@ from pullback.apl.reader import tokens
 from pullback.apl.scopes import Scope
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python
+from pullback.single_flight import deep_recursion
 from pullback.tracing.active import is_tracing
-from pullback.turns import deep_recursion
 
 
 class Workspace:

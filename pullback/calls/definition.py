@@ -28,12 +28,12 @@ from pullback.ir.expr import in_order, is_in_order
 from pullback.ir.intern import uncollected
 from pullback.ir.program import program_of
 from pullback.ir.settings import MemoryMode, Settings, Specialize
+from pullback.single_flight import single_flight
 from pullback.source import user_position
 from pullback.state import PerThread, context_variable
 from pullback.tracing import elsewhere
 from pullback.tracing.active import is_tracing
 from pullback.tracing.distinct import distinct
-from pullback.turns import turn
 
 T = TypeVar("T")
 
@@ -194,7 +194,7 @@ class Definition:
         _THREAD.tracing.add(key)
         try:
             # a tracing thread does not wait: functions may call one another in a circle
-            with nullcontext() if is_tracing() else turn(key), uncollected(), in_order(exact):
+            with nullcontext() if is_tracing() else single_flight(key), uncollected(), in_order(exact):
                 found = self._traces.get((signature, exact))
                 if found is None:
                     with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):

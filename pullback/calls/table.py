@@ -24,8 +24,8 @@ from pullback.calls.specs import ArraySpec, NumberSpec, Spec
 from pullback.calls.traced import Traced
 from pullback.ir.dims import solve_dims
 from pullback.runtime.shim import Look, to_front
+from pullback.single_flight import single_flight
 from pullback.tracing import tree
-from pullback.turns import turn
 
 __all__ = ["Table"]
 
@@ -62,12 +62,12 @@ class Table:
         key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
         found = self.kept.get(key)
         if found is None:
-            with turn((self, key)):
+            with single_flight((self, key)):
                 found = self.kept.get(key)
                 if found is None:
                     found = self._keep(key, self._made(parameters, signature, traced, flat, arrays, sizes))
         if found.entry is None:
-            with turn((self, "entries")):
+            with single_flight((self, "entries")):
                 if found.enter():
                     self.entries[:] = [found.entry, *(e for e in self.entries.copy() if e.left)]
         else:
@@ -76,7 +76,7 @@ class Table:
 
     def _keep(self, key: Any, made: Compiled) -> Compiled:
         """Keep compiled code; replaced code takes its entries along."""
-        with turn((self, "entries")):
+        with single_flight((self, "entries")):
             for k, c in self.kept.items():
                 if c.entry is not None and c.entry.used:
                     c.entry.used = False
@@ -129,7 +129,7 @@ def _is_general(traced: Traced, dims: dict[str, int]) -> bool:
 
 def _general(traced: Traced) -> Any:
     """The program compiled for all sizes, once."""
-    with turn((id(traced), "general")):
+    with single_flight((id(traced), "general")):
         if traced.general is None:
             from pullback.runtime.executor import compile_general
 

@@ -19,7 +19,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.grid import Grid, Guards, Machine, NDArray, plan_of
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.program import walk_statements
-from pullback.turns import deep_recursion
+from pullback.single_flight import deep_recursion
 
 
 def interpret(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,

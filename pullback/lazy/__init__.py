@@ -5,7 +5,7 @@
     w = lazy.Weight(rng.normal(size=(784, 10)))
     loss = cross_entropy(x @ w, labels)       # builds nodes; nothing runs
     if float(loss) > 1.0:                     # wants a value: what lies below runs as one compiled piece
-        lazy.backward(loss)                   # w.delta
+        lazy.backward(loss)                   # w.grad
 
 Every function of `pullback` is here under its name, and is built from the same definition. Networks, tapes and `await`
 are after Yang (2019), *Monadic deep learning*.

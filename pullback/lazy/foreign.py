@@ -5,8 +5,8 @@ class Square(lazy.Foreign):
         return x.shape, x.dtype
     def forward(self, x):                   # values: NumPy arrays; on a thread of the pool
         return x * x, x                     # the result, and what backward is to be given
-    def backward(self, saved, delta):       # deltas of the operands, None for zero; None is given for zero
-        return (2 * saved * delta,)
+    def backward(self, saved, gradient):       # gradients of the operands, None for zero; None is given for zero
+        return (2 * saved * gradient,)
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Foreign:
     ...         return x.shape, x.dtype
     ...     def forward(self, x):
     ...         return x * x, x
-    ...     def backward(self, saved, delta):
-    ...         return (2.0 * saved * delta,)
+    ...     def backward(self, saved, gradient):
+    ...         return (2.0 * saved * gradient,)
     >>> float(lazy.grad(lambda x: lazy.sum(Square()(x)))(3.0))
     6.0
     """
@@ -66,7 +66,7 @@ class Foreign:
         """Compute the result, or a list of several, from operand values; also return what `backward` needs."""
         raise NotImplementedError
 
-    def backward(self, saved: Any, delta: Any) -> Sequence[Any]:
+    def backward(self, saved: Any, gradient: Any) -> Sequence[Any]:
         """The cotangents of the operands for those of the result, or a list for several results."""
         raise NotImplementedError
 
@@ -133,12 +133,12 @@ class ForeignTape(Kept):
         self._saved = saved
         super().__init__(leaves, len(application.results), getattr(saved, "nbytes", 0))
 
-    def pull(self, deltas: list[Any]) -> list[tuple[Array, Any]]:
+    def pull(self, cotangents: list[Any]) -> list[tuple[Array, Any]]:
         """The cotangents of the leaves for cotangents of the results."""
         COUNTS.foreign += 1
         operation = self.application.operation
         try:
-            found = operation.backward(self._saved, deltas[0] if self.application.type is not None else deltas)
+            found = operation.backward(self._saved, cotangents[0] if self.application.type is not None else cotangents)
         except Exception as error:
             raise noted(error, self.application.place) from None
         return [(x, d) for x, d in zip(self.leaves, found, strict=True) if d is not None and x.tracked]

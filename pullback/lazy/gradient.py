@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.errors import DerivativeError
-from pullback.lazy.higher import differentiable_deltas, variable
+from pullback.lazy.higher import differentiable_cotangents, variable
 from pullback.lazy.leaving import OPEN, check_leaves
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import as_operand
 from pullback.lazy.plan import planned
 from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_count
-from pullback.lazy.tape import Deltas, Tape, walk_back
+from pullback.lazy.tape import Cotangents, Tape, walk_back
 from pullback.lazy.weight import Weight
 from pullback.source import user_position
 from pullback.state import context_variable
@@ -27,22 +27,22 @@ __all__ = ["backward", "grad", "value_and_grad"]
 _INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # of a function that is being differentiated
 
 
-def deltas_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
+def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
     """The cotangents of all tracked leaves below an array, for its own; None stands for one."""
-    deltas = Deltas(stops)
+    cotangents = Cotangents(stops)
     with LOCK:
         threads = thread_count()
         chunks = planned([loss], threads)
         last = chunks.pop() if chunks and seed is None and not chunks[-1][0].application.foreign else None
         run_chunks(chunks, [loss], threads)
         if last is None:
-            deltas.add(loss, np.ones(loss.shape, loss.type.numpy) if seed is None else seed)
+            cotangents.add(loss, np.ones(loss.shape, loss.type.numpy) if seed is None else seed)
         else:
-            _run_both(last, loss, deltas, retain)
-        return walk_back(deltas, retain, lambda calls: at_once(calls, threads))
+            _run_both(last, loss, cotangents, retain)
+        return walk_back(cotangents, retain, lambda calls: at_once(calls, threads))
 
 
-def _run_both(chunk: list[Array], loss: Array, deltas: Deltas, retain: bool) -> None:
+def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: bool) -> None:
     """Run a chunk that ends in the loss: forward and backward in one kernel."""
     straight = Straight(chunk, [loss])
     chunk.clear()
@@ -55,8 +55,8 @@ def _run_both(chunk: list[Array], loss: Array, deltas: Deltas, retain: bool) -> 
     results = made.kernel([x.value for x in leaves])
     tape = Tape(straight.piece, straight.wrt, leaves, None) if straight.tracked else None
     straight.settle_with(results, tape)
-    for k, delta in zip(made.places, results[len(straight.outputs) :]):
-        deltas.add(leaves[k], delta)
+    for k, cotangent in zip(made.places, results[len(straight.outputs) :]):
+        cotangents.add(leaves[k], cotangent)
     if tape is not None and not retain and len(straight.outputs) == 1:
         tape.release()
 
@@ -74,13 +74,13 @@ def _scalar(loss: Any, what: str) -> Array:
     return loss
 
 
-def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
-    """Run the network backward: add cotangents to `weight.delta` of every weight below the loss.
+def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -> float:
+    """Run the network backward: add gradients to `weight.grad` of every weight below the loss.
 
     Args:
         loss: one number; or any array, with a cotangent of its shape.
-        delta: the cotangent of `loss`; 1 by default.
-        retain: whether to keep the residuals for another backward pass.
+        gradient: the cotangent of `loss`; 1 by default.
+        retain_graph: whether to keep the residuals for another backward pass.
     Returns:
         The loss.
     Raises:
@@ -95,14 +95,14 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
     >>> w = lazy.Weight(np.array([1.0, 2.0]))
     >>> lazy.backward(lazy.sum(w * w))
     5.0
-    >>> w.delta.tolist()
+    >>> w.grad.tolist()
     [2.0, 4.0]
     """
-    if delta is None:
+    if gradient is None:
         _scalar(loss, "backward: the loss")
     loss = loss.leaf
     check_leaves(loss, "lazy.backward()")
-    found = deltas_of(loss, None if delta is None else as_operand(delta).numpy(), retain)
+    found = cotangents_of(loss, None if gradient is None else as_operand(gradient).numpy(), retain_graph)
     weights = {x.origin: d for x, d in found.items() if isinstance(x.origin, Weight)}
     for x in found:
         if isinstance(x.origin, Weight) and x.origin.leaf is not x:
@@ -113,7 +113,7 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
                 remedy="run the network again, or change weights after its backward pass",
             )
     for weight, own in weights.items():
-        weight.delta = own if weight.delta is None else weight.delta + own
+        weight.grad = own if weight.grad is None else weight.grad + own
     return float(value_of(loss)) if not loss.shape else float("nan")
 
 
@@ -163,7 +163,7 @@ def value_and_grad(
         finally:
             OPEN.difference_update(variables)
             _INSIDE.reset(token)
-        found = differentiable_deltas(loss, variables) if again else deltas_of(loss, None, False, variables)
+        found = differentiable_cotangents(loss, variables) if again else cotangents_of(loss, None, False, variables)
         made = [found[x] if x in found else np.zeros(x.shape, x.type.numpy) for x in variables]
         arrays = iter([x if isinstance(x, Array) else leaf(np.asarray(x)) for x in made])
         trees = [tree.unflatten(structure, [next(arrays) for _ in range(count)]) for structure, count in structures]

@@ -22,7 +22,7 @@ from pullback.lazy.tape import Kept, Tape, released
 from pullback.source import user_position
 from pullback.state import cached
 
-__all__ = ["Alias", "differentiable_deltas", "variable"]
+__all__ = ["Alias", "differentiable_cotangents", "variable"]
 
 
 class Alias(Kept):
@@ -31,9 +31,9 @@ class Alias(Kept):
     __slots__ = ()
     work = 0.0
 
-    def pull(self, deltas: list[Any]) -> list[tuple[Array, Any]]:
+    def pull(self, cotangents: list[Any]) -> list[tuple[Array, Any]]:
         """Pass the cotangent through."""
-        return [(self.leaves[0], deltas[0])]
+        return [(self.leaves[0], cotangents[0])]
 
 
 def variable(x: Array) -> Array:
@@ -44,7 +44,7 @@ def variable(x: Array) -> Array:
     return made
 
 
-def differentiable_deltas(loss: Array, stops: Sequence[Array]) -> dict[Array, Array]:
+def differentiable_cotangents(loss: Array, stops: Sequence[Array]) -> dict[Array, Array]:
     """The cotangents of some arrays below a loss, as differentiable arrays."""
     walk = _Walk(stops)
     walk.count(loss)
@@ -100,34 +100,34 @@ class _Walk:
                     stack.append(below)
                 self._users[below] += 1
 
-    def add(self, x: Array, delta: Array) -> None:
+    def add(self, x: Array, cotangent: Array) -> None:
         """Add a cotangent."""
         place = self.place(x)
         if place is None:
             known = self.arrived.get(x)
-            self.arrived[x] = delta if known is None else known + delta
+            self.arrived[x] = cotangent if known is None else known + cotangent
             return
         unit, k = place
         results = unit.count if isinstance(unit, Kept) else len(unit.application.results)
         waiting = self._waiting.setdefault(unit, [None] * results)
-        waiting[k] = delta if waiting[k] is None else waiting[k] + delta
+        waiting[k] = cotangent if waiting[k] is None else waiting[k] + cotangent
 
     def step(self, unit: Unit) -> None:
         """Run a unit backward."""
-        deltas = self._waiting.pop(unit, None)
-        if deltas is not None:
-            for x, delta in _pulled(unit, self._operands(unit), deltas):
-                self.add(x, delta)
+        cotangents = self._waiting.pop(unit, None)
+        if cotangents is not None:
+            for x, cotangent in _pulled(unit, self._operands(unit), cotangents):
+                self.add(x, cotangent)
         for below in self._below(unit):
             self._users[below] -= 1
             if not self._users[below]:
                 self.ready.append(below)
 
 
-def _pulled(unit: Unit, operands: Sequence[Array], deltas: list[Any]) -> list[tuple[Array, Any]]:
+def _pulled(unit: Unit, operands: Sequence[Array], cotangents: list[Any]) -> list[tuple[Array, Any]]:
     """The cotangents of a unit's operands, as nodes."""
     if isinstance(unit, Alias):
-        return unit.pull(deltas)
+        return unit.pull(cotangents)
     if isinstance(unit, ForeignTape) or (not isinstance(unit, Kept) and unit.application.foreign):
         raise DerivativeError(
             "E708", f"{unit.application.text} is an operation in Python, whose backward pass has no derivative",
@@ -135,7 +135,7 @@ def _pulled(unit: Unit, operands: Sequence[Array], deltas: list[Any]) -> list[tu
         )  # fmt: skip
     wanted = tuple(k for k, x in enumerate(operands) if x.tracked)
     pull = _pull_of(unit.piece if isinstance(unit, Tape) else unit.application)
-    found = apply(pull, (wanted, tuple(operands), tuple(deltas)), {})
+    found = apply(pull, (wanted, tuple(operands), tuple(cotangents)), {})
     return [(operands[k], d) for k, d in zip(wanted, found, strict=True)]
 
 
@@ -148,7 +148,7 @@ def _pull_of(what: Application | Piece) -> Operation:
 
 
 def _pull(run: Callable[[Sequence[Any]], Any], several: bool) -> Callable[..., Any]:
-    def pull(wanted: tuple[int, ...], operands: tuple[Any, ...], deltas: tuple[Any, ...]) -> Any:
+    def pull(wanted: tuple[int, ...], operands: tuple[Any, ...], cotangents: tuple[Any, ...]) -> Any:
         def function(*xs: Any) -> Any:
             given = list(operands)
             for k, x in zip(wanted, xs):
@@ -159,7 +159,7 @@ def _pull(run: Callable[[Sequence[Any]], Any], several: bool) -> Callable[..., A
         names = [inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in wanted]
         function.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
         _, made = pb.vjp(pb.function(function))(
-            *(operands[k] for k in wanted), cotangent=tuple(deltas) if several else deltas[0]
+            *(operands[k] for k in wanted), cotangent=tuple(cotangents) if several else cotangents[0]
         )
         return tuple(made)
 

@@ -35,7 +35,7 @@ class Backward:
     """A kernel that gives cotangents.
 
     Attributes:
-        kernel: it.   places: for each of its results which leaf of the piece it is the delta of; others are zero.
+        kernel: it.   places: for each of its results which leaf of the piece it is the cotangent of; others are zero.
     """
 
     __slots__ = ("kernel", "places")
@@ -114,7 +114,7 @@ class Piece:
             parts = self._parts(wrt)
             program = self._seeded(parts.backward, len(parts.residuals), given, None)
             types = (*_types(parts.residuals), *(self.types[k] for k in given), *self.leaves)
-            return self._deltas(program, types, wrt, 0)
+            return self._cotangents(program, types, wrt, 0)
 
         key = ("backward", wrt, given)
         return self._once(key, make)
@@ -124,7 +124,7 @@ class Piece:
 
         def make() -> Backward:
             program = self._seeded(self._vjp(wrt), len(self.program.inputs), (), seeded)
-            return self._deltas(program, self.leaves, wrt, len(self.types))
+            return self._cotangents(program, self.leaves, wrt, len(self.types))
 
         key = ("both", wrt, seeded)
         return self._once(key, make)
@@ -137,7 +137,7 @@ class Piece:
             parts = sum(2 if t.form else 1 for t in self.types)
             body = replace(program.body, results=program.body.results[parts:])
             program = replace(program, body=body, output_names=())
-            return self._deltas(program, (*self.leaves, *(self.types[k] for k in given)), wrt, 0)
+            return self._cotangents(program, (*self.leaves, *(self.types[k] for k in given)), wrt, 0)
 
         key = ("again", wrt, given)
         return self._once(key, make)
@@ -210,7 +210,9 @@ class Piece:
         inputs = tuple(r for r in program.inputs if r not in constants)
         return replace(program, inputs=inputs, body=ir.Block(statements, results))
 
-    def _deltas(self, program: ir.Program, types: Sequence[ArrayType], wrt: tuple[int, ...], before: int) -> Backward:
+    def _cotangents(
+        self, program: ir.Program, types: Sequence[ArrayType], wrt: tuple[int, ...], before: int
+    ) -> Backward:
         """The kernel of a derivative without all-zero cotangents; `before` results come first."""
         from pullback.rewrite.copies import tidy
 

@@ -5,7 +5,7 @@
     lazy.backward(loss(y, target))          # forward and backward happen where the weights are
     for e in experts: e.update()
 
-What is sent is the value of an operand, and the delta of a result, each way once. Parameters, what a forward pass
+What is sent is the value of an operand, and the cotangent of a result, each way once. Parameters, what a forward pass
 keeps for its backward pass, gradients and the optimizer's state never leave their process. Each call has a number. It
 identifies the call's saved data and fixes the order in which gradients are added. Calls run side by side in any
 order, and the result is the same to the last bit, as is that of one process which holds the experts itself
@@ -98,7 +98,7 @@ class Expert:
         self.state = state
         return list(out) if self._shape[1] else out
 
-    def backward(self, call: int, delta: Any) -> list[Any]:
+    def backward(self, call: int, gradient: Any) -> list[Any]:
         """The cotangents of a call's operands; those of the weights stay here."""
         if call not in self._kept:
             raise LostError(
@@ -114,7 +114,7 @@ class Expert:
                 remedy="run the network again, or change weights after its backward pass",
             )
         several = self._shape[1]
-        given = tuple(delta) if several else delta
+        given = tuple(gradient) if several else gradient
         gradient, moving = backward(residuals, (given, None))
         self._gradients[call] = gradient
         return list(moving)
@@ -420,10 +420,10 @@ class _Call(Foreign):
     def forward(self, *values: Any) -> tuple[Any, Any]:
         return self.expert.repeated("forward", self.number, self.wanted, *values), self.number
 
-    def backward(self, saved: Any, delta: Any) -> Sequence[Any]:
+    def backward(self, saved: Any, gradient: Any) -> Sequence[Any]:
         worker = self.expert.worker
-        deltas = iter(worker.wait(self.name, worker.ask(self.name, "backward", saved, delta)))
-        return [next(deltas) if w else None for w in self.wanted]
+        cotangents = iter(worker.wait(self.name, worker.ask(self.name, "backward", saved, gradient)))
+        return [next(cotangents) if w else None for w in self.wanted]
 
     def release(self, saved: Any) -> None:
         if is_running():

@@ -1,8 +1,8 @@
 """Tapes: the data of executed pieces for their backward passes, and the walk over them.
 
-A tape knows the leaves of its piece, and the residuals that its forward kernel gave. Deltas of its results are added up
-until all who read them have run backward; then its backward kernel runs, once, and gives deltas of its leaves. The walk
-counts for each tape who reads it, and keeps a list of those that are ready: there is no recursion.
+A tape knows the leaves of its piece, and the residuals of its forward kernel. Cotangents of its results are added up
+until all readers have run backward. Then its backward kernel runs, once, and gives cotangents of its leaves. The walk
+counts the readers of each tape, and keeps a list of tapes that are ready: there is no recursion.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pullback.lazy.node import Array
     from pullback.lazy.piece import Piece
 
-__all__ = ["Deltas", "Kept", "Tape", "released", "walk_back"]
+__all__ = ["Cotangents", "Kept", "Tape", "released", "walk_back"]
 
 _next: Final = itertools.count().__next__
 _number: Final = attrgetter("number")
@@ -55,7 +55,7 @@ class Kept:
         """About how many operations its backward pass takes; infinite where it may block."""
         return float("inf")
 
-    def pull(self, deltas: list[Any]) -> Pulled:
+    def pull(self, cotangents: list[Any]) -> Pulled:
         """The cotangents of the leaves for those of the results; None for zero."""
         raise NotImplementedError
 
@@ -96,10 +96,10 @@ class Tape(Kept):
         """About how many operations its backward pass takes."""
         return 2.0 * self.piece.work
 
-    def pull(self, deltas: list[Any]) -> Pulled:
+    def pull(self, cotangents: list[Any]) -> Pulled:
         """The cotangents of the leaves for those of the results."""
-        given = tuple([k for k, d in enumerate(deltas) if d is not None])
-        seeds = [np.asarray(d) for d in deltas if d is not None]
+        given = tuple([k for k, d in enumerate(cotangents) if d is not None])
+        seeds = [np.asarray(d) for d in cotangents if d is not None]
         values = [x.value for x in self.leaves]
         if self.residuals is None:
             made = self.piece.again(self.wrt, given)
@@ -130,7 +130,7 @@ def released() -> DerivativeError:
     )  # fmt: skip
 
 
-class Deltas:
+class Cotangents:
     """Pending cotangents: of tapes' results, and final ones of leaves.
 
     Args:
@@ -145,18 +145,18 @@ class Deltas:
         self._below: dict[Kept, set[Kept]] = {}  # whose results a tape reads
         self._ready: list[Kept] = []
 
-    def add(self, node: Array, delta: Any) -> None:
+    def add(self, node: Array, cotangent: Any) -> None:
         """Add a cotangent of a leaf: to its tape if it has one, else as final."""
         origin = node.origin
         if origin.__class__ is not tuple or node in self._stops:
             known = self.arrived.get(node)
-            self.arrived[node] = delta if known is None else known + delta
+            self.arrived[node] = cotangent if known is None else known + cotangent
         else:
             tape, k = origin
             waiting = self._waiting.get(tape)
             if waiting is None:
                 waiting = self._waiting[tape] = [None] * tape.count
-            waiting[k] = delta if waiting[k] is None else waiting[k] + delta
+            waiting[k] = cotangent if waiting[k] is None else waiting[k] + cotangent
 
     def start(self) -> None:
         """Find the tapes that cotangents can reach, and count the readers of each."""
@@ -198,22 +198,22 @@ class Deltas:
                 self._ready.append(below)
 
 
-def walk_back(deltas: Deltas, retain: bool, together: Together) -> dict[Array, Any]:
+def walk_back(cotangents: Cotangents, retain: bool, together: Together) -> dict[Array, Any]:
     """Run all reachable tapes backward; return the leaves' cotangents.
 
     Tapes that are ready run in parallel; their cotangents are added in order of their numbers, so that sums are
     reproducible.
     """
-    deltas.start()
-    while tapes := deltas.ready():
-        own = [(tape, found) for tape in tapes if (found := deltas.take(tape)) is not None]
+    cotangents.start()
+    while tapes := cotangents.ready():
+        own = [(tape, found) for tape in tapes if (found := cotangents.take(tape)) is not None]
         calls = [(tape.work, partial(tape.pull, found)) for tape, found in own]
         results = together(calls)
         for result in results:
-            for leaf, delta in result:
-                deltas.add(leaf, delta)
+            for leaf, cotangent in result:
+                cotangents.add(leaf, cotangent)
         for tape in tapes:
-            deltas.done(tape)
+            cotangents.done(tape)
             if not retain:
                 tape.release()
-    return deltas.arrived
+    return cotangents.arrived

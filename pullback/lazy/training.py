@@ -48,7 +48,7 @@ class Trainer:
 
     Args:
         weights: a tree of weights.
-        optimizer: one of `pullback.nn`, such as `nn.clip_by_norm(1.0) >> nn.adam(1e-3)`.
+        optimizer: one of `pullback.nn`, such as `nn.clip_by_global_norm(1.0) >> nn.adam(1e-3)`.
     Attributes:
         steps: how many updates there were.
     Raises:
@@ -100,7 +100,7 @@ class Trainer:
 
     def update(self) -> None:
         """Update the weights that have a cotangent, and clear the cotangents."""
-        changed = [w for w in self.weights.values() if w.delta is not None]
+        changed = [w for w in self.weights.values() if w.grad is not None]
         if not changed:
             return
         paths, kernel = self._plan(changed)
@@ -111,7 +111,7 @@ class Trainer:
         results = kernel(given)
         for w, value in zip(changed, results):
             w.hold(value)
-            w.delta = None
+            w.grad = None
         self._kept.update(zip(paths, results[len(changed) :]))
         self.steps += 1
 
@@ -155,10 +155,10 @@ class Trainer:
 
 def _dense(w: Weight) -> Any:
     """A weight's cotangent as an array of its type; other kinds convert by `__array__`."""
-    delta = w.delta
-    if delta.__class__ is np.ndarray and delta.dtype is w.type.numpy and delta.shape == w.type.shape:
-        return delta
-    return np.ascontiguousarray(delta, w.type.numpy).reshape(w.type.shape)
+    gradient = w.grad
+    if gradient.__class__ is np.ndarray and gradient.dtype is w.type.numpy and gradient.shape == w.type.shape:
+        return gradient
+    return np.ascontiguousarray(gradient, w.type.numpy).reshape(w.type.shape)
 
 
 def _reads_names(optimizer: Optimizer) -> bool:

@@ -38,13 +38,13 @@ class Weight(Array):
     12.0
     """
 
-    __slots__ = ("delta", "leaf", "name", "version")
+    __slots__ = ("grad", "leaf", "name", "version")
     leaf: Array  # that it holds now
 
     def __init__(self, value: Any, name: str | None = None) -> None:
         self.name = name or f"weight{next(_names)}"
         self.version = -1
-        self.delta: Any = None
+        self.grad: Any = None
         self.application, self.operands, self.origin, self.tracked = None, (), None, True
         self.set_value(value)
 

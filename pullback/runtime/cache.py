@@ -34,8 +34,8 @@ from typing import NamedTuple
 
 from pullback.errors import CompilerError
 from pullback.files import put_file
+from pullback.single_flight import single_flight
 from pullback.state import context_variable, registered
-from pullback.turns import turn
 
 SECRET_BYTES = 32
 CODE_BYTES = 20
@@ -411,7 +411,7 @@ def _say(root: Path, why: str, remedy: str) -> None:
 
 def _spare_folder() -> Path:
     """The folder of this process, which goes when it ends."""
-    with turn(_spare_folder):
+    with single_flight(_spare_folder):
         if not _spare_folders:
             import tempfile
 

@@ -38,7 +38,7 @@ from pullback.memory.table import Build, MemoryTable, memory_table
 from pullback.passes.pipeline import DEBUG_PASSES, Pass, chosen, optimize
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
-from pullback.turns import deep_recursion
+from pullback.single_flight import deep_recursion
 
 MOST_LEVELS = 8  # nesting levels of blocks, when loops recompute values that do not fit
 

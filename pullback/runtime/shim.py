@@ -26,8 +26,8 @@ import numpy as np
 
 from pullback.errors import CompilerError
 from pullback.runtime.load import loaded
+from pullback.single_flight import single_flight
 from pullback.state import registered
-from pullback.turns import turn
 
 NAME = "_pullback_call"
 
@@ -40,7 +40,7 @@ Form = Any  # of a tree: an integer for a leaf, None, or a node (`tracing.tree.f
 def extension() -> ModuleType | None:
     """The compiled extension, or None if impossible."""
     if not _found:
-        with turn(NAME):
+        with single_flight(NAME):
             if not _found:
                 _found.append(_extension())
     return _found[0]

@@ -16,8 +16,8 @@ class Twice(lazy.Foreign):
     def forward(self, x):
         return 2 * x, None
 
-    def backward(self, saved, delta):
-        return (2 * delta,)
+    def backward(self, saved, gradient):
+        return (2 * gradient,)
 
 lazy.grad(lazy.grad(lambda x: lazy.sum(Twice()(x) ** 2)))(3.0)
 """)

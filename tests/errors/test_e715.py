@@ -48,7 +48,7 @@ w = lazy.Weight(np.array(2.0))
 
 def f(x):
     lazy.backward(w * x)
-    return x * w.delta
+    return x * w.grad
 
 lazy.grad(f)(1.0)
 """)

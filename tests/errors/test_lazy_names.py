@@ -14,7 +14,7 @@ from pullback.errors import UnknownNameError
     [
         ("backward", "`lazy.backward(x)`: it is a function"),
         ("exp", "`lazy.exp(x)`: it is a function"),
-        ("requires_grad", "`lazy.Weight(array)` is a cell that has a delta"),
+        ("requires_grad", "`lazy.Weight(array)` is a cell that has a gradient"),
         ("unsqueeze", "`lazy.expand_dims`"),
     ],
 )

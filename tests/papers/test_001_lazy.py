@@ -63,7 +63,7 @@ def test_b01_b02_every_operator_takes_all_nine_types() -> None:
     for f in OPERATIONS:
         w = lazy.Weight(x)
         lazy.backward(lazy.sum(f(lazy, w, x[::-1] + 0.3)))
-        np.testing.assert_allclose(w.delta, slope(lambda v, f=f: np.sum(f(np, v, x[::-1] + 0.3)), x), rtol=1e-6)
+        np.testing.assert_allclose(w.grad, slope(lambda v, f=f: np.sum(f(np, v, x[::-1] + 0.3)), x), rtol=1e-6)
     for name in UNARY:
         own = lazy.grad(lambda v, name=name: lazy.sum(getattr(lazy, name)(v)))(x)
         np.testing.assert_allclose(own, slope(lambda v, name=name: np.sum(getattr(np, name)(v)), x), rtol=1e-6)
@@ -209,9 +209,9 @@ class Gated:
                 network.ran[name] += 1
                 return x.copy(), None
 
-            def backward(self, saved: Any, delta: Any) -> Any:
+            def backward(self, saved: Any, gradient: Any) -> Any:
                 network.ran[name] += 1
-                return (delta,)
+                return (gradient,)
 
         return Count()(x)
 
@@ -225,9 +225,9 @@ class Gated:
     def right(self, x: Any) -> Any:
         return self.counted("right", lazy.sin(self.w["right"] @ x))
 
-    def deltas(self, out: Any) -> list[Any]:
+    def gradients(self, out: Any) -> list[Any]:
         lazy.backward(lazy.sum(out))
-        return [w.delta for w in self.w.values()]
+        return [w.grad for w in self.w.values()]
 
 
 def eager(g: Gated, x: Any) -> Any:
@@ -272,7 +272,7 @@ def test_b08_b09_b11_b34_a_gated_network_in_four_styles() -> None:
     found = []
     for style in (eager, monadic, applicative, direct):
         g = Gated()
-        found.append(g.deltas(style(g, x)))
+        found.append(g.gradients(style(g, x)))
         taken, other = ("left", "right") if g.ran["left"] else ("right", "left")
         assert g.ran == {"gate": 2, taken: 2, other: 0}  # forward and backward; of the paper's eager style: 3 and more
         assert found[-1][("gate", "left", "right").index(other)] is None
@@ -300,22 +300,22 @@ def test_b10_b24_x05_tuples_and_operands_are_computed_side_by_side() -> None:
             meeting.wait()  # ends only where both run at the same time
             return x * 2.0, None
 
-        def backward(self, saved: Any, delta: Any) -> Any:
+        def backward(self, saved: Any, gradient: Any) -> Any:
             meeting.wait()
-            return (delta * 2.0,)
+            return (gradient * 2.0,)
 
     w = lazy.Weight(np.array([1.0, 2.0]))
     a, b = lazy.run(lazy.gather(Meet()(w * 1.0), Meet()(w * 2.0)))
     assert (a.tolist(), b.tolist()) == ([2.0, 4.0], [4.0, 8.0])
     lazy.backward(lazy.sum(Meet()(w * 1.0) * Meet()(w * 3.0)))
-    assert w.delta.tolist() == [24.0, 48.0]
+    assert w.grad.tolist() == [24.0, 48.0]
     pair = lazy.linalg.slogdet(lazy.asarray([[2.0, 0.0], [0.0, 3.0]]))
     assert isinstance(pair, tuple)
     assert float(pair[1]) == pytest.approx(np.log(6.0))
 
 
 class Rows:
-    """A delta of a user's own: rows of a matrix by number."""
+    """A gradient of a user's own: rows of a matrix by number."""
 
     def __init__(self, shape: Any, numbers: Any, values: Any) -> None:
         self.shape, self.numbers, self.values = shape, numbers, values
@@ -330,7 +330,7 @@ class Rows:
 
 
 class Embedding(lazy.Foreign):
-    """Rows of a matrix; its delta is sparse."""
+    """Rows of a matrix; its gradient is sparse."""
 
     def result(self, table: Any, numbers: Any) -> Any:
         return (*numbers.shape, table.shape[1]), table.dtype
@@ -338,8 +338,8 @@ class Embedding(lazy.Foreign):
     def forward(self, table: Any, numbers: Any) -> Any:
         return table[numbers], (table.shape, numbers)
 
-    def backward(self, saved: Any, delta: Any) -> Any:
-        return Rows(*saved, delta), None
+    def backward(self, saved: Any, gradient: Any) -> Any:
+        return Rows(*saved, gradient), None
 
 
 def test_b12_a_delta_of_a_type_of_ones_own() -> None:
@@ -347,8 +347,8 @@ def test_b12_a_delta_of_a_type_of_ones_own() -> None:
     trainer = lazy.Trainer([table], nn.sgd(0.5))
     loss = lazy.sum(embedding(table, np.array([1, 1])) ** 2) + lazy.sum(embedding(table, np.array([3])))
     lazy.backward(loss)
-    assert isinstance(table.delta, Rows)
-    assert table.delta.numbers.tolist() in ([1, 1, 3], [3, 1, 1])
+    assert isinstance(table.grad, Rows)
+    assert table.grad.numbers.tolist() in ([1, 1, 3], [3, 1, 1])
     trainer.update()
     assert table.tolist() == [[1, 1], [-1, -1], [1, 1], [0.5, 0.5], [1, 1]]
 
@@ -367,26 +367,26 @@ class Counted(lazy.Foreign):
     def forward(self, x: Any) -> Any:
         return x.copy(), None
 
-    def backward(self, saved: Any, delta: Any) -> Any:
+    def backward(self, saved: Any, gradient: Any) -> Any:
         self.passes += 1
-        return (delta,)
+        return (gradient,)
 
 
 def test_b13_the_delta_of_a_literal_is_never_computed() -> None:
     counted = Counted()
     w = lazy.Weight(np.array([2.0]))
     lazy.backward(lazy.sum(counted(np.array([5.0])) * w))
-    assert (counted.passes, w.delta.tolist()) == (0, [5.0])
+    assert (counted.passes, w.grad.tolist()) == (0, [5.0])
 
 
 def test_b14_backward_passes_are_linear() -> None:
     r = np.random.default_rng(3)
     w, a, b = r.normal(size=(3, 4))
 
-    def pulled(delta: Any) -> Any:
+    def pulled(gradient: Any) -> Any:
         cell = lazy.Weight(w)
-        lazy.backward(lazy.tanh(cell) * cell, delta)
-        return cell.delta
+        lazy.backward(lazy.tanh(cell) * cell, gradient)
+        return cell.grad
 
     np.testing.assert_allclose(pulled(a + 2.5 * b), pulled(a) + 2.5 * pulled(b), rtol=1e-13)
 
@@ -400,7 +400,7 @@ def test_b15_b16_sixty_diamonds_run_backward_once_each() -> None:
         x = y * 0.5 + y * 0.5
     lazy.backward(x)
     assert [c.passes for c in nodes] == [1] * 60
-    assert w.delta == 1.0
+    assert w.grad == 1.0
 
 
 def test_b16_values_may_be_asked_for_in_any_order() -> None:
@@ -415,20 +415,20 @@ def test_b16_values_may_be_asked_for_in_any_order() -> None:
         lazy.backward(lazy.sum(d))
         v = w.numpy()
         expected = np.cos(v) * v + np.sin(v) + np.exp(np.sin(v)) * np.cos(v) * (1 + np.sin(v))
-        np.testing.assert_allclose(w.delta, expected, rtol=1e-13)
+        np.testing.assert_allclose(w.grad, expected, rtol=1e-13)
 
 
 def test_b17_zero_deltas_go_nowhere_and_broadcast_ones_are_summed() -> None:
     counted = Counted()
     w = lazy.Weight(np.array([1.0, 2.0]))
     lazy.backward(lazy.sum(lazy.floor(counted(w)) + w * 3.0))
-    assert (counted.passes, w.delta.tolist()) == (0, [3.0, 3.0])
+    assert (counted.passes, w.grad.tolist()) == (0, [3.0, 3.0])
     b = lazy.Weight(np.array(1.0))
     lazy.backward(lazy.sum(b + np.zeros((2, 3))))
-    assert b.delta == 6.0
+    assert b.grad == 6.0
     kept = w * w
     kept.numpy()
-    lazy.backward(lazy.sum(kept), retain=True)
+    lazy.backward(lazy.sum(kept), retain_graph=True)
     lazy.backward(lazy.sum(kept))
     with pytest.raises(DerivativeError, match="E702"):
         lazy.backward(lazy.sum(kept))
@@ -499,15 +499,15 @@ def by_formula(name: str, g: Any, w: Any, kept: dict[str, Any], step: int) -> An
 
 RULES = {
     "rate": nn.sgd(0.1),
-    "falling rate": nn.sgd(nn.exponential(0.1, 0.5)),
+    "falling rate": nn.sgd(nn.exponential_decay(0.1, 0.5)),
     "l1": nn.weight_decay(l1=0.2) >> nn.sgd(0.1),
     "l2": nn.weight_decay(0.3) >> nn.sgd(0.1),
     "momentum": nn.sgd(0.1, momentum=0.9),
     "nesterov": nn.sgd(0.1, momentum=0.9, nesterov=True),
-    "adagrad": nn.adagrad(0.1, epsilon=1e-4),
-    "rmsprop": nn.rmsprop(0.1, epsilon=1e-4),
+    "adagrad": nn.adagrad(0.1, eps=1e-4),
+    "rmsprop": nn.rmsprop(0.1, eps=1e-4),
     "adam": nn.adam(0.1),
-    "l2, momentum, rate": nn.weight_decay(0.3) >> nn.sgd(nn.exponential(0.1, 0.5), momentum=0.9),
+    "l2, momentum, rate": nn.weight_decay(0.3) >> nn.sgd(nn.exponential_decay(0.1, 0.5), momentum=0.9),
 }
 
 
@@ -535,7 +535,7 @@ def test_b25_groups_of_weights_with_optimizers_of_their_own() -> None:
     for together in (True, False):
         cells = lazy.weights(start)
         if together:
-            trainers = [lazy.Trainer(cells, nn.groups({"a": nn.sgd(0.1, momentum=0.5), "b": nn.adam(0.1)}))]
+            trainers = [lazy.Trainer(cells, nn.parameter_groups({"a": nn.sgd(0.1, momentum=0.5), "b": nn.adam(0.1)}))]
         else:
             trainers = [lazy.Trainer([cells["a"]], nn.sgd(0.1, momentum=0.5)), lazy.Trainer([cells["b"]], nn.adam(0.1))]
         for _ in range(3):
@@ -547,9 +547,9 @@ def test_b25_groups_of_weights_with_optimizers_of_their_own() -> None:
     for step in range(3):
         h = np.tanh(w["a"] @ x)
         y = w["b"] @ h
-        delta = {"b": 2 * np.outer(y, h), "a": np.outer(2 * (w["b"].T @ y) * (1 - h * h), x)}
-        kept["a"]["v"] = 0.5 * kept["a"].get("v", 0.0) + delta["a"]
-        w = {"a": w["a"] - 0.1 * kept["a"]["v"], "b": w["b"] + by_formula("adam", delta["b"], w["b"], kept["b"], step)}
+        g = {"b": 2 * np.outer(y, h), "a": np.outer(2 * (w["b"].T @ y) * (1 - h * h), x)}
+        kept["a"]["v"] = 0.5 * kept["a"].get("v", 0.0) + g["a"]
+        w = {"a": w["a"] - 0.1 * kept["a"]["v"], "b": w["b"] + by_formula("adam", g["b"], w["b"], kept["b"], step)}
     for own in found:
         np.testing.assert_allclose(own[0], w["a"], rtol=1e-9)
         np.testing.assert_allclose(own[1], w["b"], rtol=1e-9)

@@ -35,7 +35,7 @@ from pullback.loops.threads import parallel
 from pullback.runtime.compile import find_compiler
 from pullback.runtime.emit import lower_program, print_lowered, with_mode
 from pullback.runtime.record import ROOT
-from pullback.turns import deep_recursion
+from pullback.single_flight import deep_recursion
 from tests.support.bounds import interpret_with_bounds
 from tests.support.differential import ROUTES, Route, Tally, differential
 from tests.support.programs import Case, random_program

@@ -28,8 +28,8 @@ class Held(lazy.Foreign):
         assert self.go.wait(20)
         return x.copy(), x
 
-    def backward(self, saved: Any, delta: Any) -> Any:
-        return (delta,)
+    def backward(self, saved: Any, gradient: Any) -> Any:
+        return (gradient,)
 
     def release(self, saved: Any) -> None:
         self.released += 1
@@ -89,4 +89,4 @@ def test_a_step_of_training_that_is_cancelled_is_whole() -> None:
         held.go.set()
 
     asyncio.run(main())  # ends when its threads have
-    assert (w.tolist(), w.delta, trainer.steps) == ([0.5, 1.0], None, 1)
+    assert (w.tolist(), w.grad, trainer.steps) == ([0.5, 1.0], None, 1)

@@ -18,7 +18,7 @@ from tests.unit.lazy.common import X, refused
 
 def test_weights() -> None:
     w = lazy.Weight([1.0, 2.0], "w")
-    assert (w.name, w.version, w.delta, w.tracked, w.shape, repr(w)) == ("w", 0, None, True, (2,), "Weight(w : f64[2])")
+    assert (w.name, w.version, w.grad, w.tracked, w.shape, repr(w)) == ("w", 0, None, True, (2,), "Weight(w : f64[2])")
     first = w.leaf
     w.set_value(np.array([[3.0]]))
     assert (w.version, w.shape, w.tolist(), first.tolist(), w.leaf is first) == (1, (1, 1), [[3.0]], [1.0, 2.0], False)
@@ -39,18 +39,18 @@ def test_methods_of_weights_are_those_of_the_array_they_hold() -> None:
 
 def test_backward() -> None:
     w = lazy.Weight(X, "w")
-    assert lazy.backward(lazy.sum(w * w), retain=True) == 21.0
+    assert lazy.backward(lazy.sum(w * w), retain_graph=True) == 21.0
     loss = lazy.sum(w * w * 1.5)
-    assert [lazy.backward(loss, retain=True), lazy.backward(loss)] == [31.5, 31.5]
-    assert w.delta.tolist() == (2 * X + 6 * X).tolist()
-    w.delta = None
+    assert [lazy.backward(loss, retain_graph=True), lazy.backward(loss)] == [31.5, 31.5]
+    assert w.grad.tolist() == (2 * X + 6 * X).tolist()
+    w.grad = None
     assert np.isnan(lazy.backward(w * 2.0, np.array([1.0, 0.0, 3.0])))
-    assert w.delta.tolist() == [2.0, 0.0, 6.0]
+    assert w.grad.tolist() == [2.0, 0.0, 6.0]
     lazy.backward(lazy.sum(w), 0.5)
-    assert w.delta.tolist() == [2.5, 0.5, 6.5]
-    w.delta = None
+    assert w.grad.tolist() == [2.5, 0.5, 6.5]
+    w.grad = None
     assert lazy.backward(w[1]) == 2.0
-    assert w.delta.tolist() == [0, 1, 0]
+    assert w.grad.tolist() == [0, 1, 0]
     whole = lazy.sum(w)
     for loss, says in ((w * 2.0, "f64[3]"), (whole > 1, "bool"), (3.0, "float"), (whole * 1j, "complex128")):
         error = refused(lazy.backward, loss)
@@ -77,8 +77,8 @@ def test_results_of_one_piece_have_deltas_of_their_own() -> None:
         assert a.origin[0] is b.origin[0]
         loss = lazy.sum(sum(k * x for k, x in zip(share, (a, b), strict=True) if k))
         lazy.backward(loss)
-        assert w.delta.tolist() == (2 * share[0] + share[1] * X).tolist()
-        assert (v.delta is None and not share[1]) or v.delta.tolist() == (share[1] * X).tolist()
+        assert w.grad.tolist() == (2 * share[0] + share[1] * X).tolist()
+        assert (v.grad is None and not share[1]) or v.grad.tolist() == (share[1] * X).tolist()
 
 
 @pytest.mark.parametrize("forced", ["", "z", "zu", "v", "zuv"])
@@ -103,7 +103,7 @@ def test_complex_values_between_pieces(forced: str) -> None:
     loss = f(lazy, *cells, look)
     before = lazy.stats()
     for _ in range(2):
-        assert lazy.backward(loss, retain=True) == pytest.approx(f(np, a, b, c))
+        assert lazy.backward(loss, retain_graph=True) == pytest.approx(f(np, a, b, c))
     step = 1e-6
     for k, w in enumerate(cells):
         for j in range(3):
@@ -111,7 +111,7 @@ def test_complex_values_between_pieces(forced: str) -> None:
             moved[0][k][j] += step
             moved[1][k][j] -= step
             slope = (f(np, *moved[0]) - f(np, *moved[1])) / (2 * step)
-            assert w.delta[j] == pytest.approx(2 * slope, rel=1e-7, abs=1e-8)
+            assert w.grad[j] == pytest.approx(2 * slope, rel=1e-7, abs=1e-8)
     held.clear()
     del loss
     assert (lazy.stats() - before).tapes <= 0
@@ -132,19 +132,19 @@ def test_gradients_by_several_and_keywords() -> None:
     assert lazy.grad(lazy.grad(lazy.grad(cube)))(2.0).item() == 6.0
     w = lazy.Weight(3.0)
     lazy.backward(lazy.grad(lambda x: cube(x) * w, differentiable=True)(2.0))
-    assert w.delta == 12.0
-    w.delta = None
+    assert w.grad == 12.0
+    w.grad = None
     plain = lazy.grad(lambda x: cube(x) * w)(2.0)
-    assert plain.item() == 36.0 and not plain.tracked and w.delta is None
+    assert plain.item() == 36.0 and not plain.tracked and w.grad is None
     inner = lazy.grad(lambda x: cube(x) * w)(w)  # an argument that is tracked
     lazy.backward(inner)
-    assert w.delta == 6 * 9.0 + 27.0
+    assert w.grad == 6 * 9.0 + 27.0
     mixed = lazy.grad(lambda x, y: lazy.grad(lambda t: cube(t) * y)(x) * x)(2.0, 5.0)
     assert mixed.item() == 9 * 4 * 5.0
 
 
 class Twice(lazy.Foreign):
-    """Two results, the second of which may have no delta."""
+    """Two results, the second of which may have no gradient."""
 
     def __init__(self) -> None:
         self.released: list[Any] = []
@@ -156,9 +156,9 @@ class Twice(lazy.Foreign):
     def forward(self, x: Any, y: Any) -> Any:
         return (2 * x, np.float32(3) * y.astype("f4")), (x, y)
 
-    def backward(self, saved: Any, deltas: Any) -> Any:
-        self.seen.append([None if d is None else np.asarray(d).tolist() for d in deltas])
-        return None if deltas[0] is None else 2 * deltas[0], None if deltas[1] is None else 3.0 * deltas[1]
+    def backward(self, saved: Any, gradients: Any) -> Any:
+        self.seen.append([None if d is None else np.asarray(d).tolist() for d in gradients])
+        return None if gradients[0] is None else 2 * gradients[0], None if gradients[1] is None else 3.0 * gradients[1]
 
     def release(self, saved: Any) -> None:
         self.released.append(saved)
@@ -171,7 +171,7 @@ def test_operations_in_python() -> None:
     assert (a.dtype, b.dtype, b.shape, (lazy.stats() - before).foreign) == (lazy.float64, lazy.float32, (3,), 0)
     assert b.tolist() == (3 * X).tolist() and (lazy.stats() - before).foreign == 1
     lazy.backward(lazy.sum(a))
-    assert (w.delta.tolist(), twice.seen, (lazy.stats() - before).foreign) == ([2, 2, 2], [[[1, 1, 1], None]], 2)
+    assert (w.grad.tolist(), twice.seen, (lazy.stats() - before).foreign) == ([2, 2, 2], [[[1, 1, 1], None]], 2)
     assert len(twice.released) == 1
     plain = twice(X, X)[0]
     plain.numpy()
@@ -187,8 +187,8 @@ def test_operations_in_python() -> None:
         def forward(self, x: Any) -> Any:
             return x.astype("f4") if x[0] > 1 else x[:1], None
 
-        def backward(self, saved: Any, delta: Any) -> Any:
-            return (delta,)
+        def backward(self, saved: Any, gradient: Any) -> Any:
+            return (gradient,)
 
     for value, says in ((X + 1, "float32[3]"), (X, "float64[1]")):
         error = refused(lambda value=value: Wrong()(value).numpy())
@@ -214,21 +214,21 @@ def test_trainers() -> None:
     assert (trainer.steps, sorted(trainer.weights)) == (0, ["v", "w"])
     assert trainer.step(lazy.sum(w * 1.0)) == 7.0
     np.testing.assert_allclose(w, X - 0.1, rtol=1e-6)
-    assert (trainer.steps, w.delta, v.tolist(), w.version) == (1, None, [1.0], 1)
+    assert (trainer.steps, w.grad, v.tolist(), w.version) == (1, None, [1.0], 1)
     assert sorted(trainer.state["mean"]) == ["v", "w"] and trainer.state["mean"]["v"].dtype == np.float32
     asyncio.run(trainer.train(lazy.sum(w) + lazy.sum(v)))
     assert trainer.steps == 2 and v.tolist() != [1.0] and v.dtype == lazy.float32
     assert lazy.run(trainer.train(lazy.sum(w))) == pytest.approx(float(np.sum(X)) - 0.6, abs=1e-6)
-    w.delta = np.asfortranarray([[1.0, 1.0, 1.0]])  # whatever is an array of as many elements
+    w.grad = np.asfortranarray([[1.0, 1.0, 1.0]])  # whatever is an array of as many elements
     trainer.update()
     assert trainer.steps == 4
     assert len(trainer._kernels) == 2  # of one weight of each type, and of both
     error = refused(lazy.Trainer, [lazy.Weight(X, "w"), w], nn.sgd(0.1))
     assert (error.code, error.what) == ("E707", "Trainer: two weights have one name")
-    error = refused(lazy.Trainer, [w], nn.clip_by_norm(1.0))
-    assert (error.code, error.what) == ("E171", "Trainer: clip_by_norm(1.0) makes no updates of gradients")
+    error = refused(lazy.Trainer, [w], nn.clip_by_global_norm(1.0))
+    assert (error.code, error.what) == ("E171", "Trainer: clip_by_global_norm(1.0) makes no updates of gradients")
     assert refused(lazy.Trainer, [w], 0.1).code == "E170"
     assert training._nested({("a", "b"): 1, ("a", "c"): 2, ("d",): 3}) == {"a": {"b": 1, "c": 2}, "d": 3}
     assert dict(training._leaves({"a": {"b": X}, "d": 3})) == {("a", "b"): X, ("d",): np.asarray(3)}
-    assert training._reads_names(nn.groups({"a": nn.sgd(0.1)})) and not training._reads_names(nn.sgd(0.1))
-    assert training._reads_names(nn.clip_by_norm(1.0) >> nn.groups({"a": nn.sgd(0.1)}))
+    assert training._reads_names(nn.parameter_groups({"a": nn.sgd(0.1)})) and not training._reads_names(nn.sgd(0.1))
+    assert training._reads_names(nn.clip_by_global_norm(1.0) >> nn.parameter_groups({"a": nn.sgd(0.1)}))

@@ -22,7 +22,7 @@ from pullback import TraceError, UnknownNameError, lazy
     ],
 )
 def test_derivatives_pass_through_functions_of_numpy(f: Any, slope: Any) -> None:
-    """They were called with values: `np.dot` of a weight was a constant, and its delta missed a part."""
+    """They were called with values: `np.dot` of a weight was a constant, and its gradient missed a part."""
     x = np.array([0.5, 2.0, 3.0])
     np.testing.assert_allclose(lazy.grad(f)(x), slope(x), rtol=1e-12)
 
@@ -37,13 +37,13 @@ def test_gradients_by_trees() -> None:
 
 
 def test_copies_are_weights_of_their_own_and_values() -> None:
-    """A copy's delta went to the weight that it was copied from."""
+    """A copy's gradient went to the weight that it was copied from."""
     w = lazy.Weight(np.ones(2), "w")
     other, again = copy.deepcopy([w, w])
     assert other is again
     for u in (other, copy.copy(w), pickle.loads(pickle.dumps(w))):
         lazy.backward(lazy.sum(u * u))
-        assert (u.delta.tolist(), w.delta, u.name) == ([2.0, 2.0], None, "w")
+        assert (u.grad.tolist(), w.grad, u.name) == ([2.0, 2.0], None, "w")
     x = w * 3.0
     assert copy.copy(x) is x
     assert pickle.loads(pickle.dumps(x)).tolist() == [3.0, 3.0]

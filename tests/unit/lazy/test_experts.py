@@ -93,7 +93,7 @@ def test_gradients_and_updates_of_a_function() -> None:
     s, c = np.sin(1.4 * X) + START["b"][PLACES], np.cos(1.4 * X)
     of_a, of_b = np.sum(2 * s * c * 2 * X) + np.sum(2 * X * Y), np.bincount(PLACES, 2 * s, 4)
     assert value == pytest.approx(np.sum(s * s) + 1.4 * np.sum(X * Y))
-    np.testing.assert_allclose(w.delta, 2 * (2 * s * c * 0.7 + 0.7 * Y), rtol=1e-12)
+    np.testing.assert_allclose(w.grad, 2 * (2 * s * c * 0.7 + 0.7 * Y), rtol=1e-12)
     np.testing.assert_allclose(e.gradient()["a"], of_a, rtol=1e-12)
     np.testing.assert_allclose(e.gradient()["b"], of_b, rtol=1e-12)
     again = e(X, PLACES, Y)[1]  # an operand without a derivative: the weights' is wanted

@@ -215,5 +215,5 @@ def test_heavy_parts_run_on_threads(threads: int, monkeypatch: pytest.MonkeyPatc
         both = lazy.sum((w @ w) * (w @ w.T))
         assert lazy.backward(both) == pytest.approx(np.sum((a @ a) * (a @ a.T)))
     p, q = a @ a, a @ a.T
-    np.testing.assert_allclose(w.delta, q @ a.T + a.T @ q + p @ a + p.T @ a, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(w.grad, q @ a.T + a.T @ q + p @ a + p.T @ a, rtol=1e-9, atol=1e-12)
     assert (lazy.stats() - before).kernels == (1 if threads == 1 else 5)  # by regions

@@ -62,13 +62,13 @@ def test_a_chain_and_diamonds_take_linear_time() -> None:
     for _ in range(100_000):
         h = h * 0.9999 + 0.00001
     lazy.backward(h)
-    assert x.delta == pytest.approx(0.9999**100_000, rel=1e-9)
-    x.delta = None
+    assert x.grad == pytest.approx(0.9999**100_000, rel=1e-9)
+    x.grad = None
     h = x * 1.0
     for _ in range(60):
         h = h * 0.5 + h * 0.5
     lazy.backward(h)
-    assert x.delta == 1.0
+    assert x.grad == 1.0
     del h
     assert (lazy.stats() - before).live_bytes == 0
 
@@ -115,8 +115,8 @@ def test_an_operation_in_python_with_several_results() -> None:
         def forward(self, x: Any) -> Any:
             return [x * 3.0, x.sum()], x.shape
 
-        def backward(self, saved: Any, deltas: Any) -> Any:
-            a, b = deltas
+        def backward(self, saved: Any, gradients: Any) -> Any:
+            a, b = gradients
             return ((0.0 if a is None else 3.0 * a) + (0.0 if b is None else b * np.ones(saved)),)
 
     x = np.array([1.0, 2.0])
@@ -140,9 +140,9 @@ def test_an_expert_with_weights_of_its_own_gets_its_delta() -> None:
         def forward(self, x: Any) -> Any:
             return 2.0 * x, x
 
-        def backward(self, saved: Any, delta: Any) -> Any:
-            self.seen = saved * delta
-            return (2.0 * delta,)
+        def backward(self, saved: Any, gradient: Any) -> Any:
+            self.seen = saved * gradient
+            return (2.0 * gradient,)
 
     expert = Expert()
     lazy.backward(lazy.sum(expert(np.array([1.0, 2.0])) * 5.0))

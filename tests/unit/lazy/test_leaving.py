@@ -102,7 +102,7 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     **{f"__{n}__": (LAZY, lambda x, n=n: getattr(operator, n)(x, 2.0)) for n in ("lt", "le", "gt", "ge", "eq", "ne")},
     **dict.fromkeys(
         ("__annotations__", "__doc__", "__firstlineno__", "__getattr__", "__init__", "__module__", "__slots__",
-         "__static_attributes__", "__weakref__", "application", "awaited", "check", "delta", "element", "forced",
+         "__static_attributes__", "__weakref__", "application", "awaited", "check", "element", "forced", "grad",
          "hold", "leaf", "namespace", "operands", "origin", "serial", "tracked", "type", "value"), (INSIDE, None)),
 }  # fmt: skip
 
@@ -235,7 +235,7 @@ LEAVING: dict[str, Callable[[Any], Any]] = {
     "a weight": lazy.Weight,
     "the value of a weight": lambda x: lazy.Weight(X).set_value(x),
     "backward": lambda x: lazy.backward(lazy.sum(lazy.Weight(X) * x)),
-    "a delta": lambda x: lazy.backward(lazy.Weight(X) * 2.0, x),
+    "a gradient": lambda x: lazy.backward(lazy.Weight(X) * 2.0, x),
     "a trainer": lambda x: lazy.Trainer([lazy.Weight(X)], pb.nn.sgd(0.1)).step(lazy.sum(lazy.Weight(X) * x)),
     "computed": lambda x: (bool(lazy.sum(x * x) > 0), float(lazy.sum(x * x))),
     "an inner gradient": lambda x: lazy.grad(lambda y: y * float(x[0]))(2.0),

@@ -44,7 +44,7 @@ def test_rows_by_number_make_few_pieces_and_have_derivatives() -> None:
     for k in range(-50, 50):
         lazy.backward(lazy.sum(w[k] * float(k)))
     assert lazy.stats().pieces - before <= 40
-    assert np.array_equal(w.delta, np.repeat(2.0 * np.arange(50) - 50, 3).reshape(50, 3))
+    assert np.array_equal(w.grad, np.repeat(2.0 * np.arange(50) - 50, 3).reshape(50, 3))
     with pytest.raises(ValueError, match=r"\[E103\]"):
         _ = w[50]
 
@@ -105,8 +105,8 @@ def test_trees_are_soon_made_of_known_pieces(monkeypatch: pytest.MonkeyPatch) ->
             moves = {n: r.normal(size=x.shape) for n, x in start.items()}
             ahead, behind = ({n: start[n] + s * moves[n] for n in start} for s in (1e-6, -1e-6))
             slope = (encoded(np, ahead, tree) - encoded(np, behind, tree)).sum() / 2e-6
-            assert sum(np.sum(cells[n].delta * moves[n]) for n in start) == pytest.approx(slope, rel=1e-6)
+            assert sum(np.sum(cells[n].grad * moves[n]) for n in start) == pytest.approx(slope, rel=1e-6)
         for cell in cells.values():
-            cell.delta = None
+            cell.grad = None
     assert sum(counts) < 60
     assert sum(counts[20:]) < 15

@@ -180,7 +180,7 @@ def test_several_results_are_a_tree() -> None:
     leaves, structure = leaves_of({"a": (1, [2]), "n": None})
     assert leaves == [1, 2] and structure.kind == "dict"
     lazy.backward(lazy.sum(f(x)["a"][0] * f(x)["a"][1][0]))
-    assert x.delta.tolist() == [10.0 + 7] * 3
+    assert x.grad.tolist() == [10.0 + 7] * 3
     program, types_, form = traced_program("two", [array_type(types.f32, (3,))], lambda h: (h[0] * 2.0, pb.sum(h[0])))
     assert (types_, form.kind) == ((array_type(types.f32, (3,)), array_type(types.f32, ())), "tuple")
     assert [o.dtype for o in program.outputs] == [types.f32, types.f32]
@@ -333,7 +333,7 @@ def test_awaiting_together_and_apart() -> None:
         ("scan", "a loop of Python; or `lazy.lift(f)` of a traced function that has one"),
         ("jvp", "`lazy.lift` of a traced function that uses `pb.jvp`"),
         ("relu", elsewhere.remedy("relu")),
-        ("zero_grad", "`lazy.Trainer.update` forgets deltas; so does `w.delta = None`"),
+        ("zero_grad", "`lazy.Trainer.update` forgets gradients; so does `w.grad = None`"),
         ("sigmoid", "`lazy.logistic`"),
         ("gelu", "`lazy.lift(nn.gelu)`"),
     ],

@@ -62,11 +62,11 @@ class Fail(lazy.Foreign):
             raise ArithmeticError("forward")
         return x.copy(), None
 
-    def backward(self, saved: Any, delta: Any) -> Any:
+    def backward(self, saved: Any, gradient: Any) -> Any:
         time.sleep(0.0005 * (id(self) % 3))
         if self.fails[1]:
             raise ArithmeticError("backward")
-        return (delta,)
+        return (gradient,)
 
 
 @pytest.mark.usefixtures("few_objects")
@@ -89,7 +89,7 @@ def test_random_graphs_forced_anywhere() -> None:
         loss = program(lazy, cells, look)
         value = lazy.backward(loss)
         assert value == pytest.approx(program(np, xs), rel=1e-12, abs=1e-12)
-        found = [np.zeros(2) if w.delta is None else w.delta for w in cells]
+        found = [np.zeros(2) if w.grad is None else w.grad for w in cells]
         np.testing.assert_allclose(found, numerical(program, xs), rtol=1e-11, atol=1e-11)
         del loss
     after = lazy.stats() - before
@@ -109,7 +109,7 @@ def test_random_graphs_cut_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
             cells = [lazy.Weight(x) for x in xs]
             value = lazy.backward(program(lazy, cells))
             assert value == pytest.approx(program(np, xs), rel=1e-12, abs=1e-12)
-            found = [np.zeros(2) if w.delta is None else w.delta for w in cells]
+            found = [np.zeros(2) if w.grad is None else w.grad for w in cells]
             np.testing.assert_allclose(found, numerical(program, xs), rtol=1e-11, atol=1e-11)
     after = lazy.stats() - before
     assert (after.live_bytes, after.tapes) == (0, 0)
@@ -159,9 +159,9 @@ def test_independent_operations_in_python_overlap() -> None:
             barrier.wait()
             return 2.0 * x, None
 
-        def backward(self, saved: Any, delta: Any) -> Any:
+        def backward(self, saved: Any, gradient: Any) -> Any:
             barrier.wait()
-            return (2.0 * delta,)
+            return (2.0 * gradient,)
 
     meet = Meet()
     assert lazy.grad(lambda x: lazy.sum(meet(x * 1.0) * meet(x * 3.0)))(np.array([1.0, 2.0])).tolist() == [24.0, 48.0]

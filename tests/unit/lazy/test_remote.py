@@ -70,13 +70,13 @@ def mixture(held: list[Worker], updates: int, name: str = "e") -> tuple[list[flo
     gate = lazy.Weight(GATE)
     losses = []
     for step in range(updates):
-        gate.delta = None
+        gate.grad = None
         chosen = [int(k) for k in np.argsort(GATE)[-4 - step : len(GATE) - step]]
         y = sum(experts[k](X) * gate[k] for k in chosen) + experts[chosen[0]](X + np.float32(1.0))
         losses.append(lazy.backward(lazy.mean(y * y)))
         for k in chosen:
             experts[k].update()
-    return losses, [e.parameters() for e in experts], gate.delta
+    return losses, [e.parameters() for e in experts], gate.grad
 
 
 def test_b30_x05_a_mixture_is_the_same_to_the_last_bit_in_one_two_and_four_processes(four: list[Worker]) -> None:
@@ -84,8 +84,8 @@ def test_b30_x05_a_mixture_is_the_same_to_the_last_bit_in_one_two_and_four_proce
         alone = mixture([Here()], 3)
         lazy.finish_compiling()
     for count in (2, 4):
-        losses, parameters, delta = mixture(four[:count], 3, f"of{count}")
-        assert losses == alone[0] and delta.tobytes() == alone[2].tobytes()
+        losses, parameters, gradient = mixture(four[:count], 3, f"of{count}")
+        assert losses == alone[0] and gradient.tobytes() == alone[2].tobytes()
         for a, b in zip(parameters, alone[1], strict=True):
             assert all(a[k][n].tobytes() == b[k][n].tobytes() for k in a for n in a[k])
 
@@ -109,7 +109,7 @@ def test_gradients_are_those_of_the_traced_program(two: list[Worker]) -> None:
         return pb.sum(u * u) + v
 
     of_p, of_x = pb.grad(pb.function(traced), wrt=("p", "x"))(p, x)
-    np.testing.assert_allclose(w.delta, of_x, rtol=1e-13)
+    np.testing.assert_allclose(w.grad, of_x, rtol=1e-13)
     found = e.gradient()
     np.testing.assert_allclose(found["a"], of_p["a"], rtol=1e-13)
     np.testing.assert_allclose(found["b"], of_p["b"], rtol=1e-13)
@@ -166,7 +166,7 @@ def test_b30_what_a_process_holds_is_bounded_by_its_own_experts(two: list[Worker
 def test_a_fit_by_parts_is_that_of_one_process() -> None:
     r = np.random.default_rng(3)
     x, y = r.normal(size=(90, 5)).astype(np.float32), r.integers(0, 3, 90)
-    wanted: Any = {"optimizer": nn.adam(1e-2), "epochs": 2, "batch": 31, "progress": False, "seed": 1}
+    wanted: Any = {"optimizer": nn.adam(1e-2), "epochs": 2, "batch_size": 31, "progress": False, "seed": 1}
     alone = nn.fit(NET, nn.cross_entropy, (x, y), **wanted)
     parts = nn.fit(NET, nn.cross_entropy, (x, y), workers=2, **wanted)
     for k, layer in alone.parameters.items():

@@ -11,9 +11,9 @@ import pullback as pb
 from pullback import TraceError, lazy, nn
 
 OPTIMIZERS = {
-    "clip, Adam": lambda: nn.clip_by_norm(1.0) >> nn.adam(0.1),
+    "clip, Adam": lambda: nn.clip_by_global_norm(1.0) >> nn.adam(0.1),
     "weight decay, momentum": lambda: nn.weight_decay(0.01) >> nn.sgd(0.1, momentum=0.9, nesterov=True),
-    "groups": lambda: nn.groups({"a": nn.sgd(0.1), "b": nn.rmsprop(0.05)}),
+    "groups": lambda: nn.parameter_groups({"a": nn.sgd(0.1), "b": nn.rmsprop(0.05)}),
 }
 
 

@@ -2,12 +2,12 @@
 
     found = known.get(key)
     if found is None:
-        with turn((owner, key)):
+        with single_flight((owner, key)):
             found = known.get(key)          # somebody may have made it meanwhile
             if found is None:
                 found = known[key] = make()
 
-Who has a turn may take another only for what its own is made of, so that nobody waits in a circle.
+Inside, a thread may enter another key only for what its own is made of, so that nobody waits in a circle.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from threading import Lock
 
 from pullback.state import registered
 
-__all__ = ["deep_recursion", "turn"]
+__all__ = ["deep_recursion", "single_flight"]
 
-_UNDER_WAY: dict[Hashable, Lock] = registered({}, "turns under way", stays="with the turn")
+_UNDER_WAY: dict[Hashable, Lock] = registered({}, "single flights", stays="with the flight")
 _LIMITS: list[int] = registered([], "blocks under way", stays="with the block")
 
 
 @contextmanager
-def turn(key: Hashable) -> Iterator[None]:
+def single_flight(key: Hashable) -> Iterator[None]:
     """One thread at a time is inside for a key."""
     while True:
         lock = _UNDER_WAY.setdefault(key, Lock())
         lock.acquire()
         if _UNDER_WAY.get(key) is lock:
             break
-        lock.release()  # the previous owner took it away: another thread has the turn now
+        lock.release()  # the previous owner took it away: another thread is inside now
     try:
         yield
     finally:
@@ -48,17 +48,17 @@ def deep_recursion(depth: int = 20_000) -> Iterator[None]:
 
     All threads have one limit: it only grows while any of them is inside, and the last to leave puts it back.
     """
-    with turn(sys.setrecursionlimit):
+    with single_flight(sys.setrecursionlimit):
         _LIMITS.append(sys.getrecursionlimit())
         sys.setrecursionlimit(max(_LIMITS[-1], depth))
     try:
         yield
     finally:
-        with turn(sys.setrecursionlimit):
+        with single_flight(sys.setrecursionlimit):
             before = _LIMITS.pop()
             if not _LIMITS:
                 sys.setrecursionlimit(before)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_UNDER_WAY.clear)  # owners of turns do not exist in the new process
+    os.register_at_fork(after_in_child=_UNDER_WAY.clear)  # owners of locks do not exist in the new process

@@ -1,4 +1,4 @@
-"""What threads share: turns, the recursion limit, and what is made once."""
+"""What threads share: single-flight, the recursion limit, and what is made once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import pullback as pb
 from pullback.errors import TraceError
 from pullback.ir.index import DimSymbol, as_index, symbol
-from pullback.turns import deep_recursion, turn
+from pullback.single_flight import deep_recursion, single_flight
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_one_thread_at_a_time_has_a_turn(hasty: None) -> None:
 
     def work(k: int) -> None:
         for _ in range(50):
-            with turn("a"):
+            with single_flight("a"):
                 inside.append(k)
                 time.sleep(0)
                 most.append(len(inside))
