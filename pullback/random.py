@@ -334,7 +334,7 @@ def normal(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
     return ndtri(_shares("normal", key, shape, dtype))
 
 
-def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: Any = None) -> Array:
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = (), *, dtype: Any = None) -> Array:
     """Samples of the standard normal distribution, truncated to [low, high].
 
     The inverse of the distribution function, evenly between its values at both ends; above 0 of its mirror image, so
@@ -345,7 +345,7 @@ def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: A
     [9.095143, 9.166564]
     """
     u = _shares("truncated_normal", key, shape, dtype)
-    first, last = (asarray(v, dtype=u.settled) for v in (low, high))
+    first, last = (asarray(v, dtype=u.settled) for v in (lower, upper))
     mirrored = first > 0
     a, b = choose(mirrored, -last, first), choose(mirrored, -first, last)
     far = b < (-30 if u.settled is types.f64 else -10)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
-CLASSES: Final = ("num_classes", "vocab_size", "num_actions")  # of what a model tells apart
+CLASSES: Final = ("num_classes", "vocab_size", "num_actions")  # parameters of models
 
 
 def register(commands: Any) -> None:
@@ -31,8 +31,8 @@ def register(commands: Any) -> None:
     )
     add = command.add_argument
     add("network", metavar="NETWORK", help="one of those in `pullback.nn.models`")
-    add("--input", type=_extents, required=True, metavar="C,H,W", help="the extents of one sample")
-    add("--batch", type=at_least(1), default=1, metavar="N", help="samples")
+    add("--input", type=_extents, required=True, metavar="C,H,W", help="the shape of one sample")
+    add("--batch-size", type=at_least(1), default=1, metavar="N", help="samples")
     add("--classes", type=at_least(1), metavar="N", help="classes, letters or actions (default: the network's)")
     add("--limit", type=at_least(1), metavar="BYTES", help="also show what to swap out so that training keeps this")
     add_json(command)
@@ -42,7 +42,7 @@ def register(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the table."""
     network = _network(options.network, options.classes).named(options.network)
-    found = network.on(" ".join(["N", *options.input])).describe(options.batch, **_trained(options.network))
+    found = network.on(" ".join(["N", *options.input])).describe(options.batch_size, **_trained(options.network))
     print(found)
     if options.limit is not None:
         print(f"\nswapping while training, {found.swap_plan(options.limit)}")
@@ -86,10 +86,10 @@ def _network(name: str, classes: int | None) -> Layer:
 
 
 def _extents(text: str) -> list[str]:
-    """An argument type: extents with commas between."""
+    """An argument type: sizes with commas between."""
     extents = text.replace("×", ",").replace("x", ",").split(",")
     if not all(e.isdecimal() and int(e) for e in extents):
-        raise argparse.ArgumentTypeError(f"{text}: extents with commas between are needed, such as 3,224,224")
+        raise argparse.ArgumentTypeError(f"{text}: sizes with commas between are needed, such as 3,224,224")
     return extents
 
 

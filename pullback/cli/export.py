@@ -23,7 +23,8 @@ def register(commands: Any) -> None:
     )
     command.add_argument("function", metavar="FILE.py:FUNCTION | MODEL.onnx", nargs="?")
     add_dims(command)
-    command.add_argument("--batch", type=at_least(1), metavar="N", help="of an ONNX file, the first extent of inputs")
+    size = "the first size of the inputs of an ONNX file"
+    command.add_argument("--batch-size", type=at_least(1), metavar="N", help=size)
     command.add_argument("--out", metavar="DIR", help="folder to write; created if need be")
     command.add_argument(
         "--wasm", metavar="DIR", help="a module for browsers instead; without a function, a page that learns digits"
@@ -90,7 +91,7 @@ def _network(options: argparse.Namespace) -> int:
     """Export an ONNX file."""
     from pullback.onnx.export import export
 
-    made = export(options.function, options.out, batch=options.batch, sizes=dims_of(options))
+    made = export(options.function, options.out, batch_size=options.batch_size, dims=dims_of(options))
     print("\n".join(made["files"]))
     print(f"working memory: {made['arena_bytes']:,} bytes")
     if options.json:

@@ -17,51 +17,51 @@ class normal:
     """The normal distribution.
 
     >>> @pb.function
-    ... def likelihood(x, mean):
-    ...     return pb.sum(pb.distributions.normal.logpdf(x, mean, 2.0))
-    >>> pb.grad(likelihood, wrt="mean")(np.array([1.0, 3.0]), 0.0).item()
+    ... def likelihood(x, loc):
+    ...     return pb.sum(pb.distributions.normal.logpdf(x, loc, 2.0))
+    >>> pb.grad(likelihood, wrt="loc")(np.array([1.0, 3.0]), 0.0).item()
     1.0
     """
 
     @staticmethod
-    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """-((x - mean) / scale)² / 2 - log(scale √(2π))."""
-        x, mean, scale = floating("normal", (x, mean, given(scale)))
-        return square((x - mean) / scale) * -0.5 - log(scale) - LOG_ROOT_TWO_PI
+    def logpdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-((x - loc) / scale)² / 2 - log(scale √(2π))."""
+        x, loc, scale = floating("normal", (x, loc, given(scale)))
+        return square((x - loc) / scale) * -0.5 - log(scale) - LOG_ROOT_TWO_PI
 
     @staticmethod
-    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """Φ((x - mean) / scale)."""
-        x, mean, scale = floating("normal", (x, mean, given(scale)))
-        return ndtr((x - mean) / scale)
+    def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """Φ((x - loc) / scale)."""
+        x, loc, scale = floating("normal", (x, loc, given(scale)))
+        return ndtr((x - loc) / scale)
 
     @staticmethod
-    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Mean + scale times standard normal numbers."""
-        return mean + given(scale) * random.normal(key, shape, dtype=dtype)
+    def sample(key: Any, shape: Any = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Return loc + scale times standard normal numbers."""
+        return loc + given(scale) * random.normal(key, shape, dtype=dtype)
 
 
 class lognormal:
     """The distribution of exp of normal numbers."""
 
     @staticmethod
-    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    def logpdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The log density of log x, minus log x."""
-        x, mean, scale = floating("lognormal", (x, mean, given(scale)))
+        x, loc, scale = floating("lognormal", (x, loc, given(scale)))
         logarithm = log(where(x > 0, x, 1.0))
-        return inside(x > 0, normal.logpdf(logarithm, mean, scale) - logarithm, x, mean, scale)
+        return inside(x > 0, normal.logpdf(logarithm, loc, scale) - logarithm, x, loc, scale)
 
     @staticmethod
-    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The distribution function of log x."""
-        x, mean, scale = floating("lognormal", (x, mean, given(scale)))
-        found = normal.cdf(log(where(x > 0, x, 1.0)), mean, scale)
-        return inside(x > 0, found, x, mean, scale, outside=0.0)
+        x, loc, scale = floating("lognormal", (x, loc, given(scale)))
+        found = normal.cdf(log(where(x > 0, x, 1.0)), loc, scale)
+        return inside(x > 0, found, x, loc, scale, outside=0.0)
 
     @staticmethod
-    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+    def sample(key: Any, shape: Any = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
         """Exp of normal numbers."""
-        return exp(normal.sample(key, shape, mean, scale, dtype=dtype))
+        return exp(normal.sample(key, shape, loc, scale, dtype=dtype))
 
 
 class half_normal:
@@ -145,118 +145,118 @@ class cauchy:
     """Cauchy's distribution."""
 
     @staticmethod
-    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """-log(π scale (1 + z²)), z = (x - mean) / scale."""
-        x, mean, scale = floating("cauchy", (x, mean, given(scale)))
-        return -math.log(math.pi) - log(scale) - log1p_square(x - mean, scale)
+    def logpdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-log(π scale (1 + z²)), z = (x - loc) / scale."""
+        x, loc, scale = floating("cauchy", (x, loc, given(scale)))
+        return -math.log(math.pi) - log(scale) - log1p_square(x - loc, scale)
 
     @staticmethod
-    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """1/2 + atan(z) / π, and atan(-1 / z) / π for z < -1."""
-        x, mean, scale = floating("cauchy", (x, mean, given(scale)))
-        z = (x - mean) / scale
+        x, loc, scale = floating("cauchy", (x, loc, given(scale)))
+        z = (x - loc) / scale
         low = z < -1
         return where(low, atan(-1 / where(low, z, -1.0)) / math.pi, 0.5 + atan(z) / math.pi)
 
     @staticmethod
-    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+    def sample(key: Any, shape: Any = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
         """Quotients of normal numbers."""
         keys = random.split(key)
         x, y = (random.normal(keys[k], shape, dtype=dtype) for k in (0, 1))
-        return mean + given(scale) * (x / y)
+        return loc + given(scale) * (x / y)
 
 
 class laplace:
     """Laplace's distribution, exponential on both sides."""
 
     @staticmethod
-    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """-|z| - log(2 scale), z = (x - mean) / scale."""
-        x, mean, scale = floating("laplace", (x, mean, given(scale)))
-        return -magnitude((x - mean) / scale) - log(scale) - LOG_TWO
+    def logpdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-|z| - log(2 scale), z = (x - loc) / scale."""
+        x, loc, scale = floating("laplace", (x, loc, given(scale)))
+        return -magnitude((x - loc) / scale) - log(scale) - LOG_TWO
 
     @staticmethod
-    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """exp(-|z|) / 2 below the mean, 1 less that above."""
-        x, mean, scale = floating("laplace", (x, mean, given(scale)))
-        z = (x - mean) / scale
+    def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """exp(-|z|) / 2 below loc, 1 less that above."""
+        x, loc, scale = floating("laplace", (x, loc, given(scale)))
+        z = (x - loc) / scale
         tail = 0.5 * exp(-magnitude(z))
         return where(z > 0, 1 - tail, tail)
 
     @staticmethod
-    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+    def sample(key: Any, shape: Any = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
         """`random.laplace`."""
-        return mean + given(scale) * random.laplace(key, shape, dtype=dtype)
+        return loc + given(scale) * random.laplace(key, shape, dtype=dtype)
 
 
 class logistic:
     """The logistic distribution."""
 
     @staticmethod
-    def logpdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """-|z| - 2 log(1 + exp(-|z|)) - log(scale), z = (x - mean) / scale."""
-        x, mean, scale = floating("logistic", (x, mean, given(scale)))
-        z = (x - mean) / scale
+    def logpdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-|z| - 2 log(1 + exp(-|z|)) - log(scale), z = (x - loc) / scale."""
+        x, loc, scale = floating("logistic", (x, loc, given(scale)))
+        z = (x - loc) / scale
         size = where(z < 0, -z, z)
         return -size - 2 * log1p(exp(-size)) - log(scale)
 
     @staticmethod
-    def cdf(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """1 / (1 + exp(-z))."""
-        x, mean, scale = floating("logistic", (x, mean, given(scale)))
-        return expit((x - mean) / scale)
+        x, loc, scale = floating("logistic", (x, loc, given(scale)))
+        return expit((x - loc) / scale)
 
     @staticmethod
-    def sample(key: Any, shape: Any = (), mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+    def sample(key: Any, shape: Any = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
         """Differences of Gumbel's numbers."""
         keys = random.split(key)
         x, y = (random.gumbel(keys[k], shape, dtype=dtype) for k in (0, 1))
-        return mean + given(scale) * (x - y)
+        return loc + given(scale) * (x - y)
 
 
 class weibull:
-    """Weibull's distribution with exponent a."""
+    """Weibull's distribution with exponent c."""
 
     @staticmethod
-    def logpdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
-        """log(a / scale) + (a - 1) log z - z^a, z = x / scale."""
-        x, a, scale = floating("weibull", (x, given(a), given(scale)))
+    def logpdf(x: Any, c: Any, scale: Any = 1.0) -> Any:
+        """log(c / scale) + (c - 1) log z - z^c, z = x / scale."""
+        x, c, scale = floating("weibull", (x, given(c), given(scale)))
         support = (x >= 0) & (x < math.inf)
         z = where(support, x / scale, 1.0)
-        return inside(support, log(a) - log(scale) + xlogy(a - 1, z) - z**a, x, a, scale)
+        return inside(support, log(c) - log(scale) + xlogy(c - 1, z) - z**c, x, c, scale)
 
     @staticmethod
-    def cdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
-        """1 - exp(-z^a)."""
-        x, a, scale = floating("weibull", (x, given(a), given(scale)))
+    def cdf(x: Any, c: Any, scale: Any = 1.0) -> Any:
+        """1 - exp(-z^c)."""
+        x, c, scale = floating("weibull", (x, given(c), given(scale)))
         z = where(x >= 0, x / scale, 1.0)
-        return inside(x >= 0, -expm1(-(z**a)), x, a, scale, outside=0.0)
+        return inside(x >= 0, -expm1(-(z**c)), x, c, scale, outside=0.0)
 
     @staticmethod
-    def sample(key: Any, shape: Any, a: Any, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Exponential numbers to the power 1 / a."""
-        return given(scale) * exp(log(random.exponential(key, shape, dtype=dtype)) / given(a))
+    def sample(key: Any, shape: Any, c: Any, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Exponential numbers to the power 1 / c."""
+        return given(scale) * exp(log(random.exponential(key, shape, dtype=dtype)) / given(c))
 
 
 class pareto:
-    """Pareto's distribution with exponent a, from `scale` on."""
+    """Pareto's distribution with exponent b, from `scale` on."""
 
     @staticmethod
-    def logpdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
-        """log(a / scale) - (a + 1) log z, z = x / scale."""
-        x, a, scale = floating("pareto", (x, given(a), given(scale)))
+    def logpdf(x: Any, b: Any, scale: Any = 1.0) -> Any:
+        """log(b / scale) - (b + 1) log z, z = x / scale."""
+        x, b, scale = floating("pareto", (x, given(b), given(scale)))
         support = x >= scale
-        return inside(support, log(a) - log(scale) - (a + 1) * log(where(support, x / scale, 1.0)), x, a, scale)
+        return inside(support, log(b) - log(scale) - (b + 1) * log(where(support, x / scale, 1.0)), x, b, scale)
 
     @staticmethod
-    def cdf(x: Any, a: Any, scale: Any = 1.0) -> Any:
-        """1 - z^-a."""
-        x, a, scale = floating("pareto", (x, given(a), given(scale)))
+    def cdf(x: Any, b: Any, scale: Any = 1.0) -> Any:
+        """1 - z^-b."""
+        x, b, scale = floating("pareto", (x, given(b), given(scale)))
         support = x >= scale
-        found = -expm1(-a * log(where(support, x / scale, 1.0)))
-        return inside(support, found, x, a, scale, outside=0.0)
+        found = -expm1(-b * log(where(support, x / scale, 1.0)))
+        return inside(support, found, x, b, scale, outside=0.0)
 
     @staticmethod
-    def sample(key: Any, shape: Any, a: Any, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Exp of exponential numbers over a."""
-        return given(scale) * exp(random.exponential(key, shape, dtype=dtype) / given(a))
+    def sample(key: Any, shape: Any, b: Any, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+        """Exp of exponential numbers over b."""
+        return given(scale) * exp(random.exponential(key, shape, dtype=dtype) / given(b))

@@ -69,45 +69,43 @@ class binomial:
 
 
 class poisson:
-    """The number of events at a rate."""
+    """The number of events where their mean is mu."""
 
     @staticmethod
-    def logpmf(k: Any, rate: Any) -> Any:
-        """Return `k log(rate) - rate - log k!`, in floating point."""
-        k, rate = floating("poisson", (k, given(rate, _rate)))
+    def logpmf(k: Any, mu: Any) -> Any:
+        """Return `k log(mu) - mu - log k!`, in floating point."""
+        k, mu = floating("poisson", (k, given(mu, rate)))
         support = (k >= 0) & (k < math.inf) & (k == floor(k))
         j = where(support, k, 0.0)
-        return inside(support, log_density(j + 1, rate, j), k, rate)
+        return inside(support, log_density(j + 1, mu, j), k, mu)
 
     @staticmethod
-    def cdf(k: Any, rate: Any) -> Any:
-        """`special.gammaincc(k + 1, rate)`."""
-        k, rate = floating("poisson", (k, given(rate, _rate)))
+    def cdf(k: Any, mu: Any) -> Any:
+        """`special.gammaincc(k + 1, mu)`."""
+        k, mu = floating("poisson", (k, given(mu, rate)))
         j = floor(k)
         within = (j >= 0) & (j < math.inf)
-        found = gammaincc(where(within, j, 0.0) + 1, rate)
-        return inside(within, found, k, rate, outside=where(j < 0, 0.0, 1.0))
+        found = gammaincc(where(within, j, 0.0) + 1, mu)
+        return inside(within, found, k, mu, outside=where(j < 0, 0.0, 1.0))
 
     @staticmethod
-    def sample(key: Any, shape: Any, rate: Any, *, largest: int = 200) -> Any:
-        """Sample by inversion with `largest` terms for small rates, else by rejection. -1 for an invalid rate.
+    def sample(key: Any, shape: Any, mu: Any, *, largest: int = 200) -> Any:
+        """Sample by inversion with `largest` terms for small mu, else by rejection. -1 for an invalid mu.
 
-        The number of sums below an even number, which `largest` are enough for up to a rate of (√(largest - 4) - 4)².
+        The number of sums below an even number, which `largest` are enough for up to a mu of (√(largest - 4) - 4)².
         Beyond by Hörmann's PTRS (*The transformed rejection method for generating Poisson random variables*, 1993), the
-        first of 16 that is accepted. Rates above 2^62 have counts that are no i64, and give -1.
+        first of 16 that is accepted. A mu above 2^62 has counts that are no i64, and gives -1.
         """
-        (h,) = floating("poisson", (rate,))
-        largest = max(largest, 60)  # rejection is for rates from 10 on
+        (h,) = floating("poisson", (mu,))
+        largest = max(largest, 60)  # rejection is for a mu from 10 on
         limit = (math.sqrt(largest - 4) - 4) ** 2
         u = random.uniform(key, shape, dtype="float64")
         own = broadcast_to(convert(h, "float64"), u.shape) if u.rank else convert(h, "float64")
-        known = _rate(own) & (own <= LARGEST_RATE)
+        known = rate(own) & (own <= LARGEST_RATE)
         small = own <= limit
         found = where(small, _by_sums(u, where(small, own, 1.0), largest), _rejected(key, where(small, limit, own)))
         return where(known, found, -1)
 
-
-_rate = rate  # by a name that no parameter hides
 
 
 def _by_sums(u: Array, rates: Array, largest: int) -> Array:

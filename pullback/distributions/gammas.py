@@ -164,30 +164,30 @@ class student_t:
     """Student's distribution with df degrees of freedom."""
 
     @staticmethod
-    def logpdf(x: Any, df: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
-        """-(df + 1) / 2 log(1 + z² / df) - log B(df / 2, 1 / 2) - log(scale √df), z = (x - mean) / scale."""
-        x, df, mean, scale = floating("student_t", (x, given(df), mean, given(scale)))
-        size = log1p_square(x - mean, scale * sqrt(df))
+    def logpdf(x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """-(df + 1) / 2 log(1 + z² / df) - log B(df / 2, 1 / 2) - log(scale √df), z = (x - loc) / scale."""
+        x, df, loc, scale = floating("student_t", (x, given(df), loc, given(scale)))
+        size = log1p_square(x - loc, scale * sqrt(df))
         return (df + 1) * -0.5 * size - betaln(df / 2, 0.5) - log(scale) - 0.5 * log(df)
 
     @staticmethod
-    def cdf(x: Any, df: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    def cdf(x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The cdf from `special.betainc(df / 2, 1 / 2, df / (df + z²))`, with series at both ends."""
-        x, df, mean, scale = floating("student_t", (x, given(df), mean, given(scale)))
-        z = (x - mean) / scale
+        x, df, loc, scale = floating("student_t", (x, given(df), loc, given(scale)))
+        z = (x - loc) / scale
         size = magnitude(z)
         central, far = (df + 1) * (z / df) * z < 1e-4, size > 1e8 * sqrt(df)
         tail = where(far, _student_far(size, df), _student_tail(where(central | far, sqrt(df), size), df))
         return where(central, 0.5 + _student_center(where(central, z, 0.0), df), where(z > 0, 1 - tail, tail))
 
     @staticmethod
-    def sample(key: Any, shape: Any, df: Any, mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
+    def sample(key: Any, shape: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
         """Sample normal numbers over root mean squares e^(y / 2), from logarithms y of gamma numbers."""
         keys = random.split(key)
         half = elementwise("divide", given(df), 2)
         size = log_gamma_sample(keys[0], shape, half, dtype)
         normal = random.normal(keys[1], shape, dtype=size.settled)
-        return mean + given(scale) * (normal * exp(0.5 * (log(convert(half, size.settled)) - size)))
+        return loc + given(scale) * (normal * exp(0.5 * (log(convert(half, size.settled)) - size)))
 
 
 def _student_tail(z: Array, df: Array) -> Array:

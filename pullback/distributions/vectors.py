@@ -32,9 +32,9 @@ class multivariate_normal:
     """
 
     @staticmethod
-    def logpdf(x: Any, mean: Any, covariance: Any) -> Any:
-        """By Cholesky's factor of the covariance; x is (..., n), the covariance (n, n)."""
-        h, center, c = floating("multivariate_normal", (x, mean, covariance))
+    def logpdf(x: Any, mean: Any, cov: Any) -> Any:
+        """By Cholesky's factor of the covariance; x is (..., n), cov is (n, n)."""
+        h, center, c = floating("multivariate_normal", (x, mean, cov))
         factor = cholesky(c)
         rest = h - center
         rows = expand_dims(rest, 0) if rest.rank == 1 else rest.reshape(-1, rest.shape[-1])
@@ -43,9 +43,9 @@ class multivariate_normal:
         return size * -0.5 - total(log(diagonal(factor))) - LOG_ROOT_TWO_PI * rest.shape[-1]
 
     @staticmethod
-    def sample(key: Any, shape: Any, mean: Any, covariance: Any) -> Any:
+    def sample(key: Any, shape: Any, mean: Any, cov: Any) -> Any:
         """Sample mean + L z with the Cholesky factor L; `shape` excludes the last axis."""
-        center, c = floating("multivariate_normal", (mean, covariance))
+        center, c = floating("multivariate_normal", (mean, cov))
         own = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         z = random.normal(key, (*own, c.shape[-1]), dtype=c.dtype)
         return center + squeeze(matmul(cholesky(c), expand_dims(z, -1)), -1)

@@ -21,8 +21,8 @@ from pullback.runtime.export import library, put_files
 __all__ = ["export"]
 
 
-def export(source: Any, directory: str | os.PathLike[str], *, batch: int | None = None,
-           sizes: Mapping[str, int] | None = None) -> dict[str, Any]:  # fmt: skip
+def export(source: Any, directory: str | os.PathLike[str], *, batch_size: int | None = None,
+           dims: Mapping[str, int] | None = None) -> dict[str, Any]:  # fmt: skip
     """Write an ONNX file as C that needs libc and libm.
 
         lenet_infer.c .h        the function: parameters, inputs, results, working memory
@@ -33,18 +33,18 @@ def export(source: Any, directory: str | os.PathLike[str], *, batch: int | None 
     Args:
         source: the path of the file, which names the project.
         directory: made where it does not exist; files of the same names are replaced.
-        batch, sizes: open sizes, as for `load`.
+        batch_size, dims: open sizes, as for `load`.
     Returns:
         `files`, the paths written, and `arena_bytes`, the size of working memory.
     Raises:
         DataError: as `load`. ShapeError: [E115] a size is open and not given.
     """
     name = names_for([Path(source).stem])[0]
-    f, parameters = load(source, batch=batch, sizes=sizes, name=f"{name}_infer")
+    f, parameters = load(source, batch_size=batch_size, dims=dims, name=f"{name}_infer")
     program, _ = f.for_dims({})
     if open_ := list(determined_dims(program)):
-        remedy = "--batch 1, or --dim NAME=VALUE for each"
-        raise ShapeError("E115", f"{source}: the extent {open_[0]} is not given", facts=[f.type], remedy=remedy)
+        remedy = "--batch-size 1, or --dim NAME=VALUE for each"
+        raise ShapeError("E115", f"{source}: the size {open_[0]} is not given", facts=[f.type], remedy=remedy)
     made = library(program, {})
     variables = names_for([f"parameters_{key}" for key in sorted(parameters)])
     arrays = [Array(key, v, parameters[key]) for key, v in zip(sorted(parameters), variables)]

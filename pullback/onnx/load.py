@@ -34,7 +34,7 @@ COMPUTED_FOR_EACH: Final = 16  # and as many more for each byte of its arrays
 MOST_NODES: Final = 10_000  # of loops, written out
 
 
-def load(source: Any, *, batch: int | None = None, sizes: Mapping[str, int] | None = None,
+def load(source: Any, *, batch_size: int | None = None, dims: Mapping[str, int] | None = None,
          known: Mapping[str, ArrayLike] | None = None,
          name: str | None = None) -> tuple[pb.Function, Parameters]:  # fmt: skip
     """A traced function of an ONNX file, and the parameters that the file holds.
@@ -45,8 +45,8 @@ def load(source: Any, *, batch: int | None = None, sizes: Mapping[str, int] | No
 
     Args:
         source: the path of a file, its bytes, or an `onnx.ModelProto`.
-        batch: the first size of inputs, if it is open.
-        sizes: other open sizes, by their names in the file.
+        batch_size: the first size of inputs, if it is open.
+        dims: other open sizes, by their names in the file.
         known: values for inputs of the graph that shapes follow from; they are no arguments then.
         name: the name of the function; by default the graph's.
     Returns:
@@ -90,17 +90,17 @@ def load(source: Any, *, batch: int | None = None, sizes: Mapping[str, int] | No
     run.__annotations__ = {"parameters": spec_like(model.parameters)}
     for n, i in zip(names, inputs):
         if i.extents is not None:
-            own = [_extent(k, e, batch, sizes or {}) for k, e in enumerate(i.extents)]
+            own = [_extent(k, e, batch_size, dims or {}) for k, e in enumerate(i.extents)]
             run.__annotations__[n] = Shaped(" ".join(own), i.dtype)
     return pb.function(run), model.parameters
 
 
-def _extent(axis: int, extent: int | str, batch: int | None, sizes: Mapping[str, int]) -> str:
+def _extent(axis: int, extent: int | str, batch_size: int | None, dims: Mapping[str, int]) -> str:
     if isinstance(extent, str):
-        if extent in sizes:
-            return str(sizes[extent])
-        if axis == 0 and batch is not None:
-            return str(batch)
+        if extent in dims:
+            return str(dims[extent])
+        if axis == 0 and batch_size is not None:
+            return str(batch_size)
     return str(extent)
 
 

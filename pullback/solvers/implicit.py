@@ -76,7 +76,7 @@ def unknown_where(failed: Any, x: Any) -> Any:
 
 
 def root(
-    f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-10, max_steps: int = 50, at_limit: str = "error"
+    f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-10, max_steps: int = 50, at_limit: str = "error"
 ) -> Any:
     """The x near x0 for which f(x, *args) = 0, by Newton's method.
 
@@ -84,7 +84,7 @@ def root(
         f: gives as many numbers as x has, in an array or a tree.
         x0: where to begin: an array or a tree.
         args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
-        tolerance: as large the largest |f| may be in the end.
+        tol: as large the largest |f| may be in the end.
         max_steps: at most.
         at_limit: the reaction if the tolerance is not reached: too few steps, a singular Jacobian, a value that is not
             finite. "error": stop what needs x or its derivative. "report": the result says so.
@@ -112,7 +112,7 @@ def root(
 
         def going(state: Any) -> Any:
             error = largest(magnitude(state[1]))
-            return (error > tolerance) & (error < inf)
+            return (error > tol) & (error < inf)
 
         def step(state: Any) -> Any:
             x, value = state
@@ -120,7 +120,7 @@ def root(
             return x, g(x)
 
         x, value = while_loop(going, step, (v, g(v)), max_trips=max_steps, at_limit="report")[0]
-        failed = ~(largest(magnitude(value)) <= tolerance)
+        failed = ~(largest(magnitude(value)) <= tol)
         return unknown_where(failed, x), failed
 
     def rule(primals: Any, out: Any, tangents: Any) -> Any:
@@ -196,7 +196,7 @@ def root_scalar(
 
 
 def minimize(
-    f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8, max_steps: int = 200, at_limit: str = "error"
+    f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-8, max_steps: int = 200, at_limit: str = "error"
 ) -> Any:
     """Minimize f(x, *args) from x0 by the Broyden-Fletcher-Goldfarb-Shanno method.
 
@@ -204,7 +204,7 @@ def minimize(
         f: gives one number.
         x0: where to begin: an array or a tree.
         args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
-        tolerance: as large the largest partial derivative may be in the end. A next step that rounding of x or of f
+        tol: as large the largest partial derivative may be in the end. A next step that rounding of x or of f
             hides ends the search as well.
         max_steps: at most.
         at_limit: the reaction if neither is reached: too few steps, no smaller value in the direction of descent, a
@@ -239,7 +239,7 @@ def minimize(
         rounding = 8 * finfo(v.dtype).eps
 
         def going(state: Any) -> Any:
-            return ~(largest(magnitude(state[2])) <= tolerance) & ~state[4] & ~state[5]
+            return ~(largest(magnitude(state[2])) <= tol) & ~state[4] & ~state[5]
 
         def step(state: Any) -> Any:
             x, value, slope, inverse, hidden, _ = state
@@ -270,7 +270,7 @@ def minimize(
         no = value < value
         first = (v, value, slope, identity, no, no)
         x, _, slope, _, hidden, _ = while_loop(going, step, first, max_trips=max_steps, at_limit="report")[0]
-        return x, ~((largest(magnitude(slope)) <= tolerance) | hidden)
+        return x, ~((largest(magnitude(slope)) <= tol) | hidden)
 
     def rule(primals: Any, out: Any, tangents: Any) -> Any:
         (x, failed), more, moved = out, primals[1], tangents[1]

@@ -109,11 +109,11 @@ def _call(f: Callable[..., Any], variables: Sequence[Var], what: str) -> Any:
     return result
 
 
-def _over(op: ReduceOp, extents: Any, f: Callable[..., Any]) -> Any:
+def _over(op: ReduceOp, shape: Any, f: Callable[..., Any]) -> Any:
     tracer = current()
     position = user_position()
     what = f"{op}_over"
-    wanted = _extents(extents, what)
+    wanted = _extents(shape, what)
     names = parameter_names(f, len(wanted))
     variables: list[Var] = []
     guards: list[Cond | bool] = []
@@ -204,7 +204,7 @@ def _document(op: str, what: str, empty: str, element: str, result: str) -> str:
     return f"""{what} over index variables.
 
     Args:
-        extents: an extent or a tuple of them. An extent may depend on the indices around it.
+        shape: a size or a tuple of sizes. A size may depend on the indices around it.
         f: gives the element from as many indices. An array or a tree is reduced elementwise.
     Returns:
         The value, of rank 0 where f gives elements. {empty}
@@ -216,46 +216,46 @@ def _document(op: str, what: str, empty: str, element: str, result: str) -> str:
     """
 
 
-def sum_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
-    return _over("sum", extents, f)
+def sum_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("sum", shape, f)
 
 
-def prod_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
-    return _over("prod", extents, f)
+def prod_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("prod", shape, f)
 
 
-def max_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
-    return _over("max", extents, f)
+def max_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("max", shape, f)
 
 
-def min_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
-    return _over("min", extents, f)
+def min_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("min", shape, f)
 
 
-def argmax_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
-    return _over("argmax", extents, f)
+def argmax_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("argmax", shape, f)
 
 
-def argmin_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
-    return _over("argmin", extents, f)
+def argmin_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("argmin", shape, f)
 
 
-def any_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
-    return _over("any", extents, f)
+def any_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("any", shape, f)
 
 
-def all_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
-    return _over("all", extents, f)
+def all_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("all", shape, f)
 
 
-def search_over(extent: Any, f: Callable[..., Any]) -> Any:
+def search_over(size: Any, f: Callable[..., Any]) -> Any:
     """Count by bisection how often a test holds before it first fails.
 
     The test must hold up to some index and fail from there on, as `x[i] < v` does for sorted elements; otherwise the
     result is unspecified.
 
     Args:
-        extent: an extent.
+        size: how many indices there are: a dim or a number.
         f: gives the test, a bool, from an index.
     Returns:
         The first index at which the test fails, or the size if it holds for all; int64.
@@ -267,7 +267,7 @@ def search_over(extent: Any, f: Callable[..., Any]) -> Any:
     >>> pb.function(lambda x: pb.search_over(3, lambda i: x[i] < 4.0))(np.array([2.0, 3.0, 5.0])).item()
     2
     """
-    return _over("search", extent, f)
+    return _over("search", size, f)
 
 
 sum_over.__doc__ = _document("sum", "Sum", "An empty sum is 0.", "x[i]", "10.0")

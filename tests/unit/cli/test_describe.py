@@ -11,7 +11,7 @@ from pullback.nn import models
 
 
 def test_a_network_at_a_size(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["describe", "autoencoder", "--input", "1,4,4", "--batch", "3", "--json"]) == 0
+    assert main(["describe", "autoencoder", "--input", "1,4,4", "--batch-size", "3", "--json"]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
     wanted = models.autoencoder().named("autoencoder").on("N 1 4 4").describe(3)
     assert "\n".join(lines) == str(wanted)
@@ -23,7 +23,7 @@ def test_a_network_at_a_size(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_limit_shows_what_to_swap_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["describe", "autoencoder", "--input", "1,4,4", "--batch", "3", "--limit", "2000"]) == 0
+    assert main(["describe", "autoencoder", "--input", "1,4,4", "--batch-size", "3", "--limit", "2000"]) == 0
     assert "swapping while training, limit 2,000 bytes" in capsys.readouterr().out
 
 
@@ -38,7 +38,7 @@ def test_classes_and_letters(capsys: pytest.CaptureFixture[str]) -> None:
         (["resnet5", "--input", "3,8,8"], "[E605] resnet5: no such network"),
         (["gpt", "--input", "8"], "[E601] gpt: the number of classes, letters or actions is missing"),
         (["generator", "--input", "8", "--classes", "2"], "[E601] generator has no classes"),
-        (["lenet", "--input", "1,,28"], "1,,28: extents with commas between are needed, such as 3,224,224"),
+        (["lenet", "--input", "1,,28"], "1,,28: sizes with commas between are needed, such as 3,224,224"),
         (["lenet", "--input", "1,2,28"], "[E167] conv: windows that reach over 5 × 5 do not fit [2, 28]"),
     ],
 )

@@ -50,7 +50,7 @@ def last_object(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["zhang", "lenet"])
 def test_train_json(name: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "run.csv"
-    own = ("--epochs", 2, "--images", 50, "--batch", 5, "--history", table)
+    own = ("--epochs", 2, "--images", 50, "--batch-size", 5, "--history", table)
     assert run(name, "--data", folder, *own, "--json") == 0
     out, err = capsys.readouterr()
     result = last_object(out)
@@ -61,7 +61,8 @@ def test_train_json(name: str, folder: Path, tmp_path: Path, capsys: pytest.Capt
     assert result["seconds"] > 0
     assert "epoch   2  loss" in err
     assert "accuracy" in out
-    assert table.read_text().startswith("epoch,step,loss,evaluation_loss,accuracy,rate,speed,seconds\n1,10,")
+    head = "epoch,step,loss,validation_loss,accuracy,learning_rate,samples_per_second,seconds\n1,10,"
+    assert table.read_text().startswith(head)
 
 
 def test_training_learns_and_the_seed_repeats_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,13 +75,13 @@ def test_training_learns_and_the_seed_repeats_it(folder: Path, capsys: pytest.Ca
 
 
 def test_optimizers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = ("--optimizer", "momentum", "--rate", 0.05, "--steps", 30)
+    own = ("--optimizer", "momentum", "--learning-rate", 0.05, "--steps", 30)
     assert run("zhang", "--data", folder, *own) == 0
-    assert "30 updates, sgd(0.05, momentum=0.9), batch 1" in capsys.readouterr().err
+    assert "30 updates, sgd(0.05, momentum=0.9), batch size 1" in capsys.readouterr().err
 
 
 def test_save_then_resume_goes_on(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    common = ("--data", folder, "--rate", 0.1, "--json")
+    common = ("--data", folder, "--learning-rate", 0.1, "--json")
     assert run("zhang", *common, "--epochs", 3) == 0
     straight = last_object(capsys.readouterr().out)
     assert run("zhang", *common, "--epochs", 1, "--save", tmp_path / "run") == 0
@@ -186,7 +187,8 @@ def test_digits_are_the_default(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_networks_of_layers_fit_the_data(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Images get a channel, text its alphabet."""
-    assert run("lenet_tanh", "--data", folder, "--batch", 10, "--epochs", 3, "--rate", 0.05, "--json") == 0
+    own = ("--batch-size", 10, "--epochs", 3, "--learning-rate", 0.05)
+    assert run("lenet_tanh", "--data", folder, *own, "--json") == 0
     out, err = capsys.readouterr()
     assert "lenet_tanh (431,080 parameters, random start) on 60 samples of bars" in err
     losses = last_object(out)["losses"]
@@ -194,6 +196,6 @@ def test_networks_of_layers_fit_the_data(folder: Path, tmp_path: Path, capsys: p
     text = tmp_path / "abc.txt"
     text.write_text("abcdefghij" * 140)
     assert run("character_lstm", "--data", text, "--steps", 0) == 0
-    assert "on 19 samples of abc.txt, 0 updates, adam(0.002), batch 19" in capsys.readouterr().err
+    assert "on 19 samples of abc.txt, 0 updates, adam(0.002), batch size 19" in capsys.readouterr().err
     assert run("lenet_tanh", "--data", folder, "--init", "constant") == 1
     assert "UsageError [E601] lenet_tanh: --init constant" in capsys.readouterr().err

@@ -107,7 +107,7 @@ def student_cdf(z: Any, v: Any) -> Any:
 
 def location(log: Any, cdf: Any, scipy: Any, sets: Any = ((0.5, 2.0),), *more: str, **other: Any) -> Row:
     """A distribution of z = (x - mean) / scale."""
-    domains = {**dict.fromkeys(more, "positive"), "mean": "any", "scale": "positive"}
+    domains = {**dict.fromkeys(more, "positive"), "loc": "any", "scale": "positive"}
     return Row(
         domains,
         lambda x, *p: log((x - p[-2]) / p[-1], *p[:-2]) - mp.log(p[-1]),
@@ -152,7 +152,7 @@ ROWS: dict[str, Row] = {
         far=((0.25, 0.0, 1.0), (1e5, 0.0, 1.0)),
     ),
     "lognormal": Row(
-        {"mean": "any", "scale": "positive"},
+        {"loc": "any", "scale": "positive"},
         lambda x, m, s: normal_log((mp.log(x) - m) / s) - mp.log(s) - mp.log(x) if x else -INF,
         lambda x, m, s: normal_cdf((mp.log(x) - m) / s) if x else mp.mpf(0),
         lambda m, s: stats.lognorm(s, scale=mp.exp(m)),
@@ -211,7 +211,7 @@ ROWS: dict[str, Row] = {
         terms=lambda x, a, b: abs(mp.loggamma(a)) + abs(mp.loggamma(b)) + abs(mp.loggamma(a + b)),
     ),
     "weibull": Row(
-        {"a": "positive", "scale": "positive"},
+        {"c": "positive", "scale": "positive"},
         lambda x, a, s: mp.log(a / s) + xlog(a - 1, x / s) - (x / s) ** a,
         lambda x, a, s: -mp.expm1(-((x / s) ** a)),
         lambda a, s: stats.weibull_min(a, scale=s),
@@ -220,7 +220,7 @@ ROWS: dict[str, Row] = {
         support=ABOVE,
     ),
     "pareto": Row(
-        {"a": "positive", "scale": "positive"},
+        {"b": "positive", "scale": "positive"},
         lambda x, a, s: mp.log(a / s) - (a + 1) * mp.log(x / s),
         lambda x, a, s: -mp.expm1(-a * mp.log(x / s)),
         lambda a, s: stats.pareto(a, scale=s),
@@ -248,7 +248,7 @@ ROWS: dict[str, Row] = {
         whole=True,
     ),
     "poisson": Row(
-        {"rate": "rate"},
+        {"mu": "rate"},
         lambda k, r: xlog(k, r) - r - mp.loggamma(k + 1),
         lambda k, r: poisson_cdf(k, r),
         lambda r: stats.poisson(r),

@@ -117,7 +117,7 @@ def table(name: str, what: str) -> list[tuple[tuple[float, ...], Any, Any]]:
                 if what != "cdf":
                     error += abs(row.terms(mp.mpf(x), *map(mp.mpf, p)))
                 if inner(row, x, p) and what == "cdf":
-                    middle = p[list(row.domains).index("mean")] if "mean" in row.domains else 0
+                    middle = p[list(row.domains).index("loc")] if "loc" in row.domains else 0
                     error += (abs(x) + abs(middle)) * mp.exp(row.log(mp.mpf(x), *map(mp.mpf, p)))
                 elif inner(row, x, p):
                     moved = slopes(row, what, x, p)
@@ -142,7 +142,7 @@ def overflows(name: str, what: str, given: tuple[Any, ...]) -> bool:
 
 def whole_quotient(name: str, given: tuple[float, ...], dtype: str) -> bool:
     """Whether x / scale is a number with all its digits: a known gap where not."""
-    scale = given[-1] if "scale" in ROWS[name].domains and "mean" not in ROWS[name].domains else 1.0 + (name == "chi2")
+    scale = given[-1] if "scale" in ROWS[name].domains and "loc" not in ROWS[name].domains else 1.0 + (name == "chi2")
     limits = np.finfo(dtype)
     quotient = abs(mp.mpf(given[0])) / scale
     return bool(scale == 1 or quotient in (0, mp.inf) or limits.tiny <= quotient <= limits.max)

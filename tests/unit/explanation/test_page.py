@@ -222,7 +222,7 @@ def test_a_large_training_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PULLBACK_VERIFY", "0")  # other tests do, and here it takes ten times as long as all else
     net = nn.models.resnet18().named("resnet18").on("N 3 224 224")
     page = tmp_path / "page.html"
-    net.describe(batch=8).training.explain(html=page)
+    net.describe(batch_size=8).training.explain(html=page)
     assert 1_000_000 < page.stat().st_size < 20_000_000
     with browser(tmp_path) as window:
         window.show(1600, 900)

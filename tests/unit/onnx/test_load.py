@@ -69,7 +69,7 @@ def test_weights_that_the_file_has_as_a_shape_and_a_value() -> None:
 def test_sizes_and_names() -> None:
     node = helper.make_node("Add", ["input.1", "gpu_0/data"], ["y"], "sum")
     add = model([node], [value("input.1", "N", "M"), value("gpu_0/data", "N", "M")], [value("y", "N", "M")])
-    f, parameters = load(add, batch=2, sizes={"M": 3})
+    f, parameters = load(add, batch_size=2, dims={"M": 3})
     assert f.type == "(parameters: {}, input_1: f32[2, 3], gpu_0_data: f32[2, 3]) -> f32[2, 3]"
     assert load(add)[0].type == "(parameters: {}, input_1: f32[N, M], gpu_0_data: f32[N, M]) -> f32[N, M]"
     assert f.interpret(parameters, np.ones((2, 3), np.float32), np.ones((2, 3), np.float32)).sum() == 12
@@ -110,7 +110,7 @@ def test_branches_and_loops() -> None:
 def test_export_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(network(), tmp_path / "digits.onnx")
     out = tmp_path / "out"
-    assert main(["export", str(tmp_path / "digits.onnx"), "--batch", "1", "--out", str(out)]) == 0
+    assert main(["export", str(tmp_path / "digits.onnx"), "--batch-size", "1", "--out", str(out)]) == 0
     assert "working memory" in capsys.readouterr().out
     assert sorted(os.listdir(out)) == ["CMakeLists.txt", "digits.safetensors", "digits_infer.c", "digits_infer.h",
                                        "main.c"]  # fmt: skip
@@ -195,7 +195,7 @@ def mutants(content: bytes, count: int, seed: int) -> list[bytes]:
 def outcome(content: bytes) -> str:
     """What became of a damaged file: it is refused, or read and run, where only numbers or names changed."""
     try:
-        f, parameters = load(content, batch=1)
+        f, parameters = load(content, batch_size=1)
         f.interpret(parameters, X[:1])
     except PullbackError:
         return "refused"
