@@ -40,15 +40,15 @@ def scores(result: str) -> Any:
     return SimpleNamespace(type=SimpleNamespace(result=result))
 
 
-def cross(y: Any, t: Any, axis: int = -1, ignore: int | None = None) -> Any: ...
+def cross(y: Any, t: Any, axis: int = -1, ignore_index: int | None = None) -> Any: ...
 
 
 @pytest.mark.parametrize(("result", "loss", "labels"), [
     ("f32[N, 10]", cross, Labels(10, 1, None)),
     ("f32[N, 10, H, W]", functools.partial(cross, axis=1), Labels(10, 3, None)),
     ("f32[N, 10, H, W]", cross, None),  # no number along the last axis
-    ("f32[N, T, 7]", functools.partial(cross, ignore=3), Labels(7, 2, 3)),
-    ("f32[N, T, 7]", functools.partial(functools.partial(cross, axis=2), ignore=0), Labels(7, 2, 0)),
+    ("f32[N, T, 7]", functools.partial(cross, ignore_index=3), Labels(7, 2, 3)),
+    ("f32[N, T, 7]", functools.partial(functools.partial(cross, axis=2), ignore_index=0), Labels(7, 2, 0)),
     ("f32[5, 7]", functools.partial(cross, axis=-2), Labels(5, 1, None)),
     ("f32[5, 7]", functools.partial(cross, axis=-3), None),
     ("f32[5, 7]", functools.partial(cross, axis=2), None),
