@@ -1,8 +1,8 @@
 r"""Source origins of C lines: marks printed as separate lines and removed at the end.
 
-    "\x03k"   what follows, up to the line that is "\x03" alone, comes from the k-th of the places
+    "\x03k"   the text up to a line "\x03" comes from the k-th of the places
 
-A kernel that several statements share comes from all of theirs.
+A kernel that several statements share has the origins of all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MARK: Final = "\x03"
 
 @dataclass(frozen=True)
 class Place:
-    """Lines of C, counted from 1, the last one included, and where in the user's files they come from."""
+    """A range of C lines, from 1, both ends included, and its source locations in the user's files."""
 
     first: int
     last: int

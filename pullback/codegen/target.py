@@ -6,9 +6,9 @@ A `Target` encapsulates the language: the machine it has words for, the names of
 primitives and vector mathematics, kernels, the entry function, and how to build. Layers below know none of it: the
 loop IR holds primitives, element types and work, no text.
 
-A target is a small object without state. What it writes a file with are its `Words`, which collect the definitions that
-these words need. There are two (`targets.py`): C for compilers with vector extensions, whose kernels have a plain form
-beside that of vectors, and plain C, which is the same writer without vectors.
+A target is a small object without state. It writes a file with `Words`, which collect the definitions that they need.
+There are two targets (`targets.py`). One is C for compilers with vector extensions, whose kernels have a plain form
+besides the vector form. The other is plain C: the same writer without vectors.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Printing:
     """The printing options of a program.
 
     Attributes:
-        names: "user" for the user's names, "canonical" for numbered ones, by which programs are compared; "content" for
-            numbered ones with kernels named after what they are, in units by which they are found again.
+        names: "user" for the user's names; "canonical" for numbered names, to compare programs; "content" for numbered
+            names, with kernels named by a digest of their text, in units that are cached by it.
         comments: whether to print the header and the mathematics of each kernel.
-        lines: whether each line of a kernel says which line of the user's file it comes from, for debuggers.
-        places: whether `Source.places` is found; the text stays as it is.
+        lines: whether kernels name the user's source lines, for debuggers.
+        places: whether to compute `Source.places`; the text does not change.
     """
 
     names: Style | Literal["content"] = "user"
@@ -87,18 +87,18 @@ class Source:
     """A printed program.
 
     Attributes:
-        whole: writes the translation unit.   name: what its function is called.   declaration: its prototype.
-        sites: what each return code (from 1) means.
-        arena_bytes: what `arena` must have; of text for all sizes, what it must have beside what the dims ask for.
-        kernels: how many functions of its own it has.
-        units: the same as files that are compiled apart, the first with the function; see `codegen.c.units`.
+        whole: writes the translation unit.   name: the name of its function.   declaration: its prototype.
+        sites: the meaning of each return code (from 1).
+        arena_bytes: the bytes of `arena`; for open sizes, the bytes besides those that depend on the dims.
+        kernels: the number of its own functions.
+        units: the same as separately compiled files, the function in the first; see `codegen.c.units`.
         straight: whether the first of several units computes nothing in loops.
         dims: the names of its dims, integer arguments between the arrays and the arena.
-        arena_declaration: of text for all sizes, the prototype of the function that gives the bytes of the arena.
-        needs: of text for all sizes, what the dims must fulfil.
-        worker_bytes: what the arena must have more for each worker but the first.
+        arena_declaration: for open sizes, the prototype of the function that gives the bytes of the arena.
+        needs: for open sizes, the conditions on the dims.
+        worker_bytes: additional bytes of the arena for each worker after the first.
         threaded: whether the function takes a pool.
-        places: which of its lines come from where in the user's files.
+        places: the source locations of its lines in the user's files.
     """
 
     whole: Callable[[], str]

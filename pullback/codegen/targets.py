@@ -1,4 +1,4 @@
-"""The targets there are."""
+"""The available targets."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     y = build n < N { x[n] * w[n] }     and     b = build i < N { a[i] * c[i] }     have one key
 
-Work that depends on nothing else is then done once for all such statements. Index variables are numbered as their
-binders are met and arrays as they are first read; variables that the statement leaves free stay themselves.
+So work that depends only on the key is done once for all such statements. Index variables are numbered in the order of
+their binders, arrays in the order of first reads. Free variables of the statement are not renamed.
 """
 
 from __future__ import annotations

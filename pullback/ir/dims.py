@@ -92,7 +92,7 @@ LARGEST = (1 << 63) - 1  # the largest index and number of bytes
 def check_bytes(program: ir.Known, dims: Mapping[str, int]) -> None:
     """Raise ShapeError where an array of the program has more bytes than a 64-bit integer counts.
 
-    Whatever else is computed of indices in range stays below that. Arrays of which some dims are not known pass.
+    All index arithmetic in range then stays below that. Arrays with unknown dims pass.
     """
     for name, value in dims.items():
         if value > LARGEST:
@@ -114,7 +114,7 @@ def check_bytes(program: ir.Known, dims: Mapping[str, int]) -> None:
 def check_requirements(program: ir.Known, dims: Mapping[str, int]) -> None:
     """Raise ShapeError where `requires` fails, as far as the dims are known.
 
-    With an extent of 0 the program makes no such assumption.
+    Skipped if an extent is 0: the program then makes no such assumption.
     """
     if any(value < 1 for value in dims.values()):
         return
@@ -197,8 +197,8 @@ def _shape(ref: ir.Ref) -> str:
 def has_empty_extent(program: ir.Program, dims: Mapping[str, int]) -> bool:
     """Whether some loop of the program is empty for these dims.
 
-    Proofs take every extent to be at least one; where one is not, the interpreter decides what that means: empty
-    sums are 0, an empty maximum or an index into nothing is an error.
+    Proofs take every extent to be at least one. Otherwise the interpreter defines the result: empty sums are 0, and an
+    empty maximum or an index into an empty array is an error.
     """
     return any(evaluate(d, dims) < 1 for d in extents_of(program))
 

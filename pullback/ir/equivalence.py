@@ -1,4 +1,4 @@
-"""A registry for program comparison, which is installed from the layer above that compiles."""
+"""A registry for the comparison of programs; a layer above the compiler installs it."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from pullback.state import context_variable
 _SERIAL = count()
 _F32 = struct.Struct("<f")
 _NO_REFS: frozenset[Ref] = frozenset()
-FORK: Final = 7  # the depth that a choice adds to an expression, in addition to the node
+FORK: Final = 7  # depth added by a choice, besides the node's own
 
 ReduceOp = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "search"]
 REDUCE_OPS: Final[tuple[ReduceOp, ...]] = get_args(ReduceOp)
@@ -44,9 +44,9 @@ POSITIONS: Final = ("argmax", "argmin", "search")  # reductions to a position am
 class Ref:
     """A name for an array value: an input, or a statement's result. Compared by identity.
 
-    `bounds` is the half-open range of an integer array's values where it is known (declared by `in_range`
-    and checked at entry for inputs; by construction for argmax). `storage` is the type in which an input or a result
-    lies in memory, f16 or bf16 where `dtype` is f32; it is an element of neither until `passes.halves`.
+    `bounds` is the half-open range of an integer array's values, where known. For inputs, `in_range` declares it and
+    the entry checks it; for argmax it holds by construction. `storage` is the type of an input or a result in memory,
+    f16 or bf16 where `dtype` is f32. Elements have neither type until `passes.halves`.
     """
 
     __slots__ = ("__weakref__", "bounds", "dtype", "name", "serial", "shape", "storage")
@@ -72,9 +72,10 @@ class Ref:
 class Scalar(Datum):
     """Base of scalar nodes. `free` holds the index variables, `refs` the arrays that occur.
 
-    `below` is what a walk finds under the node, kept from the first walk where it is short. `depth` is the number of
-    nodes on the longest way down, those in indices included, a choice counting for more than one: what is under it is
-    looked at once for each way there. `nested` is how deep data are nested in indices: 1 for a[x[i]], 2 for a[x[y[i]]].
+    `below` holds the nodes that a walk finds under this one, kept from the first walk if they are few. `depth` is the
+    number of nodes on the longest path down, including those in indices. A choice counts for more than one, since the
+    nodes under it are visited once per path. `nested` is how deep data are nested in indices: 1 for a[x[i]], 2 for
+    a[x[y[i]]].
     """
 
     __slots__ = ("below", "depth", "dtype", "free", "nested", "refs")
@@ -97,7 +98,7 @@ class Scalar(Datum):
                 found, below, level = part.refs, part.depth, part.nested
             else:
                 found = index_refs(part)
-                below, level = index_depth(part) if found else 0, _data_level(part)  # data may be made of indices alone
+                below, level = index_depth(part) if found else 0, _data_level(part)  # a datum may be made of indices
             if found:
                 refs = refs | found if refs else found
             if below > depth:
@@ -413,7 +414,7 @@ def cast(x: Scalar, dtype: DType) -> Scalar:
             return bracket(x.conds, cast(x.arg, dtype))
         case Select() if isinstance(x.otherwise, Zero):
             return select(x.test, cast(x.then, dtype), zero(dtype))
-        case Cast() if x.arg.dtype is dtype and dtype.is_half:  # which every number of the type comes back from
+        case Cast() if x.arg.dtype is dtype and dtype.is_half:  # the wider type holds each number exactly
             return x.arg
         case _ if (dtype.is_half and not x.dtype.is_floating) or (x.dtype.is_half and dtype is not types.f32):
             return cast(cast(x, types.f32), dtype)
@@ -438,8 +439,8 @@ _IN_ORDER: ContextVar[bool] = context_variable("in_order", False)
 def in_order(wanted: bool = True) -> Iterator[None]:
     """Keep the written order of floating-point sums and products in the block: y + (x + z) stays.
 
-    This is the one context of `ir`. Derivatives of primitives and operators of users make sums with no place for an
-    argument. Whoever takes a program in sets it to the program's `settings.exact`.
+    This is the one context variable of `ir`: derivatives of primitives and users' operators make sums and cannot pass
+    an argument. Code that takes in a program sets it to the program's `settings.exact`.
     """
     token = _IN_ORDER.set(wanted)
     try:
@@ -456,7 +457,7 @@ def is_in_order() -> bool:
 def add(*terms: Scalar) -> Scalar:
     """Sum: nested sums flatten, structural zeros vanish, constants fold, like terms merge into a factor.
 
-    Under `in_order` a sum that is not the first term stays one.
+    Under `in_order` a nested sum flattens only if it is the first term.
     """
     dtype = terms[0].dtype
     flat: list[Scalar] = []
@@ -489,7 +490,7 @@ def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
     if terms and terms[0].dtype.is_floating and _IN_ORDER.get():
         double = len(terms) > 1 and terms[0] is terms[1]
         return [mul(const(2, terms[0].dtype), terms[0]), *terms[2:]] if double else terms
-    while len(set(terms)) < len(terms):  # 2 * x made here may meet a 2 * x that was there
+    while len(set(terms)) < len(terms):  # a new 2 * x may equal an existing one
         counts: dict[Scalar, int] = {}
         for t in terms:
             counts[t] = counts.get(t, 0) + 1
@@ -500,7 +501,7 @@ def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
 def mul(*factors: Scalar) -> Scalar:
     """The product: flattened, brackets and guards moved out, factors 1 dropped, structural zero absorbing.
 
-    Under `in_order` a product that is not the first factor, but for signs, stays one.
+    Under `in_order` a nested product flattens only if it is the first factor, apart from signs.
     """
     dtype = factors[0].dtype
     in_order = dtype.is_floating and _IN_ORDER.get()
@@ -571,7 +572,7 @@ def _product_in_order(flat: list[Scalar], dtype: types.DType) -> Scalar:
 
 
 def is_sign(x: Scalar) -> bool:
-    """Whether it is the number 1 or -1."""
+    """Whether a scalar is the number 1 or -1."""
     return isinstance(x, Const) and abs(x.value) == 1
 
 
@@ -582,8 +583,8 @@ def _is_power_of_two(value: bool | int | float) -> bool:
 def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
     """The value `x` where all conditions hold, else structural zero; data conditions go innermost.
 
-    Those that read it at places from data are innermost.
-    Those that test a place when the program runs stand inside guards too: it is tested for what asks for it alone.
+    Conditions that read at data-dependent places are innermost. Conditions that test a place at run time go inside
+    guards too, so that the place is tested only where it is used.
     """
     kept: dict[Cond, None] = {}
     for c in conds:
@@ -605,7 +606,7 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
     levels: dict[int, list[Cond]] = {}
     for c in kept:
         levels.setdefault(_data_level(c.index), []).append(c)
-    for level in sorted(levels, reverse=True):  # data is read only where the conditions on its place hold
+    for level in sorted(levels, reverse=True):  # read data only where the conditions on its place hold
         x = intern(Bracket, tuple(sorted(levels[level], key=_cond_key)), x, x.dtype)
     return x
 
@@ -662,7 +663,7 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
 def reduce(op: ReduceOp, variables: Sequence[Var], x: Scalar) -> Scalar:
     """Op over the variables. Sums: structural zero vanishes, a sum over no variables is its argument."""
     if not variables:
-        if op == "search":  # of one place
+        if op == "search":  # over a single place
             return cast(x, types.i64)
         return const(0, types.i64) if op in POSITIONS else x
     if op == "sum" and isinstance(x, Zero):

@@ -3,8 +3,8 @@
     void name(const T *input, .., T *output, .., int64_t size, ..)
 
 Arrays are whole and row-major, a single number is an array of one element. The function reads its inputs, writes every
-element of its outputs, and has no other effect. A program holds the text itself, so that C made of it stands alone;
-the interpreter runs the same text as a library.
+element of its outputs, and has no other effect. A program holds the text itself, so its generated C stands alone. The
+interpreter runs the same text as a library.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Foreign:
     """A C function of the user.
 
     Attributes:
-        name: what its text calls it.   source: C in which it is defined, with all it needs.
-        inputs, outputs: element types.   sizes: how many sizes it takes.
+        name: its name in the text.   source: C that defines it, with all it needs.
+        inputs, outputs: element types.   sizes: the number of sizes it takes.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Foreign:
     @cached_property
     def run(self) -> Run:
         """The function over inputs, outputs and sizes, compiled."""
-        load = LOADERS[-1]  # none: `pullback.runtime.foreign`, which compiles, has not been imported
+        load = LOADERS[-1]  # set by `pullback.runtime.foreign`, which compiles; None before its import
         return load(self)
 
     def __str__(self) -> str:

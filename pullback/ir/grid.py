@@ -5,8 +5,8 @@ with an axis of length 1 for every variable it does not depend on, so that every
 in the frame of the innermost binder they depend on; a frame is emptied when its variables move on to the next
 block of a grid too large to hold at once.
 
-What a bracket or a branch guards is computed everywhere, at clipped indices, and then masked; an index out of
-range is an error only where the guards around it hold.
+The value under a bracket or a branch is computed everywhere, at clipped indices, and then masked. An index out of range
+is an error only where the guards around it hold.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NDArray = np.ndarray[Any, Any]
 Value = int | NDArray
 Guards = tuple[tuple[Cond | ir.Scalar, bool], ...]
 
-LIMIT: Final = 1 << 17  # elements of a grid held at once: a megabyte, which stays in the caches and is not given back
+LIMIT: Final = 1 << 17  # elements of a grid held at once: a megabyte stays in the caches, and the allocator keeps it
 
 
 
@@ -64,9 +64,9 @@ class Arrays(dict[ir.Ref, NDArray]):
 class Machine:
     """The state of a running program: dims, arrays defined so far, loop counters.
 
-    If an argument is `empty`, an out-of-range element is an error only when it is needed. Programs hoist what an
-    index does not change, even if the index may have no value. Floating-point sums and products are `in_order`, one
-    term after another, or NumPy's.
+    If an argument is `empty`, an out-of-range element is an error only when it is needed. Programs hoist loop
+    invariants even if the loop may have no trip. Floating-point sums and products are `in_order`, one term after
+    another, or NumPy's.
     """
 
     dims: dict[str, int]
@@ -94,9 +94,9 @@ class Plan:
     """The information that a statement's evaluation needs in advance.
 
     Attributes:
-        depth: axes that nested reductions need at most.
-        height: of the expression, for the recursion limit.
-        sensitive: nodes whose evaluation may raise, so that it depends on the guards around them.
+        depth: the most axes that nested reductions need.
+        height: the height of the expression, for the recursion limit.
+        sensitive: nodes whose evaluation may raise, so that the guards around them matter.
     """
 
     depth: int
@@ -207,7 +207,7 @@ class Grid:
         self._level: dict[Var, int] = {}
         self._axis: dict[Var, int] = {}
         self._range: dict[Var, tuple[int, int]] = {}
-        self._at: dict[Var, NDArray] = {}  # variables of searches: the places that are looked at
+        self._at: dict[Var, NDArray] = {}  # variables of searches: the examined places
         self._next_axis = 0
 
     def blocks(self) -> Iterator[tuple[slice, ...]]:

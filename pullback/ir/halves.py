@@ -1,12 +1,12 @@
 """Conversion of 16-bit storage, f16 and bf16, to and from f32.
 
 f16 is the binary16 of IEEE 754: 5 bits of exponent, 10 of mantissa. bf16 is the upper half of an f32. Every number of
-either is an f32. The other way a number is rounded to the nearest, ties to the even one; beyond the largest it
-becomes infinite. Either way NaN keeps its sign and the upper bits of its mantissa, of which the first is set: it is
-quiet. A number of f64 is rounded once, through an f32 that is odd where it is not exact (Boldo and Melquiond 2008,
-Emulation of FMA and correctly rounded sums).
+either is an f32. In the other direction a number is rounded to the nearest, ties to even; beyond the largest it becomes
+infinite. In both directions NaN keeps its sign and the upper bits of its mantissa. The first of these is set, so NaN is
+quiet. An f64 is rounded once, through an f32 that is odd where it is not exact (Boldo and Melquiond 2008, Emulation of
+FMA and correctly rounded sums).
 
-This is NumPy's meaning, on bits; that of a target is the same bit by bit (`codegen/c/halves.py`).
+This is the reference in NumPy, on bits; targets agree with it bit by bit (`codegen/c/halves.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NDArray = np.ndarray[Any, Any]
 
 
 def from_half(bits: Any, dtype: DType) -> NDArray:
-    """The numbers, as f32, that arrays of bits hold."""
+    """Convert arrays of bits to their numbers, as f32."""
     h: NDArray = np.asarray(bits).astype(np.uint32)
     if dtype.name == "bf16":
         wide: NDArray = h << np.uint32(16)
@@ -37,7 +37,7 @@ def from_half(bits: Any, dtype: DType) -> NDArray:
 
 
 def to_half(x: Any, dtype: DType) -> NDArray:
-    """The bits of the numbers nearest to those of an f32 or f64."""
+    """Round an f32 or f64 array to the nearest numbers of the type, as bits."""
     with np.errstate(all="ignore"):
         return _to_half(np.asarray(x), dtype)
 
@@ -64,7 +64,7 @@ def _to_half(x: NDArray, dtype: DType) -> NDArray:
 
 
 def _odd(x: NDArray) -> NDArray:
-    """An f64 as the f32 that it is, or else as that one of its two neighbors whose last bit is set."""
+    """Convert f64 to f32; if inexact, to the neighbor whose last bit is set."""
     near = np.asarray(x.astype(np.float32))
     bits = near.view(np.uint32)
     step = np.where(np.abs(near.astype(np.float64)) < np.abs(x), np.uint32(1), np.uint32(0xFFFFFFFF))

@@ -46,16 +46,16 @@ _LATELY: deque[Any] = registered(deque(maxlen=1 << 15), 1 << 15)  # nodes such b
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Hold the garbage collector back: nodes have no cycles, and it would walk all of them time and again."""
+    """Turn the garbage collector off in a block: nodes have no cycles, and it would rescan all of them."""
     _HELD.append(gc.isenabled())
     gc.disable()
     try:
         yield
     finally:
         last = len(_HELD) == 1
-        if _HELD.pop():  # of several blocks only the last to end finds that it ran
+        if _HELD.pop():  # only the last of several blocks restores the collector
             if gc.get_count()[0] > MANY and not gc.get_freeze_count():
-                gc.freeze()  # what was made grows old unseen: a walk of millions of nodes takes half a second
+                gc.freeze()  # new nodes move to the oldest generation unscanned: scanning millions takes half a second
                 gc.unfreeze()
             gc.enable()
         if last:
@@ -73,7 +73,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Entry(ref[Any]):
-    """A weak reference that knows its key, so that the table forgets a node when it goes."""
+    """A weak reference with its key, so that the table drops the entry with the node."""
 
     __slots__ = ("key",)
     key: tuple[Hashable, ...]
@@ -111,8 +111,7 @@ def intern(cls: type[T], *fields: Any, key: tuple[Hashable, ...] | None = None) 
 def the_one(key: tuple[Hashable, ...], made: N) -> N:
     """The table's node under a key: `made`, unless another thread was first.
 
-    Each step is one of the interpreter's, so nothing comes between: an entry is put where there is none, and removed
-    where its node is gone.
+    Each step is atomic in the interpreter: insert an entry if there is none, remove it if its node is gone.
     """
     if _HELD:
         _LATELY.append(made)

@@ -1,8 +1,8 @@
-"""The reference interpreter of programs in NumPy, with which other ways to run are compared.
+"""The reference interpreter of programs, in NumPy; every other backend is compared with it.
 
-Semantics: integers wrap, `//` and `%` floor and give 0 on division by zero, NaN passes through max and min,
-argmax takes the first, an empty sum is 0 and an empty max an error. Sums are NumPy's pairwise sums in the
-array's own dtype; those of a program that is to be exact add one term after another, the last variable fastest.
+Semantics: integers wrap, `//` and `%` floor and give 0 on division by zero, NaN passes through max and min, argmax
+takes the first, an empty sum is 0 and an empty max an error. Sums are NumPy's pairwise sums in the array's own dtype.
+An exact program adds one term after another, the last variable fastest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def interpret(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str
         program: well formed, as `verify` says.
         inputs: one array per input, of its dtype.
         sizes: the dims in `program.sizes`.
-        float64: compute everything that is f32 in f64, as an oracle for rounding errors; the results are f64 then.
+        float64: compute all f32 values in f64, as an oracle for rounding errors; the results are then f64.
     Returns:
         The outputs, in order, as arrays of their own.
     Raises:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pullback.ir.types import DTYPES, HALVES
 
-# Words that stand where a name could; all others (build, sum, size, in, ...) are known by their place.
+# Words that may stand in a name's place; the parser knows all others (build, sum, size, in, ...) by position.
 RESERVED: Final = frozenset({
     *(d.name for d in (*DTYPES, *HALVES)), *(f"as_{d.name}" for d in DTYPES),
     "yield", "return", "let", "true", "false", "inf", "nan",
@@ -19,8 +19,8 @@ class Names:
     """Unique names in nested scopes: a name is taken in its scope and inner ones.
 
     Args:
-        taken: names not to be given.
-        canonical: give every thing the next free name of its kind, whatever was wanted.
+        taken: names that may not be used.
+        canonical: use the next free name of each kind and ignore the wanted one.
     """
 
     def __init__(self, taken: Iterable[str] = (), canonical: bool = False) -> None:

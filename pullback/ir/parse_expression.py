@@ -1,7 +1,7 @@
 """Read scalars, indices and conditions of the text form; `parser` adds statements and programs.
 
-An expression is first a tree of `Term`s, each with the dtype it has by itself, and becomes a scalar when the
-dtype of the place it stands in is known: bare numbers take that of their neighbors.
+An expression is first a tree of `Term`s, each with its own dtype if it has one. It becomes a scalar when the dtype of
+its context is known: bare numbers take the dtype of their neighbors.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ class ExpressionParser:
         return term.build(term.dtype)
 
     def built(self, term: Term, dtype: DType) -> ir.Scalar:
-        """The scalar of a term where `dtype` is asked for."""
+        """The scalar of a term in a context of this dtype."""
         if term.dtype is not None and term.dtype is not dtype:
             raise self.source.error(term.token, f"expected {dtype}, this is {term.dtype}", "E304")
         return term.build(dtype)

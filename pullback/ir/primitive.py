@@ -1,9 +1,8 @@
-"""The record that is the whole truth about an elementwise operation.
+"""The record of an elementwise operation: all that the compiler knows of it.
 
-One primitive is one row in `ir.primitives`: its meaning in NumPy, its dtype rule, its derivative or the stated
-reason for none, and sample inputs for the table tests. Everything else in the compiler reads the row. What it is called
-in a language that programs become, that language's table says (`codegen/c/primitives.py`), where its library has no
-function of the same name.
+One primitive is one row in `ir.primitives`: its meaning in NumPy, its dtype rule, its derivative or the stated reason
+for none, and sample inputs for the table tests. Everything else in the compiler reads the row. If a target's library
+has no function of the same name, the target's table has its text (`codegen/c/primitives.py`).
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ class Primitive:
     """An elementwise function of scalars.
 
     Attributes:
-        name: what the text form and the public function are called.
+        name: the name in the text form and of the public function.
         doc: one sentence for users.
         arity: number of operands; all have one dtype.
         evaluate: NumPy meaning, on arrays of the operand dtype; must give the result dtype.
         kinds: the dtype kinds it accepts.
         result: "same" as the operands or "bool".
-        partials: `partials(*args, out=out)` gives dout/darg for each operand as Scalars over the operands and
-            the result `out` (so that exp, tanh and logistic reuse it); None for an operand on which the
-            result does not depend smoothly. None with `no_derivative` set where there is no derivative.
-        no_derivative: why not, as a clause for error messages; the derivative through it is then zero.
-        transcendental: it gets a statement of its own in normal form, so that it is evaluated once per element.
+        partials: `partials(*args, out=out)` gives dout/darg for each operand as Scalars over the operands and the
+            result `out` (so that exp, tanh and logistic reuse it); None for an operand on which the result does not
+            depend smoothly. The whole field is None, and `no_derivative` set, if there is no derivative.
+        no_derivative: the reason, as a clause for error messages; the derivative through it is then zero.
+        transcendental: whether it gets a statement of its own in normal form, and so is evaluated once per element.
         cost: rough cost in multiply-adds.
         domain: the interval samples are drawn from, one for all operands.
         infix: the operator of the text form, where there is one.

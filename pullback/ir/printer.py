@@ -17,8 +17,8 @@
     y: f64[N] = external spring(x; N) from "void spring(…) { … }"
     y = call (x = a) { t = build { x * x } yield t } forward (v, x_dot) { … yield d } backward (v, y_bar) { … yield g }
 
-The names are the user's, made unique by a suffix. Nothing here depends on hashes or on when nodes were made:
-terms and conditions are ordered by scope and text, so that parsing and printing again gives the same text.
+The names are the user's, made unique by a suffix. Nothing here depends on hashes or on the age of nodes. Terms and
+conditions are ordered by scope and text, so parsing and printing again gives the same text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ INFIX: Final = {
     "**": POWER,
 }
 
-CLAIMS: Final[dict[bool | str, str]] = {False: "data", True: "check", "ends": "ends"}  # how a datum is bounded
+CLAIMS: Final[dict[bool | str, str]] = {False: "data", True: "check", "ends": "ends"}  # keyword by the kind of bound
 SORTS: Final = {"values": "sort", "positions": "order"}  # the keyword by the result of a sort
 _SHARED: Final = 8  # a scalar of at least this many nodes that is used twice gets a name
 _WIDTH: Final = 90
@@ -191,8 +191,8 @@ class _Printer:
     def _shared(self, values: Sequence[ir.Scalar]) -> list[ir.Scalar]:
         """The nodes to be named in this scope, operands first.
 
-        These are nodes used more than once, or standing on a tall tree, that depend on no variable bound further
-        inside; what depends on no variable of this scope was named outside.
+        These are nodes used more than once, or roots of tall trees, that depend on no variable bound further inside.
+        Nodes that depend on no variable of this scope were named outside.
         """
         uses: dict[ir.Scalar, int] = {}
         inner: set[Var] = set()
@@ -277,7 +277,7 @@ class _Printer:
                 assert_never(e)
 
     def _same_dtype(self, args: Sequence[ir.Scalar], levels: Sequence[int], typed: bool) -> list[str]:
-        """Operands of one dtype: one of them says which, unless it is known."""
+        """Operands of one dtype; one of them states it unless the context does."""
         if not typed and all(isinstance(a, ir.Const | ir.Zero) for a in args):
             return [self.scalar(a, level, k > 0) for k, (a, level) in enumerate(zip(args, levels, strict=True))]
         first = next((k for k, a in enumerate(args) if not isinstance(a, ir.Const | ir.Zero)), -1)
@@ -416,7 +416,7 @@ def _joined(lines: list[str], values: int, indent: str) -> str:
 
 
 def _number(e: ir.Const, typed: bool) -> tuple[str, int]:
-    """A number; with its dtype where that is not known."""
+    """A number, with its dtype unless the context gives it."""
     if isinstance(e.value, bool):
         return ("true" if e.value else "false"), PRIMARY
     if e.dtype.name == "f32":

@@ -9,11 +9,11 @@ A program is a list of statements in let-normal form over arrays (`Ref`s); scala
     While    states carried while a test holds, at most `max_trips` steps where that is given
     Choose   one of two blocks, chosen by a bool array of rank 0
     Call     a block that derivatives take as a whole: by rules of its own, or by running it again
-    External what a C function of the user makes of whole arrays; derivatives need the rules of a Call around it
+    External the results of a user's C function on whole arrays; derivatives need the rules of a Call around it
 
-There are no local arrays: what the user nests inside a `build` is lifted to statements with more axes, so every
-derivative and pass sees flat statements, and fusion puts together again what belongs together. Blocks of Fold,
-While, Choose and Call may read any array defined before the statement. Positions are kept outside equality and text.
+There are no local arrays: array operations nested in a `build` are lifted to statements with more axes. So every
+derivative and pass sees flat statements, and fusion joins them again. Blocks of Fold, While, Choose and Call may read
+any array defined before the statement. Source locations take no part in equality and text.
 """
 
 from __future__ import annotations
@@ -148,12 +148,12 @@ class Rule:
 class Call:
     """A block that derivatives keep together: outs = body(params = operands).
 
-    With a rule, derivatives by the operands are what the rule says, and the other direction is its transpose. With
-    none the call is a checkpoint: reverse mode stores nothing of it and runs it again. Optimization ends both: a call
-    with a rule is inlined before the passes, a checkpoint after them.
+    With a rule, the rule gives the derivatives by the operands, and its transpose gives the other direction. Without
+    one the call is a checkpoint: reverse mode stores nothing of it and runs it again. Optimization inlines both, a call
+    with a rule before the passes, a checkpoint after them.
 
-    A rule may use the function it is a rule of: a call inside with the `name` of the call around it and no rules of
-    its own takes that one's rules, over its own params. So rules that need themselves are finite.
+    A rule may call its own function. An inner call with the `name` of the enclosing call and no rules of its own takes
+    the enclosing call's rules, over its own params. So recursive rules are finite.
     """
 
     outs: tuple[Ref, ...]
@@ -167,12 +167,12 @@ class Call:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules it has."""
+        """The rules of the call, those that are given."""
         return tuple(r for r in (self.forward, self.backward) if r is not None)
 
     @property
     def again(self) -> bool:
-        """Whether it has the rules of the call of its name around it."""
+        """Whether it takes the rules of the enclosing call of its name."""
         return bool(self.name) and not self.rules
 
 
@@ -187,7 +187,7 @@ class External:
     positions: tuple[Position, ...] = ()
 
 
-Elementwise = Build | Scatter | Sort  # statements made of scalars over their variables, without blocks
+Elementwise = Build | Scatter | Sort  # statements of scalars over their variables, without blocks
 Statement = Elementwise | Fold | While | Choose | Call | External
 
 
@@ -203,7 +203,7 @@ class Program:
         requires: conditions on dims checked at each call (`N - K >= 0`); proofs used them.
         sizes: dim symbols bound by integer arguments (`pb.Size`) and not by a shape.
         doc: the user's docstring.
-        settings: what is asked of it beside its meaning.
+        settings: the settings beside its meaning.
         scalars: inputs of rank 0 that came from plain Python numbers are ordinary inputs; nothing is special here.
     """
 
@@ -222,7 +222,7 @@ class Program:
 
     @property
     def outputs(self) -> tuple[Ref, ...]:
-        """The arrays it gives, in order."""
+        """The output arrays, in order."""
         return self.body.results
 
 
@@ -232,8 +232,8 @@ class Outline:
 
     Attributes:
         outputs: arrays like the outputs of the program.
-        identity: a digest of all that the statements follow from: outlines of one identity have equal programs.
-        make: takes the derivatives, and gives the program; see `program`.
+        identity: a digest of everything that determines the statements; outlines of one identity have equal programs.
+        make: a function that takes the derivatives and returns the program; see `program`.
         name, inputs, output_names, requires, sizes, doc, settings: as in `Program`.
     """
 
@@ -270,7 +270,7 @@ def program_of(known: Known) -> Program:
 def with_fields(part: Part, **fields: Any) -> Part:
     """Replace fields of a program, block or statement; itself if nothing changes.
 
-    So a pass that finds nothing to do gives the program that it was given, and whoever looks sees that it is the same.
+    So a pass without work returns the program itself, and callers can test that by identity.
     """
     if all(getattr(part, name) == value for name, value in fields.items()):
         return part
@@ -333,7 +333,7 @@ def map_blocks(statement: Statement, change: Callable[[Block], Block]) -> Statem
 
 
 def bound_refs(statement: Statement) -> tuple[Ref, ...]:
-    """Arrays a statement defines for its own blocks."""
+    """The arrays that a statement defines for its own blocks."""
     match statement:
         case Fold() | While():
             return statement.states

@@ -16,10 +16,10 @@ class Reduction:
     Attributes:
         name: as in the text form.
         combines: the elementwise function of two elements; "" where a result is a position.
-        start: the element that leaves every other as it is: 0, 1, or the end of the element type's range.
-        of_nothing: whether it has a value over no elements.
+        start: the neutral element: 0, 1, or an end of the element type's range.
+        of_nothing: whether it has a value for no elements.
         of_bools: whether its elements are bools.
-        position: the reduction that says where its result is first.
+        position: the reduction that gives the first position of its result.
     """
 
     name: ReduceOp
@@ -30,7 +30,7 @@ class Reduction:
     position: ReduceOp | None = None
 
     def neutral(self, dtype: DType) -> bool | int | float:
-        """The element that it ignores."""
+        """The neutral element of the reduction."""
         if self.start in ("zero", "one"):
             one = self.start == "one"
             return one if dtype.is_bool else float(one) if dtype.is_floating else int(one)
@@ -59,5 +59,5 @@ assert REDUCTIONS.keys() == set(REDUCE_OPS)
 
 
 def neutral(op: ReduceOp, dtype: DType) -> bool | int | float:
-    """The element that a reduction ignores."""
+    """The neutral element of the reduction of this name."""
     return REDUCTIONS[op].neutral(dtype)

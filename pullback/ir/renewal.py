@@ -1,7 +1,7 @@
-"""Programs made again, so that how they came about leaves no trace.
+"""Renewal: rebuild a program so that its history leaves no trace.
 
-The terms of an index and conditions are sorted by the age of their variables and data. Two equal programs may differ in
-it, and so in their C.
+Terms of an index, and conditions, are sorted by the age of their variables and data. Equal programs with different
+histories may differ in this order, and so in their C.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[str, int, tuple[Any, ...]]
 
 
 def renewed(program: ir.Program) -> ir.Program:
-    """Return the program with new variables, arrays and data, each as old as it is bound or first read.
+    """Return the program with new variables, arrays and data, made in order of binding or first use.
 
     >>> from pullback.ir.parser import parse_program
     >>> from pullback.ir.printer import print_program
@@ -50,7 +50,7 @@ class _Renewal(Substitution):
         return inner, made
 
     def _index(self, e: Index) -> Index:
-        # a datum is as old as its first use, and stays as long as it is held
+        # a datum is created at its first use; holding it keeps its age
         held = [self._atom(a) for a in sorted(e.data, key=self._atom_key)] if len(e.data) > 1 else []
         out = super()._index(e)
         del held
@@ -61,13 +61,13 @@ class _Renewal(Substitution):
             case ir.Reduce():  # which keeps a variable of extent 1
                 inner, variables = self.under(e.vars)
                 return expr.reduce(e.op, variables, inner.scalar(e.arg))
-            case ir.Bracket():  # whose data are as old as they are first mapped
+            case ir.Bracket():  # creates their data in the order of first use
                 conds = [self.condition(c) for c in sorted(e.conds, key=self._condition_key)]
                 return expr.bracket(conds, self.scalar(e.arg))
             case _:
                 return super()._scalar(e)
 
-    # Keys of what stands in the program that is made again: variables and arrays count by those that stand for them.
+    # Keys in the rebuilt program: variables and arrays are compared by their replacements.
 
     def _index_key(self, e: Index) -> Key:
         return "index", 0, tuple(sorted(("term", c, tuple(sorted(map(self._atom_key, m)))) for m, c in e.terms))

@@ -11,10 +11,10 @@ NDArray = np.ndarray[Any, Any]
 Specialize = Literal["auto", "always", "never"]
 SPECIALIZE: Final[tuple[Specialize, ...]] = get_args(Specialize)
 
-# From the fastest to the smallest; each needs at most as much memory as those before:
+# From the fastest to the smallest; no mode needs more memory than the one before:
 # fastest   the fastest order
 # less      the same work in an order that needs less memory, with the same results bit for bit
-# least     other work where that needs less still; results may differ by rounding
+# least     other work where that needs even less memory; results may differ by rounding
 MemoryMode = Literal["fastest", "less", "least"]
 MODES: Final[tuple[MemoryMode, ...]] = get_args(MemoryMode)
 
@@ -24,14 +24,14 @@ class Settings:
     """The settings of a program beside its meaning.
 
     Attributes:
-        exact: whether sums and products keep their order, and nothing is rewritten that holds but for rounding, NaN or
+        exact: whether sums and products keep their order, and only rewrites apply that preserve rounding, NaN and
             infinity.
         memory: the memory mode.
         memory_limit: bytes of working memory that no call exceeds.
-        donate: the inputs whose memory results may take.
-        captured: the arrays that were read from around the function: the last inputs of the program.
-        debug: whether statements stay as written, and every result is tested.
-        specialize: whether C is made for the sizes of each call.
+        donate: the inputs whose memory results may reuse.
+        captured: the arrays that the function captured; they are the program's last inputs.
+        debug: whether statements stay as written, and every result is tested for NaN and infinity.
+        specialize: whether C is compiled for the sizes of each call.
     """
 
     exact: bool = False

@@ -1,8 +1,8 @@
 """Rebuilding: substitution of variables, dims and arrays, and fresh copies of statements.
 
-A `Substitution` maps index variables and dim symbols to indices and arrays to arrays. It is memoised per node,
-so shared structure is rebuilt once. Binders are safe: a bound variable whose extent changes, or which occurs
-free in what is put in, is replaced by a fresh one.
+A `Substitution` maps index variables and dim symbols to indices and arrays to arrays. It is memoised per node, so
+shared structure is rebuilt once. Binders are safe: a bound variable is renamed if its extent changes or if it occurs
+free in the replacement.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Substitution:
 
     Args:
         variables: Var -> Index.   dims: DimSymbol -> Index.   refs: Ref -> Ref.
-        get: what becomes of ref[indices] after both are mapped; default: the element itself. Inlining is a
-            rule that answers with the scalar that defines the element.
-        place: what the names of arrays that it defines begin with.
+        get: a function of the mapped array and indices that returns the new scalar; default: the element itself.
+            Inlining returns the scalar that defines the element.
+        place: the prefix of the names of arrays that it defines.
     """
 
     def __init__(
@@ -337,7 +337,7 @@ def children(e: ir.Scalar) -> tuple[ir.Scalar, ...]:
 
 
 def count_uses(roots: Iterable[ir.Scalar]) -> dict[ir.Scalar, int]:
-    """The number of occurrences of each expression; those that recur are worth a name."""
+    """The number of occurrences of each expression, to find the ones worth a name."""
     uses: dict[ir.Scalar, int] = {}
     seen: set[ir.Scalar] = set()
     for root in roots:
@@ -363,7 +363,7 @@ def indices_of(e: ir.Scalar) -> tuple[Index, ...]:
             return ()
 
 
-SHORT = 200  # nodes that are remembered: long expressions with long parts would need the square of their length
+SHORT = 200  # most nodes of a walk that are kept: for long expressions with long parts memory would be quadratic
 
 
 def walk(e: ir.Scalar, into_indices: bool = True) -> Iterator[ir.Scalar]:
@@ -407,7 +407,7 @@ def _below(e: ir.Scalar, into_indices: bool) -> tuple[tuple[ir.Scalar, ...], boo
 def rewrite(e: ir.Scalar, change: Callable[[ir.Scalar], ir.Scalar | None]) -> ir.Scalar:
     """`e` with each node that `change` answers for replaced, operands first; iterative, shared parts once.
 
-    Nodes under a replaced one are asked for too. Indices are left as they are.
+    Nodes under a replaced one are visited too. Indices do not change.
     """
     table: dict[ir.Scalar, ir.Scalar] = {}
     for node in walk(e, into_indices=False):

@@ -5,7 +5,7 @@ Within a kind the wider type wins, and signed and unsigned meet in a wider signe
 floating) is an error that names `astype`. Python numbers are weak and take the other operand's dtype, which is
 decided in `tracing`.
 
-f16 and bf16 are types of storage: arrays that enter and leave a program may have them; what is computed with is f32.
+f16 and bf16 are storage types: inputs and results of a program may have them, but it computes in f32.
 """
 
 from __future__ import annotations

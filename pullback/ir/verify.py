@@ -1,8 +1,8 @@
 """The program verifier: types, scope, ranks and shapes, dims, and in-range reads.
 
-Run after every pass where PULLBACK_VERIFY is 1 or "equivalence". Codes: E310 scope, E311 dtypes, E312 ranks and
-shapes, E313 ranges, E314 binders, E315 dims. Linear in the program, but for elements that need the guards around them
-to be in range: these are looked at once per set of guards.
+Run after every pass where PULLBACK_VERIFY is 1 or "equivalence". Codes: E310 scope, E311 dtypes, E312 ranks and shapes,
+E313 ranges, E314 binders, E315 dims. Linear in the program, except for elements that are in range only under guards:
+these are checked once per set of guards.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def verify(program: ir.Program, known: Verified | None = None) -> None:
     """Check a program.
 
     Args:
-        known: what has been checked of expressions before, in programs of which this one is made.
+        known: expressions verified before, in the programs that this one was made from.
 
     Raises:
-        VerifyError: the first rule that is broken, with the statement and the fact.
+        VerifyError: the first broken rule, with the statement and the fact.
     """
     _Verifier(program, Verified() if known is None else known).program()
 
@@ -47,9 +47,9 @@ class _Checked:
     """Verified expressions under some requirements and dims.
 
     Attributes:
-        values: whole expressions that are right under the binders around them, in which all they read is in range.
+        values: whole expressions that are valid under their binders, with all reads in range.
         nodes: expressions whose operands have the right types.   indices: those of dims that a call determines.
-        binders: the variables that are bound inside.   unsafe: whether some element is in range under guards alone.
+        binders: the variables bound inside.   unsafe: whether some element is in range only under guards.
     """
 
     values: set[tuple[ir.Scalar, frozenset[Var]]] = field(default_factory=set)
@@ -62,7 +62,7 @@ class _Checked:
 class Verified:
     """Verified expressions of a program across passes, most of which change little.
 
-    Expressions are immutable, and what holds of one does so wherever the same dims are known by the same requirements.
+    Expressions are immutable. A verified one is valid wherever the same dims and requirements are known.
     """
 
     def __init__(self) -> None:

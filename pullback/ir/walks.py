@@ -4,8 +4,8 @@
     each_build    builds, in the order in which they run, each for any number of statements
     each_block    blocks, those inside before the one around them, each as a whole
 
-`taken_out` is the way most builds are changed: a part of the value becomes a statement before it.
-Passes that carry what is known from one block into another (`rewrite.cse`, `rewrite.copies`) walk by themselves.
+Most passes change builds by `taken_out`: a part of the value becomes a statement before the build. Passes that carry
+knowledge from one block into another (`rewrite.cse`, `rewrite.copies`) walk by themselves.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def taken_out(
     """Split parts of a statement's values into separate statements before it.
 
     Args:
-        apart: statements for an expression, and what stands for it then; None for those that stay.
+        apart: returns the statements for an expression and its replacement, or None to leave it.
     """
     before: list[ir.Build] = []
 

@@ -3,11 +3,11 @@
 Before    y = build i { gelu(x[i]) }  z = .. y ..    ..    u = .. y ..    v = .. x ..
 After     y = build i { gelu(x[i]) }  z = .. y ..    ..    y' = build i { gelu(x[i]) }  u = .. y' ..    v = .. x ..
 
-A derivative reads what its function made, from the last statement to the first, so that nearly all of it is alive at
-once. Of an array and its activation, which the product after it reads again for the gradient of its weights, one is
-enough; and a normalized array follows from the one that is to be normalized. To compute it again costs its operations,
-and no memory but where it is read. Numbers do not change. (The idea is checkpointing, here of single statements:
-Chen and others, Training deep nets with sublinear memory cost, 2016.)
+A derivative reads its function's arrays from the last statement to the first, so nearly all are alive at once. The
+weight gradient reads an activation again, but the array before it is enough: the activation follows from it. A
+normalized array follows from the original in the same way. Recomputing costs operations, and memory only at the reader.
+Numbers do not change. This is checkpointing of single statements (Chen and others, Training deep nets with sublinear
+memory cost, 2016).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction
 from pullback.rewrite.fired import fired
 
-LARGE = 64 * 1024  # bytes of an array that is worth computing again
-SMALL = 16  # of how many times its size other arrays may stay alive for it
-LONG = 4  # times its size in arrays that are made between two readers, for these to be far apart
+LARGE = 64 * 1024  # least bytes of an array worth recomputing
+SMALL = 16  # bytes of other arrays that may stay alive for it, as a multiple of its size
+LONG = 4  # bytes of arrays made between two distant readers, as a multiple of its size
 
 
 def compute_again(program: ir.Program) -> ir.Program:

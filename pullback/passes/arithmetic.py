@@ -8,7 +8,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, as_index, prove_nonnegative
 from pullback.ir.traverse import children
 
-UNKNOWN = 1 << 20  # elements that are searched where no number is known
+UNKNOWN = 1 << 20  # elements that a search covers if no number is known
 
 
 def count_operations(block: ir.Block) -> Index:

@@ -3,9 +3,8 @@
 Before    y = build n < N { sum m < M { g[n, m] * w[n, m] } }      w an input, g computed
 After     y = build n < N { sum m < M { w[n, m] * g[n, m] } }
 
-So equal work looks equal however it was written, is computed once, and gives the same C; what loops leave alone stands
-in front of what they change. The product of two numbers does not depend on their order; longer products are sorted only
-where reassociation is allowed.
+So equal work looks equal however it was written, is computed once, and gives the same C. Loop invariants come first. A
+product of two factors does not depend on their order. Longer products are sorted only where reassociation is allowed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Sums under index conditions, and the information that such conditions give about an index.
 
-A condition that a loop meets in every trip costs a test, or vectors in which much is masked. The passes of this family
-take conditions out of sums, each in the way that its form of condition allows:
+A condition inside a loop costs a test in every trip, or vectors with many masked lanes. The passes of this family take
+conditions out of sums. Each handles one form of condition:
 
-    stretches   an axis of the result counts on a part of it only: the sum is an array of that part
+    stretches   the sum is nonzero on a part of an axis only: it becomes an array of that part
     radix       data name one element of each block: the sum is over blocks
-    windows     of a whole axis the conditions leave a few steps: the sum is over these
-    shifts      two axes meet as their difference: the product comes first, its shifts are added up after
-    pad         an operand is read outside of its range: it gets a border of zeros
+    windows     the conditions leave a few steps of a whole axis: the sum is over these
+    shifts      two axes occur only as their difference: the product comes first, then its shifts are added up
+    pad         an operand is read outside its range: it gets a border of zeros
 """
 
 from __future__ import annotations

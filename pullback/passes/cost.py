@@ -97,7 +97,7 @@ def cuts_by_axis(s: ir.Build, others: bool = False) -> dict[Var, list[Index]] | 
     Places are in terms of the dims, in order for all sizes.
 
     Args:
-        others: whether conditions about several axes, or about data, may be among them, which change anywhere.
+        others: whether to allow conditions about several axes or about data, which may change anywhere.
     """
     if any(isinstance(n, ir.Reduce) for n in walk(s.values[0])):
         return None

@@ -3,8 +3,8 @@
 Before    p = build { argmax n < N { x[n] } }     m = build { max n < N { x[n] } }
 After     p = build { argmax n < N { x[n] } }     m = build { x[p] }
 
-The gradient of a maximum needs its position anyway; one look at the array is enough for both. The statement of the
-position moves before the first one that needs it, which is possible as both read the same.
+The gradient of a maximum needs its position anyway, so one pass over the array serves both. The statement of the
+position moves before its first reader; this is possible because both statements read the same arrays.
 """
 
 from __future__ import annotations

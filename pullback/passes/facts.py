@@ -23,9 +23,9 @@ class Fact:
     """Something that holds of a program.
 
     Attributes:
-        text: what it is, in one line.
-        against: what says that it does not: arrays or statements.
-        lasting: whether all passes from there on keep it.
+        text: the fact, in one line.
+        against: returns counterexamples: arrays or statements.
+        lasting: whether all later passes preserve it.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Fact:
 
 
 def check_fact(fact: Fact, program: ir.Program) -> None:
-    """Look whether a fact holds of a program.
+    """Check that a fact holds of a program.
 
     Raises:
         VerifyError: [E316] it does not.

@@ -3,7 +3,7 @@
 Before    s = build n < N { sum m < M { x[n, m] } }     y = build n < N { exp(s[n]) }
 After     y = build n < N { exp(sum m < M { x[n, m] }) }
 
-What it decides, with what each choice destroys in mind:
+The decisions, each with the damage it could do in mind:
 
     movement            a transpose, slice or broadcast goes into every reader, contractions included
     reduction           goes into its one elementwise reader over the same index space, as its epilogue
@@ -12,11 +12,12 @@ What it decides, with what each choice destroys in mind:
     into a contraction  movement, and a product that the sum reads each element of once; a bracket, a gather or a
                         transcendental inside a product would be evaluated for every term
     into a reduction    cheap arithmetic that is all it reduces, each element once: squares, distances, comparisons
-    into a slice        a reduction of which nothing else is read: less of it is evaluated
+    into a slice        a reduction that only the slice reads: less of it is evaluated
     stage of a stencil  an elementwise array too large for a near cache goes into readers over the same space that read
                         it at a few constant distances: computing it again costs less than storing and loading it
 
-It does not cross into loop bodies, and does not inline what a block gives as a result. Positions of both are kept.
+It does not cross into loop bodies, and does not inline the results of a block. Source locations of both statements are
+kept.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ from pullback.passes.cost import (
 )
 from pullback.rewrite.fired import fired
 
-LARGE = 200  # operations from which a statement is left alone, so that a chain of n of them takes time linear in n
-FULL = 1000  # operations from which a reader takes no more, so that a sum of n of them does, too
-FAR = 128 * 1024  # bytes of an array that leaves the nearest cache
-AGAIN = 24  # operations for an element of a reader that evaluates a stage of a stencil again
+LARGE = 200  # operations from which a statement is not inlined, so that a chain of n of them takes time linear in n
+FULL = 1000  # operations from which a reader takes no more, so that a sum of n of them is linear too
+FAR = 128 * 1024  # bytes of an array that exceeds the nearest cache
+AGAIN = 24  # most operations per element of a reader that recomputes a stage of a stencil
 CHEAP = 6  # operations up to which recomputing an element beats storing and loading it
 
 
@@ -65,7 +66,7 @@ def _block(block: ir.Block) -> ir.Block:
     statements: list[ir.Statement | None] = list(block.statements)
     uses = _uses(statements, block.results)
     weights = [sum(map(operations, s.values)) if isinstance(s, ir.Build) else 0 for s in statements]
-    # the elements that a slice skips are skipped in its inputs, too; merged readers may take more than several could
+    # inputs skip the elements that a slice skips; merged readers may take more than several could
     for decide in (_decide_slice, _decide_term, fusion, fusion):
         for k in range(len(statements)):
             s = statements[k]
@@ -158,7 +159,7 @@ def fusion(s: ir.Build, readers: list[ir.Build]) -> str | None:
 def _is_stage(s: ir.Build, readers: list[ir.Build], gets: set[ir.Get]) -> bool:
     """Whether s is large, and cheap to recompute at the few constant offsets where it is read.
 
-    Conditions are borders of one axis, on whose stretches readers have none.
+    Its conditions are borders of one axis; on the stretches of that axis readers have none.
     """
     value, out = s.values[0], s.outs[0]
     again = (len(gets) - 1) * operations(value)
@@ -179,7 +180,7 @@ def _is_shifted(reader: ir.Build, g: ir.Get) -> bool:
 
 
 def _decide_slice(s: ir.Build, readers: list[ir.Build]) -> str | None:
-    """A reduction goes into the one slice that is all that is read of it."""
+    """Put a reduction into a slice if the slice is its only reader."""
     value = s.values[0]
     if len(readers) != 1 or not has_reduction(value) or has_data_index(value) or not is_movement(readers[0].values[0]):
         return None
@@ -188,7 +189,7 @@ def _decide_slice(s: ir.Build, readers: list[ir.Build]) -> str | None:
 
 
 def _decide_term(s: ir.Build, readers: list[ir.Build]) -> str | None:
-    """An elementwise statement goes into the one reduction that reads each of its elements once."""
+    """Put an elementwise statement into the one reduction that reads each of its elements once."""
     value = s.values[0]
     if has_data_index(value) or has_reduction(value) or operations(value) > LARGE:
         return None

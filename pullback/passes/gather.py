@@ -6,8 +6,9 @@ After     c = build { sqrt(s) }     y = build n < N { .. }   z = build n < N { c
 Before    m = build n < N { .. }    other statements    p = build n < N { q[n] + m[n] }    return m, p
 After     m = build n < N { .. }    p = build n < N { q[n] + m[n] }    other statements    return m, p
 
-`vectors.group` makes one loop of neighbors: all that an optimizer does to a parameter. Of large arrays results alone
-move, which live as long in any order; and none moves past what reads an array that it may be written over.
+`vectors.group` then makes one loop of neighbors, such as all operations of an optimizer on a parameter. Among large
+arrays only results move, because they live equally long in any order. None moves past a reader of an array that it may
+overwrite.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction, size
 from pullback.rewrite.fired import fired
 
-SMALL = 64  # elements and terms of a statement that may move
-WIDER = 8  # how many times as many one has that it moves past
+SMALL = 64  # most elements and terms of a statement that moves
+WIDER = 8  # a statement moves past one with at least this many times as many
 
 
 def gather_neighbors(program: ir.Program) -> ir.Program:
@@ -46,7 +47,7 @@ def _block(block: ir.Block) -> ir.Block:
 
 
 def _beside_operands(statements: list[ir.Statement], results: set[ir.Ref]) -> list[ir.Statement]:
-    """The statements with elementwise results right behind the last one over their space that they read."""
+    """Move elementwise results right behind the last statement over their space that they read."""
     place: dict[ir.Ref, tuple[int, ...]] = {}  # of the statement that makes an array
     read: dict[ir.Ref, tuple[int, ...]] = {}  # of the last statement that reads it
     makers: dict[ir.Ref, ir.Build] = {}

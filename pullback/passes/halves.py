@@ -3,9 +3,9 @@
 Before    f(x: f32[N] as f16) { y as f16 = build i < N { f32(f16(x[i] * 2)) } return y }
 After     f(x: f16[N]) { y = build i < N { f16(f32(x[i]) * 2) } return y }
 
-Up to here every array is what is computed with, so that no derivative and no rule knows of f16 and bf16. From here on
-an element of such an array stands under a conversion to f32, and what is stored in one under one from f32. An input
-that a loop or a choice takes whole is converted before.
+Before this pass every array has its type for computation, so derivatives and rules do not know f16 and bf16. After it,
+reads of such an array convert to f32, and writes convert from f32. An input that a loop or a choice takes whole is
+converted first.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ After     f = build { all n < N { isfinite(x[n]) } }  fold t < T (w = w0) { .. f
 Before    y = build n < N { f32(a) * x[n] }
 After     c = build { f32(a) }    y = build n < N { c * x[n] }
 
-What is hoisted lives as long as the loop, so only small results are. A loop that may have no trip keeps its statements,
-as one of them may test a range. A conversion leaves its statement because groups (`vectors.group`) have
-one element type.
+Hoisted results live as long as the loop, so only small ones are hoisted. A loop that may have no trip keeps its
+statements, because one of them may test a range. A conversion leaves its statement because groups (`vectors.group`)
+have one element type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, is_inside
 from pullback.rewrite.fired import fired
 
-SMALL = 64  # elements of a result that may wait for the end of a loop
+SMALL = 64  # most elements of a result that may live until the end of a loop
 
 
 def hoist_small(program: ir.Program) -> ir.Program:
@@ -81,7 +81,7 @@ def _without_conversions(s: ir.Build, converted: dict[ir.Scalar, ir.Scalar]) -> 
         if not isinstance(e, ir.Cast) or not e.dtype.is_floating or not inner.isdisjoint(e.free):
             return None
         if any(isinstance(n, ir.Reduce) or has_data_index(n) or not is_inside(n, ()) for n in walk(e)):
-            return None  # costly, or read under a condition that it needs
+            return None  # costly, or in range only under a condition
         if e not in converted:
             made = ir.Ref(_name(e), e.dtype, ())
             out.append(ir.Build((made,), (), (e,), s.positions))

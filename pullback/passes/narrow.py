@@ -4,9 +4,8 @@ Before    p in [0, 4) = build i < N { argmax k < 4 { x[i, k] } }       i64[N]
           y = build i < N { x[i, data(p[i], 4)] }
 After     p in [0, 4) = build i < N { u8(argmax k < 4 { x[i, k] }) }    u8[N]
 
-Where the maximum of a block was, one byte says for blocks of up to 256 elements; as an index it would take eight, more
-than the block's result itself. Arrays that are results, that are put in order, or that loops and choices take whole
-stay as they are.
+One byte gives the position of the maximum in a block of up to 256 elements. As an index it would take eight, more than
+the block's result itself. Arrays that are results, that are sorted, or that loops and choices take whole do not change.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def _blocks(block: ir.Block) -> list[ir.Block]:
 
 
 def _dtype(r: ir.Ref) -> DType | None:
-    """The type for an array of positions; None where it stays."""
+    """The type for an array of positions; None to leave it."""
     if r.dtype is not i64 or r.rank == 0 or r.bounds is None:
         return None
     low, high = (b.constant for b in r.bounds)

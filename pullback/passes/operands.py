@@ -8,10 +8,10 @@ After     g = build n < N, o < O, u < U { a[n, o, u] > 0 ? h[n, o, u // 2] : {} 
           y = if finite { build n < N, i < I { sum o < O, p < P { [i >= p, ...] g[n, o, i - p] * w[o, p] } } }
               else { as before }
 
-Fusion brings the guards of activations and the positions of pooling into the sums of convolutions' gradients. Where a
-factor with its guards is a smaller array than the sum has terms, it becomes one, and the sum a contraction. A variable
-of the output and one of the sum that occur only as i - p are one axis of it. The guards are then zeros, as in
-`speculate`: the other factors must be finite, which is looked up at run time.
+Fusion brings the guards of activations and the positions of pooling into the sums of convolutions' gradients. A factor
+with its guards becomes an array if that has fewer elements than the sum has terms. The sum becomes a contraction. A
+variable of the output and one of the sum that occur only as i - p are one axis of the array. The guards are then zeros,
+as in `speculate`: the other factors must be finite, which is tested at run time.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _operand(
 def _places(f: ir.Scalar, value: ir.Scalar) -> dict[Var, int]:
     """The memory axis of each variable: of the factor's array, else of its guards' arrays.
 
-    An operand in this order is computed and read as it lies, and is one array for all sums that want it.
+    An operand in this order is computed and read in memory order, and all sums share one array.
     """
     gets = [g for g in walk(value) if isinstance(g, ir.Get)]
     own = [g for g in gets if isinstance(f, ir.Get) and g.ref is f.ref]

@@ -7,12 +7,11 @@
     fold of T steps              T * operations of the body;  while: its bound for T
     cond                         the costlier branch
 
-An addition, multiplication, choice or primitive is one operation, exp too; a sign, a copy, a conversion, a guard (one
-thing or nothing) and the arithmetic of indices are none. What stands under conditions on indices happens where they
-hold: once for each pair that agrees under a delta [i == k], and outside of a window there is nothing to add, of a sum
-as of a few terms. An expression that occurs twice in a statement is computed once, and so is one without the
-statement's variables. Count after `normalize`, `eliminate_common` and `eliminate_dead`, as derivatives come, and no
-statement is counted that another repeats.
+An addition, multiplication, choice or primitive is one operation, exp too. A sign, a copy, a conversion, a guard (a
+value or nothing) and index arithmetic are none. Under conditions on indices, operations count only where the conditions
+hold: once for each pair that agrees under a delta [i == k], and not outside a window. An expression that occurs twice
+in a statement counts once, and so does one without the statement's variables. Count after `normalize`,
+`eliminate_common` and `eliminate_dead`, as derivatives come, so that no statement repeats another.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pullback.ir.dims import evaluate
 from pullback.ir.index import Cond, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import children
 
-LIMIT: Final = 1 << 22  # points up to which conditions are counted; beyond, they are taken to hold
+LIMIT: Final = 1 << 22  # conditions are counted for up to this many points; beyond, they are assumed to hold
 
 
 def operation_count(program: ir.Program, dims: Mapping[str, int] | None = None) -> int:

@@ -4,7 +4,7 @@ Before    p = order n < N { -x[n] }                    v = build n < N { y[data(
 After     k = build n < N { -x[n] }                    v = sort n < N { y[n] }
           p = order n < N { k[n] }
 
-Elements move with less than their positions do; positions that something else needs are computed once and read.
+Sorting elements needs less than sorting positions. Positions with other readers are computed once and read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _block(block: ir.Block) -> ir.Block:
                     if _extents(s) == _extents(order):
                         s = replace(ordered, out=s.outs[0])
                     else:
-                        # Some of the elements, as `top_k` takes them: all are put in order, in an array of their own.
+                        # For some of the elements, as in `top_k`: sort all into an array of their own.
                         values = ir.Ref(f"{s.outs[0].name}_in_order", s.outs[0].dtype, _extents(order))
                         out.append(replace(ordered, out=values))
                         s = replace(s, values=(expr.get(values, *s.vars),))

@@ -4,10 +4,10 @@ Before    y = build q < Q { sum v < V { [q - v >= 0, N - 1 - q + v >= 0] g[q - v
 After     p = build t < Q + V - 1 { [t - V + 1 >= 0, ...] g[t - V + 1] }
           y = build q < Q { sum v < V { p[q - v + V - 1] * w[v] } }
 
-A condition that depends on a vectorized or tiled variable would be tested for each term; a zero border costs one
-copy of the operand. Done where the copy is small beside the contraction, at typical sizes where dims are symbols;
-whether a border is wide, as for windows as large as an image, is then asked when the program runs. It is inexact in
-one way: where the other factor is not finite, 0 * inf enters a sum that the condition would have kept it out of.
+A condition that depends on a vectorized or tiled variable would be tested for each term; a zero border costs one copy
+of the operand. Done where the copy is small beside the contraction, at typical sizes if dims are symbols. In that case
+the program tests at run time whether a border is wide, as for windows as large as an image. The pass is inexact in one
+way: if the other factor is not finite, 0 * inf enters a sum that the condition would have excluded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pad_operands(program: ir.Program) -> ir.Program:
 def _build(s: ir.Build) -> list[ir.Statement]:
     """A build with borders; if they may be too wide for some sizes, a runtime choice of both forms.
 
-    That without has products before shifts, if it can.
+    The form without borders has products before shifts, if possible.
     """
     narrow: dict[Cond, None] = {}
     out = _with_borders(s, narrow)
@@ -64,7 +64,7 @@ def _with_borders(s: ir.Build, narrow: dict[Cond, None]) -> list[ir.Statement]:
 
 
 def _shifted(e: ir.Reduce, b: ir.Bracket, s: ir.Build, narrow: dict[Cond, None]) -> Changed | None:
-    """A sum as products before shifts; `narrow` grows by that this saves less than it costs."""
+    """A sum as products before shifts; adds to `narrow` the condition that this saves too little."""
     for shift in shifts(e, b, s):
         saves_little = cond(">=", -1 - shift.saved)
         if isinstance(saves_little, Cond):
@@ -78,7 +78,7 @@ def _bordered(r: ir.Reduce, b: ir.Bracket, s: ir.Build, narrow: dict[Cond, None]
     """The padded copies of a sum's operands, and the sum that reads them; None where no border pays.
 
     Args:
-        narrow: grows by what must hold of the dims for borders not to be wide.
+        narrow: receives the conditions on the dims under which borders are not wide.
     """
     if not isinstance(b.arg, ir.Mul) or not all(isinstance(f, ir.Get | ir.Const) for f in b.arg.args):
         return None
@@ -101,7 +101,7 @@ def _bordered(r: ir.Reduce, b: ir.Bracket, s: ir.Build, narrow: dict[Cond, None]
         copy, element = padded
         others = [o for j, o in enumerate(factors) if j != k]
         if any(is_inside(o, conds) and not is_inside(o, left) for o in others) or not is_inside(element, left):
-            continue  # the conditions keep another operand, or another axis of this one, in its range
+            continue  # the conditions keep another operand, or another axis of this one, in range
         grown = [cond(">=", WIDE * d + ROOM - copy.outs[0].shape[a]) for a, d in enumerate(f.ref.shape) if a in axes]
         if False in grown:
             continue
@@ -132,7 +132,7 @@ def _wide(g: ir.Get, axis: int) -> bool:
 def _mostly_outside(g: ir.Get, axis: int, s: ir.Build, r: ir.Reduce) -> bool:
     """Whether loop bounds on this axis skip many of the terms, so that a border would add work.
 
-    The last axis is the one that vectors run along: its conditions become a border.
+    Vectors run along the last axis, so its conditions become a border.
     """
     i, d = g.indices[axis], g.ref.shape[axis]
     if s.vars and s.vars[-1] in i.free:

@@ -1,8 +1,8 @@
 """The passes from an elaborated program to one that is ready to be lowered, in order.
 
-Each is a value that says what it is for, what it builds on, what it gives, and which programs go through it. `explain`
-prints the program after each and the rules that fired. Where PULLBACK_VERIFY is 1, as it is in tests, the program is
-verified after each, with what passes have given; where it is "equivalence", its meaning is compared, too.
+Each is a value that states its purpose, its requirements, its results, and the programs it applies to. `explain` prints
+the program after each and the rules that fired. With PULLBACK_VERIFY=1, as in tests, the program is verified after each
+pass, with the facts that passes gave. With "equivalence" its meaning is compared too.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Pass:
     """A pass and its contract.
 
     Attributes:
-        name, purpose: what it is called, and what it is for, in one line.
-        run: the function from program to program; of the machine, too, where `asks` says so.
-        after: passes that must have run, if they run at all, because it builds on what they do.
-        gives: what holds of the program from then on; `Fact.lasting` says for how long.
-        exact: whether programs that are to be exact go through it.
-        modes: the memory modes in which programs do.
-        asks: whether it needs to know the machine.
+        name, purpose: its name, and its purpose in one line.
+        run: the function from program to program; it also takes the machine if `asks` is set.
+        after: passes that must come before it, if they run at all, because it builds on their results.
+        gives: facts that hold of the program afterwards; `Fact.lasting` says for how long.
+        exact: whether exact programs go through it.
+        modes: the memory modes in which it runs.
+        asks: whether it takes the machine.
     """
 
     name: str
@@ -159,9 +159,9 @@ def optimize(program: ir.Program, dims: Mapping[str, int], levels: int = 1, mode
     """The program for the given dims after every pass. Time is linear in its size.
 
     Args:
-        levels: how many levels of blocks keep the rows that loops store for loops that run backward; 1 stores all.
-        mode: the memory mode that it is made for.
-        machine: the processor that it is made for.
+        levels: the levels of blocks for rows that forward loops store for backward loops; 1 stores all rows.
+        mode: the target memory mode.
+        machine: the target processor.
     """
     compare = equivalence()
     written = None if compare is None else compare.written(program, dims)

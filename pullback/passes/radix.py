@@ -4,10 +4,10 @@ Before    b = build o < O { sum i < 24, j < 24 {
               [2 * (i % 2) + j % 2 == data(p[o, i // 2, j // 2], 4)] g[o, i // 2, j // 2] } }
 After     b = build o < O { sum i < 12, j < 12 { g[o, i, j] } }
 
-The gradient of pooling by its largest element reaches sums over all elements in this form (a bias, a norm). A
-variable of the sum that occurs under // c and % c alone is split into the block and the place in it. The place number
-c' * r + s runs through 0 .. n - 1 as r and s do, and just one place is a datum below n. So the delta leaves with its
-variables (002's rules 22 and 23). Terms come in another order, so the pass is off under `exact()`.
+The gradient of pooling by its largest element reaches sums over all elements in this form (a bias, a norm). A variable
+of the sum that occurs under // c and % c alone is split into the block and the place in it. The place number c' * r + s
+takes each value in 0 .. n - 1 once, so one place equals a datum below n. The delta disappears with its variables (002's
+rules 22 and 23). Terms come in another order, so the pass is off under `exact()`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _radix(c: Cond, places: set[Var]) -> list[Var] | None:
     used = [a for a in atoms if isinstance(a, Var)]
     if c.op != "==" or len(data) != 1 or not used or len(used) + 1 != len(atoms) or not places.issuperset(used):
         return None
-    if not data[0].free.isdisjoint(used):  # another datum for each place: there may be none, or several
+    if not data[0].free.isdisjoint(used):  # with another datum for each place, none or several may match
         return None
     weight = c.index.coefficient(data[0])
     if weight is None or weight.constant not in (1, -1) or data[0].checked or data[0].extent is None:

@@ -12,8 +12,7 @@ becomes, with T = B C + R, the steps in B blocks of C (and R more, which keep th
 
 The pair inside is of the same form, so that blocks are split in turn. With n levels T rows shrink to about n T^(1/n),
 and every step is computed at most n times (Griewank and Walther, Evaluating Derivatives, 2008, chapter 12, with equal
-parts on every level). Whether the rows are states or anything else that the loop stacked makes no difference, nor
-whether a derivative put the pair there.
+parts on every level). Rows may be states or any other stacked values, and the pair need not come from a derivative.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def recompute_rows(program: ir.Program, levels: int) -> ir.Program:
 
     Args:
         program: with dims that are numbers.
-        levels: of each pair whose rows take more memory so than with blocks.
+        levels: the number of levels, used for pairs whose rows take less memory with blocks.
     """
     return program if levels < 2 else each_block(program, partial(_block, levels=levels))
 
@@ -127,7 +126,7 @@ def _split(block: ir.Block, pair: Pair, levels: int) -> ir.Block:
 
 
 def _block_size(pair: Pair, levels: int) -> int:
-    """The steps per block for which starts and rows of all levels take about equal memory.
+    """The steps per block that balance the memory of starts and rows over all levels.
 
     With state bytes s, row bytes e, and n levels, s B on each but the last and e C on that are least together for
     B = (T e / s)^(1/n). A divisor of T nearby leaves no rest.
@@ -192,7 +191,7 @@ class _Blocks:
         return ir.Fold((*(finals or _like(f.states)), *stacked), c, states, inits, body, f.positions)
 
     def backward(self) -> list[ir.Statement]:
-        """The rest of the steps from their rows, then the blocks, last first, each from rows computed again."""
+        """Run the remaining steps from their rows, then the blocks, last first, from recomputed rows."""
         f, g = self.pair.forward, self.pair.backward
         count = len(g.states)
         inits, made = g.inits, list[ir.Statement]()

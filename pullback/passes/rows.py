@@ -5,10 +5,10 @@ Before    s, states, a = fold t < T (u = u0) { k = x * u;  a = u + h k;  ..  yie
 After     s, states = fold t < T (u = u0) { k = x * u;  a = u + h k;  ..  yield s', u }
           g = fold v < T (w = w0) { k = x * states[T - 1 - v];  a = states[T - 1 - v] + h k;  .. a[n - 1] .. }
 
-What a derivative keeps of the stages of a method shrinks to the state they begin with. That pays where the rows are
-too many for a cache near the processor and a row is a few elementwise operations on others, which the reader may then
-take in; what has a sum or a transcendental stays stored. Where memory is to be small, transcendentals are computed
-again, too: of the gates of an LSTM the tangent of its cell, which follows from the others. Numbers do not change.
+A derivative then stores only the initial state of a method's stages. This pays if the rows exceed the near caches and a
+row is a few elementwise operations on others, which fusion can put into the reader. Rows with a sum or a transcendental
+stay stored. In the mode of least memory transcendentals are recomputed too, such as `tanh` of an LSTM's cell, which
+follows from the gates. Numbers do not change.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pullback.passes.cost import has_data_index, has_reduction, has_transcendent
 from pullback.passes.recompute import Pair, pairs
 from pullback.rewrite.fired import fired
 
-LARGE = 256 * 1024  # bytes of rows that are worth computing again
-CHEAP = 10  # operations of a statement that is
-MORE = 20  # operations for a row, without those shared with other rows
+LARGE = 256 * 1024  # least bytes of rows worth recomputing
+CHEAP = 10  # most operations of a recomputed statement
+MORE = 20  # most operations for a row, without those shared with other rows
 
 
 def recompute_cheap_rows(program: ir.Program) -> ir.Program:
@@ -56,9 +56,9 @@ class _Rows:
     """The rows of a pair that are computed again.
 
     Attributes:
-        kept: arrays of the forward body that its rows hold.
-        dropped: the others, with the rows that held them.
-        again: what the backward body computes for these.
+        kept: arrays of the forward body that stay stored as rows.
+        dropped: the other arrays, with their rows.
+        again: the statements of the backward body that recompute these.
     """
 
     def __init__(self, pair: Pair, functions: bool) -> None:
@@ -81,7 +81,7 @@ class _Rows:
                 self.again |= needed
 
     def _needed(self, r: ir.Ref) -> dict[ir.Ref, ir.Build] | None:
-        """The statements that give r from rows that are kept, in order; None where it needs something else."""
+        """The statements that compute r from kept rows, in order; None if it needs anything else."""
         if r in self.again or r in self.kept or r not in self.own:
             return {}
         s = self.made.get(r)

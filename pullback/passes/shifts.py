@@ -4,13 +4,12 @@ Before    x = build c < C, j < 12 { sum o < O, q < 5 { [j >= q, q + 7 >= j] w[o,
 After     t = build c < C, q < 5, v < 8 { sum o < O { w[o, c, q] * g[o, v] } }
           x = build c < C, j < 12 { sum q < 5 { [j >= q, q + 7 >= j] t[c, q, j - q] } }
 
-The gradient of a convolution by its image is such a sum. An element of the result meets j in as many places as the
-window has. Vectors along j multiply what lies outside of the result by zero, here a third of all terms. By
-distributivity the sum over everything but q needs j only as v = j - q, which runs over the result itself: a product
-without conditions, in full vectors, and Q additions for each element of x. Other axes keep their conditions, which
-are bounds of loops. No term is multiplied by zero, so infinities stay where the definition has them. Sums are
-reassociated, so `exact` programs stay as they are. So do programs that need least memory, as t has more elements than
-x.
+The gradient of a convolution by its image is such a sum. Vectors along j multiply terms outside the result by zero,
+here a third of all terms. By distributivity the sum over everything but q needs j only as v = j - q, which runs over
+the result itself: a product without conditions, in full vectors, and Q additions for each element of x. Other axes keep
+their conditions, which are bounds of loops. No term is multiplied by zero, so infinities stay where the definition has
+them. Sums are reassociated, so `exact` programs stay as they are. So do programs that need least memory, as t has more
+elements than x.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pullback.passes.conditions import Changed, each_conditional_sum
 from pullback.passes.cost import is_inside
 from pullback.rewrite.fired import fired
 
-WORTH = 8  # as many multiply-adds must be saved for each element that is written and for each that is added
+WORTH = 8  # multiply-adds that must be saved for each element written and for each added
 
 
 def shift_products(program: ir.Program) -> ir.Program:
@@ -54,8 +53,8 @@ class Shift:
     """A sum whose terms depend on the last axis j only as v = j - step * q - first, v < `extent`.
 
     Attributes:
-        factors: of its terms, by v, which stands in them as `at`.
-        conds: those that are left, which are about other axes.
+        factors: the factors of its terms in v, which `at` stands for.
+        conds: the remaining conditions, which are about other axes.
     """
 
     total: ir.Reduce
@@ -74,7 +73,7 @@ class Shift:
 
     @property
     def saved(self) -> Index:
-        """The saved terms, less the cost of writing the product and adding it up, in the dims."""
+        """The terms saved, less the cost of storing the product and adding it up, in the dims."""
         wide, narrow, window = (v.extent for v in (self.build.vars[-1], self.at, self.q))
         terms = prod((v.extent for v in self.total.vars), start=ONE_INDEX)
         return terms * (wide - narrow) - window * (wide + narrow) * WORTH
@@ -109,7 +108,7 @@ def _shift(total: ir.Reduce, b: ir.Bracket, s: ir.Build, q: Var) -> Shift | None
     step = next((n for n in (_step(c, j, q) for c in b.conds) if n is not None), None)
     if step is None or not all(isinstance(f, ir.Get | ir.Const) for f in b.arg.args):
         return None
-    there = Substitution(variables={j: as_index(j) + as_index(q) * step})  # j stands for j - step * q from here on
+    there = Substitution(variables={j: as_index(j) + as_index(q) * step})  # from here on j is j - step * q
     mine = [c for c in b.conds if j in c.free]
     bounds = _range([there.index(c.index) for c in mine], j) if all(c.op == ">=" for c in mine) else None
     if bounds is None:

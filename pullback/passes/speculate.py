@@ -7,11 +7,10 @@ After     w_sum = build { sum o < O, m < M { w[o, m] } }
           y = if finite { build .. { sum o < O { h[n, o] * w[o, m] } } } else { build .. as before }
 
 The guard of `where` travels with a cotangent so that a NaN or infinity of the branch not taken does not enter
-(`ad.reverse`). Where h is 0 outside the guard and w is finite, the guarded and the plain product are the
-same, and the plain one is a contraction like any other. One look at w decides, at run time; the work of looking
-must be small beside the contraction. A sum is finite only where all its terms are, and as fast as memory is read; where
-it overflows though they are finite, the guarded product gives the same. A guard that has no variable of the sum goes
-around it.
+(`ad.reverse`). Where h is 0 outside the guard and w is finite, the guarded and the plain product are the same, and the
+plain one is a contraction like any other. One pass over w decides at run time; its work must be small beside the
+contraction. A sum is finite only if all its terms are, and runs at the speed of memory. If it overflows although they
+are finite, the guarded product gives the same result. A guard without a variable of the sum goes around the sum.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from pullback.ir.walks import each_build
 from pullback.passes.cost import typical_size
 from pullback.rewrite.fired import fired
 
-WORTH = 8  # a contraction must have this many terms for each element that is looked at
+WORTH = 8  # least terms of a contraction for each element that is tested
 
 
 def speculate_guards(program: ir.Program) -> ir.Program:
@@ -84,7 +83,7 @@ def chosen_if_finite(s: ir.Build, values: tuple[ir.Scalar, ...], arrays: Iterabl
 
 
 def looks(block: ir.Block) -> set[ir.Ref]:
-    """The arrays of a block that say whether other arrays are finite."""
+    """The arrays of a block that hold whether other arrays are finite."""
     return {s.outs[0] for s in block.statements if isinstance(s, ir.Build) and not s.vars and _is_look(s.values[0])}
 
 

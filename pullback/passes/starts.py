@@ -1,12 +1,12 @@
-"""A constant array that a loop begins with is made for this loop alone.
+"""Initial constants: each loop gets its own copy of a constant initial state.
 
 Before    z = build n < N { 0 }  a = fold t < T (s = z) { .. }  b = fold t < T (r = z) { .. }
 After     z = build n < N { 0 }  a = fold t < T (s = z) { .. }  z' = build n < N { 0 }  b = fold t < T (r = z') { .. }
 
-Equal arrays are computed once, and a state is changed in the place of what it begins with where nobody reads that any
-more. The two do not go together: what several loops begin with is copied for each but the last, and stays alive from
-the first of them on. The derivatives of the layers of a recurrent network begin with one array of zeros as large as
-what all steps of a layer are given. To fill an array costs no more than to copy one.
+Equal arrays are computed once, and a state overwrites its initial value if that has no later reader. The two conflict:
+an initial value of several loops is copied for each but the last, and is alive from the first of them on. The
+derivatives of a recurrent network's layers begin with one array of zeros as large as all steps' inputs of a layer.
+Filling an array costs no more than copying one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loop steps: products that no step waits for are computed for all steps at once.
 
-    before      a product of the loop's step and of what does not change moves in front of the loop, with an axis more
-    after       a sum that is only carried on moves behind it, over the steps too; what it reads is kept step by step
+    before      a product of the step's data and loop invariants moves in front of the loop, with one more axis
+    after       a sum that is only accumulated moves behind the loop, over the steps too; its operands are kept as rows
 
 Before    a = fold t < T (h = h0, w_bar = zeros) {
               p = build n < N, k < K { sum m < M { x[t, n, m] * u[k, m] } }
@@ -13,9 +13,9 @@ After     p = build t < T, n < N, k < K { sum m < M { x[t, n, m] * u[k, m] } }
           w = build k < K, m < M { sum t < T, n < N { ys[t, n, k] * x[t, n, m] } }
 
 A recurrent network's steps have few rows: their products read a matrix, or add to one, for little work on each of its
-elements. Done for all steps they are products of good size. That takes memory for every step, so programs that are to
-need least of it keep their loops, and what is kept must be small beside the work. The second adds up in another order,
-so it is off under `exact()`.
+elements. Done for all steps they are products of good size. That takes memory for every step, which must be small
+beside the work, and the mode of least memory keeps the loops. The second rewrite adds up in another order, so it is off
+under `exact()`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from pullback.passes.fuse import fusion, inline
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.fired import fired
 
-FEW = 64  # terms of a step for each element of a matrix, from which on a step by itself is a good product
-WORTH = 8  # terms for each element that is kept
+FEW = 64  # terms of a step per element of a matrix, from which a single step is a good product
+WORTH = 8  # least terms per element that is kept
 LARGE = 8 << 20  # bytes of one array stored for all steps
 
 
@@ -64,7 +64,7 @@ def _block(block: ir.Block, exact: bool) -> ir.Block:
 
 
 def _from_nothing(x: ir.Build, before: Sequence[ir.Statement]) -> ir.Build:
-    """A sum without the array that it is added to, where that is of zeros."""
+    """A sum without the array it is added to, if that is zero."""
     (value,) = x.values
     zeros = {o for s in before if isinstance(s, ir.Build) for o, v in zip(s.outs, s.values, strict=True) if _is_zero(v)}
     if not isinstance(value, ir.Add):
@@ -138,7 +138,7 @@ def _small(x: ir.Build, step: Var) -> bool:
 
 
 def _product(e: ir.Scalar) -> ir.Mul | None:
-    """The product that a sum is of."""
+    """The product under a sum."""
     if not isinstance(e, ir.Reduce) or e.op != "sum" or isinstance(e.arg, ir.Bracket):
         return None
     return e.arg if isinstance(e.arg, ir.Mul) and all(isinstance(f, ir.Get | ir.Const) for f in e.arg.args) else None
@@ -190,7 +190,7 @@ def _after(s: ir.Fold) -> tuple[list[ir.Build], ir.Fold]:
 
 
 def _carried(s: ir.Fold, k: int) -> _Carried | None:
-    """State k as one that is only added to; None where it is more."""
+    """State k as a pure accumulator; None if it is not one."""
     state, new = s.states[k], s.body.results[k]
     made = next((x for x in s.body.statements if new in x.outs), None)
     if not isinstance(made, ir.Build) or len(made.outs) != 1 or s.body.results.count(new) != 1:

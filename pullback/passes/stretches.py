@@ -1,12 +1,12 @@
-"""Stretches: a sum that counts on a part of an axis only is an array of that part.
+"""Stretches: a sum that is nonzero on a part of an axis only becomes an array of that part.
 
 Before    x = build i < 768 { [i >= 512] sum k < 128 { a[k, (i - 512) // 64] * b[k, i % 64] } + ... }
 After     t = build i < 256 { sum k < 128 { a[k, i // 64] * b[k, i % 64] } }
           x = build i < 768 { [i >= 512] t[i - 512] + ... }
 
-The gradient of an array that was read in slices is such a sum for each slice (queries, keys and values that one
-product makes). A product without conditions on its results has the kernels of products, and does no work outside of
-its part; what is left is to copy it there. It pays where a third of the axis or more is left out.
+The gradient of an array that was read in slices has such a sum for each slice, such as queries, keys and values from
+one product. A product without conditions on its results uses the kernels of products, and does no work outside its
+part. Then it only has to be copied into place. It pays if at least a third of the axis is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pullback.rewrite.fired import fired
 
 TERMS = 8  # of a sum that is worth an array
 MOST = 2 / 3  # of the elements that a part may have
-LEAST = 8  # steps of an axis worth parting: shorter ones are told apart step by step (`loops/product/residues.py`)
+LEAST = 8  # least size of an axis worth splitting: shorter ones are split step by step (`loops/product/residues.py`)
 
 
 def separate_stretches(program: ir.Program) -> ir.Program:

@@ -8,13 +8,12 @@ After     g = fold b < N / B (g = zeros) {
             s = build n < B { .. c[n, j] .. }
             yield build k < K { g[k] + sum n < B { .. s[n] .. c[n, k] .. } } }
 
-What a batch of training examples needs shrinks to what B of them need: it is known as micro-batching, and found here
-without being asked for. A scatter runs along the axis where each of its rows takes what its own row brings: the
-labels of a batch name a class in each row. Arrays that are read otherwise than at the axis' own variable, or after a
-sum over it, are stored whole. Used before operands of contractions become arrays, and for two ends. `strip_mine` is
-for the mode of least memory. `strip_for_caches` runs in all modes: unfused arrays would leave the second cache, and
-little is computed for each of their bytes, so that memory waits dominate. Sums over the axis are reassociated, so
-`exact` programs stay as they are.
+A batch of training examples then needs the memory of B of them. This is micro-batching, found automatically. A scatter
+runs along the axis if each of its rows takes its own row's data, as labels of a batch do. Arrays that are read at
+another index than the axis' own variable, or after a sum over it, are stored whole. The pass runs before operands of
+contractions become arrays, and has two forms. `strip_mine` is for the mode of least memory. `strip_for_caches` runs in
+all modes, where unfused arrays would leave the second cache and few operations per byte are computed, so memory waits
+dominate. Sums over the axis are reassociated, so `exact` programs stay as they are.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from pullback.passes.cost import has_data_index, has_reduction
 from pullback.rewrite.fired import fired
 
 SMALL = 256 * 1024  # bytes below which arrays along an axis are not worth a loop
-SHARE = 8  # a strip needs about one part in so many of the memory for the whole axis
+SHARE = 8  # a strip needs about this fraction (1 / n) of the memory for the whole axis
 LEAST = 4  # rows of a strip, at least
 WHOLE = 16  # the row multiple of a strip if no divisor fits: whole vectors
-LEAVING = 2  # times the second cache: bytes of arrays that do not stay there
-STAYING = 2  # of how many parts of the second cache one holds arrays that do
-ENOUGH = 32  # rows of a strip for which kernels are as quick as for all rows
-LIGHT = 8  # operations for each byte of an array, below which memory is waited for
+LEAVING = 2  # bytes of arrays that leave the second cache, as a multiple of its size
+STAYING = 2  # arrays that stay take this fraction (1 / n) of the second cache
+ENOUGH = 32  # rows of a strip for which kernels are as fast as for all rows
+LIGHT = 8  # operations per byte of an array, below which memory waits dominate
 
 Cut = ir.Build | ir.Scatter  # statements that can run a stretch at a time
 Place = tuple[object, object]  # (array, axis), or (position of a statement, variable)
@@ -135,8 +134,8 @@ class _Role:
     """The role of a statement in strips: it runs along `var`, or sums over the axis in `sums`.
 
     Attributes:
-        rest: its values but for the sums.
-        phase: after how many passes over the axis it can run.
+        rest: its values without the sums.
+        phase: the number of passes over the axis before it can run.
     """
 
     var: Var | None
@@ -149,16 +148,16 @@ class _Strips:
     """Strips along an axis of a block.
 
     Attributes:
-        roles: of the statements in strips, by position.
-        levels: of the other statements: after how many passes over the axis they can run.
+        roles: the roles of the statements in strips, by position.
+        levels: for the other statements, the number of passes over the axis before they can run.
         whole: arrays along the axis that are stored whole.
-        saved: bytes of the arrays that are not.
+        saved: bytes of the other arrays.
 
     Args:
         block: the block.
         axis: the axis.
-        ahead: whether the whole axis is taken for numbers of a row that need no array in strips, such as the weights of
-            labels. A sum of them is then known before the strips, and no pass over the axis has to end first.
+        ahead: whether one number per row, computed without arrays in strips, is computed for the whole axis first.
+            Examples are label weights. A sum of them is then known before the strips, without another pass.
     """
 
     def __init__(self, block: ir.Block, axis: _Axis, ahead: bool = False) -> None:
@@ -252,7 +251,7 @@ class _Strips:
         return _Role(None, sums, tuple(rewrite(v, totals.get) for v in s.values)) if sums else None
 
     def _numbers(self) -> list[int]:
-        """Statements that make a number for each row or sums of such, and read no other arrays along the axis."""
+        """Statements that compute a number per row, or sums of such, and read no other arrays along the axis."""
         cut = {o: k for k, r in self.roles.items() if r.var for o in self._statement(k).outs}
         found: list[int] = []
         for k, role in self.roles.items():
@@ -286,7 +285,7 @@ class _Strips:
         """Find phases, levels and whole arrays; True if statements lost roles and it must be repeated."""
         statements = self.original.statements
         cut = {o: k for k, r in self.roles.items() if r.var for o in statements[k].outs}
-        level: dict[ir.Ref, int] = {}  # of arrays that are complete: after how many passes
+        level: dict[ir.Ref, int] = {}  # for complete arrays: after how many passes
         whole = {r for r in self.original.results if r in cut}
         for k, s in enumerate(statements):
             role = self.roles.get(k)

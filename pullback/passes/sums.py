@@ -2,8 +2,8 @@
 
 Three rewrites of a statement in normal form, `y = build I { sum V { s } }`, when sizes are numbers:
 
-    scatter     sum over v of [j == data(v)] s(v, j)  becomes  y[data(v)] += s(v, data(v)): each term is put in its
-                place, in the same order, where the sum would look for its terms at every j.
+    scatter     sum over v of [j == data(v)] s(v, j)  becomes  y[data(v)] += s(v, data(v)): each term goes to its
+                place, in the same order. The sum would look for its terms at every j.
     band        sum over v of [..] s(i - f(v), v), where f is not linear and what s reads has few places for i - f(v),
                 becomes y[w + f(v)] += s(w, v) over the places w: few of the i have a term for a v.
     split       sum over u, w of a(w, k) * b(u, w)  becomes  sum over w of a(w, k) * t(w), t(w) = sum over u of b(u, w),
@@ -17,9 +17,8 @@ After     n: f64[K, D] = scatter i < N, d < D { [data(near[i], K), d] += x[i, d]
           m_part = build k < K, r < D { sum i < N { z[i, k, r] } }
           m = build k < K, c < D { sum r < D { m_part[k, r] * Q[k, r, c] } }
 
-The first two do as many additions as there are terms; so the derivative of a minimum's position reaches what the
-position chose, and that of a triangular matrix the row of its elements. The third adds products in another order, so it
-is off under `exact()`.
+The first two do as many additions as there are terms. They serve the derivative of a read at a minimum's position, and
+of a triangular matrix packed into a row. The third adds products in another order, so it is off under `exact()`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_build
 from pullback.rewrite.fired import fired
 
-FEW = 4  # places of a result for each place that a term can come from, at least
+FEW = 4  # least places of a result for each place that a term can come from
 
 def rearrange_sums(program: ir.Program) -> ir.Program:
     """The program with the two rewrites applied wherever they save work."""

@@ -1,4 +1,4 @@
-"""Windows: a sum over an axis where conditions keep few steps becomes one over these.
+"""Windows: a sum over an axis whose conditions keep few steps becomes a sum over these.
 
 Before    x = build i < 56 { sum v < 28 { [2 v + 1 >= i, i + 1 >= 2 v] g[v] * k[i - 2 v + 1] } }
 After     x = build i < 56 { sum t < 2 { [0 <= i // 2 + t < 28, i + 1 >= 2 (i // 2 + t)] g[i // 2 + t] * k[..] } }
@@ -6,8 +6,8 @@ After     x = build i < 56 { sum t < 2 { [0 <= i // 2 + t < 28, i + 1 >= 2 (i //
 The gradient of a convolution with stride s by its image is such a sum: of the positions of the window, those that met
 element i are ceil((i - c) / s) and those next to it. As i // s tells residues apart, lowering can take each residue of
 i by itself, and the condition is then one about t alone. The order of the terms stays. Conditions must come in a pair,
-s v >= L and U >= s v, with U - L a number; what is not of this form stays as it is. Where s is 1 the pair falls away,
-and t is U - v where that is an index of an array (the window's own; sums may be reassociated), else v - L:
+s v >= L and U >= s v, with U - L a number; other forms do not change. For s = 1 the pair disappears. Then t is U - v if
+that is an index of an array (the window's own; sums may be reassociated), else v - L:
 
 Before    x = build i < 28 { sum v < 24 { [i >= v, v + 4 >= i] g[v] * k[i - v] } }
 After     x = build i < 28 { sum t < 5 { [0 <= i - t < 24] g[i - t] * k[t] } }

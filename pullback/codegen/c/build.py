@@ -10,7 +10,7 @@ FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fn
 GCC_FLAGS: Final = (
     "-ftree-vectorize", "-fvect-cost-model=dynamic",  # as clang's -O2 does by default
     "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
-    "--param=avoid-fma-max-bits=0",  # for some processors it rounds a lone sum's products, and no others
+    "--param=avoid-fma-max-bits=0",  # for some processors it rounds the products of a lone sum, but no others
 )
 ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # zig adds a sanitizer to unoptimized builds, without its library
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
@@ -20,7 +20,7 @@ LIBRARIES: Final = ("-lm",)
 
 
 def flags(command: Sequence[str], version: str) -> tuple[str, ...]:
-    """The flags for a compiler that is started so and says this of its version: fast to compile, and fast."""
+    """The flags for a compiler, by its command and version text: quick to compile, and fast code."""
     if "zig" in " ".join(command):
         return FLAGS + ZIG_FLAGS
     return FLAGS if "clang" in version.lower() else FLAGS + GCC_FLAGS

@@ -26,7 +26,7 @@ LOST: Final = 1000  # as many cycles as all have, for one that may take ten time
 
 
 def is_threaded(unit: Unit) -> bool:
-    """Whether it takes a pool."""
+    """Whether the entry takes a pool."""
     return any(isinstance(s, Parallel) for s in nodes.walk(unit.function.body))
 
 
@@ -106,7 +106,7 @@ def _declare(unit: Unit, writer: Writer, text: str) -> None:
 
 
 def _constant(writer: Writer, b: Buffer, elements: Sequence[bool | int | float]) -> None:
-    """An array that the C has itself."""
+    """An array that the C contains as a table."""
     numbers = ", ".join(literal(x, b.dtype)[0] for x in elements) or "0"
     head = f"static const {c_type(b.dtype)} {writer.names(b, b.name)}[{max(len(elements), 1)}] = {{"
     lines = textwrap.wrap(f"{numbers}}};", 100, break_long_words=False, break_on_hyphens=False)

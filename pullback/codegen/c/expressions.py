@@ -63,7 +63,7 @@ class Expressions:
         self.names = names
         self.words = words
         self.places: dict[Buffer, tuple[Buffer, Index]] = {}
-        self._inner: dict[int, tuple[Value, Text]] = {}  # operands whose text is there before it is asked for
+        self._inner: dict[int, tuple[Value, Text]] = {}  # operands whose text is made in advance
 
     # Indices ----------------------------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class Expressions:
         own = OPERATOR[op]
         left = own if own in (PRODUCT, SUM, AND, OR) else own + 1
         right = own + 1 if own != OR else RELATION
-        # compilers warn of a && within ||, of comparisons that are compared, and of comparisons and sums among bits
+        # compilers warn about && within ||, compared comparisons, and comparisons or sums within bit operations
         first = self._value(a)
         if own == OR and (first[1] == AND or (isinstance(a, Binary) and a.op != "||")):
             left = RELATION

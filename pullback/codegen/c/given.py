@@ -1,4 +1,4 @@
-"""C that users wrote, inside C that is made here."""
+"""Users' C inside generated C."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pullback.codegen.c.types import c_type
 from pullback.codegen.target import Definitions
 from pullback.ir.foreign import Foreign
 
-_FUNCTION: Final = re.compile(  # the definition of one that is seen from outside
+_FUNCTION: Final = re.compile(  # the definition of an externally visible function
     r"^(?!static\b|typedef\b|struct\b|else\b)([A-Za-z_][\w \t*]*?[ \t*]\w+[ \t]*\([^;{}]*\)\s*\{)", re.MULTILINE
 )
 _NAME: Final = re.compile(r"\b([A-Za-z_]\w*)\s*\(|#[ \t]*define[ \t]+(\w+)")
@@ -28,7 +28,7 @@ def prototype(f: Foreign) -> str:
 
 
 def shown(f: Foreign) -> str:
-    """The text with its functions visible in their own file only; line by line as it was given."""
+    """The text with its functions made `static`; its lines do not move."""
     return _FUNCTION.sub(r"static \1", f.source)
 
 

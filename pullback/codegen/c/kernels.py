@@ -71,7 +71,7 @@ class Unit:
         return k is self._single or not k.is_function
 
     def inline(self, k: Kernel) -> bool:
-        """Whether a kernel is too little to be called: the C compiler is told so."""
+        """Whether a kernel is too small to be called and is marked `inline`."""
         return self._repeats and is_little(k.body)
 
     def tasks(self, tasks: TaskText) -> str:

@@ -1,8 +1,8 @@
 """Readable unique names for C.
 
-While text is written every name is a token; `resolve` numbers the tokens by first occurrence and puts names in.
-So the text before that is the same for pieces that differ only in names, which is how equal kernels are found, and
-`canonical` names (p0, p1, ...) are another way to resolve.
+While text is written every name is a token. `resolve` numbers the tokens by first occurrence and inserts names. Before
+that, pieces that differ only in names have the same text, so equal kernels are found. `canonical` names (p0, p1, ...)
+are another way to resolve.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Names:
         self._wishes: list[str] = []
 
     def __call__(self, thing: object, wish: str) -> str:
-        """The token of a thing; `wish` is heard the first time."""
+        """The token of a thing; `wish` is used at the first call."""
         token = self._tokens.get(thing)
         if token is None:
             token = self._tokens[thing] = f"\x01{len(self._wishes)}\x02"
@@ -66,15 +66,15 @@ class Names:
     def resolve(self, text: str, style: Style = "user", reserved: frozenset[str] = frozenset()) -> str:
         """The text with names in place of tokens, given by first occurrence and free again after their block.
 
-        The text is one C function as `c` prints it: a name that first occurs in a line that opens a block belongs to
-        that block, and what was declared after `#if` ends at `#else`. Braces in comments, which have lines of their
-        own, open and close nothing.
+        The text is one C function as `c` prints it: A name that first occurs in a line that opens a block belongs to
+        that block. Declarations after `#if` end at `#else`. Braces in comments, which have lines of their own, are
+        ignored.
         """
         chosen: dict[str, str] = {}
         declared: list[tuple[int, str]] = []  # depth and token, in order
         taken: set[str] = set()
         depth, here = 0, 0
-        condition = 0  # how many were declared before the last #if
+        condition = 0  # the number declared before the last #if
         comment = False
 
         def release(count: int) -> None:
@@ -117,7 +117,7 @@ class Names:
 
 
 def unique(wish: str, taken: Callable[[str], bool]) -> str:
-    """`wish` as an identifier, with a number behind it where it is taken or reserved."""
+    """`wish` as an identifier, with a number appended if it is taken or reserved."""
     base = identifier(wish)
     if base in KEYWORDS or _MACRO.fullmatch(base):
         base += "_"

@@ -1,8 +1,8 @@
 """Primitives in C other than libm's namesakes: an expression or a body by kind of operand.
 
 In an expression {0}, {1}, .. are operands, each named once; in a body they are a and b. `{f}` is libm's suffix of f32,
-`{t}` the operands' type, `{c}` its name in C and `{u}` that of the unsigned type of its width. Whoever prints an
-expression puts operands that are not atoms in parentheses, and the whole where it becomes an operand.
+`{t}` the operands' type, `{c}` its name in C and `{u}` that of the unsigned type of its width. The printer of an
+expression puts operands that are not atoms in parentheses, and the whole if it becomes an operand.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ ROWS: Final[dict[str, Mapping[str, str | Body]]] = {
 """),
     },
     "power": {
-        # gcc takes the square root in vectors for 0.5, which differs at -infinity and -0
+        # gcc uses the vector square root for 0.5, which differs at -infinity and -0
         "floating": Body("""\
     if (b == ({c})0.5) return a == -INFINITY ? -a : sqrt{f}(a + 0);
     return pow{f}(a, b);
@@ -102,7 +102,7 @@ ROWS: Final[dict[str, Mapping[str, str | Body]]] = {
     return a > 0;
 """),
     },
-    # `b != b` vanishes where b is a constant, and what is left is one machine instruction
+    # `b != b` vanishes if b is constant; one machine instruction remains
     "maximum": {
         "floating": Body("""\
     return a < b || b != b ? b : a;

@@ -1,14 +1,14 @@
 """The C printer: a loop program with its memory plan as one C99 translation unit.
 
-The text is standalone: what it needs beyond libc and libm stands at its top. The function takes its inputs, its
-outputs and an arena of the planned size, aligned to 64 bytes. Where indices are checked at run time, it also takes a
-pointer to two numbers (index and extent) that describe a failure. It returns 0 or the code of the check that failed.
-Where loops are shared out among threads it takes a pool too: a number of workers and a function that runs a task for
-each of its chunks. The text itself starts no threads, and without a pool it runs the chunks in order.
+The text is standalone: all it needs beyond libc and libm is at its top. The function takes its inputs, its outputs and
+an arena of the planned size, aligned to 64 bytes. Where indices are checked at run time, it also takes a pointer to two
+numbers (index and extent) that describe a failure. It returns 0 or the code of the check that failed. If loops are
+shared out among threads it takes a pool too: a number of workers, and a function that runs a task for each chunk. The
+text itself starts no threads, and without a pool it runs the chunks in order.
 
-Kernels become static functions whose parameters are `restrict`, equal ones are printed once. A program of a single
-kernel is printed as one function, and so are kernels without loops inside their caller. Kernels of few scalar
-operations are `inline` where the program has loops: a call costs as much, and moves all values through memory.
+Kernels become static functions with `restrict` parameters; equal ones are printed once. A program of a single kernel is
+printed as one function, and kernels without loops are printed inside their caller. Kernels of few scalar operations are
+`inline` if the program has loops: a call costs as much, and moves all values through memory.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pullback.loops.memory.slots import ALIGNMENT
 from pullback.loops.program.nodes import For, Function, kernels_of, walk
 from pullback.loops.program.values import Buffer
 
-WRONG_DIMS: Final = -1  # the return value for dims that a function does not take
+WRONG_DIMS: Final = -1  # the return value for dims that a function rejects
 TOO_LARGE: Final = -2  # the return value for too large arrays
 LARGEST: Final = "4e18"  # below half of the largest int64_t, so that a size plus a memory size fits
 _ALIGNED: Final = f"""\
@@ -49,10 +49,10 @@ def slot_sizes(plan: MemoryPlan, e: Expressions) -> list[str]:
 
 
 def tests(f: Function, plan: MemoryPlan, e: Expressions, wrong: str, large: str) -> list[str]:
-    """Lines that return `wrong` for dims that the function does not take, `large` for too large arrays.
+    """Lines that return `wrong` for dims that the function rejects, `large` for too large arrays.
 
-    Conditions on one dim come first: all dims are at least 1 then. Whether sizes fit is found in floating point, where
-    nothing wraps. Then nothing wraps in the other conditions either.
+    Conditions on single dims come first, so all dims are then at least 1. Whether sizes fit is tested in floating
+    point, where nothing wraps. After that nothing wraps in the other conditions either.
     """
     single = tuple(c for c in f.needs if _is_single(c))
     others = tuple(c for c in f.needs if not _is_single(c))
@@ -99,7 +99,7 @@ def _sizes(f: Function) -> Iterator[dict[Monomial, int]]:
 
 
 def _positive(i: Index) -> dict[Monomial, int]:
-    """The terms that are added: no part of the sum is farther from 0, where the whole is not negative."""
+    """The positive terms: they bound the magnitude of every part of a nonnegative sum."""
     return {m: c for m, c in i.terms if c > 0 and m}
 
 
@@ -201,7 +201,7 @@ def _atom(a: Atom, e: Expressions) -> str:
             return f"({_sum(a.numerator.terms, e)})"
         case Mod():
             return f"({_sum(a.denominator.terms, e)})"
-        case Data():  # such as the end of a loop over a part of a row; what has no bound is an integer as it is
+        case Data():  # such as the end of a loop over part of a row; an unbounded one is already an integer
             return f"({_sum(a.extent.terms, e)})" if a.extent is not None else "1.0"
         case _:
             raise AssertionError(f"{a} in the size of an array")

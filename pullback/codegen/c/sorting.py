@@ -1,9 +1,9 @@
-"""Rows in order, as C.
+"""Sorting of rows, as C.
 
-An element becomes an unsigned key of the same order: NaN above all, and where positions are asked for -0.0 and 0.0 one
-key. Keys of up to 32 bits take their position along in the lower half of a 64-bit key, wider ones beside it. Short rows
-are merged; long ones are sorted by the bytes of their keys, the lowest first, bytes that are all equal left out (LSD
-radix sort: Knuth, The Art of Computer Programming 3, 5.2.5). Both are stable.
+An element becomes an unsigned key of the same order, NaN above all. For positions, -0.0 and 0.0 have one key. Keys of
+up to 32 bits carry their position in the lower half of a 64-bit key, wider ones beside it. Short rows are sorted by
+merging. Long ones are sorted by the bytes of their keys, the lowest first, and equal bytes are skipped (LSD radix sort:
+Knuth, The Art of Computer Programming 3, 5.2.5). Both are stable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pullback.codegen.target import Definitions
 from pullback.ir.types import DType
 from pullback.loops.program.nodes import Sorting
 
-SHORT: Final = 96  # elements that are merged
+SHORT: Final = 96  # most elements sorted by merging
 
 _MERGE = """\
 static {k} *pb_merge_{n}({k} *a, {k} *b, int64_t count) {{ /* a in order, in a or b */

@@ -62,8 +62,8 @@ class TaskText:
     """The C of a parallel statement: a struct's fields with values, and the calls of each task.
 
     Attributes:
-        fields: declarations by name.   values: what the caller puts there.   calls: first chunk and C of each task.
-        chunks: of all tasks.   most: how many these are at most.   fails: whether one has a range check.
+        fields: declarations by name.   values: the caller's values for them.   calls: first chunk and C of each task.
+        chunks: the chunks of all tasks.   most: their maximal number.   fails: whether a task has a range check.
     """
 
     def __init__(self, unit: Printed, expressions: Expressions, s: Parallel) -> None:

@@ -49,7 +49,7 @@ def own_line(name: str) -> str:
 
 
 def written_line(position: object) -> str | None:
-    """The other language's line of a kernel, as a C comment may contain it."""
+    """The line of a kernel in another language, made safe for a C comment."""
     if position is None or isinstance(position, Position):
         return None
     return str(getattr(position, "source_line", "")).strip().replace("*/", "* /").replace("/*", "/ *")
@@ -81,14 +81,14 @@ def fit(text: str) -> str:
     if all(len(line) <= WIDTH for line in lines):
         return text
     out: list[str] = []
-    given = ""  # the end of C that stands as it was given
+    given = ""  # the end of verbatim C
     for line in lines:
         if given or line.startswith("/* pb_given_"):
             given = "" if line == given else given or f"/* end of {line[3:].partition(':')[0]} */"
             out.append(line)
             continue
         indent = len(line) - len(line.lstrip()) + 4
-        on = " \\" if line.startswith("#") else ""  # a line of the preprocessor ends where nothing says otherwise
+        on = " \\" if line.startswith("#") else ""  # a preprocessor line ends with the line, unless continued
         while len(line) > WIDTH and line.lstrip()[:2] not in ("/*", "* ", "#l"):
             cuts = [m.start() for m in _CUT.finditer(line, indent + 20, WIDTH - len(on))]
             if not cuts:

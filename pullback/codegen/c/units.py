@@ -1,9 +1,9 @@
 """One C file as several, which compile in parallel and are cached separately.
 
-The first unit holds the function that is called; kernels stand in the others, visible there only inside the library.
-A kernel that one other uses stays with that one; what several use is called across units, so that a handful of inner
-loops does not draw all that share them into one unit. A kernel's unit follows from its name, which says what it is:
-where one layer of a network changes, one or two units change.
+The first unit holds the entry function. Kernels are in the others, visible only inside the library. A kernel with one
+user stays with it. A kernel with several users is called across units; otherwise a few inner loops would draw all their
+users into one unit. A kernel's unit follows from its name, a digest of its text. So if one layer of a network changes,
+one or two units change.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def split(kernels: Mapping[str, str], rest: str, preamble: Callable[[str], str])
     """The units of a file.
 
     Args:
-        kernels: static functions by name, in an order in which each follows what it uses.
+        kernels: static functions by name, each after the functions it uses.
         rest: everything after them.
-        preamble: what a text needs before it.
+        preamble: returns the definitions that a text needs before it.
     """
     total = sum(map(len, kernels.values()))
     if total + len(rest) < LEAST:
@@ -40,7 +40,7 @@ def split(kernels: Mapping[str, str], rest: str, preamble: Callable[[str], str])
         buckets[int(home[-4:], 16) % count].append(n)
 
     def text_of(own: Sequence[str], after: str, used: Iterable[str]) -> str:
-        """Kernels and their callers after what they use: copies of inlined functions, and prototypes."""
+        """Kernels and their callers, after copies of inlined functions and prototypes that they use."""
         mine = set(own)
         used = set(used).union(*(uses[n] for n in own))
         away = "".join(_prototype(kernels[n]) for n in kernels if n in used and n not in mine and n in homes)
@@ -58,7 +58,7 @@ def _mentioned(text: str, kernels: Mapping[str, str], own: str = "") -> list[str
 def _homes(uses: Mapping[str, Sequence[str]], called: Sequence[str], kernels: Mapping[str, str]) -> dict[str, str]:
     """The unit of each kernel: its own if several kernels use it, else that of its only user.
 
-    What is inlined has none: there is a copy wherever it is used.
+    An inlined kernel has none: every unit that uses it has a copy.
     """
     users: dict[str, list[str]] = {n: [] for n in kernels}
     for n, used in uses.items():

@@ -1,4 +1,4 @@
-"""The words of plain C, and the small static functions that it brings along when they are used."""
+"""The words of plain C, and its small static functions, which are included if used."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class PlainWords:
         return ""
 
     def apart(self, k: Kernel) -> str:
-        """Plain C has no word for it."""
+        """Return nothing: plain C has no such attribute."""
         return ""
 
     def index_extreme(self, op: str) -> str:

@@ -38,11 +38,11 @@ class Digits:
         return frozenset().union(*(a.free for a in self.factors)) & self.variables
 
     def only(self, atoms: Container[Atom]) -> Digits:
-        """The part with these atoms, without the rest."""
+        """The sum of the terms with these atoms, without `rest`."""
         return replace(self, factors={a: c for a, c in self.factors.items() if a in atoms}, rest=ZERO_INDEX)
 
     def without(self, atom: Atom) -> Digits:
-        """The part with all atoms but one, without the rest."""
+        """The sum of the terms with all other atoms, without `rest`."""
         return self.only([a for a in self.factors if a is not atom])
 
     def times(self, n: int) -> Digits:
@@ -98,7 +98,7 @@ class Digits:
         return None
 
     def count(self, a: Atom) -> Index | None:
-        """A dim that is at least the number of values of an atom."""
+        """A dim that bounds the number of values of an atom."""
         if isinstance(a, Floor):
             return quotients(a.numerator, a.denominator, self.variables)
         ends = self.ends(a)

@@ -1,6 +1,6 @@
 """Quotients and remainders of indices, simplified as far as ranges tell.
 
-With r the part of a that d does not divide, and a stride g of r that divides d, so that r = g * h + s:
+Let r be the part of a that d does not divide. Let g be a stride of r that divides d, so that r = g * h + s:
 
     multiples       floor((q * d + r) / d) = q + floor(r / d)           (q * d + r) mod d = r mod d
     range           r in [0, d) is its own remainder, r in [-d, 0) has the quotient -1
@@ -9,7 +9,7 @@ With r the part of a that d does not divide, and a stride g of r that divides d,
                     floor((n mod (c * d)) / d) = floor(n / d) mod c
     remainders      (k * (n mod (c * d)) + s) mod d = (k * n + s) mod d
 
-So the digits of a row-major position are what they were, whichever way the extents are symbols.
+So the digits of a row-major position simplify to the original indices, whichever extents are symbols.
 """
 
 from __future__ import annotations

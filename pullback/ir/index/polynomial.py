@@ -106,9 +106,9 @@ class Datum(Interned):
 class Data(Interned):
     """An integer scalar used as an index.
 
-    `extent` bounds it, 0 <= value < extent, where a bound is known; with `checked` that bound is a claim to be
-    tested when the program runs (a failure is an IndexError), without it the bound holds by construction. The claim
-    "ends" is that a loop came to its end: the scalar is 0 then (a failure is an UnfinishedError).
+    `extent` bounds it, 0 <= value < extent, where a bound is known. With `checked` the program tests the bound at run
+    time (a failure is an IndexError); otherwise it holds by construction. The claim "ends" says that a loop reached its
+    end: the scalar is then 0 (a failure is an UnfinishedError).
     """
 
     __slots__ = ("checked", "extent", "free", "key", "scalar", "serial")
@@ -155,8 +155,8 @@ class Index(Interned):
     data: tuple[Data, ...]
     free: frozenset[Var]
     _key: Key | None
-    floor_divided: ClassVar[Callable[[Index, Index], Index]]  # both are set by `division`, which proves;
-    remainder: ClassVar[Callable[[Index, Index], Index]]  # and proofs are about indices
+    floor_divided: ClassVar[Callable[[Index, Index], Index]]  # `division` sets both: it uses proofs,
+    remainder: ClassVar[Callable[[Index, Index], Index]]  # and proofs use indices
 
     def _prepare(self) -> None:
         terms = self.terms
@@ -348,7 +348,7 @@ def _term_key(term: tuple[Monomial, int]) -> Key:
 
 
 def some_terms(terms: tuple[Term, ...]) -> Index:
-    """The Index of terms already in normal form, such as a part of another's; faster than `intern`."""
+    """The Index of terms in normal form, such as some of another's; faster than `intern`."""
     key = (Index, terms)
     found = known(key)
     if found is None:

@@ -1,11 +1,10 @@
 """Conditions on indices, and proofs of nonnegativity from atom ranges and known conditions.
 
-To prove E >= 0 a variable of E is replaced by the bound that makes E smallest: v >= 0 or v <= extent - 1, or a
-bound that a known condition gives. What is left is a polynomial in dims, each at least 1, so non-negative when
-every coefficient is after the shift N = N' + 1; a known condition on dims may be subtracted on the way.
-For floor: s * floor(E / s) lies in [E - s + 1, E], and floor(E / s) between those of the ends of E. What is known of
-quotients and remainders says something of what they are made of, see `_consequences`. Sound, not complete; the depth
-bound keeps it linear in use.
+To prove E >= 0 a variable of E is replaced by the bound that makes E smallest: v >= 0 or v <= extent - 1, or a bound
+that a known condition gives. A polynomial in dims remains, each at least 1. It is non-negative if every coefficient is,
+after the shift N = N' + 1. A known condition on dims may be subtracted on the way. For floor: s * floor(E / s) lies in
+[E - s + 1, E], and floor(E / s) between those of the ends of E. Facts about quotients and remainders imply facts about
+their numerators, see `_consequences`. The method is sound and incomplete; the depth bound keeps it linear in practice.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ CondOp = Literal[">=", "==", "!="]
 _NEGATED: Final[dict[str, CondOp]] = {"==": "!=", "!=": "=="}
 _DEPTH: Final = 10
 _STEPS: Final = 500
-_MOST: Final = 20  # consequences of conditions that are looked at
+_MOST: Final = 20  # most consequences of conditions that are considered
 
 
 class Cond(Interned):
@@ -119,14 +118,14 @@ def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
     ends = interval(index)
     if ends is not None and (ends[0] >= 0 or ends[1] < 0 or not known):
         return ends[0] >= 0
-    if known and prove_nonnegative(index):  # many conditions make many ways, and steps are counted
+    if known and prove_nonnegative(index):  # try without: many conditions give many paths
         return True
-    if any(k.op == ">=" and k.index is index for k in known):  # a product of data has no bounds but those it is given
+    if any(k.op == ">=" and k.index is index for k in known):  # a product of data has no other bounds
         return True
     usable = tuple(k for k in known if k.op != "!=")
     if _prove(index, usable, _DEPTH, [_STEPS]):
         return True
-    more = (*_consequences(usable), *usable)  # which make more ways, too: short ones first
+    more = (*_consequences(usable), *usable)  # these give more paths, too: short ones first
     return len(more) > len(usable) and any(_prove(index, more, depth, [_STEPS]) for depth in (_DEPTH // 3, _DEPTH))
 
 
@@ -192,7 +191,7 @@ def _prove(e: Index, known: tuple[Cond, ...], depth: int, steps: list[int]) -> b
     steps[0] -= 1
     if depth <= 0 or steps[0] < 0:
         return False
-    # variables and what is made of them before quotients of dims: the extent of a variable may hold such a quotient
+    # variables and atoms of variables before quotients of dims: the extent of a variable may hold such a quotient
     order = sorted(e.atoms, key=lambda a: (bool(as_index(a).free), a.key), reverse=True)
     for atom in sorted(order, key=lambda a: _is_inside(a, order)):
         if isinstance(atom, DimSymbol):
@@ -208,7 +207,7 @@ def _prove(e: Index, known: tuple[Cond, ...], depth: int, steps: list[int]) -> b
 
 
 def _is_inside(atom: Atom, atoms: Sequence[Atom]) -> bool:
-    """Whether another atom contains this one: that goes first, so that both occurrences share a bound."""
+    """Whether another atom contains this one. The outer one goes first, so that both share a bound."""
     if not isinstance(atom, Floor | Mod):
         return False
     return any(a is not atom and isinstance(a, Floor | Mod) and atom in as_index(a).every_atom for a in atoms)
@@ -274,7 +273,7 @@ def _bounds(atom: Atom, sign: int, known: tuple[Cond, ...], depth: int, steps: l
                 out.insert(0, (ONE_INDEX, ZERO_INDEX))
             end = extreme(n, sign < 0) if n.free and d.is_dim else None
             if end is not None:
-                out.append((ONE_INDEX, end // d))  # which may divide better than n
+                out.append((ONE_INDEX, end // d))  # may divide better than n
         case Data() if atom.extent is not None:
             out.append((ONE_INDEX, ZERO_INDEX if sign > 0 else atom.extent - 1))
         case _:

@@ -1,7 +1,7 @@
 """Cycle estimates of a statement from its expressions, scalar or with lanes along an axis.
 
-Rough, and alike for all kernels that have no plan of their own with a finer estimate (`vectors.nest`,
-`product.blocking`): what they differ in is lanes, what conditions cost, and how memory lies along the lanes.
+A rough estimate, shared by all kernels without a finer one from their plan (`vectors.nest`, `product.blocking`). It
+depends on lanes, the cost of conditions, and the memory layout along the lanes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pullback.machine import Machine
 
 __all__ = ["line_wait", "memory_cycles", "operation_cycles", "points_cycles", "statement_cycles"]
 
-ALONE: Final = 20.0  # a transcendental of a single element, by the mathematics library
-WINDOW: Final = 64  # terms of a sum along vectors up to which it is written out
+ALONE: Final = 20.0  # a transcendental of one element, by libm
+WINDOW: Final = 64  # most terms of a sum along vectors that is unrolled
 LOAD: Final = 1.0
 LANE: Final = 0.75  # for each lane of a vector with scattered elements
-ZEROS: Final = 20.0  # writing zeros before and after the part of a row that a condition leaves
+ZEROS: Final = 20.0  # writing zeros around the part of a row where a condition holds
 LOOP: Final = (1.0, 4.0)  # the loop overhead of a step of one element, and of a vector
 STORE: Final = (1.0, 2.0)  # storing one
 
@@ -38,7 +38,7 @@ def statement_cycles(s: ir.Build | ir.Scatter, machine: Machine) -> float:
 def line_wait(footprint: float, machine: Machine) -> float:
     """The cycles to wait for a cache line of a footprint in bytes; none within the first cache."""
     first, second, _ = machine.caches
-    return 0.0 if footprint <= first else machine.waits[footprint > second // 4]  # it shares the second with others
+    return 0.0 if footprint <= first else machine.waits[footprint > second // 4]  # other data share the second cache
 
 
 def memory_cycles(arrays: Iterable[ir.Ref], machine: Machine) -> float:
@@ -53,10 +53,10 @@ def points_cycles(
 ) -> float:
     """The cycles of values at all points of the variables, outermost first, `lanes` at a time on an axis.
 
-    What does not depend on a loop's variable leaves the loop.
+    Loop invariants leave the loop.
 
     Args:
-        stored: how many of the values are stored at each point; all by default.   known: what is in registers.
+        stored: the number of values stored at each point; all by default.   known: values in registers.
     """
     reach, points = dict[Var, float](), 1.0
     for v in variables:
@@ -92,7 +92,7 @@ class _Estimate:
         """The cycles of an expression; parts in `done` are free.
 
         Args:
-            reach: for each variable how often the loop over it steps, with those around it.
+            reach: for each variable the total steps of its loop, including the loops around it.
         """
         if e in done:
             return 0.0

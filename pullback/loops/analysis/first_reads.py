@@ -15,7 +15,7 @@ from pullback.state import weakly_cached
 def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:
     """The buffers whose first use may be a read; `+=` reads.
 
-    Loops are looked at in their first trip, where tests of indices are known: a sum that begins there is not read.
+    Loops are examined in their first trip, where index tests are decided. A sum that begins there is not a read.
     """
     return frozenset(_Uses(places, {}).of(body, set()))
 

@@ -1,9 +1,9 @@
 """Footprints: the elements that statements read and write, and loops with independent iterations.
 
-An access is a run of elements of a buffer, from one index to another. Kernels that are called are looked into: their
+An access is a run of elements of a buffer, from one index to another. The analysis enters called kernels: their
 parameters are places in the caller's buffers. Iterations of a loop over v are independent if no element written by one
-of them is touched by another. That holds for an address c v + w, where w takes values in a range below c (a row), or
-steps over whole ranges of c v (rows of a plane), or both. What cannot be proven so is taken to depend.
+is touched by another. That holds for an address c v + w if w stays in a range below c (a row), or steps over whole
+ranges of c v (rows of a plane), or both. Unproven iterations count as dependent.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from pullback.state import weakly_cached
 Places = Mapping[Buffer, View]
 Rows = tuple[int, tuple[Interval, ...]]
 EVERYWHERE: Interval = (-ENDLESS, ENDLESS)
-MANY = 64  # runs or periods above which nothing is proven
+MANY = 64  # nothing is proven for more runs or periods than this
 
 
 class Accessed(NamedTuple):
     """Accessed runs of a buffer: from `first` plus an offset to `last` plus an offset.
 
-    Mostly `last` is `first`, and the offsets give the length of a run. `adds` is a write by `+=`; `begins` one in
-    a branch that is not taken, in place of such a `+=`.
+    Mostly `last` is `first`, and the offsets give the length of a run. `adds` marks a write by `+=`; `begins` marks a
+    store in a branch that is not taken, in place of such a `+=`.
     """
 
     buffer: Buffer
@@ -120,8 +120,8 @@ class Footprint:
     def _loop(self, s: For, m: Substitution) -> Index:
         """The index for a loop's variable; it counts steps if the loop begins at a constant.
 
-        That is the variable itself, whose indices are then there already, but for counts, for a second loop over it,
-        and in a kernel: its accesses are put among those of others.
+        Usually it is the variable itself, so that its indices exist already. A new index is needed for counts, for a
+        second loop over the variable, and in a kernel, whose accesses are merged with others.
         """
         values = trip_range(s, self.ranges, m)
         begin = m.index(s.lower).constant if isinstance(s.lower, Index) else None
@@ -200,10 +200,10 @@ class Footprint:
         self.accesses.setdefault(here, {})[low, high] = None
 
     def spans(self, writes: bool | None = None) -> dict[Buffer, tuple[Index, Interval] | None]:
-        """For each buffer the part of all its addresses that does not vary, and the range of the rest.
+        """For each buffer the invariant part of its addresses, and the range of the rest.
 
         Args:
-            writes: whether only what is written counts, or only what is read; None for both.
+            writes: True to count writes only, False for reads only, None for both.
         """
         out: dict[Buffer, tuple[Index, Interval] | None] = {}
         for a, runs in self.accesses.items():
@@ -220,7 +220,7 @@ class Footprint:
         return out
 
     def ends(self, i: Index) -> tuple[Index, Interval | None]:
-        """The part of an index that does not vary, and the range of the rest."""
+        """The invariant part of an index, and the range of the rest."""
         fixed, moving = self._split(i)
         return fixed, interval_of(moving, self.ranges)
 
@@ -336,7 +336,7 @@ def _summaries(_: Kernel) -> dict[Values, Summary]:
 def _summary(k: Kernel, known: Values) -> Summary:
     """A kernel's accesses to its parameters, as runs, for these index values or ranges.
 
-    Runs that lie apart, as the rows of a block, keep the variables that tell how far; these come with their ranges.
+    Separate runs, such as the rows of a block, keep the variables of their distance, with their ranges.
     """
     before = _summaries(k).get(known)
     if before is not None:
@@ -414,7 +414,7 @@ class Touched:
     """The addresses that statements touch in each buffer, as `Footprint.spans`, and the written buffers.
 
     Attributes:
-        inside: finds `rows` and `elements` when one is first asked for: seldom where spans lie apart.
+        inside: computes `rows` and `elements` on first use, which is rare where spans are disjoint.
     """
 
     spans: Mapping[Buffer, tuple[Index, Interval] | None]
@@ -475,7 +475,7 @@ def _together(a: Rows, b: Rows) -> Rows:
 
 
 def collide(a: Touched, b: Touched, apart: frozenset[Buffer] = frozenset()) -> bool:
-    """Whether the writes of one may overlap the accesses of the other, except in `apart` buffers."""
+    """Whether writes of one may overlap accesses of the other, except in the buffers `apart`."""
     for buffer in ((a.changed | b.changed) & a.spans.keys() & b.spans.keys()) - apart:
         p, q = a.spans[buffer], b.spans[buffer]
         if p is None or q is None or p[0] is not q[0]:

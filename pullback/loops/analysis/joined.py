@@ -4,11 +4,11 @@ Before    a = build i < N { .. }    b = build i < M { .. }
           c = build i < N + M { [N - 1 >= i] a[i] + [i >= N] b[i - N] }
 After     a is c from element 0 on and b is c from element N on; nothing is left of the statement
 
-A stretch of the result between the places where conditions change is a build of its own, the stretch's elements lie
-together, and one that only repeats an array is that array. Stretches of anything else, such as an input or a value that
-went into the statement, are written by kernels of their own.
+Between two places where conditions change lies a stretch of the result: a build of its own, contiguous in memory. A
+stretch that only repeats an array is that array. Other stretches, such as an input or an inlined value, are written by
+kernels of their own.
 
-A result that can be unrolled in a group is left to groups: what it joins need not be in memory at all.
+A result that can be unrolled in a group is left to groups: its parts need not be in memory at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pullback.passes.cost import cuts
 
 SMALL: Final = 16  # longest axis that is unrolled
 POINTS: Final = 32  # a smaller space is not worth a loop of its own
-MOST: Final = 6  # stretches that are kernels of their own
+MOST: Final = 6  # most stretches that are kernels of their own
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """Loops with independent iterations, proven from their statements for all sizes.
 
-A kernel computes each element of what it writes once, or adds terms to it. So an iteration that only stores, and
-reads nothing that the loop writes, depends on no other. Overlapping steps may store the same element, but then they
-store the same value. Other loops say themselves that they are `independent`, or are proven so for sizes that are
-numbers (`footprint`).
+A kernel computes each element of what it writes once, or adds terms to it. So an iteration that only stores, and reads
+nothing that the loop writes, depends on no other. Overlapping steps may store the same element, but then they store the
+same value. Other loops are declared `independent`, or are proven so for given sizes (`footprint`).
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class _Effects(NamedTuple):
 def separate(loop: For, places: Places, sums: Container[Temp] = ()) -> frozenset[Buffer] | None:
     """The buffers that iterations both write and read; None where they may depend on each other.
 
-    What is in one buffer counts as one. Through these an iteration may depend on others, unless it fills what it reads
-    of them, or the loop says that it is independent.
+    A buffer counts as a whole. An iteration may depend on others through these buffers, unless it fills all that it
+    reads of them, or the loop is declared independent.
     """
     if carries(loop, sums):
         return None

@@ -2,8 +2,8 @@
 
     q = build k < K, i < D, j < D { [i == j] exp(d[k, i]) + [i > j] l[k, place(i, j)] }    is zero for j > i
 
-A product that sums over such a j, for some values of i at a time, ends its sum with the largest of them. As with zero
-borders (`passes/pad.py`), what the other factor has there does not count, were it infinite or no number.
+A product that sums over such a j, for some values of i at a time, ends its sum at the largest of them. As with zero
+borders (`passes/pad.py`), the other factor is ignored there, even if it is infinite or NaN.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Axes = tuple[int, int]  # an array is zero where its index on the second axis is
 
 
 def triangles(statements: Iterable[ir.Statement]) -> dict[ir.Ref, Axes]:
-    """The axes of each array that is such a triangle, as its statement shows."""
+    """The axes of each array whose statement shows that it is such a triangle."""
     out: dict[ir.Ref, Axes] = {}
     for s in statements:
         if isinstance(s, ir.Build):

@@ -1,8 +1,8 @@
 """Cycle estimates of statements, accurate enough to decide on multithreading.
 
-Operations are counted as if all operands were near; what is moved to and from far caches counts where that is more.
-Cycles of loops whose ends are known when the program runs are a `Cost`: a number for choices that are made before, and
-a polynomial of the dims for those that are made then.
+The estimate is the larger of two: operations with all operands near, and the traffic to far caches. If loop ends are
+known only at run time, cycles are a `Cost`. It is a number for compile-time choices, and a polynomial in the dims for
+run-time choices.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
 from pullback.state import cached, weakly_cached
 
-SIZES = 1 << 40  # the size assumed for parameters without one, as of inner loops
-SORTED = 30.0  # how many times longer than copying it takes to put elements in order
+SIZES = 1 << 40  # the size assumed for parameters without one, such as those of inner loops
+SORTED = 30.0  # time to sort elements, as a multiple of copying them
 LITTLE = 100  # operations of a kernel as cheap as a call, or small enough to inline
 NEAR = 20.0  # how many times slower than computing moving may be
 
@@ -44,7 +44,7 @@ NEAR = 20.0  # how many times slower than computing moving may be
 class Measure:
     """The number of a loop's steps: an index of dims over the step, with a bound if known.
 
-    In choices that are made before these are known it counts as the `usual` number.
+    Compile-time choices use the `usual` number.
     """
 
     index: Index
@@ -138,7 +138,7 @@ def moving(touched: Touched, machine: Machine) -> float:
 
 
 def moving_whole(buffers: Iterable[Buffer], machine: Machine) -> Cycles:
-    """The cycles it takes to move all of these, in terms of dims."""
+    """The cycles to move all of these, in terms of dims."""
     total: Cycles = 0.0
     for b in buffers:
         total += _moved(b.elements, b.dtype.size, {}, replace(machine, copied=machine.fetched))
@@ -285,7 +285,7 @@ def _value(v: Value, machine: Machine) -> float:
     match v:
         case Binary():
             if v.op == "*":
-                return 0.0  # most products are added to something
+                return 0.0  # most products are added to a sum
             return machine.division if v.op == "/" else 1 / machine.ports
         case Apply() if v.type.lanes > 1:
             return machine.function + machine.latency

@@ -3,16 +3,16 @@
 Before    a = .. x ..   b = .. x ..   c = .. a ..   d = .. b ..        a and b are alive together
 After     a = .. x ..   c = .. a ..   b = .. x ..   d = .. b ..
 
-Statements that become one loop (a group) move together. To find the order that needs least is NP-complete (Sethi,
-Complete register allocation problems, 1975), so three are made and what each needs is added up:
+Statements that become one loop (a group) move together. Finding the best order is NP-complete (Sethi, Complete register
+allocation problems, 1975), so three are made and their memory is computed:
 
     written    as the passes left it
-    height     of DeepDSL (section 7): for each result, the lowest first, what it needs by increasing height, then it;
-               an array's height is one more than the greatest of those it is made of
-    greedy     each time the unit that lets memory grow least, of equal ones the first
+    height     of DeepDSL (section 7): results by height, each after its operands by increasing height; an array's
+               height is one more than the greatest height of its operands
+    greedy     the unit after which memory grows least is next, the first among equals
 
-Each takes time linear in the reads, but for a logarithm. The best is taken, for every block by itself, inner ones
-first. Bytes are those of arrays; working memory of kernels is not known yet.
+Each takes time linear in the reads, up to a logarithm. The best is taken for each block, inner ones first. Bytes are
+those of arrays; working memory of kernels is not known yet.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Unit:
     """Statements that run together.
 
     Attributes:
-        reads: arrays of the block that it reads.
-        outs: its arrays that something else reads, or that are results.
-        inside: bytes that its blocks need at most.
-        reuses: arrays it may write one of its own over.
+        reads: the arrays of the block that it reads.
+        outs: its arrays with other readers, or that are results.
+        inside: the most bytes that its blocks need.
+        reuses: arrays that one of its own may overwrite.
     """
 
     statements: tuple[ir.Statement, ...]
@@ -73,7 +73,7 @@ def _schedule(block: ir.Block, head: Head, states: Mapping[ir.Ref, ir.Ref] | Non
     """The block in order, and the bytes its arrays need.
 
     Args:
-        states: arrays by those that are written over them: old states of a loop, and arguments that are given away.
+        states: overwritten arrays by their new values: old states of a loop, and donated arguments.
     """
     inner = (_scheduled(s, head) for s in block.statements)
     block = replace(block, statements=tuple(inner))
@@ -114,7 +114,7 @@ class _Units:
             for r in u.reads:
                 self.readers.setdefault(r, []).append(k)
         self.before: list[set[int]] = [{self.maker[r] for r in u.reads} for u in self.units]
-        for new, old in (states or {}).items():  # written over the old one if nothing reads that any more
+        for new, old in (states or {}).items():  # overwrites the old one if that has no later reader
             if new in self.maker:
                 last = self.maker[new]
                 self.before[last].update(k for k, found in enumerate(reads) if old in found and k < last)
@@ -133,7 +133,7 @@ class _Units:
         return out
 
     def by_height(self) -> list[int]:
-        """The order of section 7; of results at one height the last first, as derivatives find them."""
+        """The order of section 7; of results of one height the last comes first, as in derivatives."""
         heights = self.heights()
         ends = dict.fromkeys(self.maker[r] for r in reversed(self.results) if r in self.maker)
         ends |= dict.fromkeys(k for k, u in enumerate(self.units) if all(o not in self.readers for o in u.outs))
@@ -149,7 +149,7 @@ class _Units:
         return list(order)
 
     def greedy(self) -> list[int]:
-        """The order by the unit after which least is alive; a heap whose stale entries are skipped."""
+        """The greedy order: next is the unit after which least is alive; the heap skips stale entries."""
         waits = [len(before) for before in self.before]
         left = {r: set(ks) for r, ks in self.readers.items()}
         order: list[int] = []

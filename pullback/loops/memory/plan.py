@@ -5,8 +5,8 @@ loop and outside it lives through the whole loop. So does a buffer that a trip r
 found largest first: each buffer goes to the lowest gap, aligned to 64 bytes, that is free throughout its life.
 `memory_table` shows the plan.
 
-Buffers of a few elements that loops of the function use, like the state of a small system, have no place in the arena:
-they are arrays of the function itself, which the C compiler keeps in registers.
+Buffers of a few elements that loops of the function use, such as the state of a small system, are not in the arena.
+They are local arrays of the function, which the C compiler keeps in registers.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from pullback.loops.program.nodes import Call, Comment, For, Function, If, Loop,
 from pullback.loops.program.values import STACK_LIMIT, Buffer
 from pullback.state import weakly_cached
 
-FEW = 8  # elements of a buffer that may be an array of the function itself
-NEAR = 50  # a plan within one part in so many of the live bytes is good enough
-TRIES, MANY = 12, 400  # placements tried for each of the orders; one alone for more buffers than this
+FEW = 8  # most elements of a buffer that may be a local array
+NEAR = 50  # a plan within 1 / n of the live bytes is good enough
+TRIES, MANY = 12, 400  # placements tried for each order; a single one for more buffers than this
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryPlan:
     """Offsets of arena buffers and the size of the arena; `lives` are first and last moment of each.
 
-    The last `worker_bytes` of the `bytes` are one worker's own; each further one needs as much again behind them.
-    Buffers whose sizes are known when the program runs are in `slots`, between the bytes of all others and those of
-    workers. Buffers in `local` are arrays of the function and take nothing of the arena.
+    The last `worker_bytes` of the `bytes` belong to one worker; each further worker needs as much again behind them.
+    Buffers whose sizes are known only at run time are in `slots`, between all other bytes and those of workers. Buffers
+    in `local` are local arrays and take nothing of the arena.
     """
 
     offsets: dict[Buffer, int]
@@ -48,7 +48,7 @@ class MemoryPlan:
 
     @property
     def shared_bytes(self) -> int:
-        """The bytes that have offsets and are no worker's own: slots begin behind them."""
+        """The bytes with static offsets that belong to no worker; slots begin behind them."""
         return self.bytes - self.worker_bytes
 
     def bytes_at(self, dims: Mapping[str, int]) -> int:
@@ -168,7 +168,7 @@ def plan(function: Function) -> MemoryPlan:
 
 
 def _local(function: Function) -> dict[Buffer, None]:
-    """Arena buffers of a few elements that are used in loops, as many as there is room for on the stack."""
+    """Arena buffers of a few elements used in loops, as many as fit on the stack."""
     used: dict[Buffer, None] = {}
     shared: set[Buffer] = set()
     for s in nodes.walk(function.body):
@@ -186,7 +186,7 @@ def _local(function: Function) -> dict[Buffer, None]:
 
 
 def _best_places(lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
-    """Offsets for buffers that live so long, and the bytes they need."""
+    """Offsets for buffers with these lifetimes, and the bytes they need."""
     order = {b: k for k, b in enumerate(lives)}
     room = {b: _room(b) for b in lives}
     most = max((sum([room[b] for b in alive]) for alive in _alive_together(lives)), default=0)
@@ -204,7 +204,7 @@ def _best_places(lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, 
                 best, size = offsets, needed
             if size <= enough:
                 return best, size
-            top = max(queue, key=lambda b: offsets[b] + room[b])  # in the way of a smaller arena: it goes earlier
+            top = max(queue, key=lambda b: offsets[b] + room[b])  # it blocks a smaller arena, so it is placed earlier
             queue.remove(top)
             queue.insert(0, top)
     return best, size

@@ -1,8 +1,8 @@
-"""Memory whose size is known when the program runs: buffers with symbolic sizes, several to a slot.
+"""Memory with sizes known at run time: buffers with symbolic sizes, several to a slot.
 
 A slot is as large as the largest of its buffers, which live at different times. Slots follow each other in the arena,
-behind what has static offsets; where each begins is computed at the head of the function. A buffer goes to a slot that
-is at least as large for all dims where there is one, else to one that is no larger, else to any that is free.
+behind the buffers with static offsets. The head of the function computes where each begins. A buffer goes to a free
+slot that is at least as large for all dims, else to one that is no larger, else to any.
 
     a: f32[N, M], b: f32[N], c: f32[K]  -->  slot 0: max(4 N M, 4 K) bytes for a, then c; slot 1: 4 N bytes for b
 """

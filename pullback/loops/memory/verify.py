@@ -1,11 +1,11 @@
 """Rules for a loop program and its memory plan, checked after lowering if PULLBACK_VERIFY is 1.
 
 Scope: index variables and temporaries are bound where they are used, only mutable ones are assigned, kernels see
-nothing but their parameters. States: temporaries that a loop carries take their new values together, so that none is
-read in a trip after it was assigned, but by further steps of its own. Memory: offsets are aligned and inside the arena,
-local arrays stay below 4 KiB, and no buffer is read after another one was written over it. The last rule is checked by
-running the program in the abstract, every loop twice and every branch: a write makes a buffer valid and those that
-share bytes with it invalid.
+nothing but their parameters. States: temporaries that a loop carries take their new values together. So a trip does not
+read one after its assignment, except in further steps of the same state. Memory: offsets are aligned and inside the
+arena, local arrays stay below 4 KiB, and no buffer is read after another one was written over it. An abstract run
+checks the last rule, with every branch, and every loop twice. A write makes a buffer valid, and invalidates those that
+share bytes with it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Scopes:
         """Check statements with these bound variables and temporaries.
 
         Args:
-            carried: temporaries from outside the innermost loop: states, which one trip hands to the next.
+            carried: temporaries from outside the innermost loop: the states that it carries.
         """
         assigned: set[Temp] = set()
         for s in statements:
@@ -110,7 +110,7 @@ class _Scopes:
 
     @staticmethod
     def _states(s: Stmt, assigned: set[Temp]) -> None:
-        """Check that states change together: a value that a trip assigns to one is read only by its next step."""
+        """Check that states change together: only its own next step reads a newly assigned state."""
         own = s.temp if isinstance(s, Assign) else None
         for inner in nodes.walk((s,)):
             for t in nodes.temps_read(inner) & assigned:
@@ -125,7 +125,7 @@ class _Scopes:
             self._buffer(b)
 
     def _index(self, i: Index, variables: frozenset[Named]) -> None:
-        if not i.free <= variables:  # indices are many: the text of one is made where it is wrong
+        if not i.free <= variables:  # there are many indices: print one only in an error
             unbound = next(v for v in i.free if v not in variables)
             raise VerifyError("E310", f"{unbound.name} in {i} is not bound")
         for a in i.every_atom:

@@ -2,8 +2,8 @@
 
     sum k < K { [n + k >= 2] ... }  -->  for (k = max(0, 2 - n); k < K; ++k)
 
-A condition c*v + r >= 0 on a loop variable v bounds it: v >= ceil(-r / c) for c > 0, v < floor(r / -c) + 1 for
-c < 0; an equation does both. What has no constant factor of v stays a test inside the loop.
+A condition c*v + r >= 0 on a loop variable v bounds it: v >= ceil(-r / c) for c > 0, v < floor(r / -c) + 1 for c < 0;
+an equation does both. A condition without a constant factor of v stays a test inside the loop.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LoopNest:
         self.outer = scope
         self.lowering = lowering
         self.kind = kind
-        self.frames: list[tuple[Scope, Callable[[Scope], Stmt]]] = []  # parent, and what wraps a finished body
+        self.frames: list[tuple[Scope, Callable[[Scope], Stmt]]] = []  # parent, and the wrapper of a finished body
         first, *levels = by_level(variables, conds)
         self.scope = scope
         self._guard(first)

@@ -22,15 +22,15 @@ class Work:
     """The statements of one kernel, with the facts that a plan may need.
 
     Each place in memory has one name here, its parameter, for all candidates and all arrays in that place. So the
-    addresses that a plan has found hold for the kernel that is built by it.
+    addresses in a plan hold for the kernel built from it.
 
     Attributes:
-        statements: one, or neighbors.
-        views: where arrays are.
-        outs: the arrays it writes.
-        exact: whether results are to be rounded as the statements are written.
+        statements: one statement, or neighbors.
+        views: the locations of arrays.
+        outs: the written arrays.
+        exact: whether results must round as the statements are written.
         triangles: arrays that are zero on one side of a diagonal.
-        wish: steps that a plan is to have where a kind of kernel has several.
+        wish: schedule steps that a plan must have if a kind of kernel has several plans.
     """
 
     statements: tuple[ir.Statement, ...]
@@ -131,7 +131,7 @@ class KernelBuilder:
         self.arguments: list[View] = []
         self.scratches: list[Buffer] = []
         self.outs = work.outs
-        self.own: dict[ir.Ref, Buffer] = {}  # arrays that are there while the kernel runs
+        self.own: dict[ir.Ref, Buffer] = {}  # arrays that are alive while the kernel runs
         for out in self.outs:
             self.parameter(out)
 

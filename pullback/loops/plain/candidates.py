@@ -1,8 +1,8 @@
-"""Candidates for doing the work of statements, each with an estimate; the cheapest is built.
+"""Candidate kernels for statements, each with an estimate; the cheapest is built.
 
-A strategy looks at the work and the machine and gives candidates; it decides everything that its estimate rests on and
-touches no builder. `Chooser.kernel` takes the cheapest and lets it write its kernel. Some strategies find out only
-while they write that vectors cannot do it: they raise `Declined`, and the next candidate is asked.
+A strategy takes the work and the machine and yields candidates. It makes all decisions behind its estimate and touches
+no builder. `Chooser.kernel` takes the cheapest, which writes its kernel. Some strategies find out only while writing
+that vectors cannot do the work. They raise `Declined`, and the next candidate is tried.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CALL: Final = 10.0  # the overhead of a kernel call
 
 
 class Declined(Exception):
-    """The work has something that this kind of kernel cannot do."""
+    """Raised when this kind of kernel cannot do the work."""
 
 
 class Apart(Declined):
@@ -41,10 +41,10 @@ class Candidate:
     """One way to do the work.
 
     Attributes:
-        name: of the kind of kernel.
-        cycles: what it is estimated to take.
-        build: writes it. Raises Declined.
-        schedule: what it does with the loops.
+        name: the kind of kernel.
+        cycles: the estimated cycles.
+        build: a function that writes the kernel; raises Declined.
+        schedule: its loop transformations.
         exact: whether it rounds as the statement is written.
     """
 
@@ -69,13 +69,13 @@ def alone(statements: Sequence[ir.Statement]) -> int:
 
 @dataclass(frozen=True)
 class Strategies:
-    """The strategies there are.
+    """The available strategies.
 
     Attributes:
         single: for one Build or Scatter.
         several: for neighbors.
-        head: how many of the first statements may be one kernel.
-        loops: for a Fold; where there is no candidate it is a loop around the kernels of its body.
+        head: returns how many of the first statements may be one kernel.
+        loops: for a Fold; without a candidate it is a loop around the kernels of its body.
     """
 
     single: tuple[Strategy, ...]
@@ -95,9 +95,9 @@ class Chooser:
     """A chooser between candidates.
 
     Attributes:
-        machine: what the kernels are for.
-        strategies: what gives candidates.
-        wish: what to take where there is such a candidate, for trials.
+        machine: the target processor.
+        strategies: the sources of candidates.
+        wish: the candidate to take if it exists, for experiments.
     """
 
     machine: Machine
@@ -146,7 +146,7 @@ class Chooser:
         """The kernel for the work, with its arguments.
 
         Raises:
-            Declined: there is none, or the statements are best done one by one.
+            Declined: there is no kernel, or the statements are best done one by one.
         """
         asked = self.candidates(work)
         for k, c in enumerate(asked):

@@ -1,4 +1,4 @@
-"""Kernels that call a C function of the user: whole arrays it reads, whole arrays it writes, sizes."""
+"""Kernels that call a user's C function with the whole arrays it reads and writes, and sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def external_kernel(s: ir.External, builder: KernelBuilder) -> Kernel:
 
 
 def check_names(program: ir.Program) -> None:
-    """Refuse functions of one name in different texts: C has one of each.
+    """Refuse two functions of one name with different texts: C has one function per name.
 
     Raises:
         CompilerError: [E413].

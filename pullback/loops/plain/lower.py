@@ -1,7 +1,7 @@
 """Lowering of programs to the loop IR: each statement becomes a kernel of plain loops, in order.
 
-`lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims that are no numbers
-become arguments. Which kernel a statement becomes, a `Chooser` decides: plain loops, as here, are one candidate.
+`lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims without a number become
+arguments. A `Chooser` decides which kernel a statement becomes; plain loops, as here, are one candidate.
 
     y = build n < N, k < K { sum m < M { x[n, m] * w[k, m] } }
     -->  for n, for k: float sum = 0; for m: sum += x[n * M + m] * w[k * M + m]; y[n * K + k] = sum
@@ -86,11 +86,11 @@ def lower(
     """The loop program of a program.
 
     Args:
-        comment: prints a statement for the kernel that does its work.
-        chooser: decides which kernel does it; by default plain loops do.
-        needs: what dims that are no numbers must fulfil.
-        trapping: whether each result is tested, see `loops.plain.traps`.
-        known: kernels of programs that were lowered in the same way; those of this one are added.
+        comment: prints a statement as the comment of its kernel.
+        chooser: chooses the kernels; plain loops by default.
+        needs: the conditions on dims without a number.
+        trapping: whether to test each result, see `loops.plain.traps`.
+        known: kernels of programs lowered with the same settings; those of this one are added.
     """
     check_names(program)
     storage = assign_storage(program)
@@ -117,7 +117,7 @@ class Template:
     def of(s: Stmt, places: Sequence[tuple[Buffer, Index]]) -> Template | None:
         """The template of a call over arrays in these places; None if the kernel is specific to the statement.
 
-        That is where it reports range checks, and where it is written into its caller.
+        A kernel is specific if it reports range checks, or if it is inlined into its caller.
         """
         if not isinstance(s, Call) or s.indices is not None or not s.kernel.is_function or s.kernel.checks:
             return None
@@ -130,9 +130,9 @@ class Template:
         return Call(self.kernel, tuple(View(a) if isinstance(a, Buffer) else a for a in arguments))
 
 
-# By a statement up to names, which of its arrays share a place, and their triangles.
+# The key: a statement up to names, which of its arrays share a place, and their triangles.
 Templates = dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...]], list[Template]]
-MOST_TOGETHER: Final = 256  # neighboring statements that are looked at as one loop nest
+MOST_TOGETHER: Final = 256  # most neighboring statements considered for one loop nest
 
 
 class Lowering:
@@ -153,7 +153,7 @@ class Lowering:
         """The statements of a block."""
         out: list[Stmt] = []
         statements = self.storage.order.get(b, b.statements)
-        last = {r: k for k, s in enumerate(statements) for r in statement_reads(s)}  # who reads an array last
+        last = {r: k for k, s in enumerate(statements) for r in statement_reads(s)}  # the last reader of each array
         last |= dict.fromkeys(b.results, len(statements))
         k = end = 0
         while k < len(statements):
@@ -169,10 +169,10 @@ class Lowering:
 
     def _together(self, statements: Sequence[ir.Statement], start: int, last: Mapping[ir.Ref, int]
                   ) -> tuple[Call | None, int]:
-        """One kernel for the first of these statements, and how many; None and 1 where each is best alone.
+        """One kernel for the first statements, and their number; None and 1 if each is best alone.
 
         Args:
-            start: the place of the first in its block.   last: for each array the place of its last reader there.
+            start: the position of the first in its block.   last: the position of each array's last reader there.
         """
         count = self.chooser.head(statements)
         first = tuple(statements[:count])
@@ -214,8 +214,7 @@ class Lowering:
     def kernels(self, s: ir.Build | ir.Scatter) -> list[Stmt]:
         """Calls of kernels, or a copy.
 
-        Statements that are equal up to names, over arrays that share places alike, have kernels in common: a deep
-        network has few.
+        Statements that are equal up to names, with the same sharing of places, share kernels: a deep network has few.
         """
         if isinstance(s, ir.Build):
             if s in self.storage.joined:
@@ -250,7 +249,7 @@ class Lowering:
         return KernelBuilder(Work.of(s, self.views, self.exact), self.comment(s))
 
     def _changed(self, s: ir.Build, rest: ir.Scalar, changes: list[ir.Bracket]) -> list[Stmt]:
-        """Everything without the changes, then the changes; zeros and changes are one kernel."""
+        """First all but the changes, then the changes; zeros and changes are one kernel."""
         builder = self._builder(s)
         loops = update_loops(s, changes, builder, added=len(changes) > 1 or not isinstance(rest, ir.Zero))
         if isinstance(rest, ir.Zero):
@@ -289,7 +288,7 @@ class Lowering:
         return [*_headline(self.comment(s)), *copies.before, loop]
 
     def _note(self, arrays: Sequence[ir.Ref]) -> list[Stmt]:
-        """The statements that tell traps about arrays present when a trip begins."""
+        """The statements that note for traps which arrays are finite when a trip begins."""
         return [] if self.traps is None else self.traps.note(arrays)
 
     def _choose(self, s: ir.Choose) -> list[Stmt]:
@@ -403,7 +402,7 @@ def _store_all(
     scope.statements += [Store(out, position, v) for (out, position), v in zip(places, values, strict=True)]
 
 
-SHORT = 8  # elements of a row with one that is no zero that are tested: zeros before and after it would cost more
+SHORT = 8  # a row with one nonzero is tested up to this size: zeros before and after it would cost more
 
 
 class _Bracketed:
@@ -510,7 +509,7 @@ def plain_scatter(s: ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
 
 def _add_guarded(s: ir.Scatter, guards: Sequence[Guard], value: ir.Scalar, out: Buffer, lowering: ScalarLowering,
                  scope: Scope) -> None:
-    """The value added to its place where the guards hold: elsewhere its indices need not be in range."""
+    """Add the value to its place where the guards hold; elsewhere its indices may be out of range."""
     if not guards:
         position = lowering.flat(s.out, s.indices, scope)
         scope.statements.append(Store(out, position, lowering.value(value, scope), accumulate=True))

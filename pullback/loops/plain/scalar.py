@@ -57,7 +57,7 @@ from pullback.loops.program.values import (
 )
 from pullback.loops.program.values import Apply as ApplyValue
 
-TALL = 12  # parts that nest deeper than this get a name
+TALL = 12  # parts nested deeper than this get a name
 
 
 def added(total: Temp, op: ReduceOp, value: Value, beside: bool = True) -> Assign:
@@ -70,10 +70,10 @@ class ScalarLowering:
     """Lowers the expressions of one statement.
 
     Args:
-        place: gives the parameter buffer that holds an array.
-        site: describes the statement, for range checks.
-        roots: the expressions, where what they have in common is to be named.
-        beside: whether vectors compute other elements of the statement, whose sums are rounded as these then are.
+        place: returns the parameter buffer that holds an array.
+        site: describes the statement in range checks.
+        roots: the expressions whose common parts get names.
+        beside: whether vectors compute other elements of the statement; sums then round as theirs do.
     """
 
     def __init__(self, place: Callable[[ir.Ref], Buffer], site: Callable[[str, int | None], Site],
@@ -81,7 +81,7 @@ class ScalarLowering:
         self.place = place
         self.site = site
         self.beside = beside
-        self.sums: Set[ir.Scalar] = frozenset()  # sums held by temporaries: expressions of them are not moved
+        self.sums: Set[ir.Scalar] = frozenset()  # temporaries that hold sums: expressions of them are not moved
         self.uses = count_uses(roots)
         self._depths: dict[Value, int] = {}
         self._total: dict[tuple[ir.Scalar, tuple[Cond, ...]], bool] = {}
@@ -108,7 +108,7 @@ class ScalarLowering:
         return value
 
     def always_named(self, value: Value) -> bool:
-        """Whether a value has a name however little it is."""
+        """Whether even a small value gets a name."""
         return False
 
     def _find(self, e: ir.Scalar, scope: Scope) -> Value | None:

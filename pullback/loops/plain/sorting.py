@@ -1,4 +1,4 @@
-"""Kernels that put rows in order, by a procedure of the target for a row (`codegen/c/sorting.py`).
+"""Kernels that sort rows, each row by a procedure of the target (`codegen/c/sorting.py`).
 
 A row takes twice its keys as working memory, and one table of counts.
 """
@@ -14,7 +14,7 @@ from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.program.nodes import Check, For, Kernel, Procedure, Run, Sorting, Stmt
 from pullback.loops.program.values import Buffer
 
-MOST: Final = 1 << 32  # elements of a row: counts and packed positions are 32-bit
+MOST: Final = 1 << 32  # most elements of a row: counts and packed positions are 32-bit
 
 
 def sort_kernel(s: ir.Sort, builder: KernelBuilder) -> Kernel:

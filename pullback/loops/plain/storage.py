@@ -8,13 +8,13 @@ element by element. Otherwise the result gets a buffer of its own and is copied 
     fold t < T (p = p0) { g = ...p...; q = build i { p[i] - g[i] }; yield q }
     -->  p0, p, q and the fold's result share one buffer; the update is p[i] -= g[i]
 
-A fold that keeps its old states as rows has them there from the start: each trip reads one row and writes the next.
+A fold that keeps its old states as rows works in the rows: each trip reads one row and writes the next.
 
     fold t < T (p = p0) { q = build i { p[i + 1] }; yield q, p }
     -->  T + 1 rows: p is row t, q row t + 1, and the last one the fold's result
 
-An argument that is given away (`donate`) is treated as a state: it is copied to the result that replaces it, unless
-that is the same memory, and written over there.
+A donated argument (`donate`) is treated as a state: it is copied to the result that replaces it, unless both are the
+same memory, and overwritten there.
 
     f(p) { q = build i { p[i] - 1 }; return q }  -->  if (q != p) memcpy(q, p); q[i] -= 1
 
@@ -35,7 +35,7 @@ from pullback.loops.program.nodes import Copy
 from pullback.loops.program.values import Buffer, Space, View
 
 Place = tuple[Buffer, Index]
-LEAST = 2048  # bytes of a state from which on a copy in every trip is worth avoiding
+LEAST = 2048  # least bytes of a state for which a copy in every trip is worth avoiding
 
 
 @dataclass(eq=False)
@@ -58,9 +58,9 @@ class Storage:
 
     Attributes:
         views: where each array lives.
-        order: statements of a block in the order to run them, where that is not the written one.
-        copies: of Fold, While and Choose.
-        joined: stretches of statements that join arrays, some of which are made in their place.
+        order: the order of a block's statements, if it differs from the written one.
+        copies: the copies of Fold, While and Choose.
+        joined: the stretches of statements that join arrays; some arrays are made in their final place.
         first, final: copies at the beginning and at the end of the program.
         in_place: (output, input) positions that may be one memory.
     """
@@ -110,7 +110,7 @@ def assign_storage(program: ir.Program) -> Storage:
 
 
 def replaced_arguments(program: ir.Program) -> dict[ir.Ref, ir.Ref]:
-    """Results that may overwrite a donated argument, which they are the last to read, with the argument."""
+    """Results that are the last readers of a donated argument and may overwrite it, with the argument."""
     donated = [program.inputs[j] for j in program.settings.donate]
     reads = [statement_reads(s) for s in program.body.statements]
     last = {r: k for k, rs in enumerate(reads) for r in rs}
@@ -122,7 +122,7 @@ def replaced_arguments(program: ir.Program) -> dict[ir.Ref, ir.Ref]:
             continue
         fits = [x for x in donated if last.get(x) == s and x not in program.outputs and x not in out.values()
                 and may_overwrite(program.body.statements[s], r, x)]
-        if fits:  # of several the one in its place among the arguments
+        if fits:  # of several the one at its own position among the arguments
             out[r] = donated[k] if k < len(donated) and donated[k] in fits else fits[0]
     return out
 
@@ -166,9 +166,9 @@ class _Placer:
         """Place the arrays that a block defines.
 
         Args:
-            results: what is read at the end of the block; its results unless given.
-            wanted: where results should go.
-            occupants: what a wanted place holds when the block begins.
+            results: the arrays read at the end of the block; by default its results.
+            wanted: the places where results should go.
+            occupants: the contents of a wanted place when the block begins.
             needed: arrays that must be intact after the block.
         """
         statements = self.storage.order.get(block, block.statements)
@@ -215,7 +215,7 @@ class _Placer:
         return view
 
     def _reusable(self, ref: ir.Ref, c: _Context) -> View | None:
-        """The whole arena buffer of an array of this block that is read for the last time now."""
+        """The arena buffer, as a whole, of an array of this block whose last read is now."""
         if ref not in c.local or c.last.get(ref, -1) != c.now:
             return None
         view = self.views[ref]
@@ -277,7 +277,7 @@ class _Placer:
         return copies, occupants
 
     def _in_rows(self, s: ir.Fold | ir.While, out: ir.Ref, state: ir.Ref, rows: ir.Ref) -> View:
-        """The first place of a state that moves from row to row, and at last to one more than it has trips."""
+        """The first place of a state that moves from row to row; there is one row more than trips."""
         assert isinstance(s, ir.Fold)
         count, row = s.var.extent, elements(state.shape)
         buffer = Buffer(rows.name, rows.dtype, (count + 1, *state.shape), "arena", (count + 1) * row)
@@ -380,7 +380,7 @@ class _Context:
 
 
 def _kept(s: ir.Fold) -> dict[ir.Ref, ir.Ref]:
-    """Large states that change and are kept as rows as they were, with these rows."""
+    """Large changing states whose old values are kept as rows, with these rows."""
     found: dict[ir.Ref, ir.Ref] = {}
     for state, new in zip(s.states, s.body.results, strict=False):
         count = elements(state.shape).constant
@@ -408,7 +408,7 @@ def may_overwrite(s: ir.Statement, out: ir.Ref, old: ir.Ref) -> bool:
 
 
 def _is_whole(view: View, ref: ir.Ref) -> bool:
-    """Whether an array is all there is in its buffer."""
+    """Whether an array fills its buffer."""
     return view.offset is ZERO_INDEX and view.buffer.elements is elements(ref.shape)
 
 
@@ -416,8 +416,8 @@ def _want_places(statements: tuple[ir.Statement, ...], wanted: dict[ir.Ref, View
                  last: dict[ir.Ref, int]) -> dict[ir.Statement, list[Stretch]]:
     """Place results over arrays that they overwrite, and concatenated arrays in their part of the result.
 
-    That is the first value of a state, and an array read element by element. The result are the statements that join
-    arrays, with their stretches.
+    These are initial states, and arrays read element by element. Returns the statements that join arrays, with their
+    stretches.
     """
     defined = {r for s in statements for r in s.outs}
     occupied = {b for b, _ in occupants}
@@ -446,8 +446,7 @@ def _want_places(statements: tuple[ir.Statement, ...], wanted: dict[ir.Ref, View
 def _want_parts(s: ir.Build, wanted: dict[ir.Ref, View], occupied: set[Buffer], dying: set[ir.Ref]) -> list[Stretch]:
     """The stretches of `s`, after placing the arrays that it joins; none if there are no such arrays.
 
-    A place that holds something when the block begins is left alone: it would have to be dead when the first part is
-    written.
+    A place that is occupied when the block begins is not used: its content would have to be dead at the first part.
     """
     free = {r for r in dying if r not in wanted and r.dtype is s.outs[0].dtype}
     parts = stretches(s) if free else []
@@ -462,7 +461,7 @@ def _want_parts(s: ir.Build, wanted: dict[ir.Ref, View], occupied: set[Buffer], 
 
 
 def updates_last(s: ir.Fold) -> tuple[ir.Statement, ...]:
-    """The body with updates of states that are still read afterwards moved to its end."""
+    """Move updates of states that have later readers to the end of the body."""
     statements = s.body.statements
     n = len(s.states)
     new = {r: st for r, st in zip(s.body.results[:n], s.states, strict=True) if r is not st}

@@ -3,9 +3,9 @@
     y = build n < N { log(x[n]) }
     -->  y(x);  if (finite[y] = all of y is finite, else finite[x]): leave with the place and the element of y
 
-One bit for each array says whether all of its elements are finite. It is found for inputs when the call begins, for
-what a statement gives after it ran, and for what loops carry at the start of each trip. So NaN and infinity that come
-in, or follow from others, pass; statements that write an infinity or NaN as a number are not trapped.
+One bit for each array says whether all of its elements are finite. It is computed for inputs at the start of the call,
+for results after their statement, and for loop states at the start of each trip. So NaN and infinity that are passed
+in, or follow from others, do not trap. Statements that write a literal infinity or NaN do not trap either.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pullback.loops.program.nodes import Break, Call, Check, For, If, Kernel, Le
 from pullback.loops.program.values import Binary, Buffer, Literal, Load, Read, Temp, Value, View, scalar
 
 BOOL = scalar(bool_)
-NAN, INFINITE = 0, 1  # codes that a trap reports in place of an extent
+NAN, INFINITE = 0, 1  # codes in place of an extent that a trap reports
 
 
 class Traps:
@@ -62,7 +62,7 @@ class Traps:
         if s is not None:
             reads = [q for q in statement_reads(s) if q in self._places and q is not r]
             site = Site(r.name, None, r.name, s.positions[0] if s.positions else None, tuple(map(_extent, r.shape)))
-            # no index reaches the lower bound: both checks fail, each with its word for what was found
+            # no index reaches the lower bound, so both checks fail, each with its own code
             nan, infinite = (Check(as_index(i), as_index(k), site, array.elements) for k in (NAN, INFINITE))
             trap: tuple[Stmt, ...] = (If(_differs(Read(value), Read(value)), (nan,), (infinite,)),)
             for q in reads:

@@ -3,8 +3,8 @@
 Before    fold t < T (u = u0) { v = build n { .. u[n - 1] .. u[n + 1] .. }  yield v }          v, then copied over u
 After     fold s < T / 2 (u = u0) { v = build n { .. u .. }  w = build n { .. v .. }  yield w }      w written over u
 
-The states of the first step have a place of their own, those of the second go over the old ones. It is done where the
-body is short, and where storage then has nothing to copy.
+The states of the first step have a place of their own; those of the second overwrite the old ones. It is done if the
+body is short and storage then has nothing to copy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pullback.ir.program import map_blocks, walk_statements
 from pullback.ir.traverse import Substitution
 from pullback.loops.plain.storage import LEAST, assign_storage
 
-STATEMENTS = 8  # statements of a body that is short
+STATEMENTS = 8  # most statements of a short body
 
 
 def unroll_copies(program: ir.Program) -> ir.Program:
@@ -59,7 +59,7 @@ def _block(block: ir.Block, chosen: Callable[[ir.Statement], bool], made: dict[i
 
 
 def _twice(s: ir.Fold) -> list[ir.Statement]:
-    """The loop with two steps in a trip, behind the first step where their number is odd."""
+    """The loop with two steps in a trip, after a first single step if their number is odd."""
     half, odd = divmod(s.var.extent.constant or 0, 2)
     before = _step(s, ZERO_INDEX, s.inits) if odd else ir.Block((), s.inits)
     var = Var(s.var.name, as_index(half))

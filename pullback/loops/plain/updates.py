@@ -52,7 +52,7 @@ def part_cycles(s: ir.Build, changes: Sequence[ir.Bracket], machine: Machine) ->
 
 
 def update_of(s: ir.Build, work: Work) -> tuple[list[ir.Bracket], bool] | None:
-    """The changes to an array that keeps its place, and whether they are added; None if all of it changes."""
+    """The changes to an array updated in place, and whether they are added; None if all of it changes."""
     if len(s.outs) != 1 or not isinstance(s.values[0], ir.Add):
         return None
     here = tuple(as_index(v) for v in s.vars)
@@ -87,7 +87,7 @@ def update_loops(s: ir.Build, changes: Sequence[ir.Bracket], builder: KernelBuil
     return tuple(root.statements)
 
 
-FEW = 8  # a condition that leaves one in so many elements is worth a loop of its own
+FEW = 8  # a condition that holds for 1 / n of the elements is worth a loop of its own
 
 
 def changes_apart(s: ir.Build, work: Work) -> tuple[ir.Scalar, list[ir.Bracket]] | None:
@@ -107,7 +107,7 @@ def changes_apart(s: ir.Build, work: Work) -> tuple[ir.Scalar, list[ir.Bracket]]
     if len(changes) > FEW:
         return None
     if any(isinstance(g, ir.Get) and work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
-        return None  # overwritten by then
+        return None  # already overwritten
     return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
 
 

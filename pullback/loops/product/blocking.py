@@ -1,7 +1,7 @@
 """Plans of packed products: blocks of M, N and K, the register tile, and the cost.
 
-Adjacent variables of M, N or K are one flat axis (`FlatAxis`), which is cut along one of them: those before it are
-loops, those after it are whole in every block. Which one that is, the program finds where sizes are open.
+Adjacent variables of M, N or K are one flat axis (`FlatAxis`), cut along one of them. Those before it are loops; those
+after it are whole in every block. For open sizes the program chooses the cut at run time.
 
 Vectors run along N. A register tile has `rows` of M times `vectors` of N. Blocks follow Goto and van de Geijn
 (Anatomy of high-performance matrix multiplication, 2008). A block of A, M block × K block, stays in the second cache,
@@ -33,10 +33,10 @@ class Blocks:
     """Block sizes.
 
     Attributes:
-        depth: steps of the sum: a line of each is all of the first cache, the output is added to seldom.
+        depth: steps of the sum; one cache line per step fills the first cache. The output is rarely updated.
         second: bytes of a block that stays in the second cache.
-        shared: bytes of a block of B that stays in the second cache where one block of A is all of A.
-        inner: bytes of a block of B that stays in the first cache: its panels are then the inner loop.
+        shared: bytes of a block of B that stays in the second cache if one block is all of A.
+        inner: bytes of a block of B that stays in the first cache; its panels are then the inner loop.
         third: bytes of a block that stays in the third cache.
     """
 
@@ -53,22 +53,22 @@ class Blocks:
         return Blocks(first // machine.line, second // 4, second // 2, first // 2, third // 8)
 
 
-FEW = 8  # rows of a tile below which waiting for B is felt
-MOST_LOOPS = 3  # over the steps of a sum, where A is read in place
-SHORT = 4  # elements of a run below which single elements are copied
-LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
+FEW = 8  # rows of a tile below which waiting for B matters
+MOST_LOOPS = 3  # loops over the steps of a sum, if A is read in place
+SHORT = 4  # shorter runs are copied element by element
+LEAST_WORK = 16 * 1024  # packing is not considered for fewer multiply-adds
 TILE, STORES = 20, 16  # the overhead of a tile in cycles; every so many sums wait a cycle for stores
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, straight or transposed
 ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
-OPEN_ROWS, OPEN_COLUMNS = 8, 256  # at most, of a tile and of a block of B, where their numbers are open
+OPEN_ROWS, OPEN_COLUMNS = 8, 256  # most rows of a tile and columns of a block of B, if sizes are open
 
 
 @dataclass(frozen=True)
 class FlatAxis:
     """Adjacent variables as one flat axis: loops over `outer`, blocks of `chunk` of `cut`, `inner` whole.
 
-    An axis of open size is cut at run time, into blocks of at most `most` elements. Which of its variables is cut is
-    known only then, so all of them are in `inner` or are `cut`.
+    An axis of open size is cut at run time, into blocks of at most `most` elements. Only then is it known which
+    variable is cut, so all of them are in `inner` or are `cut`.
     """
 
     outer: tuple[Var, ...]
@@ -121,10 +121,10 @@ class PackedPlan:
     """A plan for a contraction: tile, blocks, which operand is packed outermost, and the estimate.
 
     Attributes:
-        a_first: whether blocks of A are outside of those of B.
-        in_place: whether A is read where it lies.
-        storing: where partial sums go.
-        lone: whether a single column beside whole tiles is a dot product along the sum, where A's steps are neighbors.
+        a_first: whether blocks of A are outside those of B.
+        in_place: whether A is read in place.
+        storing: the destination of partial sums.
+        lone: whether a single column beside whole tiles is a dot product along the sum; A's steps are then neighbors.
     """
 
     contraction: Contraction
@@ -175,7 +175,7 @@ class MemoryLoop:
 def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[MemoryLoop]:
     """The loops over a block at an affine address, outermost first, with contiguous levels merged.
 
-    Where a block has several steps of a variable, it has all those of the variables after it.
+    A block with several steps of a variable has all steps of the variables after it.
     """
     return list(_runs(tuple(levels), address))
 
@@ -235,10 +235,10 @@ def packed_plans(
     """Plans by register tile, with A packed or in place, each cheaper than those before.
 
     Args:
-        position: where the elements of the output lie.
+        position: the flat position of output elements.
         holds: whether the output can hold partial sums.
-        most: the cycles of a plan that there is, which are to be less.
-        wish: steps that they must have.
+        most: the cycles of a known plan; dearer plans are dropped.
+        wish: schedule steps that they must have.
     """
     element = c.total.dtype.size
     work = size(s.vars) * size(c.depth)
@@ -293,7 +293,7 @@ class _TiledWay:
         self._depths: dict[int, FlatAxis] = {}
 
     def least(self, t: RegisterTile) -> float:
-        """The cycles of the tiles alone, to which a plan only adds."""
+        """The cycles of the tiles alone: a lower bound for every plan."""
         blocks = ceil(self.k / self._depth(t).block)
         cycles = self._tiles(t, blocks, lone=False)
         return min(cycles, self._tiles(t, blocks, lone=True)) if self._may_be_lone(t) else cycles
@@ -304,7 +304,7 @@ class _TiledWay:
         return known and self.in_place and self.storing != "across" and self.n % t.columns == 1
 
     def plan(self, t: RegisterTile) -> PackedPlan | None:
-        """The plan with this tile; None where A is not so regular that it can be read in place."""
+        """The plan with this tile; None if A is too irregular to be read in place."""
         c, n, k, element, storing = self.contraction, self.n, self.k, self.element, self.storing
         largest, page = self.blocks, self.machine.page
         depth = self._depth(t)
@@ -322,7 +322,7 @@ class _TiledWay:
         columns = cut(c.columns, max(wide, t.columns), t.columns)
         found = in_place_runs(c.a, rows, depth)
         lies = found is not None and is_run(found[1])
-        if self.open_rows and not self.in_place and lies:  # sizes would say which pays; reading A in place costs little
+        if self.open_rows and not self.in_place and lies:  # sizes are unknown; reading A in place costs little
             return None
         lone = lies and self._may_be_lone(t)
         cycles = self._tiles(t, blocks, lone)
@@ -354,7 +354,7 @@ class _TiledWay:
         if self.walked:
             panel = max(t.columns, 2 * t.lanes) * self.element
             deep = max(deep, self.blocks.second // panel)  # a panel of B alone stays in the second cache
-        if deep not in self._depths:  # a second block for a little more does not pay
+        if deep not in self._depths:  # a second block for a small remainder does not pay
             most, opened = deep + deep // 4, any(map(is_open, self.contraction.depth))
             target = most if opened else self.k if self.k <= most else deep
             self._depths[deep] = cut(self.contraction.depth, target, 1)
@@ -422,15 +422,15 @@ def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machi
     down, along = found
     element, line, page = o.term.dtype.size, machine.line, machine.page
     numbers = [r.step.constant for r in (*((down,) if down else ()), *along)]
-    if not is_run(along) and (None in numbers or rows.most):  # a walk knows its distances
+    if not is_run(along) and (None in numbers or rows.most):  # a walk has known distances
         return inf
     row = down.distance * element if down else 0
     steps = [r.distance * element for r in along]
     stream = 0.45 / tile  # B comes anew for each tile
     if is_run(along):
-        crowded = bool(row) and row % page == 0  # rows meet in one set of the first cache
+        crowded = bool(row) and row % page == 0  # rows collide in one set of the first cache
         return 0.12 if tile < FEW else 0.1 if crowded else 0.04
-    lone = 2 * row > line and bool(steps) and abs(steps[-1]) >= line  # an element of each line, gone by the next row
+    lone = 2 * row > line and bool(steps) and abs(steps[-1]) >= line  # an element of each line, then evicted
     if row < 0 or len(steps) > MOST_LOOPS or lone:
         return float("inf")
     crowded = any(step % page == 0 for step in (row, *steps) if step)

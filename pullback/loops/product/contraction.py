@@ -1,4 +1,4 @@
-"""Contractions: which variable plays which part in a product of two operands.
+"""Contractions: the role of each variable in a product of two operands.
 
     out[.., m, n] = f(sum k { A(.., m, k) * B(.., n, k) })
 
@@ -43,7 +43,7 @@ class Contraction:
 
     Attributes:
         total: the sum.
-        a, b: its operands; b is the one whose variables vectors run along.
+        a, b: its operands; vectors run along the variables of b.
         shared: variables of the output that both operands have, in order.
         rows, columns: the runs of adjacent variables that become M and N.
         only_a, only_b: the other variables of the output in one operand alone.
@@ -86,7 +86,7 @@ def contractions(s: ir.Build, address: Address) -> Iterator[Contraction]:
 
 
 def _only_sum(s: ir.Build) -> ir.Reduce | None:
-    """The one sum of a statement that vectors could do."""
+    """The one sum of a statement, if vectors could compute it."""
     found = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce))
     if len(found) != 1:
         return None
@@ -116,7 +116,7 @@ def _contraction(
     others = [c for c in conds if c not in mine]
     if any((c.free & in_a) - shared for c in others):
         return None  # about both
-    if not all(is_inside(f, others) for f in right):  # conditions about the sum's variables keep both in their ranges
+    if not all(is_inside(f, others) for f in right):  # conditions about the sum's variables keep both operands in range
         others = [c for c in conds if not (c.free & in_a) - shared]
     only_a, only_b = (tuple(v for v in s.vars if v in side - shared and v not in own)
                       for side, own in ((in_a, rows), (in_b, columns)))

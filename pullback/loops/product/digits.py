@@ -3,11 +3,11 @@
     y = build i < 96, k < N { sum o < 128 { w[o + 128 * (i // 48), i % 48] * g[o + 128 * (i // 48), k] } }
     -->  y[48 q + r, k] = sum o < 128 { w[o + 128 q, r] * g[o + 128 q, k] }        q < 2, r < 48
 
-Elements lie where they lay, as the position of (q, r) in row-major order is that of i. Without the quotient both
-operands have affine addresses, and what they share, q, is an axis of both: a product for each q. Gradients of
-convolutions in groups are such sums, as are those of Kronecker products.
+Elements do not move, because the row-major position of (q, r) is that of i. Without the quotient both operands have
+affine addresses. They share q, which is an axis of both: there is a product for each q. Gradients of convolutions in
+groups are such sums, as are those of Kronecker products.
 
-A variable stays whole where conditions are about it: then its remainders differ in their terms (`residues.py`).
+A variable with conditions about it stays whole: its remainders then differ in their terms (`residues.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Floor, Mod, Var, as_index
 from pullback.ir.traverse import Substitution, indices_of, walk
 
-FEW = 16  # remainders that can be told apart, where the quotient is not an axis of all factors
+FEW = 16  # most remainders to split if the quotient is not an axis of all factors
 
 
 def in_digits(s: ir.Build) -> ir.Build:
@@ -38,7 +38,7 @@ def _divisors(s: ir.Build, v: Var) -> list[int]:
 
 
 def _quotients(s: ir.Build, v: Var) -> Iterator[Floor | Mod]:
-    """The quotients and remainders in the statement that v is in."""
+    """The quotients and remainders in the statement that contain v."""
     for value in s.values:
         for n in walk(value):
             for i in indices_of(n):
@@ -63,6 +63,6 @@ def _split(s: ir.Build, v: Var, divisors: list[int]) -> ir.Build | None:
 
 
 def _is_shared(term: ir.Scalar, q: Var) -> bool:
-    """Whether all factors of a term have q."""
+    """Whether all factors of a term depend on q."""
     inner = term.arg if isinstance(term, ir.Bracket) else term
     return all(q in f.free for f in (inner.args if isinstance(inner, ir.Mul) else (inner,)))

@@ -1,4 +1,4 @@
-"""Tiles at the edges of a product: the part of a tile that exists, by way of working memory."""
+"""Tiles at the edges of a product: the valid part of a tile, through working memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pullback.state import cached
 
 @cached(64)
 def edge(dtype: DType, lanes: int, tile: tuple[int, int], in_place: bool | Walk, by: tuple[float, bool]) -> Kernel:
-    """Compute the existing part of a partial tile; half the vectors are used where they suffice.
+    """Compute the valid part of a partial tile; half the vectors are used if they suffice.
 
     Index parameters: those of `multiply`, the rows that are `present` and the columns `used`.
     """
@@ -46,7 +46,7 @@ def edge(dtype: DType, lanes: int, tile: tuple[int, int], in_place: bool | Walk,
 def store_part(
     line: Buffer, width: int, to: View, sizes: tuple[Index, Index], stride: Index, begun: Index, lanes: int
 ) -> list[Stmt]:
-    """Store the existing part of a tile from working memory, added once the sum has begun."""
+    """Store the valid part of a tile from working memory; add it once the sum has begun."""
     rows, used = sizes
 
     def stores(accumulate: bool) -> list[Stmt]:

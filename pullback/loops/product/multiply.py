@@ -26,12 +26,12 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
              panels: tuple[int, int] | None = None) -> Kernel:
     """The register tile c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and `vectors`.
 
-    The sum is multiplied `by` a number, and where that is true by the one number of a third operand.
+    The sum is multiplied `by` a number; if `by` is true, by the single number of a third operand.
 
-    Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 where c is to be
-    overwritten. With `in_place`, a is not a panel but lies as a[i, k] in memory, `row` being the distance of its rows.
-    In place by a `Walk`, the sum is several loops, of `steps0` from the innermost on, each a `step0` apart in a.
-    At an edge, `panels` of a and b are wider than the tile; in place, the last of the rows `present` stands for others.
+    Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 to overwrite c. With
+    `in_place`, a is not a panel but a[i, k] in memory; `row` is the distance of its rows. In place by a `Walk`, the sum
+    is several loops, from the innermost on: loop n has `steps<n>` steps, `step<n>` apart in a. At an edge, `panels` of
+    a and b are wider than the tile. In place, the last of the rows `present` stands for missing ones.
     """
     columns = lanes * vectors
     down, across = panels or (rows, columns)

@@ -3,8 +3,8 @@
     x = build n < N, i < I, j < J, c < C { sum o < O, u < 3, v < 3 { g[n, i - u, j - v, o] * w[o, c, u, v] } }
     -->  sum u < 3, v < 3, o < O { .. }        steps of the sum are neighbors in g
 
-A derivative's sums have the order of the variables that were solved for, which need not be that of any operand. Packed
-products add up in an order of their own anyway; so each variable that steps along an operand is tried as the last one.
+A derivative's sums have the order in which variables were solved for, which need not be that of any operand. Packed
+products add up in their own order anyway. So each variable that steps along an operand is tried as the last one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pullback.loops.vectors.nest import stride
 
 
 def orders(part: Part, address: Address) -> Iterator[Part]:
-    """The part itself, then with its own or its sum's variables reordered; addresses stay."""
+    """The part itself, then with reordered variables of its own or its sum; addresses do not change."""
     yield part
     s = part.build
     sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce))
@@ -45,11 +45,11 @@ def orders(part: Part, address: Address) -> Iterator[Part]:
 
 
 def _leaps(variables: tuple[Var, ...], flat: Sequence[Index]) -> bool:
-    """Whether steps of the last of the variables are no neighbors in some operand."""
+    """Whether steps of the last variable are not neighbors in some operand."""
     return bool(variables) and any(stride(i, variables[-1]) not in (-1, 0, 1) for i in flat)
 
 
 def _others(variables: tuple[Var, ...], last: Sequence[Var]) -> list[tuple[Var, ...]]:
-    """The order with these at the end, where it is another."""
+    """The order with these at the end, if it differs."""
     order = (*(v for v in variables if v not in last), *last)
     return [] if order == variables else [order]

@@ -7,10 +7,10 @@
                     multiply: rows x vectors accumulators += a panel of A times a panel of B
                 in the last block of K: the rest of the statement, for this block of the output
 
-`blocking` chooses the parts, the tile and the blocks, `packing` writes the copies. Partial sums go to the output
-itself where its element is that sum or a function of it and lies where vectors can store it, else to working memory.
-A statement y := y + α Σ, as the update of a parameter by its gradient, adds to y from the first block on.
-A sum has one accumulator for each block of K, in order: the result does not depend on how the work is shared out.
+`blocking` chooses the parts, the tile and the blocks, `packing` writes the copies. Partial sums go to the output itself
+where its element is that sum or a function of it and lies where vectors can store it, else to working memory. A
+statement y := y + α Σ, such as the update of a parameter by its gradient, adds to y from the first block on. A sum has
+one accumulator for each block of K, in order, so the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from pullback.machine import Machine
 PACKED = 1 << 14  # elements of B from which panels pay, if vectors could read it in place and sizes are open
 LONG = 128  # steps of a sum along memory from which on few rows or columns need no panels
 SHALLOW = 8  # steps of an open sum below which panels do not pay
-WORTH = 0.98  # of a product's cycles that it takes in another order of its variables, for that to be taken
+WORTH = 0.98  # another order of a product's variables must take at most this fraction of the cycles
 
 
 def products(work: Work, machine: Machine) -> Iterator[Candidate]:
@@ -103,7 +103,7 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
     """The way to compute a part; None if other strategies should.
 
     Args:
-        alone: whether it is to be done here even where packing does not pay.
+        alone: whether to do it here even if packing does not pay.
     """
     ways: list[_OrderedWay] = []
     if (swept := find_sweep(part, work, machine)) is not None:
@@ -131,7 +131,7 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
 
 
 def _where_it_pays(ways: list[_OrderedWay], part: Part, machine: Machine) -> _OrderedWay:
-    """The last way, with earlier ways and tiles chosen at run time for sizes that favor them."""
+    """The last way; earlier ways and tiles are chosen at run time for sizes that favor them."""
 
     def statements(builder: KernelBuilder) -> list[Stmt]:
         made = [(w.room, tuple(w.statements(builder))) for w in ways]
@@ -228,7 +228,7 @@ class _Update:
 
 
 def _update(part: Part, work: Work) -> _Update | None:
-    """The update y[i] + factor * scale * sum in place of y; None if the statement is none."""
+    """The update y[i] + factor * scale * sum in place of y; None if the statement is no update."""
     s = part.build
     value = s.values[0]
     if len(s.outs) != 1 or not isinstance(value, ir.Add) or part.position is not flat_position(s.vars):
@@ -251,10 +251,10 @@ class _Lying:
     """The way tiles read a block of A.
 
     Attributes:
-        first: where it begins.
-        row: from where one row begins to where the next does.
-        form: of a tile of so many rows, for `multiply`.
-        numbers: what else the tile is told.
+        first: its first offset.
+        row: the distance between the beginnings of two rows.
+        form: a function that returns the form for `multiply` of a tile with a number of rows.
+        numbers: further index arguments of the tile.
     """
 
     buffer: Buffer
@@ -347,7 +347,7 @@ class _PackedWriter:
     ) -> list[Stmt]:
         """All register tiles of two blocks, one just packed, and the epilogue after the sum's last block.
 
-        A block of A that turns out to be one run for each row, as of all images of a batch one, is not packed.
+        A block of A that turns out to be one run per row, such as one image of a batch, is not packed.
         """
         out = [*packed, *self._tiles(rows, columns, depth, self._lying(rows, depth, at, self.plan.in_place), at)]
         plain = self.contraction.a.plain if self.a is not None and not self.plan.a_first else None

@@ -2,10 +2,10 @@
 
     panel[p][k][w] = A(m = p * width + w, k)        zero where A's conditions fail and where there is no such m
 
-The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. Elements at affine
-addresses are copied as rows of vectors where memory runs along the lanes. Where several short runs make up the lanes,
-the rows go through a line. Where memory runs along the sum, squares are transposed in registers, else elements are
-copied one by one. Terms of several elements are evaluated by a vector kernel first, conditions and gathers per element.
+The copy evaluates the operand, so transposes, strides, conditions and gathers end here. Elements at affine addresses
+are copied as rows of vectors where memory runs along the lanes. Where several short runs make up the lanes, the rows go
+through a line. Where memory runs along the sum, squares are transposed in registers, else elements are copied one by
+one. Terms of several elements are evaluated by a vector kernel first, conditions and gathers per element.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.tile import tile
 from pullback.machine import Machine
 
-TOGETHER = 32  # vectors of a line that are written out statement by statement
+TOGETHER = 32  # most vectors of a line that are unrolled
 PANEL = 32  # lanes that are panels of whichever width
 
 
@@ -59,7 +59,7 @@ class PanelBlock:
 class Panels:
     """The layout of a block in its packing buffer: full panels of `width`, and one of `last` lanes.
 
-    Where the size of the block is open, the last panel is as wide as the others, and perhaps none of it is in use.
+    If the size of the block is open, the last panel is as wide as the others, and may be unused.
     """
 
     width: int
@@ -144,8 +144,8 @@ def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independ
         most_j = min(J, most)              first_i = most_i * i        count_i = min(most_i, I - first_i)
         most_i = min(I, most / most_j)     ..
 
-    A block has several steps of a variable only where it has all of those after it, so that it is a run of the axis.
-    Independent blocks, which threads share, are smaller where there are two or three, down to half.
+    A block has several steps of a variable only if it has all steps of the variables after it. So it is a run of the
+    axis. Independent blocks, which threads share, are smaller if there are only two or three, down to half.
     """
     outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
     lets: list[Stmt] = []
@@ -186,7 +186,7 @@ def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independ
 
 
 def around(loops: dict[Var, Index], body: list[Stmt], independent: bool = True) -> list[Stmt]:
-    """Loops over whole variables around a body, which knows them by the indices given."""
+    """Loops over whole variables around a body, which receives their indices."""
     for v, i in reversed(loops.items()):
         loop = i.single
         assert isinstance(loop, Var)
@@ -206,7 +206,7 @@ class Packer:
     def pack(
         self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
     ) -> list[Stmt]:
-        """Copy a block of the operand; `at` says where all other variables stand."""
+        """Copy a block of the operand; `at` gives the values of all other variables."""
         if o.plain is None:
             formed = self._formed(o, block, depth, panels, into, at)
             return self._evaluated(o, block, depth, panels, into, at) if formed is None else formed
@@ -306,7 +306,7 @@ class Packer:
     ) -> list[Stmt]:
         """Copy lanes that turn out to lie in at most two runs, for open sizes; else use `otherwise`.
 
-        Each is joined of the vector from where the first run begins and of that to where the second ends.
+        Each vector is joined from one that starts with the first run and one that ends with the second.
         """
         if not _in_runs(across) or lanes.used.constant is None:
             return otherwise
@@ -338,7 +338,7 @@ class Packer:
             return out
 
         loops = _loops(along, "k", step)
-        if len(along) > 1:  # one loop, with a table of where its steps are
+        if len(along) > 1:  # one loop, with a table of the offsets of its steps
             k, place = Var("k", elements(r.trips for r in along)), values.loaded_index("place", None)
             there = LetIndex(place, Load(self.memory("places", 1, i64), as_index(k), Type(i64)))
             loops = [For(k, ZERO_INDEX, k.extent, (there, *step(as_index(place), as_index(k))))]
@@ -370,7 +370,8 @@ class Packer:
     ) -> list[Stmt] | None:
         """A term that vectors can evaluate, panel by panel; None for others.
 
-        Along the lanes it is written where it belongs, along the sum first beside, from where squares are turned.
+        With memory along the lanes it is written in place; along the sum it goes through a buffer and is transposed in
+        squares.
         """
         lanes, deep, term = _local(o, block, depth, at)
         long = [v for v in lanes if v.extent.constant != 1]
@@ -407,7 +408,7 @@ class Packer:
         return out if possible else None
 
     def _vectors(self, value: ir.Scalar, order: list[Var], into: Buffer, to: Index) -> tuple[Stmt, ...] | None:
-        """A kernel that writes a value for all of the variables, where `to` says; None where vectors cannot."""
+        """A kernel that writes a value for all variables to the offsets `to`; None if vectors cannot."""
         formed = ir.Ref("formed", into.dtype, [v.extent for v in order])
 
         def place(ref: ir.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:

@@ -4,8 +4,8 @@
     -->  x[2 i]     = sum t < 1 { g[i + t] * k[1 - 2 t] }        i < 28
          x[2 i + 1] = sum t < 2 { g[i + t] * k[2 - 2 t] }        i < 28
 
-What is left is affine, and conditions about a variable of the sum alone become its range: each part is a contraction
-without tests, whose results lie s apart. This is how gradients of strided convolutions become products.
+The parts are affine, and conditions about a variable of the sum alone become its range. Each part is a contraction
+without tests, and its results lie s apart. So gradients of strided convolutions become products.
 
 A variable that takes a few values, each with its own terms, is split in the same way. Derivatives by a few numbers
 are an example: each column is another product.
@@ -31,8 +31,8 @@ from pullback.loops.product.digits import in_digits
 from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.nest import map_reductions
 
-MOST = 16  # parts of a statement
-FEW = 4  # numbers that a variable may be for each to be a part
+MOST = 16  # most parts of a statement
+FEW = 4  # most values of a variable that are split into parts
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _part(s: ir.Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
 def period(s: ir.Build, v: Var) -> int:
     """The number of steps of v after which all quotients and remainders repeat; 1 if unknown.
 
-    Where each v has its own terms, nothing repeats before its end.
+    If each v has its own terms, the period is the whole axis.
     """
     if _chooses(s, v):
         return v.extent.constant or 1
@@ -109,7 +109,7 @@ def period(s: ir.Build, v: Var) -> int:
 
 
 def _chooses(s: ir.Build, v: Var) -> bool:
-    """Whether v is one of a few numbers, and by which one it is each sum has other terms."""
+    """Whether v has few values and each sum has other terms for each of them."""
     sums = [n for value in s.values for n in walk(value) if isinstance(n, ir.Reduce)]
     return (v.extent.constant or FEW + 1) <= FEW and any(
         r.op == "sum" and all(map(partial(_tells, v), r.arg.args if isinstance(r.arg, ir.Add) else (r.arg,)))
@@ -118,7 +118,7 @@ def _chooses(s: ir.Build, v: Var) -> bool:
 
 
 def _tells(v: Var, term: ir.Scalar) -> bool:
-    """Whether a term stands under a condition that v is a certain number."""
+    """Whether a term stands under a condition that fixes v."""
     return isinstance(term, ir.Bracket) and any(c.op == "==" and c.free == {v} for c in term.conds)
 
 

@@ -4,7 +4,7 @@
     -->  for k in steps of 8: for n: z[:, n] (+)= x[:, k] * y[k, n] + .. + x[:, k + 7] * y[k + 7, n]
 
 Memory runs along n. A tile that keeps a sum in registers would step over a row of y for each term, a page of memory
-each time. Here eight rows are read side by side, and the accumulated rows stay in the first cache. `f` comes last.
+each time. Here eight rows are read side by side, and the accumulated rows stay in the first cache. `f` is applied last.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Sweep:
 
 
 def find_sweep(part: Part, places: Places, machine: Machine) -> Sweep | None:
-    """The sweep a part is, if it is one and its value is the sum alone."""
+    """The sweep that computes a part; None unless the part is a suitable product and nothing else."""
     s = part.build
     total = s.values[0]
     if len(s.outs) != 1 or not isinstance(total, ir.Reduce) or total.op != "sum" or not total.dtype.is_floating:
@@ -140,7 +140,7 @@ def add_rows(dtype: DType, lanes: int, rows: int, together: int, rest: int | Non
     """The kernel z[m, n] (+)= sum over j of x[m, j] * y[j, n]; m < rows, j < together, n < width + rest.
 
     Index parameters: width, a multiple of the lanes; rest, where it is no number here; the distances of columns and
-    rows of x, of rows of y and of z; and `begun`, 0 where z is to be overwritten.
+    rows of x, of rows of y and of z; and `begun`, 0 to overwrite z.
     """
     width, x_step, x_row, y_row, z_row, begun = (
         Var(name, 1 << 40) for name in ("width", "x_step", "x_row", "y_row", "z_row", "begun")

@@ -11,7 +11,7 @@ from pullback.loops.program.nodes import For, Kernel, Let, Stmt, Store, either
 from pullback.loops.program.values import Binary, Buffer, Load, Read, Shuffle, Temp, Type, Value
 from pullback.state import cached
 
-WIDEST_TURN: Final = 32  # bytes of the vectors that are turned
+WIDEST_TURN: Final = 32  # bytes of the transposed vectors
 NARROWEST_TURN: Final = 16
 
 
@@ -63,9 +63,9 @@ def turn(dtype: DType, n: int) -> Kernel:
 def store_across(dtype: DType, rows: int, apart: int, lanes: int) -> Kernel:
     """Writes a tile across: to[j * stride + i * apart] (+)= tile[i * width + j] for i < rows, j < columns.
 
-    Rows that become neighbors are turned in squares, the last of which may cover rows of the one before; others move
-    one by one. Index parameters: `columns`, a multiple of what a square has where there are squares, `width`, `stride`
-    and `begun`, 0 where what is there is overwritten.
+    Rows that become neighbors are transposed in squares, and the last square may overlap the one before. Others move
+    one by one. Index parameters: `columns`, a multiple of a square's columns if there are squares, `width`, `stride`,
+    and `begun`, 0 to overwrite.
     """
     columns, width, stride, begun = (Var(name, 1 << 40) for name in ("columns", "width", "stride", "begun"))
     j = Var("j", columns.extent)
@@ -91,7 +91,7 @@ def store_across(dtype: DType, rows: int, apart: int, lanes: int) -> Kernel:
 
 
 def square(dtype: DType, rows: int, apart: int, lanes: int) -> int:
-    """The rows and columns of the squares that `store_across` turns; 1 where it moves single elements."""
+    """The rows and columns of the squares that `store_across` transposes; 1 for single elements."""
     n = min(lanes, WIDEST_TURN // dtype.size)
     while n > rows:
         n //= 2

@@ -1,7 +1,7 @@
 """Loops over a size in steps of several elements: whole vectors, then the rest.
 
-By `cover` each element is met once: in steps of 8 as far as they go, then of 4, of 2, of 1. By `overlap` what is left
-behind steps of 8 takes steps of 4, of which the last begins at N - 4, so that it lies over the one before it.
+`cover` visits each element once: in steps of 8 as far as they go, then of 4, of 2, of 1. `overlap` covers the remainder
+after steps of 8 by steps of 4; the last begins at N - 4 and overlaps the one before it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def cover(
     """Cover the elements of v once: by the first step as far as it fits, then the next; one step, no loop.
 
     Args:
-        steps: none where they are 0; of an extent without a number each a multiple of the next, the last 1.
-        make: the statements for so many elements from an index on.
+        steps: the step sizes; 0 is skipped. For an open extent each is a multiple of the next, and the last is 1.
+        make: returns the statements for a number of elements from an index on.
         counted: whether loops count steps, so that quotients and remainders are known in each.
         begin: the first element.
     """

@@ -1,7 +1,7 @@
 """The loop IR: imperative programs over flat buffers, one step away from C.
 
-Indices are `ir.index.Index` polynomials whose variables are loop variables or are bound by `LetIndex`; what is computed
-is in `values`.
+Indices are `ir.index.Index` polynomials whose variables are loop variables or are bound by `LetIndex`. Computed values
+are in `values`.
 
     Function      parameters, kernels and the statements of the whole program
     Kernel        a static function over its own parameter buffers; `Call` hands it views of the program's buffers
@@ -43,7 +43,7 @@ from pullback.source import Position
 from pullback.state import cached
 
 Kind = Lit["serial", "vector", "unrolled"]
-WORKERS = Var("workers", 1 << 16)  # how many there are when a function runs, where it asks: that may change no result
+WORKERS = Var("workers", 1 << 16)  # the number of workers at run time; it must not change any result
 
 
 # Statements -----------------------------------------------------------------------------------------------------
@@ -53,8 +53,8 @@ WORKERS = Var("workers", 1 << 16)  # how many there are when a function runs, wh
 class For:
     """A counted loop, `for (var = lower; var < upper; var += step) body`.
 
-    Of an `independent` loop no iteration reads what another writes or adds to what another adds to, but for working
-    memory, of which each fills what it reads. Whoever writes a loop says so; of others it is found out (`separate`).
+    In an `independent` loop no iteration reads what another writes, or adds to what another adds to. Working memory is
+    excepted: each iteration fills what it reads. The writer of a loop declares it; for other loops `separate` finds it.
     """
 
     var: Var
@@ -91,8 +91,8 @@ class LetIndex:
 class Assign:
     """An assignment `temp = value`.
 
-    A `held` number is in a register by itself after it: compilers may otherwise take numbers that are summed side by
-    side together as vectors, with products that are rounded before they are added.
+    A `held` number stays in a register of its own afterwards. Otherwise compilers may combine parallel sums into
+    vectors, whose products are rounded before they are added.
     """
 
     temp: Temp
@@ -122,7 +122,7 @@ class StoreRows:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class If:
-    """One of two lists of statements."""
+    """A branch: one of two lists of statements runs."""
 
     test: Value
     then: tuple[Stmt, ...]
@@ -152,8 +152,8 @@ class Break:
 class Site:
     """The subject of a run-time check for its message: array, axis, statement and position.
 
-    With a `shape` it is about the values of the array: they must be finite. With `ends` it is about a loop: it must
-    have come to its end within its limit of trips. `of_call` is about what a call was given.
+    With a `shape` the check is that the values of the array are finite. With `ends` it is that a loop ended within its
+    limit of trips. `of_call` checks the arguments of a call.
     """
 
     array: str
@@ -207,8 +207,8 @@ class Run:
 class Sorting:
     """Sort a row: read it, and write its values or their original positions, keys and counts.
 
-    Keys are twice the row in unsigned integers of 32 bits, of 64 where elements or positions do not fit into these, of
-    128 where both are asked for; counts are 256 for each byte of a key.
+    Keys are twice the row, in unsigned integers of 32 bits; of 64 if elements or positions do not fit, of 128 if both
+    are needed. There are 256 counts for each byte of a key.
     """
 
     dtype: DType
@@ -237,18 +237,18 @@ class Kernel:
     """A static function: loops over parameter buffers, which do not overlap where one is written.
 
     Attributes:
-        name: wish for a name.
-        params: its buffers, space "parameter"; `written` marks those that are stored to.
+        name: the preferred name.
+        params: its buffers, space "parameter"; `written` marks the ones it stores to.
         indices: dims without a number and index variables of enclosing loops that it uses.
         body: the work.
         comment: its mathematics, lines of IR text.
-        portable: other statements with the same effect in plain scalar C, for compilers without vector extensions;
-            None where `body` is that already.
-        scratch: those of its params that hold nothing before and after a call.
-        fresh: those that it overwrites without need of what they held before.
-        positions: where its statement was written, and those that have become part of it; the first is its own.
-        apart: whether it is better compiled without regard to the numbers it is called with.
-        choice: which of the candidates for its statement it is.
+        portable: other statements with the same effect in plain scalar C, for compilers without vector extensions; None
+            where `body` is that already.
+        scratch: params whose content is not used before or after a call.
+        fresh: params that it overwrites without reading their old content.
+        positions: source locations of its statement and of the statements fused into it; its own is first.
+        apart: whether to compile it without specializing on the numbers it is called with.
+        choice: its candidate among those for its statement.
     """
 
     name: str
@@ -270,7 +270,7 @@ class Kernel:
 
     @cached_property
     def checks(self) -> bool:
-        """Whether it can fail."""
+        """Whether it contains a run-time check."""
         return any(isinstance(s, Check) or (isinstance(s, Call) and s.kernel.checks) for s in walk(self.body))
 
     @cached_property
@@ -343,7 +343,7 @@ def most_chunks(chunk: Var) -> int:
 class Parallel:
     """All chunks of all tasks, in any order or at once: they do not conflict.
 
-    Views of "worker" buffers are of the worker's own.
+    Views of "worker" buffers belong to each worker.
     """
 
     tasks: tuple[Task, ...]
@@ -361,11 +361,11 @@ class Function:
         params: inputs, then outputs.
         body: statements; the work is in calls of kernels.
         in_place: pairs (output, input) positions that may be the same memory.
-        operations: how many it takes.
-        dims: dims that are no numbers: integer arguments after the arrays.
-        needs: what these dims must fulfil, tested at entry.
-        constants: the elements of those inputs that its C has itself, in order; they are no arguments of it.
-        machine: what it was lowered for.
+        operations: the number of operations.
+        dims: dims without a number: integer arguments after the arrays.
+        needs: conditions on these dims, tested at entry.
+        constants: the elements of inputs that the C contains as tables, in order; these are no arguments.
+        machine: the machine it was lowered for.
     """
 
     name: str

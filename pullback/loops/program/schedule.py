@@ -3,9 +3,9 @@
     Schedule((Split("k", 256), Pack("B"), Tile((("n", 6),)), Vector("k", 16, 2)))
     -->  split k 256 | pack B | tile n 6 | vector k 2×16
 
-In the spirit of Halide's schedules (Ragan-Kelley et al. 2013) and Exo's rewrites (Ikarashi et al. 2022): a plan gives
-one, the kernel's comment shows it, and a `Wish` asks for another. A `Chosen` says of a kernel which candidate it is,
-what it was estimated to take, and what the others would have.
+In the spirit of Halide's schedules (Ragan-Kelley et al. 2013) and Exo's rewrites (Ikarashi et al. 2022): a plan has
+one, the kernel's comment shows it, and a `Wish` requests another. A `Chosen` records a kernel's candidate, its
+estimate, and the estimates of the others.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["PLAIN", "Block", "Chosen", "Exchange", "Fuse", "Mask", "Numbered", "
 
 @dataclass(frozen=True)
 class Step:
-    """One line's part of a schedule. `str` says it in a few words."""
+    """One step of a schedule. `str` gives it in a few words."""
 
 
 @dataclass(frozen=True)
 class Split(Step):
-    """The loop over an axis in pieces that are written out, each by itself; by how many, or from where on."""
+    """The loop over an axis split into separately written pieces: their size, or where they begin."""
 
     axis: str
     at: tuple[str, ...]
@@ -57,7 +57,7 @@ class Tile(Step):
 class Vector(Step):
     """Vectors along an axis, some side by side, and narrower ones for the remainder.
 
-    What is left follows from the extent: schedules with the same vectors are equal.
+    The remainder follows from the extent, so schedules with the same vectors are equal.
     """
 
     axis: str
@@ -104,7 +104,7 @@ class Fuse(Step):
 
 @dataclass(frozen=True)
 class Mask(Step):
-    """Lanes along an axis that conditions leave out are computed and not used."""
+    """Masks along an axis: lanes that conditions exclude are computed and not used."""
 
     axis: str
 
@@ -137,7 +137,7 @@ class Schedule:
         return Schedule(self.steps + other.steps)
 
     def has(self, wish: Schedule) -> bool:
-        """Whether all steps wished for are among its own."""
+        """Whether it contains all wished steps."""
         return all(step in self.steps for step in wish.steps)
 
 
@@ -149,7 +149,7 @@ class Wish:
     """A candidate to take instead of the cheapest, if it exists; for trials.
 
     Attributes:
-        name: of the candidate.   schedule: steps that it is to have; all else is left to estimates.
+        name: the candidate's name.   schedule: steps that it must have; estimates decide the rest.
     """
 
     name: str
@@ -161,7 +161,7 @@ class Chosen:
     """The choice of a kernel's candidate.
 
     Attributes:
-        name: of the candidate.   cycles: its estimate.   schedule: what it does.
+        name: the candidate's name.   cycles: its estimate.   schedule: its steps.
         others: the other candidates with their estimates, the cheapest first.
     """
 

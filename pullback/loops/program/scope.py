@@ -1,4 +1,4 @@
-"""Where statements are written while an expression is lowered, and indices once their data is loaded."""
+"""Scopes for the statements of a lowered expression, and indices whose data is loaded."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Scope:
         known: all index conditions that hold here.
         certain: whether the scope runs whenever its parent does (a loop of at least one trip).
         loop: whether it is a loop body, or lanes (else a guard, or the root).
-        lane: the variable that differs from lane to lane of a vector; None where there are no vectors.
-        mask: the lanes that are wanted; None where all are.
+        lane: the variable that varies over the lanes of a vector; None without vectors.
+        mask: the active lanes; None if all are.
     """
 
     parent: Scope | None = None
@@ -50,7 +50,7 @@ class Scope:
     wide: dict[Var, Scope] = field(default_factory=dict)
 
     def guard(self, conds: Iterable[Cond] = ()) -> Scope:
-        """A scope inside this one that runs only sometimes."""
+        """A scope inside this one that runs only under a condition."""
         return Scope(self, known=(*self.known, *conds), certain=False, lane=self.lane, mask=self.mask)
 
     def inside(self, var: Var, certain: bool, conds: Iterable[Cond] = ()) -> Scope:
@@ -58,11 +58,11 @@ class Scope:
         return Scope(self, frozenset((var,)), (*self.known, *conds), certain, True, self.lane, self.mask)
 
     def step(self, start: Index, certain: bool = True) -> Scope:
-        """One step of a loop in this scope, from an index on that has the loop's variable alone."""
+        """One step of a loop in this scope, from an index that depends on the loop's variable alone."""
         return Scope(self, start.free, self.known, certain, bool(start.free))
 
     def vectors(self, lane: Var) -> Scope:
-        """A vector scope: values with the lane's variable are vectors, others are as outside."""
+        """A vector scope: values that depend on the lane's variable are vectors, others are scalars."""
         if lane not in self.wide:
             inside = Scope(self, frozenset((lane,)), self.known, True, True, lane, statements=self.statements)
             self.wide[lane] = inside

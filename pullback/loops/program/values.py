@@ -4,13 +4,13 @@
                   Shuffle Steps
 
 Values are a closed union of nodes, each with a `Type` (dtype, lanes); one lane is a scalar. Indices are
-`ir.index.Index` polynomials; a data-dependent index is loaded first: its atom is then a `Data` made by `loaded_index`,
-which has a name and no range but its extent.
+`ir.index.Index` polynomials; a data-dependent index is loaded first. Its atom is then a `Data` made by `loaded_index`,
+with a name and no range except its extent.
 
-Buffers are flat and row-major. Their space says where they live: "input" and "output" are parameters of the
-function, "parameter" those of a kernel, "arena" has a byte offset given by `memory.plan`, "stack" is a local array
-of a kernel, at most 4 KiB. Of a "worker" buffer each worker of a parallel statement has its own, behind the arena.
-Nodes are compared by identity; nothing here is interned.
+Buffers are flat and row-major. Their space says where they live: "input" and "output" are parameters of the function,
+"parameter" those of a kernel, "arena" has a byte offset given by `memory.plan`, "stack" is a local array of a kernel,
+at most 4 KiB. Each worker of a parallel statement has its own copy of a "worker" buffer, behind the arena. Nodes are
+compared by identity; nothing here is interned.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Buffer:
     shape: tuple[Index, ...]
     space: Space
     elements: Index
-    written: bool = True  # of a kernel's parameters: whether the kernel writes it
+    written: bool = True  # for a kernel's parameters: whether the kernel writes it
 
     @property
     def bytes(self) -> int:
@@ -77,7 +77,7 @@ class Buffer:
         return n * self.dtype.size
 
     def enlarge(self, count: int) -> None:
-        """Room for `count` elements at least: working memory is as large as its largest use in a kernel."""
+        """Make room for `count` elements: working memory is as large as its largest use in a kernel."""
         if count > (self.elements.constant or 0):
             object.__setattr__(self, "elements", as_index(count))
             object.__setattr__(self, "shape", (as_index(count),))

@@ -4,8 +4,8 @@
     -->  for q < n: y[3 q] = g[q];  y[3 q + 1] = x[3 q + 2] * g[q];  y[3 q + 2] = ..
 
 The adjoint of a rule that reads a few neighbors of each block is such a build. Within a period each remainder is a
-number, which decides the conditions, so that one loop over periods, a group (`vectors/group.py`) with the remainder as
-an axis that is unrolled, has vectors and nothing to test. What is left behind the last period is a plain loop.
+number, which decides the conditions. One loop over periods, a group (`vectors/group.py`) with the remainder as an
+unrolled axis, then has vectors and no tests. Elements after the last period take a plain loop.
 """
 
 from __future__ import annotations

@@ -3,16 +3,16 @@
 Before    y = build i < N, j < N { [i >= j] x[i, j] + f32(m[j] == j // 2) }
 After     for i, for j in vectors: a mask of the lanes with i >= j; x[i, j ..] or 0; the lanes of m[j ..] against j // 2
 
-The last axis of the result lies along the lanes. What does not vary there is written by the scalar lowering, in the
-outermost loop that it fits; what does is a vector of its own element type, all of the same number of lanes. A bool is a
-mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. Under a condition,
-a load that may leave its array takes the lanes that are in it. Reductions are loops over vectors of results. A
-reduction over a window, with conditions about places on the axis alone, is written term by term for each vector of
-the row. This is how shifted rows are added up. So only vectors across an end of the window have a mask. What is left
-of the axis takes plain loops.
+The last axis of the result lies along the lanes. The scalar lowering writes values that do not vary there, in the
+outermost possible loop. Others are vectors of their own element type, all with the same number of lanes. A bool is a
+mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. Under a condition, a
+load that may leave its array takes the lanes that are in it. Reductions are loops over vectors of results. A reduction
+over a window, with conditions about places on the axis alone, is written term by term for each vector of the row.
+Shifted rows are added up in this way, and only vectors across an end of the window have a mask. The remainder of the
+axis takes plain loops.
 
-It comes after `tile` and `parts`, which know more about what they take, and passes on reads at data-dependent places
-along the lanes, columns, checked indices and conversions of floating-point numbers to integers.
+It comes after `tile` and `parts`, which are more specialized. It declines reads at data-dependent places along the
+lanes, columns, checked indices, and conversions of floating-point numbers to integers.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from pullback.loops.vectors.writer import WINDOW, Writer, count_terms, is_window
 from pullback.machine import Machine
 
 NEAR: Final = 4  # the longest step of a gather along the lanes
-SMALL: Final = 32  # element evaluations below which plain code does
+SMALL: Final = 32  # plain code suffices for fewer element evaluations
 MASKED: Final = 1.3  # the overhead of unused lanes and of computing masks
 
 
 @dataclass(frozen=True)
 class Masking:
-    """A build as vectors with masks, as far as it has vector forms, which shows while it is written."""
+    """A build as vectors with masks; missing vector forms show only while it is written."""
 
     build: ir.Build
     machine: Machine
@@ -63,7 +63,7 @@ class Masking:
             return None
         axis = whole.vars[-1]
         rest = 0 if is_open(axis) else typical(axis) % lanes
-        inside = points_cycles(whole.values, whole.vars, machine, lanes, axis)  # a step for the rest: its loops are two
+        inside = points_cycles(whole.values, whole.vars, machine, lanes, axis)  # one step for the remainder
         left = points_cycles(whole.values, whole.vars[:-1], machine) * rest
         schedule = Schedule((Mask(axis.name), Vector(axis.name, lanes, rest=(1,) * bool(rest))))
         return Masking(s, machine, inside * MASKED + left, schedule)
@@ -143,7 +143,7 @@ def _lanes_of(s: ir.Build, machine: Machine) -> int:
 def _row(s: ir.Build, machine: Machine) -> list[int]:
     """The lanes of the vectors of a row, where each is best written by itself; else none.
 
-    That is where the row is short, and what leaves lanes out are the ends of a window, or where there is one vector.
+    That is for short rows with one vector, or whose masks are only the ends of a window.
     """
     extent, wide = s.vars[-1].extent.constant, _lanes_of(s, machine)
     if extent is None:

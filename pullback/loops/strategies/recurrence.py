@@ -8,9 +8,9 @@ After     for n in blocks of some vectors:
           for j < M: y[j] = the lanes of sums[j] added
 
 The body must be one group (`vectors.group`). Its members must read states at their own point alone. Its sums must be
-over all points, and read by nothing but rows. Then points are independent of each other. A state passes through
-memory once instead of once for each step. What a step reads or writes of a row of its own, point by point, is as far
-apart as rows are; such rows must stay in the second cache together.
+over all points, and read by nothing but rows. Then points are independent of each other. A state passes through memory
+once instead of once for each step. The rows that steps read or write point by point must fit the second cache together,
+because their elements are a row apart.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from pullback.loops.vectors.reciprocals import with_reciprocals
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
-LEAST = 3  # steps that make up for the other order
-HELD_PLAIN = 4  # points that code without vectors keeps in registers
+LEAST = 3  # least steps for which the exchanged order pays
+HELD_PLAIN = 4  # points that code without vectors can keep in registers
 WAYS = (8, 4, 2, 1)  # vectors of points taken together
-MANY = 40  # operations of a step above which vectors are taken one by one
+MANY = 40  # vectors are processed one by one if a step has more operations
 
 
 def recurrences(work: Work, machine: Machine) -> Iterator[Candidate]:
@@ -126,8 +126,8 @@ class _Nest:
     Attributes:
         group: its definitions and the arrays it reads; its outputs are below.
         states: the elements of states.
-        rows: what a step stores at a point.
-        sums: what a step adds up over all points.
+        rows: the values that a step stores at a point.
+        sums: the terms that a step sums over all points.
     """
 
     fold: ir.Fold
@@ -217,16 +217,16 @@ class _RecurrenceWriter:
             return 1
         fixed = [g for g in self.group.gets if self.axis in g.free and self.step not in g.free]
         held = len(self.nest.states) + len(fixed)
-        room = 3 * machine.vector_registers // 4 if machine.vector_bytes else HELD_PLAIN  # beside what a step needs
+        room = 3 * machine.vector_registers // 4 if machine.vector_bytes else HELD_PLAIN  # besides a step's own
         most = (self.axis.extent.constant or 1) // self.widest
         return next((w for w in WAYS if w * held <= room and w <= most), 1)
 
     def _nodes(self) -> Iterable[ir.Scalar]:
-        """All that a step computes at a point, each once."""
+        """All nodes that a step computes at a point, each once."""
         return count_uses((*self.made, *self.group.definitions.values()))
 
     def statements(self) -> list[Stmt]:
-        """All of it."""
+        """All statements of the loops."""
         root = Scope()
         self._level(0, {}, root)
         loops = root.statements
@@ -294,7 +294,7 @@ class _RecurrenceWriter:
             for term in terms:
                 term.append(widened(self.writer.value(next(found), inside), lanes))
             states = [widened(self.writer.value(e, inside), lanes) for e in found]
-            if len(states) > 1:  # they take the place of the old ones together
+            if len(states) > 1:  # new states replace the old ones together
                 states = [self._apart(v, temps, inside) for v in states]
             news += map(Assign, temps, states)
             if not terms:

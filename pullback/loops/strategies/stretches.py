@@ -9,11 +9,11 @@ After     for n: y[n, 0 ..] = a[n, ..], then vectors of y[n, 2 ..] = b[n, ..]
 Before    y = build i < H + 2, j < W + 2 { [i >= 1, H >= i, j >= 1, W >= j] x[i - 1, j - 1] }
 After     zeros of the first row, a zero, W elements of x in vectors and a zero of the others, zeros of the last
 
-Examples are an element past a border, the ends of a stencil, a concatenation, or rows of derivatives by each
-variable. On each stretch between the places where a condition changes, all conditions are known. The vector lowering
-takes the rest. Where sizes are open the places are in terms of them, in an order that holds for all; conditions about
-two axes at once, or about data, then stay in the stretches, which masks take. Builds with reductions are not for it:
-their conditions are bounds of their loops already.
+Examples are an element past a border, the ends of a stencil, a concatenation, or rows of derivatives by each variable.
+On each stretch between the places where a condition changes, all conditions are known. The vector lowering does the
+rest. With open sizes the places are in terms of the dims, in an order that holds for all sizes. Conditions about two
+axes at once, or about data, stay in the stretches, which become masked vectors. Builds with reductions are excluded:
+their conditions already bound loops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pullback.machine import Machine
 from pullback.passes.cost import cuts_by_axis
 
 MOST = 12  # stretches
-ROW = 256  # elements of a row that is written stretch by stretch
+ROW = 256  # most elements of a row that is written stretch by stretch
 
 
 def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
@@ -71,7 +71,7 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
                 loops = [*plan.statements()]
             else:
                 loops = plan.statements(there, builder) if plan else element_loops(part, there, builder)
-            some = [cond(">=", v.extent - 1) for v in part.vars]  # of any size there may be none
+            some = [cond(">=", v.extent - 1) for v in part.vars]  # open stretches may be empty
             unknown = tuple(c for c in some if isinstance(c, Cond))
             body += [If(Holds(unknown), tuple(loops))] if unknown else loops
         for v in reversed(rows):
@@ -89,8 +89,8 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
 def _rows(s: ir.Build, split: tuple[Var, ...]) -> tuple[Var, ...]:
     """The variables of the loops around all stretches; rows are written in memory order.
 
-    Few elements of a stretch beside one another would otherwise be a pass of their own over the memory of all rows.
-    Those of any size may be few, and so are the edges of several axes.
+    Otherwise a stretch of few elements would be a pass of its own over the memory of all rows. Open stretches may be
+    that short, and so are the edges of several axes.
     """
     at = s.vars.index(split[0])
     before = tuple(v for v in s.vars[:at] if v.extent is not ONE_INDEX)

@@ -32,9 +32,9 @@ from pullback.loops.program.values import (
 )
 from pullback.machine import Machine
 
-GAIN: Final = Temp("shared", scalar(f64))  # the cycles of all that a function shares out
-FEW: Final = 8  # chunks that threads share evenly enough
-LITTLE: Final = 0.02  # of all cycles that a term must usually have to be counted
+GAIN: Final = Temp("shared", scalar(f64))  # the total cycles that a function shares out
+FEW: Final = 8  # enough chunks for threads to share evenly
+LITTLE: Final = 0.02  # fraction of all cycles below which a term is not counted
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Cut:
 def open_cut(nest: Sequence[For], most: int) -> Cut:
     """Cut perfectly nested loops into at most `most` chunks, counted at run time.
 
-    A chunk is a run of all their steps, of which each loop takes its part; n are the steps of j:
+    A chunk is a run of the combined steps, and each loop takes its part of it. With n steps of j:
 
         for i from begin / n to (end - 1) / n: for j from max(begin - i n, 0) to min(end - i n, n)
     """
     chunk, size = Var("chunk", as_index(Var("chunks", most + 1))), Var("size", SIZES)
     known: list[Stmt] = []
-    within = [as_index(1)]  # steps of the loops inside of each
+    within = [as_index(1)]  # steps of the loops inside each
     for s in reversed(nest):
         assert isinstance(s.lower, Index)
         upper, own = s.upper, Var("steps", SIZES)
@@ -110,7 +110,7 @@ def _number(c: Cycles) -> Value:
 
 
 def _steps(m: Measure) -> Value:
-    """A loop's steps: where it has fewer elements than a step it is one all the same."""
+    """The steps of a loop; one step if it has fewer elements."""
     found: Value = IndexValue(m.index, scalar(f64))
     if m.step > 1:
         found = _arithmetic("max", _real(1), _arithmetic("/", found, _real(m.step)))

@@ -3,12 +3,11 @@
     call y(x, w)    with y = for n < N: ..           and iterations that `footprint` proves independent
     -->  parallel for chunk < C: y(x, w, chunk)      with y = for n in the chunk: ..
 
-A chunk is some iterations of one loop, or of two where the outer one has few, or of a nest of open sizes. A loop whose
-iterations do depend on each other, as that over blocks of a sum, stays around the loops inside it that are shared out.
-Neighbors that do not touch what the other writes share one parallel statement. Chunks are numbered from work alone:
-what is computed does not depend on how many threads there are, nor on which takes what; nor do sums, each of whose
-chunks has a partial sum (`partial_sums`). Working memory that every iteration fills anew becomes the worker's own. How
-one call is taken apart is in `splitting`.
+A chunk is some iterations of one loop, or of two where the outer one has few, or of a nest of open sizes. A loop with
+dependent iterations, such as one over blocks of a sum, stays around inner loops that are shared out. Independent
+neighbors share one parallel statement. The number of chunks follows from the work alone. So results do not depend on
+the number of threads or the schedule; each chunk of a sum has a partial sum (`partial_sums`). Working memory that every
+iteration fills anew becomes private to the worker. `splitting` splits one call.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from pullback.loops.threads.chunks import counted, total_work
 from pullback.loops.threads.splitting import Form, Splitting
 from pullback.machine import Machine
 
-Works = dict[Var, tuple[Cycles, Cycles, bool]]  # the inputs of `counted` for the chunks that it counts
-Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were taken apart
+Works = dict[Var, tuple[Cycles, Cycles, bool]]  # the arguments of `counted` for each open chunk count
+Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were split
 
 
 def parallelize(function: Function, sums: bool = True, known: Known | None = None) -> Function:
-    """Parallelize the parts of the function that are worth it; itself if none is.
+    """Parallelize the parts of a function where that pays; the function itself if there are none.
 
     Args:
-        sums: whether these may be taken apart, which changes their order.
-        known: what was made of calls in other functions, with the same `sums` and machine; what is made here is added.
+        sums: whether sums may be split, which changes their order.
+        known: split calls of other functions with the same `sums` and machine; those of this one are added.
     """
     root = {o: View(o) for o in (*function.inputs, *function.outputs)}
     for o, i in function.in_place:

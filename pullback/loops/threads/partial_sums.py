@@ -37,7 +37,7 @@ from pullback.loops.program.values import (
 
 NEUTRAL: Final[Mapping[str, float]] = {OPERATORS[op]: neutral(op, f64) for op in ("sum", "prod", "max", "min")}
 MOST_SUMS = 16  # chunks of a sum
-CHEAP = 8  # the work of a loop over that of adding up its partial sums
+CHEAP = 8  # least work of a loop, as a multiple of adding up its partial sums
 
 
 def accumulators(loop: For, declared: Sequence[Let]) -> dict[Temp, BinaryOp] | None:
@@ -65,7 +65,7 @@ def _is_neutral(v: Value, op: str) -> bool:
 def temporary_sums(
     ops: Mapping[Temp, BinaryOp], chunk: Var, buffers: Mapping[str, Buffer]
 ) -> tuple[list[Stmt], list[Stmt], For]:
-    """Statements before a chunk's loop, those that save its sums, and the loop that adds them up."""
+    """Statements before a chunk's loop, statements that save its sums, and the loop that adds them up."""
     start: list[Stmt] = []
     keep: list[Stmt] = []
     add: list[Stmt] = []

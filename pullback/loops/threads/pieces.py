@@ -19,7 +19,7 @@ class Piece:
     body: tuple[Stmt, ...]
     whole: tuple[Stmt, ...]
     chunk: Var | None = None
-    private: frozenset[Buffer] = frozenset()  # parameters that are the worker's own
+    private: frozenset[Buffer] = frozenset()  # parameters that are private to the worker
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ Part = Piece | Region | Around
 
 
 def pieces_of(p: Region | Piece) -> tuple[Piece, ...]:
-    """The pieces of a region, or the one that there is."""
+    """The pieces of a region, or the single piece."""
     return p.pieces if isinstance(p, Region) else (p,)
 
 

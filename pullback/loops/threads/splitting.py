@@ -71,15 +71,15 @@ from pullback.loops.threads.pieces import (
 from pullback.machine import Machine
 
 MOST = 64  # chunks of a loop
-HALF = 0.5  # the part of a loop that must be shared out inside it for its sums to stay in order
-FEW, FEW_OPEN = 8, 2  # too few trips to share out evenly; for loops with an unknown number of trips
-MOSTLY = 0.9  # the part of a loop's body that must be shared out for it to stay around
+HALF = 0.5  # fraction of a loop that must be shared out inside for its sums to stay in order
+FEW, FEW_OPEN = 8, 2  # too few trips to share evenly; for an unknown number of trips
+MOSTLY = 0.9  # fraction of a body that must be shared out for the loop to stay around it
 
 Form = tuple[Kernel, tuple[tuple[int, Index], ...]]  # a kernel, and which of its parameters share a buffer
 
 
 class Splitting:
-    """One call taken apart."""
+    """The splitting of one call."""
 
     def __init__(self, call: Call, root: Places, sums: bool, machine: Machine) -> None:
         self.call = call
@@ -87,7 +87,7 @@ class Splitting:
         self.sums = self.cutting = sums  # of buffers, and of elements
         self.around = 1  # iterations of the enclosing independent loops, if these do nothing else
         self.added: dict[Buffer, View] = {}  # parameters for partial sums
-        self.cut: dict[Stmt, tuple[int, tuple[Stmt, ...]]] = {}  # loops that add up chunks: how many, what comes after
+        self.cut: dict[Stmt, tuple[int, tuple[Stmt, ...]]] = {}  # loops of sums: chunks, statements after
         self.kernel = call.kernel
         self.places = {p: View(root[a.buffer].buffer if a.buffer in root else a.buffer, a.offset)
                        for p, a in zip(call.kernel.params, call.arguments, strict=True)}  # fmt: skip
@@ -97,7 +97,7 @@ class Splitting:
         self.copies: dict[Buffer, Buffer] = {}
         self.open = any(isinstance(d, DimSymbol) for d in call.kernel.indices)
         self.values = definitions(call.kernel.body) if self.open else {}
-        self.works: dict[Var, tuple[Cycles, Cycles, bool]] = {}  # chunks to be counted: cycles, steps, whether nested
+        self.works: dict[Var, tuple[Cycles, Cycles, bool]] = {}  # chunks to be counted: cycles, steps, nested
         self._cycles: dict[Stmt, Cycles] = {}
         self._footprints: dict[Stmt, Touched] = {}
         self._independent: dict[For, frozenset[Buffer] | None] = {}
@@ -173,7 +173,7 @@ class Splitting:
 
     def _clusters(self, body: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
         """Group the statements that share a temporary other than a mere definition."""
-        bad: dict[Temp | Atom, int] = {}  # and where it was made
+        bad: dict[Temp | Atom, int] = {}  # and the place of its definition
         until: dict[int, int] = {}
         for k, s in enumerate(body):
             uses = names_in((s,)) if bad else set()
@@ -295,7 +295,7 @@ class Splitting:
     ) -> tuple[list[For], tuple[Stmt, ...], frozenset[Buffer]]:
         """A perfect nest of loops, the definitions of its bounds, and worker-private buffers.
 
-        What comes before an inner loop, as the packing of a block, each chunk does for itself.
+        Each chunk repeats the code before an inner loop, such as the packing of a block.
         """
         nest, within, known, lets = [s], dict(ranges), before, before[:0]
         while self.open and isinstance(last := nest[-1].body[-1], For) and isinstance(last.lower, Index):
@@ -352,7 +352,7 @@ class Splitting:
     def _private(
         self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
     ) -> frozenset[Buffer] | None:
-        """The parameters that iterations need each for themselves; None where they depend on each other."""
+        """The parameters that must be private to iterations; None if iterations depend on each other."""
         common = self._common(s, ranges, sums)
         if common is None or not common <= self.own.keys():
             return None
@@ -366,7 +366,7 @@ class Splitting:
         return self._footprints[s]
 
     def _worth(self, s: Stmt, ranges: Mapping[Atom, Interval]) -> bool:
-        """Whether a statement makes up for threads waiting for each other."""
+        """Whether a statement has enough work to pay for a barrier."""
         return float(self._work(s, ranges, self.machine.meeting)) >= self.machine.meeting
 
     def _work(self, s: Stmt, ranges: Mapping[Atom, Interval], least: float) -> Cycles:
@@ -420,7 +420,7 @@ class Splitting:
         return None if unknown or not pure else lets
 
     def _shared(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval], least: float) -> float:
-        """The cycles of parts that are shared out in regions large enough to wait for each other."""
+        """The cycles of parts in regions large enough to pay for a barrier."""
         total = 0.0
         for p in parts:
             match p:
@@ -437,7 +437,7 @@ class Splitting:
     def _shared_out(
         self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
     ) -> Part | None:
-        """The loop in chunks, or around parts that are better cut; None where neither can be."""
+        """The loop in chunks, or around parts that are better cut; None if neither is possible."""
         trips = self._trips(s, ranges)
         if trips is None or not isinstance(s.lower, Index):
             return None
@@ -460,7 +460,7 @@ class Splitting:
         return None if cut is None else Region((Piece(needed((*lets, *cut.body), before), (s,), cut.chunk, private),))
 
     def _outer(self, s: For, trips: int, inner: Piece, before: tuple[Stmt, ...], private: frozenset[Buffer]) -> Piece:
-        """A piece of the loop's body for each of its iterations too."""
+        """Extend a piece of the loop's body over the loop's iterations."""
         assert isinstance(s.lower, Index)
         count = as_index(1) if inner.chunk is None else inner.chunk.extent
         chunk = Var("chunk", count * trips)
@@ -474,7 +474,7 @@ class Splitting:
         return Piece(body, (replace(s, body=inner.whole),), chunk, private | inner.private)
 
     def _joined(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval]) -> tuple[Part, ...]:
-        """Neighbors that are independent as one region, pieces that just follow each other as one piece."""
+        """Join independent neighbors to one region, and other consecutive pieces to one piece."""
         runs: list[Part] = []
         for p in parts:
             last = runs[-1] if runs else None

@@ -20,17 +20,17 @@ class Accumulators:
         self.temps: dict[tuple[int, int], Temp] = {}
 
     def add(self, value: Value, lanes: int = 1, way: int = 0) -> Assign:
-        """A term goes into the accumulator of its width, one of several for vectors that are taken together."""
+        """Add a term to the accumulator of its width; vectors side by side have one each."""
         t = self.temps.setdefault((lanes, way), Temp(self.op, Type(self.dtype, lanes)))
         return added(t, self.op, widened(value, lanes))
 
     def start(self) -> list[Stmt]:
-        """All of them with the element that the reduction ignores."""
+        """Initialize all accumulators with the neutral element."""
         first = neutral(self.op, self.dtype)
         return [Let(t, Literal(first, t.type), mutable=True) for t in self.temps.values()]
 
     def total(self, out: list[Stmt]) -> Value:
-        """All of them as one number: equal widths first, then across the lanes."""
+        """Combine all accumulators to one number: equal widths first, then across the lanes."""
         op = OPERATORS[self.op]
         wide: dict[Type, Value] = {}
         for t in self.temps.values():

@@ -15,7 +15,7 @@ from pullback.loops.program.values import Buffer
 
 
 class Merge(NamedTuple):
-    """Two axes and the one that takes their place."""
+    """Two axes and the axis that replaces them."""
 
     outer: Var
     inner: Var
@@ -52,7 +52,7 @@ class Flat:
     """Arrays as flat runs of elements: their reads by flat index.
 
     Attributes:
-        buffers: where each flat array lies.
+        buffers: the buffer of each flat array.
     """
 
     def __init__(self, address: Address) -> None:

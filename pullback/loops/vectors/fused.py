@@ -7,8 +7,8 @@
             loads, values, stores; sum += ..;  h[n ..] += .. (a sum over m alone)
         w[m] = the lanes of sum added
 
-Outputs with a stride along the vector variable, as the coordinates of points, are stored by rows: neighboring
-elements of one point together, the vectors transposed in registers.
+Outputs with a stride along the vector variable, such as coordinates of points, are stored by rows. Neighboring elements
+of one point are stored together, and vectors are transposed in registers.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
 Scratch = Callable[[int, str, Index], Buffer]
-ROWS = 4  # of an outer variable taken together where that saves loads and stores
-MANY = 100  # nodes at a point above which rows are not taken together
+ROWS = 4  # rows of an outer variable processed together to save loads and stores
+MANY = 100  # rows are not processed together if a point has more nodes
 LIGHT = 16  # operations of a point below which that is so
 
 
@@ -44,8 +44,8 @@ def nest_loops(nest: Nest, machine: Machine, scratch: Scratch) -> tuple[Stmt, ..
     """The loops of a nest.
 
     Args:
-        machine: what they are for; one without vectors for plain loops.
-        scratch: gives working memory: which one, its name and number of elements.
+        machine: the target; a machine without vectors gives plain loops.
+        scratch: gives working memory by key, name and number of elements.
     """
     return tuple(_GroupWriter(nest, machine).statements(scratch))
 
@@ -67,7 +67,7 @@ def nest_schedule(nest: Nest, machine: Machine) -> Schedule:
 
 @dataclass
 class PointRow:
-    """One value of each outer variable so far, and the sums over inner ones."""
+    """A value for each outer variable so far, and the sums over inner ones."""
 
     at: dict[Var, Index]
     sums: dict[Out, Accumulators] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class _GroupWriter:
         self.widest = machine.lanes(nest.dtype.size)
 
     def statements(self, scratch: Scratch) -> list[Stmt]:
-        """All of it."""
+        """All statements of the loops."""
         self.nest = with_reciprocals(self.nest, self.order)
         rows = self._tables(scratch)
         fills: dict[Buffer, None] = {o.buffer: None for o in self.nest.outs if self.nest.gathered(o)}
@@ -177,7 +177,7 @@ class _GroupWriter:
 
     def _vectors(self, rows: list[PointRow], scope: Scope) -> None:
         """The loop over the vector variable: several vectors at a time, one at a time, then narrower ones."""
-        ways = self._ways(typical(self.axis)) if self._together == 1 else 1  # the same in single rows as in joint ones
+        ways = self._ways(typical(self.axis)) if self._together == 1 else 1  # the same for single and joint rows
 
         def points(start: Index, size: int) -> list[Stmt]:
             inside = scope.step(start, not is_open(self.axis))

@@ -5,15 +5,15 @@ Before    e = build n < N { exp(x[n]) }
 After     for n in vectors of 4: t = exp(x[n ..]); e[n ..] = t; sum += t
           s[0] = the lanes of sum added
 
-What only the group reads stays out of memory. Axes of at most SMALL elements that are not axes of the space are
+Values that only the group reads are not stored. Axes of at most SMALL elements that are not axes of the space are
 unrolled: an array of three coordinates becomes three scalars, and conditions on such an axis are decided. Expressions
-are hash-consed, so what members share is computed once; what does not depend on the innermost loop leaves it.
+are hash-consed, so shared parts are computed once; values that do not depend on the innermost loop leave it.
 
 A member is a map (its variables are the space), or a reduction of a map over some of the space. A sum over an inner
 part of the space has accumulators in registers; a sum over an outer part alone is added up in its output.
 
-Members read arrays of the group at their own point of the space only; a statement that does not, or that has what
-vectors cannot do, ends the group. Contractions are left to `tile`, which tiles them.
+Members read arrays of the group only at their own point of the space. A statement that reads elsewhere, or that has no
+vector form, ends the group. Contractions are left to `tile`, which tiles them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Item:
     """One element of a member at a point of the space.
 
     Attributes:
-        out, indices: the element; of the space's variables only those that are not reduced occur.
-        value: of a map its value, of a reduction its term.
-        op, over: of a reduction what it does, over which variables.
-        total, whole: of a reduction a name for its result, and the value in which that stands.
+        out, indices: the element; reduced variables of the space do not occur.
+        value: the value of a map, or the term of a reduction.
+        op, over: for a reduction its operator and its variables.
+        total, whole: for a reduction a name of its result, and the value that contains the name.
     """
 
     out: ir.Ref
@@ -64,9 +64,9 @@ class Group:
     """Statements to be one loop nest over `space`, outermost variable first.
 
     Attributes:
-        items: what the members compute at a point, in order.
-        local: of each array made by a map its elements at a point, by their indices.
-        definitions: elements that stand for themselves in what reads them, with their values: what is shared stays so.
+        items: the elements that the members compute at a point, in order.
+        local: for each array made by a map its elements at a point, by their indices.
+        definitions: elements that their readers refer to by name, with their values; so shared values stay shared.
         reads: elements of other arrays that differ from point to point.
     """
 
@@ -81,7 +81,7 @@ class Group:
 
 
 def find_group(statements: Sequence[ir.Statement]) -> Group | None:
-    """The longest group that the first statements make; None where the first one alone is as good.
+    """The longest group of the first statements; None if the first one alone is as good.
 
     All axes are axes of the space if that reaches as far: neighboring elements then stay neighbors.
     """
@@ -98,7 +98,7 @@ def find_group(statements: Sequence[ir.Statement]) -> Group | None:
 
 
 def groups_of_all(statements: Sequence[ir.Statement]) -> Iterator[Group]:
-    """The groups that all of the statements make, that with all axes in its space first."""
+    """The groups of all the statements; the one with all axes in its space is first."""
     for longest in (0, SMALL):
         group = _grow(statements, longest)
         if group is not None and len(group.members) == len(statements):
@@ -183,7 +183,7 @@ def _join(group: Group, s: ir.Build, small: int) -> bool:
     if group.members and not linked and not any(set(group.space) <= g.free for g in reads & group.reads):
         return False
     if any(isinstance(n, ir.Bracket) and any(c.op == "==" for c in n.conds) for v in values for n in walk(v)):
-        return False  # it holds at few points, which are changed by themselves (`plain.updates`)
+        return False  # it holds at few points, which `plain.updates` changes separately
     if not all(has_vector_form(v, group.dtype) for v in values) or not all(_epilogue(i, group) for i in items):
         return False
     nodes = group.nodes.union(*(walk(v) for v in values))
@@ -223,7 +223,7 @@ def _mapping(group: Group, s: ir.Build, shape: _Shape) -> dict[Var, Var] | None:
             if not isinstance(g, ir.Get) or g.ref not in group.local:
                 continue
             if not group.local[g.ref]:
-                return None  # a reduction of the group: it is there when the loop is over
+                return None  # a reduction of the group: available only after the loop
             here = next(iter(group.local[g.ref]))
             for mine, theirs in zip(g.indices, here, strict=True):
                 v = theirs.single
@@ -272,7 +272,7 @@ def _items(group: Group, s: ir.Build, shape: _Shape, onto: dict[Var, Var]) -> li
             term = m.scalar(r.arg)
             total = expr.get(
                 ir.Ref("total", r.dtype, (2,)), Var("end", 2)
-            )  # its variable is there after the loop alone
+            )  # its variable exists only after the loop
             by: dict[ir.Scalar, ir.Scalar] = {r: total}
             whole = Substitution(variables={v: at[v] for v in s.vars}).scalar(rewrite(value, by.get))
             out.append(Item(o, indices, term, r.op, over, total, whole))

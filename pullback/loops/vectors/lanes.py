@@ -1,7 +1,7 @@
 """Vector forms of operations: joined widths, lane masks, tests and functions.
 
-A comparison of vectors gives a mask, integers of the same size with all bits set where it holds; a bool that is the
-same for all lanes becomes one by its negative.
+A comparison of vectors gives a mask: integers of the same size with all bits set where it holds. A bool common to all
+lanes becomes a mask by negation.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _joined(op: BinaryOp, a: Value, b: Value) -> Value:
 
 
 def _sum(args: Sequence[Value]) -> Value:
-    """A sum; a term with the factor -1 is subtracted, which is another unit's work than a product."""
+    """A sum; a term with the factor -1 is subtracted, which does not occupy the multiplier."""
     first = next((k for k, a in enumerate(args) if _positive(a) is None), 0)
     value = args[first]
     for a in (*args[:first], *args[first + 1 :]):
@@ -114,7 +114,7 @@ CLASSES: Final = ("isnan", "isfinite", "isinf")
 
 
 def compared(name: str, args: Sequence[Value], dtype: DType) -> Value:
-    """A comparison of vectors, or a question about one that is read several times: a mask."""
+    """A comparison of vectors, or a test of one vector: a mask."""
     lanes = max(a.type.lanes for a in args)
     mask = mask_of(dtype, lanes)
     if name in COMPARISONS:
@@ -142,7 +142,7 @@ def is_small(i: Index, dtype: DType, lane: Var) -> bool:
 
 
 def _largest(i: Index, lane: Var) -> int | None:
-    """A number that the size of an index does not exceed; None where that is not known."""
+    """A bound on the magnitude of an index; None if unknown."""
     total = 0
     for monomial, c in i.terms:
         sizes = [_size(a, lane) for a in monomial]
@@ -169,7 +169,8 @@ def _size(a: Atom, lane: Var) -> int | None:
 def has_vector_form(e: ir.Scalar, dtype: DType) -> bool:
     """Whether `Writer` can write all parts of an expression in vectors of `dtype`'s lanes.
 
-    Elements of other types are as large, or are converted as they are loaded. Reductions are taken to be written apart.
+    Elements of other types must be as large, or be converted when loaded. Reductions are assumed to be written
+    separately.
     """
     loaded = {
         n.arg for n in walk(e) if isinstance(n, ir.Cast) and isinstance(n.arg, ir.Get) and converts(n.arg.dtype, dtype)

@@ -1,8 +1,8 @@
 """A nest: values at the points of a space, over flat addresses, to be loops of vectors.
 
-What a build gives is a nest, and what a group of statements gives (`vectors.group`): each output is stored at its
-points, or added up over some of the axes. Axes that every address sees as one are merged: a step of the outer is a full
-run of the inner. `plans` chooses how a build is tiled; a group has its vector variable from here.
+Builds and groups of statements (`vectors.group`) become nests. Each output is stored at its points, or summed over some
+of the axes. Axes that every address sees as one are merged: a step of the outer is a full run of the inner. `plans`
+chooses how a build is tiled; a group has its vector variable from here.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Out:
     """An output's element at a point of the space, or a term that is added to it.
 
     Attributes:
-        buffer, offset: where it lies.
-        value: of what is stored its value, of what is added up its term.
-        over, op: over which variables it is added up, and how.
-        total, whole: a name for the result of that, and the value in which it stands.
+        buffer, offset: its location.
+        value: the stored value, or the term of the sum.
+        over, op: the variables and the operator of the reduction.
+        total, whole: a name for the reduction's result, and the value that contains it.
     """
 
     buffer: Buffer
@@ -53,7 +53,7 @@ class Out:
         return replace(self, value=f(self.value))
 
     def merged(self, merge: Merge) -> Out:
-        """The same with one axis in the place of two."""
+        """The same with one axis in place of two."""
         m = merge.substitution
         whole = None if self.whole is None else m.scalar(self.whole)
         value, over = _merged(self.value, merge), frozenset(merge.variables(self.over))
@@ -65,12 +65,12 @@ class Nest:
     """Values at the points of a space.
 
     Attributes:
-        dtype: of all that is stored.
+        dtype: the type of all stored values.
         variables: the axes, outermost first.
-        outs: what is stored at a point or added up.
+        outs: the values stored or added up at a point.
         buffers: the arrays that are read, under the names of their flat forms.
-        definitions: values that are used more than once, under the names that stand for them.
-        along: the variable along the lanes, where that is settled.
+        definitions: values that are used more than once, by their names.
+        along: the variable along the lanes, once chosen.
     """
 
     dtype: DType
@@ -99,7 +99,7 @@ class Nest:
 
     @staticmethod
     def of_group(group: Group, address: Address, stored: frozenset[ir.Ref]) -> Nest | None:
-        """The nest of a group, axes merged; None where its outputs cannot be written while it runs."""
+        """The nest of a group with merged axes; None if its outputs cannot be written while it runs."""
         flat = Flat(address)
         shared = _shared(group, stored)
         definitions: dict[ir.Ref, ir.Scalar] = {}
@@ -159,7 +159,7 @@ class Nest:
     # Axes -----------------------------------------------------------------------------------------------------------
 
     def merged(self) -> Nest:
-        """The nest with one axis for each two that every address sees as one."""
+        """The nest after merging each pair of axes that every address sees as one."""
         fixed = self.inside(ir.Bracket, ir.FromIndex) | self._divided()
         merge = mergeable(self._alike(), self.addresses(), fixed)
         if merge is None:
@@ -198,7 +198,7 @@ class Nest:
     # Of a group -----------------------------------------------------------------------------------------------------
 
     def _most_steps(self) -> Var:
-        """The variable for the lanes: the one that most addresses step along by one."""
+        """The variable for the lanes: the one with unit stride in most addresses."""
 
         def score(v: Var) -> tuple[int, int]:
             steps = [stride(i, v) for i in self.addresses() if v in i.free]
@@ -248,7 +248,7 @@ def _shared(group: Group, stored: frozenset[ir.Ref]) -> set[ir.Ref]:
     """The definitions that are used more than once."""
     counts: dict[ir.Ref, int] = {}
     pending = [i.value for i in group.items if i.out in stored]
-    for v in pending:  # grows: a definition is looked into when it is first met
+    for v in pending:  # grows: definitions are expanded at their first use
         uses = [v] if isinstance(v, ir.Get) else [c for n in walk(v) for c in children(n)]
         for c in uses:
             if isinstance(c, ir.Get) and c.ref in group.definitions:
@@ -288,7 +288,7 @@ def is_plain(v: Var, mine: Collection[Var]) -> bool:
 def _possible(nest: Nest) -> bool:
     """Whether all values of a build have a vector form; conditions on a sum's argument are tests.
 
-    Reductions are not nested, and have as many terms at every point.
+    Reductions are not nested, and have equally many terms at every point.
     """
     plain = all(is_plain(w, (*nest.variables, *r.vars)) for r in nest.reductions for w in r.vars)
     if not plain or any(r.op not in REDUCTIONS for r in nest.reductions):

@@ -145,8 +145,7 @@ def _functions(values: Iterable[ir.Scalar], lanes: int, machine: Machine) -> flo
 def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
     """The cycles that a plan waits for the second and third cache, where tiles reread operands.
 
-    Not so the tiles of the innermost loops whose variables an operand does not have, where its part stays in the
-    first cache.
+    No wait for an operand in the innermost loops whose variables it lacks, if its part stays in the first cache.
     """
     tiles, vectors = dict(plan.tiles), max((len(p.lanes) for p in plan.phases), default=1)
     trips = {}
@@ -178,7 +177,7 @@ def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
 def wait(b: Buffer, address: Index, variables: Iterable[Var], machine: Machine) -> float:
     """The cycles to wait for a line of a buffer's data: none within the first cache.
 
-    Variables of loops around a statement are not among `variables`: it reads one image of a batch, say, at a time.
+    Loops around the statement are not among `variables`: it reads, for example, one image of a batch at a time.
     """
     return line_wait(b.dtype.size * min(typical_count(b.elements), _span(address, variables)), machine)
 
@@ -243,7 +242,7 @@ def _tilings(others: list[Var], vectors: int, there: int, reduced: bool) -> list
 
 
 def _reachable(i: Index, v: Var) -> bool:
-    """Whether the lanes of a vector along v have addresses that can be written down."""
+    """Whether the lanes of a vector along v have expressible addresses."""
     if is_open(v):
         return i.coefficient(v) is not None
     return stride(i, v) is not None or _patterned(i, v)

@@ -6,8 +6,8 @@
 A row of at most SHORT elements and VECTORS vectors is scanned once. Every lane remembers its best value and position,
 and of the lanes with the best value the first position counts.
 
-The first of equal elements wins, and the first NaN wins over all, as in the plain loop. Of a long axis the blocks'
-extremes are written down first, so that the blocks do not depend on each other and can be shared out, then compared.
+The first of equal elements wins, and the first NaN wins over all, as in the plain loop. For a long axis the extremes of
+blocks are stored first, then compared. So blocks are independent and can be shared out.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from pullback.loops.vectors.nest import Nest, stride
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
-BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
-FEWEST: Final = 12  # elements below which plain loops do
-SHORT: Final = 512  # elements: positions up to here are exact numbers of any floating dtype
-VECTORS: Final = 32  # a search through the best block costs less than remembering places in more than these
-LONG: Final = 64  # blocks of an axis from which on their extremes are written down
-FEW: Final = 8  # positions in all, below which an axis is worth sharing out itself
+BLOCK: Final = 256  # elements of a block: searching it costs less than the first pass over a thousand
+FEWEST: Final = 12  # plain loops suffice for fewer elements
+SHORT: Final = 512  # positions up to here are exact in any floating dtype
+VECTORS: Final = 32  # with more vectors searching the best block costs less than tracking positions
+LONG: Final = 64  # least blocks of an axis for which their extremes are stored
+FEW: Final = 8  # with fewer positions the axis itself is worth sharing out
 
 
 def find_position(s: ir.Build, address: Address, machine: Machine) -> Position | None:
@@ -103,10 +103,10 @@ class Position:
         self.start = Temp("start", Type(i64))
 
     def statements(self, out: Buffer, scratch: Callable[[DType, int], Buffer]) -> list[Stmt]:
-        """All of them.
+        """All statements of the loops.
 
         Args:
-            out: where positions go.   scratch: gives working memory for so many numbers.
+            out: the buffer of positions.   scratch: gives working memory for a number of elements.
         """
         offset, variables = self.nest.outs[0].offset, self.nest.variables
         short = min(SHORT, VECTORS * self.lanes)
@@ -134,8 +134,8 @@ class Position:
         """Find one position: blocks, remainder, search, store.
 
         Args:
-            out, offset: where the position goes.
-            extremes: where those of blocks are written down; None where each is compared at once.
+            out, offset: the destination of the position.
+            extremes: the buffer for the extremes of blocks; None to compare each at once.
         """
         extent, done = self.axis.extent, ZERO_INDEX
         body: list[Stmt] = [] if extremes is None else [self._written(extremes)]
@@ -167,7 +167,7 @@ class Position:
         return step if extent is None else extent % BLOCK // step * step
 
     def _written(self, extremes: Buffer) -> For:
-        """The extreme of each block, written down."""
+        """Store the extreme of each block."""
         block = Var("block", self.blocks)
         steps: list[Stmt] = []
         found = self._block(as_index(block) * BLOCK, BLOCK, steps)
@@ -221,7 +221,7 @@ class Position:
         return named(widened(value, lanes), "value", scope)
 
     def _checked(self, start: Index, size: int) -> list[Stmt]:
-        """The extreme of a block, and whether it is better than all before."""
+        """The extreme of a block, and whether it beats all before."""
         out: list[Stmt] = []
         found = self._block(start, size, out)
         return [*out, self._better(found, start)]
@@ -256,7 +256,7 @@ class Position:
         return If(test, (Assign(self.best, value), Assign(self.start, IndexValue(start, Type(i64)))))
 
     def _search(self, extent: Index, out: Buffer, offset: Index) -> list[Stmt]:
-        """The first element that is the best, or NaN, from the start of its block on."""
+        """Find the first element equal to the best, or NaN, from the start of its block on."""
         first = loaded_index("first", extent)
         n = Var(self.axis.name, self.axis.extent)
         steps: list[Stmt] = []

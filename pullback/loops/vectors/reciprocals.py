@@ -39,7 +39,7 @@ class Reciprocals:
         self.known: dict[ir.Scalar, tuple[ir.Scalar, ir.Scalar]] = {}
 
     def scalar(self, e: ir.Scalar) -> ir.Scalar:
-        """The expression with its divisions so."""
+        """The expression with its divisions replaced."""
         for n in walk(e, into_indices=False):
             if n not in self.memo:
                 made = rebuilt(n, self.memo)

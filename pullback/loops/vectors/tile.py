@@ -10,8 +10,8 @@ After     for o in steps of 3, i in steps of 4:
 each element of the tile by substitution; hash-consing makes equal loads one node and so one temporary. Conditions
 inside a sum become bounds of its loops. The rest of an extent takes narrower vectors, then single elements.
 
-It does not block for the cache, does not pack, and leaves to others what it cannot take: conditions
-that depend on the vector axis, data-dependent indices, functions without a vector form, integers.
+It does not block for the cache and does not pack. It declines conditions that depend on the vector axis, data-dependent
+indices, and functions without a vector form.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from pullback.loops.vectors.position import find_position
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
-SMALL = 8  # element evaluations below which plain code does
-NARROW = 4  # lanes below which single elements do
-FEW = 4  # elements of a tile, or half of it if that is more, for the remainder of an open size
-LONG = 4  # vectors of a sum along memory from which on that pays where tiles can do without
+SMALL = 8  # plain code suffices for fewer element evaluations
+NARROW = 4  # single elements suffice for fewer lanes
+FEW = 4  # least elements of a tile (or half of it, if more) for the remainder of an open size
+LONG = 4  # least vectors of a sum along memory for which that pays if tiles need none
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def plan_tile(s: ir.Build, address: Address, machine: Machine, wish: Schedule = 
 
     Args:
         s: a build.
-        address: where an element lies: its buffer and flat index.
-        machine: what it is for.
-        wish: steps that its schedule must have.
+        address: returns an element's buffer and flat index.
+        machine: the target.
+        wish: schedule steps that it must have.
     """
     nest = Nest.of(s, address)
     if nest is None or nest.elements * nest.trips < SMALL:
@@ -119,7 +119,7 @@ def tile(s: ir.Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | 
 
 
 Sizes = dict[Var, tuple[Index, int]]
-Chunks = Sequence[tuple[Index, int]]  # where a vector starts on the axis, and its lanes
+Chunks = Sequence[tuple[Index, int]]  # the start of a vector on the axis, and its lanes
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Element:
 
 
 def _write(nest: Nest, plans: Sequence[Plan], machine: Machine, scope: Scope) -> None:
-    """Loops over output axes, outermost first, by the first plan that the sizes have room for."""
+    """Loops over output axes, outermost first, by the first plan that fits the sizes."""
     plan, lower = plans[0], plans[1:]
     axis, writer = plan.axis, _TileWriter(nest, plan, machine)
     order = [v for v in nest.variables if v is not axis or plan.reduced]
@@ -154,7 +154,7 @@ def _write(nest: Nest, plans: Sequence[Plan], machine: Machine, scope: Scope) ->
 
 
 class _TileWriter:
-    """Writes the loops of a nest under a plan, into the scope that they are given."""
+    """Writes the loops of a nest under a plan, into a given scope."""
 
     def __init__(self, nest: Nest, plan: Plan, machine: Machine) -> None:
         self.nest = nest
@@ -243,7 +243,7 @@ class _TileWriter:
         self.writer.count(v for row in values for v in row)
         for e, row in zip(elements, values, strict=True):
             inside = self._inside(scope, e.lanes)
-            # All values before any store: a result may overwrite another one's input.
+            # Compute all values before any store: a result may overwrite another one's input.
             found = [widened(self.writer.value(v, inside), e.lanes) for v in row]
             if len(found) > 1:
                 found = [named(v, "value", inside) for v in found]
@@ -312,7 +312,7 @@ class _TileWriter:
     def _ways(self, r: ir.Reduce, vectors: int) -> int:
         """Accumulators for each element, so that a chain of additions does not wait for itself.
 
-        As many in what is left of an axis as in full tiles: every element is summed in the same order.
+        The remainder of an axis has as many as full tiles, so every element is summed in the same order.
         """
         ways, elements = self.machine.chains, prod(t for v, t in self.plan.tiles if v in r.free)
         while ways > 1 and (ways * elements > 8 or vectors < 2 * ways):
@@ -322,7 +322,7 @@ class _TileWriter:
     def _accumulate(
         self, body: ir.Scalar, elements: list[Element], sums: Sequence[Accumulators], scope: Scope, way: int = 0
     ) -> None:
-        """The term of each element goes into its sum."""
+        """Add the term of each element to its sum."""
         terms = [e.at.scalar(body) for e in elements]
         self.writer.count(terms)
         for e, term, s in zip(elements, terms, sums, strict=True):
@@ -337,7 +337,7 @@ def _started(sums: Sequence[Accumulators]) -> list[Stmt]:
 
 
 def _held(statements: list[Stmt], narrowest: int) -> list[Stmt]:
-    """The statements with each full vector that is loaded once and used several times kept in a register."""
+    """Keep in a register each full vector that is loaded once and used several times."""
     uses: dict[Temp, int] = {}
     for s in statements:
         for v in values_in(s):

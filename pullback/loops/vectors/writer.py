@@ -1,13 +1,13 @@
 """Values of expressions for one lane or many: scalars as in plain loops, lane variables as vectors.
 
 A vector of n elements along an axis is the expression with the axis replaced by `start + lane`, where `lane` is a
-variable of extent n that the scope introduces (`Scope.vectors`). So what elements of a tile have in common is one
-expression, and what does not differ between lanes leaves them as it leaves a loop.
+variable of extent n that the scope introduces (`Scope.vectors`). So common parts of a tile's elements are one
+expression, and values equal in all lanes leave the vector like loop invariants.
 
     x[i, j] * w[j], of lanes along i    -->  t = w[j];  x[i .. i + n - 1, j] * (t in all lanes)
 
 A bool is a mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. A guard
-is a scope with a mask: what may not be evaluated without it stays inside, where a load takes the lanes of the mask.
+is a scope with a mask. Values that need the guard stay inside, where a load takes the lanes of the mask.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ class Writer(ScalarLowering):
     """Writes the values of one kernel.
 
     Args:
-        place: gives the parameter buffer that holds an array.
-        site: describes the statement, for range checks.
-        integer: what indices are in lanes.
-        near: the longest step between lanes that are gathered; None for any.
+        place: returns the parameter buffer that holds an array.
+        site: describes the statement in range checks.
+        integer: the type of indices in lanes.
+        near: the longest step between gathered lanes; None for any.
 
     Attributes:
-        definitions: values that stay whole, under the names that stand for them.
-        everywhere: whether all that is read is there at every point.
+        definitions: values that are not flattened, by their names.
+        everywhere: whether all reads are in range at every point.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Writer(ScalarLowering):
         """Count the uses of values' parts; repeated ones get a name."""
         for e, times in count_uses(tuple(values)).items():
             self.uses[e] = self.uses.get(e, 0) + times
-            if (rest := negated(e)) is not None:  # which is subtracted wherever it is a term
+            if (rest := negated(e)) is not None:  # it is subtracted wherever it is a term
                 self.uses[rest] = self.uses.get(rest, 0) + times - 1
 
     def always_named(self, value: Value) -> bool:
@@ -217,7 +217,7 @@ class Writer(ScalarLowering):
                 raise Declined
 
     def _operand(self, e: ir.Scalar, scope: Scope) -> Value:
-        """The value of a term or factor; a negated one has no name, as it is subtracted."""
+        """The value of a term or factor; a negated one has no name, because it is subtracted."""
         rest = negated(e)
         if rest is None:
             return self.value(e, scope)
@@ -311,7 +311,7 @@ class Writer(ScalarLowering):
         return Binary(c.op, places, self._lane_number(1 - first * step, scope), kind)
 
     def _lane_number(self, n: Index, scope: Scope) -> Value:
-        """A number from 0 to one more than there are lanes in place of any number, beyond which none differ."""
+        """Clamp a number to 0 .. lanes + 1; values beyond are equivalent."""
         lanes = _lanes(scope)
         least, near = Var("least", lanes + 2), Var("near", lanes + 2)
         scope.statements.append(LetIndex(least, largest(ZERO_INDEX, n)))
@@ -327,7 +327,7 @@ class Writer(ScalarLowering):
         return scope.masked(named(both, "wanted", scope))
 
     def _where(self, holds: Value, e: ir.Scalar, scope: Scope) -> Value:
-        """The value of e where a mask holds, else zero, as the lanes that a load leaves out are anyway."""
+        """The value of e where a mask holds, else zero; inactive lanes of a load are zero already."""
         value = self.value(e, self._narrowed(scope, holds))
         if isinstance(e, ir.Get) and e.dtype.is_floating and scope.lane in e.free and not self.total(e, scope.known):
             return value
@@ -359,7 +359,7 @@ class Writer(ScalarLowering):
     # Indices --------------------------------------------------------------------------------------------------------
 
     def _lane_index(self, i: Index, scope: Scope) -> Value:
-        """An index in the lanes: a number for the first, the same step to each next one, and other atoms."""
+        """An index in the lanes: the number of the first, a common step, and other atoms."""
         lane, kind = scope.lane, self._kind(scope)
         if lane not in i.free:
             return widened(self._same_index(i, scope), kind.lanes)
@@ -452,7 +452,7 @@ class Writer(ScalarLowering):
     # Reductions -----------------------------------------------------------------------------------------------------
 
     def _over(self, e: ir.Reduce, conds: Iterable[Cond], scope: Scope) -> tuple[LoopNest, Scope]:
-        """The loops of a reduction, and the scope of the lanes that take part."""
+        """The loops of a reduction, and the scope of the active lanes."""
         lane = scope.lane
         varying = [c for c in conds if lane in c.free]
         reached = [_in_some_lane(c, lane) for c in varying if any(v in c.free for v in e.vars)]
@@ -483,7 +483,7 @@ class Writer(ScalarLowering):
         return Read(total)
 
     def _unrolled(self, e: ir.Reduce, arg: ir.Scalar, conds: Sequence[Cond], scope: Scope) -> Value:
-        """A sum over a window, term by term: which lanes have one is known."""
+        """A sum over a window, term by term; the lanes of each term are known."""
         terms: list[Value] = []
         lane, lanes = scope.lane, _lanes(scope)
         assert lane is not None
@@ -553,5 +553,5 @@ def count_terms(r: ir.Reduce) -> int:
 
 
 def makes_indices(e: ir.Scalar) -> bool:
-    """Whether a number is made from indices, in integers of any size that will do."""
+    """Whether a number is made from indices, so that any sufficient integer size will do."""
     return isinstance(e, ir.FromIndex) or (isinstance(e, ir.Reduce) and e.op in POSITIONS)

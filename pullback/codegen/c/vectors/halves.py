@@ -1,4 +1,4 @@
-"""Vector conversion of f16 and bf16 to and from f32, as `codegen/c/halves.py` does one by one."""
+"""Vector conversion of f16 and bf16 to and from f32, as `codegen/c/halves.py` does for single numbers."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class VectorWords(PlainWords):
     def used(self, text: str) -> dict[str, str]:
         """The definitions that a text needs, with their own needs, in groups.
 
-        `always`, `with vectors` and `without` are scalar ones by where they are used; `vectors` are those of vectors.
+        `always`, `with vectors` and `without` are scalar definitions by their use; `vectors` are vector ones.
         """
         sources = {**self.scalar, **self.vector}
         sources |= {f"{n}u": t for n, t in self.vector.items()}  # pb_f32x8u comes with pb_f32x8
@@ -139,9 +139,9 @@ class VectorWords(PlainWords):
         return f"__builtin_convertvector({{0}}, {self.type(target)})"
 
     def _in_steps(self, source: Type, target: Type) -> str:
-        """Conversion of integers to a type more than twice as wide or narrow, which gcc 12 makes lane by lane.
+        """Conversion of integers to a type more than twice as wide or narrow; gcc 12 converts lane by lane.
 
-        Elements that are one word together are shifted in all lanes; else widths are doubled or halved.
+        Elements that together are one word are shifted in all lanes; otherwise widths are doubled or halved.
         """
         given, made = self.type(source), self.type(target)
         name = f"pb_{made[3:]}_from_{given[3:]}"
@@ -163,7 +163,7 @@ class VectorWords(PlainWords):
         return name
 
     def _shifted(self, source: Type, target: Type) -> str:
-        """The integers of x, which are one word together, each shifted down in a lane of a wider type."""
+        """The integers of x, together one word, each shifted down in a lane of a wider type."""
         bits = source.dtype.bits
         lane = Type(dtype_named(f"u{target.dtype.bits}"), source.lanes)
         word = c_type(dtype_named(f"u{source.lanes * bits}"))
@@ -220,8 +220,8 @@ class VectorWords(PlainWords):
     def apart(self, k: Kernel) -> str:
         """A macro that isolates a function's compilation from its callers.
 
-        One that gathers gcc 12 takes for a function without effects, and leaves out its calls: where each of eight
-        steps stores eight lanes that were read eight elements apart (a square transposed).
+        It is for functions that gather: gcc 12 may take one for a function without effects and drop its calls. This
+        happens if each of eight steps stores eight lanes that were read eight elements apart (a transposed square).
         """
         if k.gathers:
             self.scalar.setdefault("PB_KEPT", (
@@ -304,7 +304,7 @@ class VectorWords(PlainWords):
             test = f"({test}) | (b != b)"
         body = f"    return {choose}({test}, b, a);\n"
         found = _LARGER.get((t.dtype.name, t.lanes))
-        if found:  # the instruction gives its second operand where either is NaN
+        if found:  # the instruction returns its second operand if either is NaN
             extension, function = found[0], found[1].format(op=op)
             quick = f"    return {choose}(a != a, a, {function}(a, b));\n"
             body = self._either(f"defined({extension})", quick, body)
@@ -333,8 +333,8 @@ class VectorWords(PlainWords):
     def across(self, op: str, t: Type, combine: str) -> str:
         """All lanes combined: the upper half with the lower while both are vectors, then the last two.
 
-        `combine` is a C template of two scalars. Halves are read through the type that may alias: gcc keeps a vector
-        in memory of which memcpy takes half, and sums with it, as long as they live.
+        `combine` is a C template of two scalars. Halves are read through the type that may alias. With memcpy of half a
+        vector, gcc would keep the vector, and sums with it, in memory for its whole lifetime.
         """
         c = self.type(t)
         word = {"+": "sum", "*": "product"}.get(op, op)
