@@ -1,6 +1,6 @@
 """Edges as linear operators: application, transpose, matrix, composition, addition, simplification.
 
-With an edge  d out[T] = sum over U of  w * d x[S],  U the edge's variables but for those of its target T:
+For an edge  d out[T] = sum over U of  w * d x[S],  U being its variables except those of its target T:
 
     apply       out_dot[T]  =  sum over U of  w * x_dot[S]
     transpose   x_bar[M]    =  sum over T, U of  [M = S] * w * out_bar[T]
@@ -8,11 +8,11 @@ With an edge  d out[T] = sum over U of  w * d x[S],  U the edge's variables but 
     compose     d z[R] = sum over P of  u * d out[Q]  after it is  sum over P, U of  u * w(T := Q) * d x[S(T := Q)]
     add         edges with one source add their weights
 
-A composition puts the later edge's source in the place of the earlier edge's target: that is the bracket [T = Q]
-solved, and its range conditions hold because the later edge reads `out` there. Variables that the composed source does
-not fix are summed in the weight. `settled` gives such a weight, and any that takes arithmetic, an array of its own: a
-product is computed once, and what multiplies it next meets one element. Guards stay on the edge, in front of the
-array, so that what comes later never meets what they exclude; deltas on summed variables are solved.
+A composition substitutes the later edge's source for the earlier edge's target. This solves the bracket [T = Q], and
+its range conditions hold because the later edge reads `out` there. Variables that the composed source does not fix are
+summed in the weight. `settled` stores such a weight, and any that takes arithmetic, in an array. So a product is
+computed once, and the next product reads one element. Guards stay on the edge, in front of the array, so later products
+never read excluded values. Deltas on summed variables are solved.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def apply(e: Edge, tangent: ir.Ref) -> ir.Scalar:
 def transpose(e: Edge, element: ir.Scalar, variables: Sequence[Var]) -> Solution | None:
     """The element of `x_bar` at `variables` as a sum; None where a scatter is needed or cheaper.
 
-    That is where data choose the place, and where it would be found by trying, as of x[s * i + d * k] for sizes s, d.
+    That is if data choose the place, or if it would be found by trial, as for x[s * i + d * k] with sizes s, d.
 
     Args:
         element: out_bar[target].
@@ -78,7 +78,7 @@ def transpose(e: Edge, element: ir.Scalar, variables: Sequence[Var]) -> Solution
 
 
 def _is_tried(found: Solution) -> bool:
-    """Whether a remaining summed variable counts only at values that a size divides."""
+    """Whether a remaining summed variable contributes only at multiples of a size."""
     guards, _ = peel_guards(found.term)
     equations = (g.index for g in guards if isinstance(g, Cond) and g.op == "==")
     atoms = (a for e in equations if not e.free.isdisjoint(found.variables) for a in e.atoms)
@@ -186,7 +186,7 @@ def normalized(e: Edge) -> Edge:
 
 
 def in_range(weight: ir.Scalar, e: Edge) -> ir.Scalar:
-    """Guard the weight by the range of the edge's source, where its own guards no longer imply it."""
+    """Guard the weight by the range of the edge's source, unless its own guards imply it."""
     needed = []
     for s, d in zip(e.source, e.operand.shape, strict=True):
         needed += [cond(">=", i) for i in (s, d - 1 - s) if not prove_nonnegative(i)]
@@ -241,7 +241,7 @@ def _is_light(e: ir.Scalar) -> bool:
 
 
 def _sum(e: Edge, other: ir.Scalar) -> ir.Scalar:
-    """The weight of an edge and another, guards that both have in front."""
+    """The sum of two edges' weights, with common guards in front."""
     return where_readable(guarded_sum((e.weight, other)), e.operand, e.source)
 
 

@@ -34,7 +34,7 @@ def apply_inside(s: ir.Choose | ir.Call, tangents: Tangents, active: set[ir.Ref]
 
 
 class BranchMap(LinearMap[ir.Choose]):
-    """The map of one block or of the other."""
+    """The map of the branch that runs."""
 
     def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """The cond whose blocks give the tangents too."""
@@ -76,7 +76,7 @@ class BranchMap(LinearMap[ir.Choose]):
     ) -> Test | None:
         """The test where the cotangent of r may be nonzero: a value read by one branch needs that branch.
 
-        Where a branch says more, both give an array of bools, one more of what the cond gives.
+        If a branch knows more, both branches give an array of bools as one more result of the cond.
         """
         closed = [k in t and t[k] is None for t in told]
         if not any(k in t for t in told) or all(closed):

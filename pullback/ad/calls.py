@@ -2,11 +2,10 @@
 
     forward rule     y_dot = R(x, y; x_dot)          reverse is its transpose:  x_bar = R(x, y; .)^T y_bar
     backward rule    x_bar = B(x, y; y_bar)          forward is its transpose:  y_dot = B(x, y; .)^T x_dot
-    checkpoint       no rule: its reverse is a checkpoint again, which computes from the operands what it needs
+    checkpoint       no rule: its reverse is again a checkpoint, which recomputes all it needs from the operands
 
-Both transposes are the reverse mode of the rule's own block, which is linear in its tangents or cotangents; where it is
-not, it is no derivative, and an error says so. The rules' blocks are ordinary statements once they are used, so higher
-derivatives go through them.
+Both transposes are the reverse mode of the rule's own block, which must be linear in its tangents or cotangents;
+otherwise there is an error. Once used, a rule's block is ordinary statements, so higher derivatives go through it.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ class Applied:
 
     @property
     def zeros(self) -> set[ir.Ref]:
-        """The structurally zero arrays: operands that get nothing from a rule have no cotangent."""
+        """The structurally zero arrays: operands without a contribution have no cotangent."""
         builds = (s for s in self.statements if isinstance(s, ir.Build))
         return {o for s in builds for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, ir.Zero)}
 
 
 class RuleMap(LinearMap[ir.Call]):
-    """The map of a function that has a rule: the rule, or the transpose of one."""
+    """The map of a function with a rule: the rule, or its transpose."""
 
     def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """The tangents of the floating outs, by the forward rule or the transpose of the backward one."""
@@ -97,7 +96,7 @@ class CheckpointMap(LinearMap[ir.Call]):
 
 
 class ForeignMap(LinearMap[ir.External]):
-    """A function in C without a rule, which has none."""
+    """The map of a C function without a rule: every use is an error."""
 
     def apply(self, tangents: Tangents) -> list[ir.Statement]:
         """Refused: [E254]."""
@@ -147,7 +146,7 @@ def _no_rule(s: ir.External, active: set[ir.Ref]) -> DerivativeError:
 
 
 def _unfolded(s: ir.Call, block: ir.Block) -> ir.Block:
-    """A rule's block in which recursive uses of the function have its rules."""
+    """A rule's block in which recursive calls of the function get its rules."""
     if not s.name:
         return block
 

@@ -1,15 +1,15 @@
-"""The Jacobian of a loop times a matrix before or behind it, as a loop that carries edge weights.
+"""The Jacobian of a loop times a matrix on either side, as a loop that carries edge weights.
 
-Each step has a matrix of edges, A_t between states and B_t from what else it reads. Of their product, a chain as long
-as the loop, only what it does to some columns or rows is wanted:
+Each step has matrices of edges: A_t between states, and B_t from other operands. Their product is a chain as long as
+the loop. Only its action on some columns or rows is needed:
 
     forward     S_{t+1} = A_t S_t + B_t U       from edges U of some arrays u to what the loop reads:    u -> outs
     backward    Z_t = Z_{t+1} A_t               from edges Z of the outs to some arrays z:     what it reads -> z
 
-In a step the body is a graph with u (or z) at one end, and eliminated in its own cheapest order: that decides whether
-A_t is made or not. S and Z are states of a loop, as arrays of the weights of edges of one pattern, `Carried`: an axis
-of the source that equals an axis of the target in every step is not carried. Which do is found as a fixed point, from
-those of the edges that are given. Forward, the loop itself carries S; backward, it stacks its states for another one.
+In a step the body is a graph with u (or z) at one end, eliminated in its own cheapest order, which decides whether A_t
+is formed. S and Z are states of a loop: arrays of edge weights of one pattern, `Carried`. An axis of the source that
+equals an axis of the target in every step is not carried. A fixed point finds these axes, starting from those of the
+given edges. Forward, the loop itself carries S; backward, it stacks its states for another one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Reduced:
     cost: int
 
 
-Ends = tuple[Sequence[ir.Ref], Sequence[ir.Ref]]  # where edges are to lead from, and where to
+Ends = tuple[Sequence[ir.Ref], Sequence[ir.Ref]]  # sources and sinks of the remaining edges
 Reduce = Callable[[ir.Block, set[ir.Ref], Sequence[Edge], Ends], Reduced]
 """How a block's active arrays are eliminated, with more edges at its ends."""
 
@@ -57,12 +57,12 @@ class Opened:
 class Carried:
     """The edges between two arrays as one array, over the target's axes and the source's free axes.
 
-    The axes of the end that stays, `ahead` the source, stand first: a step is then the same for each of its elements.
+    The axes of the fixed end (with `ahead` the source) come first, so a step is the same for each of its elements.
 
     Attributes:
-        rows, columns: the variables of both.
-        variables: both, in the order of the array's axes.
-        source: where an edge reads.
+        rows, columns: the variables of target and source.
+        variables: both, in the array's axis order.
+        source: the indices that an edge reads.
     """
 
     def __init__(self, operand: ir.Ref, result: ir.Ref, same: Same, ahead: bool) -> None:
@@ -89,7 +89,7 @@ class Carried:
         """The array of edge weights of this pattern, added to another array."""
         own = Carried(
             self.operand, self.result, self.same, self.ahead
-        )  # over variables that are not those of the edges
+        )  # over other variables than those of the edges
         terms = [expr.cast(algebra.matrix(algebra.onto(own.rows, e), own.source), own.operand.dtype) for e in edges]
         terms += [] if more is None else [expr.get(more, *own.variables)]
         return ir.Build((own.ref(),), own.variables, (expr.add(expr.zero(own.operand.dtype), *terms),))
@@ -113,7 +113,7 @@ def forward(s: ir.Fold | ir.While, active: set[ir.Ref], given: Sequence[Edge], r
 
 
 class _ForwardLoop:
-    """`ends` are stand-ins in the body for the arrays that the columns belong to."""
+    """The forward loop; `ends` represent the arrays of the columns in the body."""
 
     def __init__(self, s: ir.Fold | ir.While, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> None:
         self.s, self.reduce = s, reduce
@@ -202,7 +202,7 @@ def backward(s: ir.Fold, active: set[ir.Ref], given: Sequence[Edge], reduce: Red
 
 
 class _BackwardLoop(Step):
-    """`ends` are stand-ins in the body for the arrays that the rows belong to."""
+    """The backward loop; `ends` represent the arrays of the rows in the body."""
 
     def __init__(self, s: ir.Fold, active: set[ir.Ref], given: Sequence[Edge], reduce: Reduce) -> None:
         super().__init__(s, active)
@@ -225,7 +225,7 @@ class _BackwardLoop(Step):
         return replace(e, operand=self.body.results[k], source=e.source[1:], weight=weight)
 
     def _later(self) -> set[ir.Ref]:
-        """The arrays read only by edges from rows: they may come after the fold, which must not wait."""
+        """The arrays read only by edges from rows, which may be computed after the fold."""
         found: set[ir.Ref] = set()
         for e in self.ofrows:
             found.update(e.weight.refs, *(expr.index_refs(i) for i in e.source))

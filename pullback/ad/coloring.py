@@ -5,12 +5,12 @@ Columns without a common row can be added. Each entry of J is then an entry of J
 graph coloring. Columns with a common row are at distance two in the graph of rows and columns, and differ in color
 (Coleman and Moré, "Estimation of sparse Jacobian matrices and graph coloring problems", 1983).
 
-A symmetric matrix has each entry twice, and one readable place is enough. Then neighbors differ in color, and every
-path of four vertices has three colors: a star coloring (Coleman and Moré 1984; the algorithm is the greedy one of
-Gebremedhin, Manne and Pothen, "What color is your Jacobian?", 2005, section 4). An arrow, whose first row and column
-are full, takes two sweeps for any size, where columns with no row in common would take one each.
+A symmetric matrix has each entry twice, and it is enough that one of them can be recovered. Then neighbors differ in
+color, and every path of four vertices has three colors: a star coloring (Coleman and Moré 1984; the algorithm is the
+greedy one of Gebremedhin, Manne and Pothen, "What color is your Jacobian?", 2005, section 4). An arrow, whose first row
+and column are full, takes two sweeps for any size; by columns without a common row it would take one sweep per column.
 
-Both are greedy, in the order of falling degree: the fewest colors are hard to find, and a band gets as few as it has
+Both are greedy, by decreasing degree, because the minimum is hard to find. A band gets as few colors as it has
 diagonals.
 """
 
@@ -41,7 +41,7 @@ class Coloring:
     """A coloring of the columns, and the position of each pattern entry in the compressed matrix.
 
     Attributes:
-        colors: int64, one for each column.   count: how many there are.
+        colors: int64, one for each column.   count: the number of colors.
         pattern: the places of the entries.
         groups, lines: for each entry the row of `compressed` and its column: entry = compressed[group, line], where
             compressed[c] is the matrix times the sum of the unit vectors of color c.
@@ -80,7 +80,7 @@ def colored(pattern: Pattern) -> Coloring:
 
 
 def star_colored(pattern: Pattern) -> Coloring:
-    """A coloring for a symmetric matrix; the pattern is made symmetric where it is not.
+    """A coloring for a symmetric matrix; the pattern is symmetrized if necessary.
 
     >>> import numpy as np
     >>> from pullback.ad.pattern import pattern_of
@@ -150,7 +150,7 @@ def compressed(
         program: any program.
         wrt: positions of floating inputs.
         mode: "forward" has seeds for each input of `wrt`, "reverse" for each floating output.
-        groups: how many seeds there are for each of these.
+        groups: the number of seeds for each of these.
     Returns:
         A program with inputs `program.inputs` and seeds, each (groups, *shape); its outputs are for each seed the
         tangents of the floating outputs, or the cotangents of the inputs of `wrt`, with the groups in front.

@@ -1,7 +1,7 @@
 """The cotangents of a program's arrays, while reverse mode goes through it from the end.
 
-What an array's readers give it are parts; once all have, `of` adds them up as one array. Of each it is known in which
-ways it is not zero by structure (`ad.guards`), so that what multiplies it next is met nowhere else.
+Each reader of an array contributes a part; afterwards `of` adds them up to one array. For each cotangent the ways in
+which it can be nonzero are known (`ad.guards`). So the next factors are evaluated only there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pullback.source import Position
 
 Vjp = Callable[[ir.Program, Sequence[int]], ir.Program]
 GuardedVjp = Callable[[ir.Program, Sequence[int], Collection[int]], tuple[ir.Program, dict[int, bool]]]
-Test = Callable[[Sequence[Var]], ir.Scalar]  # says at indices whether an element may be other than a structural zero
+Test = Callable[[Sequence[Var]], ir.Scalar]  # a test at indices: whether an element may be other than a structural zero
 
 
 def element_of(where: ir.Ref) -> Test:
@@ -34,7 +34,7 @@ def element_of(where: ir.Ref) -> Test:
 class Part:
     """A summand of a cotangent: value over the operand's index variables.
 
-    It is zero by structure where none of `ways` is open. `extents` are those of the edge that it came through.
+    It is structurally zero where none of `ways` is open. `extents` are those of its edge.
     """
 
     variables: tuple[Var, ...]
@@ -56,15 +56,15 @@ class Cotangents:
     """The cotangents so far.
 
     Attributes:
-        sources: what is differentiated by.
+        sources: the arrays to differentiate by.
         active: the arrays that depend on it.
         vjp, guarded_vjp: reverse mode itself, for blocks of statements.
-        pending: the parts of each array's cotangent that its readers have given.
+        pending: the parts of each array's cotangent so far.
         backward: the statements so far.
         computed: the program's arrays that hold a transcendental function of each element of another one.
-        weak: tests that are no user's: of what is larger, as `relu` and `abs` have them.
-        looked: tests that were looked up among many elements.
-        extremes: where largest and smallest elements are: no guard of the user's.
+        weak: comparisons that come from `relu`, `abs` and the like, not from users' tests.
+        looked: tests that take lookups among many elements.
+        extremes: positions of extreme elements, which are not users' guards.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Cotangents:
         self.pending.setdefault(r, []).append(part)
 
     def give(self, r: ir.Ref, cotangent: ir.Ref, test: Test | None = None, taken: bool = False) -> None:
-        """A cotangent that the caller or a block supplies, as one part; the test says where it is not zero.
+        """Add a cotangent from the caller or a block as one part; the test says where it is nonzero.
 
-        With `taken` it is zero where the test fails because nothing of it is taken there.
+        With `taken`, it counts as zero where the test fails, because nothing there is used.
         """
         variables = axes(r)
         value = expr.get(cotangent, *variables)
@@ -133,7 +133,7 @@ class Cotangents:
         self.guards[out] = Guard(variables, ())
         return out
 
-    # Where they are zero by structure -----------------------------------------------------------------------
+    # Structural zeros ---------------------------------------------------------------------------------------
 
     def ways(self, element: ir.Get) -> Ways:
         """The ways in which an element of a cotangent is nonzero."""
@@ -150,7 +150,7 @@ class Cotangents:
         return renamed(ways, m)
 
     def where(self, cotangent: ir.Ref) -> ir.Ref:
-        """An array that says where a cotangent is not zero by structure."""
+        """An array of bools: where a cotangent is not structurally zero."""
         guard = self.guards[cotangent]
         element = stored(f"{cotangent.name}_where", test_of(guard.ways), guard.variables, self.backward, every=True)
         assert isinstance(element, ir.Get)

@@ -9,7 +9,7 @@ Forward mode applies edges, reverse mode transposes them: `transpose` gives
 
     sum over V of [M = source] * weight * cotangent[target]
 
-with the bracket solved for as many of V as it can be (`rewrite.brackets`).
+with the bracket solved for as many of V as possible (`rewrite.brackets`).
 
 The weights are the partial derivatives of the scalar rules of DeepDSL (8 log, 9 exp, 10 +, 11 *, 12 power,
 14 sum, 15 element) and dF~ (D-Add, D-Mult, D-Div, D-Pow, D-Sin, ...), which the primitive table holds as rows.
@@ -48,7 +48,7 @@ class Edge:
 class Edges:
     """The edges of a statement, and statements that their weights need (argmax, suffix products).
 
-    `instead`, where there is something, takes the place of the statement and gives such arrays besides its result.
+    `instead`, if not empty, replaces the statement and gives such arrays besides its result.
     """
 
     edges: tuple[Edge, ...]
@@ -134,10 +134,10 @@ def _products(
         before[l] = a[0] .. a[l - 1]      after[l] = a[l + 1] .. a[L - 1]      d out / d a[l] = before[l] * after[l]
 
     Both are scans; the last state of the first is the product itself. With the arguments' own derivatives this takes
-    four multiplications an argument, where the quotient out / a[l] would fail at zeros.
+    four multiplications per argument. The quotient out / a[l] would fail at zeros.
 
     Returns:
-        The weight, the argument as it is stored, and statements that compute `out` and what both read.
+        The weight, the stored argument, and statements that compute `out` and their operands.
     """
     variables = (*s.vars, *value.vars)
     fresh = tuple(Var(v.name, v.extent) for v in variables)
@@ -148,7 +148,7 @@ def _products(
     for v in value.vars:
         flat = flat * v.extent + as_index(v)
         total = total * v.extent
-    single = len(s.outs) == 1  # then the scan takes the place of the statement
+    single = len(s.outs) == 1  # then the scan replaces the statement
     result = out if single else ir.Ref(out.name, out.dtype, out.shape)
     before = ir.Ref(f"{out.name}_before", value.dtype, (total, *out.shape))
     after = ir.Ref(f"{out.name}_after", value.dtype, (total, *out.shape))
@@ -265,8 +265,8 @@ def partials(e: ir.Scalar, active: set[ir.Ref], result: ir.Scalar | None) -> dic
 def where_readable(weight: ir.Scalar, operand: ir.Ref, source: Sequence[Index]) -> ir.Scalar:
     """Guard the weight by the range of its source, where only inner guards would imply it.
 
-    A sum of terms of which each has a guard of its own, [i >= 1] a + [i >= 2] b, is zero where x[i - 1] is not in
-    range; its product with x_dot[i - 1] would read it all the same.
+    A sum of guarded terms, [i >= 1] a + [i >= 2] b, is zero where x[i - 1] is out of range. Without a guard its product
+    would read x_dot[i - 1] there.
     """
     guards, core = peel_guards(weight)
     if not _each_guarded(core):
@@ -294,5 +294,5 @@ def _each_guarded(e: ir.Scalar) -> bool:
 
 
 def data_dependent(indices: tuple[Index, ...], variables: tuple[Var, ...]) -> bool:
-    """Whether an index reads data at a place that the variables choose."""
+    """Whether an index reads data at a place that depends on the variables."""
     return any(not a.free.isdisjoint(variables) for i in indices for a in i.data)

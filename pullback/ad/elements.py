@@ -3,7 +3,7 @@
     apply       out_dot[target]  =  sum over U of  weight * x_dot[source]
     transpose   x_bar[M]        +=  sum over V of  [M = source] * weight * out_bar[target]
 
-with the brackets solved for as many variables as can be. Where data choose the place a scatter adds what is left.
+with the brackets solved for as many variables as possible. If data choose the place, a scatter adds the rest.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ElementMap(LinearMap[ir.Build | ir.Scatter]):
             fresh = tuple(Var(v.name, v.extent) for v in s.vars)
             m = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, fresh, strict=True)})
             if isinstance(s, ir.Scatter):
-                value = under_guards(value, peel_guards(s.value)[0])  # where they hold, the indices are in range
+                value = under_guards(value, peel_guards(s.value)[0])  # these guards keep the indices in range
                 places = tuple(map(m.index, s.indices))
                 out.append(replace(s, out=dot, vars=fresh, indices=places, value=m.scalar(value)))
             else:
@@ -98,7 +98,7 @@ def _is_placed(e: Edge) -> bool:
 
 
 def _placed(e: Edge, rows: tuple[Var, ...]) -> Edge:
-    """An edge to any place as one over the axes of the result: zero but where the place agrees."""
+    """An edge with any target as one over the result's axes: zero except where the target matches."""
     m = Substitution(variables={v: as_index(Var(v.name, v.extent)) for v in e.variables})
     there = [cond("==", as_index(r) - m.index(i)) for r, i in zip(rows, e.target, strict=True)]
     variables = (*rows, *(m.index(as_index(v)).single for v in e.variables))
@@ -132,12 +132,12 @@ class _Through:
     def _read(self) -> ir.Scalar:
         """The cotangent that the edge multiplies, under its guard.
 
-        A finite weight keeps it so. In a sum of products of elements, which are finite as a rule, it stands under what
-        is quick to test alone: they are to remain products.
+        A finite weight needs no guard. Elements in a sum of products are normally finite. There only cheap guards
+        apply, so that the sum remains a contraction.
         """
         e, known = self.e, self.cotangents
         element = expr.get(self.cotangent, *e.target)
-        some = positive(v.extent for v in e.variables)  # else there is no element
+        some = positive(v.extent for v in e.variables)  # otherwise there is no element
         if self.cotangent not in known.guards or is_finite(peel_guards(e.weight)[1], some):
             return element
         ways = known.ways(element)  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ class _Through:
     def _ways(self, found: Solution) -> Ways:
         """The ways in which the edge's contribution to its operand is nonzero.
 
-        Of a sum of products no test is asked for all of their terms: products are quicker than that.
+        For a sum of products no test runs over all terms, because the products themselves are faster.
         """
         e, known = self.e, self.cotangents
         before = known.ways(expr.get(self.cotangent, *e.target))  # type: ignore[arg-type]
@@ -161,7 +161,7 @@ class _Through:
     def _scatter(self, term: ir.Scalar, variables: tuple[Var, ...]) -> tuple[ir.Scalar, Ways]:
         """The element of a scatter, used where data choose the place.
 
-        Where tests of data leave out some of it another one says where there is anything.
+        If tests of data exclude parts, another scatter computes where the result can be nonzero.
         """
         e, backward = self.e, self.cotangents.backward
 
@@ -193,12 +193,12 @@ def _known(e: ir.Scalar, cotangents: Cotangents) -> ir.Scalar | None:
 
 
 def _tests(edges: tuple[Edge, ...]) -> set[ir.Scalar]:
-    """The tests of data that edges stand under."""
+    """The data tests that guard the edges."""
     return {g for e in edges for way in ways_of(e.weight) for g in way if isinstance(g, ir.Scalar)}
 
 
 def _written(s: ir.Build | ir.Scatter) -> set[ir.Scalar]:
-    """The tests of choices that a statement has itself, and that they fail."""
+    """The tests of a statement's own choices, and their negations."""
     values = s.values if isinstance(s, ir.Build) else (s.value,)
     tests = [n.test for v in values for n in walk(v) if isinstance(n, ir.Select)]
     return {*tests, *(expr.apply("logical_not", t) for t in tests)}

@@ -1,13 +1,13 @@
 """Mixed mode: Jacobians by eliminating the vertices of a program's graph in any order.
 
-The vertices are the arrays that depend on the inputs of interest. The edges are the matrices of the statements'
-linear maps. Where a statement has none (cond, call, a scatter that adds up), sweeps give a dense one.
-`operators.elimination` takes vertices away: what is left between inputs and outputs is the Jacobian, whatever the
-order. The cheapest next is taken, measured by the multiplications and additions its products take; a size that is not
-known counts as 64, so that whatever holds for all sizes decides alike.
+The vertices are the arrays that depend on the inputs of interest. The edges are the matrices of the statements' linear
+maps. For a statement without one (cond, call, an accumulating scatter), sweeps give a dense matrix.
+`operators.elimination` eliminates vertices; the remaining edges between inputs and outputs are the Jacobian, in any
+order. The cheapest vertex is next, by the multiplications and additions of its products. An unknown size counts as 64,
+so comparisons that hold for all sizes decide the same way.
 
-Loops stay closed while what is around them is eliminated. Each is opened (`ad.chains`) once: forward with columns for
-the narrowest cut before it, or backward with rows for the narrowest one behind it, whichever costs less.
+Loops stay closed while the vertices around them are eliminated. Each is opened (`ad.chains`) once, in the cheaper way:
+forward with columns for the narrowest cut before it, or backward with rows for the narrowest cut behind it.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def eliminate(
         program: any program; it is brought to normal form first.
         wrt: positions of floating inputs.
         order: a permutation of the positions of `vertices(program, wrt)`; "forward" is their order, "reverse" its
-            opposite, "cheapest" takes at each step a vertex that costs least, and loops by their edges. In the others
-            a loop is one step, with a dense edge.
+            opposite. "cheapest" takes the cheapest vertex at each step, and opens loops. In the other orders a loop is
+            one step, with a dense edge.
         dims: numbers for dims, for the costs.
     Returns:
         A program with the same inputs; for each input of `wrt`, one output for each floating output, shaped
         (*output, *input).
     Cost:
-        A statement of the result for each product; time linear in them but for a logarithm.
+        A statement of the result for each product; time linear in them, up to a logarithm.
     """
     program = _prepared(program)
     graph = graph_of(program, wrt, dims, closed=order == "cheapest")
@@ -108,7 +108,7 @@ def graph_of(
 class _Closed:
     """A loop without a known matrix: the stand-ins for its operands and results.
 
-    These are the ends of its edges, as the arrays themselves may be eliminated before.
+    These are the ends of its edges, because the arrays themselves may be eliminated earlier.
     """
 
     s: ir.Fold | ir.While
@@ -120,12 +120,12 @@ class Graph:
     """The edges of some statements in normal form.
 
     Attributes:
-        active: the arrays that depend on what the derivatives are by.
-        sources, sinks: where edges are to lead from and to in the end; no edge leads into or out of them.
-        statements: the statements, and those that the edges' weights need, in no order.
-        edges: with lists of edges for weights; those of one list have different sources.
-        rows: for each array that an edge leads to, the variables of its axes.
-        loops: those that are closed still.
+        active: the arrays that depend on the inputs of interest.
+        sources, sinks: the ends of the final edges; no edge leads into sources or out of sinks.
+        statements: the statements, and those that the edges' weights need, unordered.
+        edges: a graph whose weights are lists of edges with different sources.
+        rows: the axis variables of each edge's target array.
+        loops: the loops that are still closed.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Graph:
         )
 
     def copy(self) -> Graph:
-        """The same graph, to try something on."""
+        """A copy of the graph, for experiments."""
         other = Graph(self.active, self.sources, self.sinks, self.dims)
         other.statements, other.loops, other.rows = list(self.statements), list(self.loops), dict(self.rows)
         other.edges = self.edges.copy(other._weights())
@@ -163,7 +163,7 @@ class Graph:
             self.edges.insert(e.operand, e.result, [algebra.normalized(algebra.onto(rows, e))])
 
     def add_all(self, statements: Iterable[ir.Statement], closed: bool) -> None:
-        """Add the edges of statements; loops as they are, where they are to stay closed."""
+        """Add the edges of statements; loops may stay closed."""
         for s in statements:
             if not any(o in self.active for o in s.outs):
                 self.statements.append(s)
@@ -238,7 +238,7 @@ class Graph:
         self.insert(algebra.identity(give, o) for o, give in gives.items())
 
     def _with_a_loop_opened(self) -> Graph:
-        """The loop with the narrowest cut before or behind it opened, in the way that costs less."""
+        """Open the loop with the narrowest cut before or behind it, in the cheaper way."""
         sizes = {v: _size([v], self.dims) for v in {**self.edges.readers, **self.rows}}
         gives = [r for x in self.loops for r in x.gives.values()]
         ports = [r for x in self.loops for r in x.ports.values()]
@@ -277,7 +277,7 @@ class Graph:
             self._take(loop, given, ahead)
 
     def _take(self, loop: _Closed, given: Sequence[Edge], ahead: bool) -> None:
-        """Put an open loop in the place of a closed one."""
+        """Replace a closed loop by an open one."""
         s = loop.s
         if ahead:
             opened = forward(s, self.active, given, self._reduce)
@@ -363,7 +363,7 @@ def _jacobian(z: ir.Ref, x: ir.Ref, edges: Sequence[Edge]) -> ir.Build:
 def _product_cost(later: Edge, earlier: Edge, dims: Mapping[str, int]) -> int:
     """The cost of one composition: a multiplication for each value of its variables, additions to sum.
 
-    Products with 1 count too: they make edges, and what makes the fewest edges keeps later steps cheap.
+    Products with 1 count too: they make edges, and fewer edges keep later steps cheap.
     """
     at = {t.single: s.free for t, s in zip(earlier.target, later.source, strict=True)}
 

@@ -1,15 +1,15 @@
 """Guards of cotangents: where one is structurally zero, its factors are not evaluated.
 
-A cotangent is a sum of terms of which each stands under guards: conditions on indices, tests of data. Each term is one
-*way* for it to be other than zero, and where no way is open it takes nothing from anybody:
+A cotangent is a sum of terms, each under guards: conditions on indices, tests of data. Each term is one *way* for it to
+be nonzero. Where no way is open, the cotangent is a structural zero:
 
     [i >= 1] a[i] + (t[i] ? b[i] : {})                          is zero outside of   i >= 1  or  t[i]
     sum n < N { t[n, i] ? c[n, i] : {} }                        is zero outside of   any n < N { t[n, i] }
     sum k < K { [0 <= i - k, i - k < N] w[k] * g[i - k] }       is zero outside of   i < N + K - 1
 
-Of conditions on indices a summed variable is eliminated exactly (each lower bound against each upper one) where its
-factors are 1 or -1. Where they are not, such conditions are left out: a guard may be wider than what it is for.
-So are tests in windows, which would be looked at once for each place of the window.
+A summed variable is eliminated exactly from conditions on indices (each lower bound against each upper one) if its
+factors are 1 or -1. Otherwise such conditions are dropped, since a guard may be too wide. Tests in windows are dropped
+too, because they would be read once for each place of the window.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Way = tuple[Guard, ...]  # a conjunction; guards that keep later ones in range c
 Ways = tuple[Way, ...]  # one of these is open; none: zero everywhere
 
 EVERYWHERE: Ways = ((),)
-MOST_WAYS = 32  # that are told apart
-MOST_CASES = 64  # in which conditions that are to leave no index out may all fail
+MOST_WAYS = 32  # most ways that are distinguished
+MOST_CASES = 64  # most combinations of failing conditions that are examined
 
 
 def ways_of(e: ir.Scalar, known: Callable[[ir.Get], Ways] = lambda _: EVERYWHERE) -> Ways:
@@ -82,7 +82,7 @@ def both(a: Ways, b: Ways) -> Ways:
 
 
 def exist(variables: Sequence[Var], ways: Ways, looked_up: Callable[[ir.Scalar], bool] = lambda _: True) -> Ways:
-    """The ways of a sum over variables; `looked_up` says which tests are asked for all of their values."""
+    """The ways of a sum over variables; `looked_up` says which tests may become `any` over them."""
     return either([_exists(variables, way, looked_up) for way in ways]) if variables else either([ways])
 
 
@@ -246,12 +246,12 @@ def _exists(variables: Sequence[Var], way: Way, looked_up: Callable[[ir.Scalar],
 
 
 def _is_read_once(test: ir.Scalar) -> bool:
-    """Whether a test reads no element again for another value of a variable, as windows do."""
+    """Whether a test reads each element for one value of a variable only; windows do not."""
     return all(len(i.free) <= 1 for n in walk(test, into_indices=False) if isinstance(n, ir.Get) for i in n.indices)
 
 
 def _eliminated(v: Var, conds: Sequence[Cond | bool]) -> list[Cond | bool] | None:
-    """The conditions under which some v fulfils all of these; None where its factors do not allow to say."""
+    """The conditions under which some v satisfies all of these; None if its factors prevent it."""
     lower, upper, out = [ZERO_INDEX], [v.extent - 1], []
     for c in conds:
         if isinstance(c, bool) or v not in c.free:

@@ -8,7 +8,7 @@
 
 A mode is an order in which the maps of a program's statements are used. Forward mode applies them from the first
 statement on, reverse mode transposes them from the last one back, mixed mode multiplies their matrices. There is one
-map for each kind of statement (`ad.maps`), and no mode knows what kinds there are.
+map for each kind of statement (`ad.maps`); modes do not know the kinds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Tangents(Protocol):
     vjp: Vjp
 
     def of(self, r: ir.Ref, statements: list[ir.Statement]) -> ir.Ref:
-        """The tangent of an array, zeros where it depends on no source."""
+        """The tangent of an array; zeros if it depends on no source."""
 
     def block(self, block: ir.Block, active: set[ir.Ref]) -> list[ir.Statement]:
         """The statements of a block, each followed by its tangent statements."""

@@ -1,19 +1,18 @@
 """The derivative of a loop: tangents as further states, and its steps in reverse.
 
-A fold is a chain of maps, one for each step. A fold is a chain of maps, one for each step. Its tangents are states of
-it; its transpose runs the steps backward. The forward fold stacks the incoming states, and other values of the body
-that the backward fold reads. Step t of the backward fold is the part of the body's own vjp that depends on
-cotangents:
+A fold is a chain of maps, one for each step. Its tangents are further states; its transpose runs the steps backward.
+The forward fold stacks the incoming states, and other values of the body that the backward fold reads. Step t of the
+backward fold is the part of the body's own vjp that depends on cotangents:
 
     forward    s_{t+1}, r_t = f(s_t, x[t], w)                            s_t and r_t are stacked
     backward   (s_bar, x_bar[t], dw) = vjp f (s_t, r_t, x[t], w)(s_bar)   for t = T - 1 .. 0,  w_bar += dw
 
-What takes one operation is computed again instead.
+Values that take one operation are recomputed instead.
 
 An array read only in rows x[t, ..], x[t + 1, ..] or x[T - 1 - t, ..] has its cotangent written row by row, which is a
-scan; any other captured array accumulates. Where cotangents are zero by structure (`ad.guards`), an array of bools
-goes with them, as a state where they are one. What the backward pass does not read is not stacked (dead code). A while
-loop with a bound on its trips is the fold that stops changing its states.
+scan; any other captured array accumulates. If cotangents can be structurally zero (`ad.guards`), an array of bools
+accompanies them, as a state if they are states. Values that the backward pass does not read are not stacked (dead
+code). A while loop with a bound on its trips is a fold whose states stop changing.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Looped
 
-Row = tuple[ir.Ref, Index]  # an array, and where along its first axis a step reads it
+Row = tuple[ir.Ref, Index]  # an array, and the index on its first axis that a step reads
 
-FEW_ROWS = 4  # rows of one array that a step may read for their cotangents to be written row by row
+FEW_ROWS = 4  # most rows of one array per step whose cotangents are written row by row
 
 
 class LoopMap(LinearMap[ir.Fold | ir.While]):
@@ -92,11 +91,11 @@ class Step:
     """A step of a fold for the backward pass: row reads of outer arrays become its own rows.
 
     Attributes:
-        moving: which states change with active arrays.
-        rows: what stands for a row that the step reads.
-        shared: other active arrays that it reads.
-        body: its block, over the rows.
-        var, now: the variable of the fold that goes backward, and the step that it is at then.
+        moving: the states that change with active arrays.
+        rows: the arrays that represent rows read by the step.
+        shared: other active arrays that the step reads.
+        body: the block of the step, over the rows.
+        var, now: the variable of the backward fold, and the forward step it corresponds to.
     """
 
     def __init__(self, s: ir.Fold, active: set[ir.Ref]) -> None:
@@ -125,10 +124,10 @@ class Step:
     def stacked(self, refs: dict[ir.Ref, ir.Ref], parts: Parts, results: Sequence[ir.Ref]) -> ir.Fold:
         """The fold with stacked incoming states, and with step values that the backward fold would recompute.
 
-        `refs` are told where that one finds what was stacked, and the rows that the step read.
+        `refs` receives the locations of stacked values and of the rows that the step reads.
         """
         s = self.s
-        own = dict(zip(results[self.count :], s.outs[self.count :], strict=True))  # rows that are there
+        own = dict(zip(results[self.count :], s.outs[self.count :], strict=True))  # existing rows
         stacks = {
             r: own.get(r) or ir.Ref(f"{r.name}_steps", r.dtype, (self.trips, *r.shape), r.bounds)
             for r in (*s.states, *parts.stored)
@@ -152,7 +151,7 @@ class Step:
 class _Backward(Step):
     """The backward fold under construction; `before` holds the statements up to it and its inputs.
 
-    `wheres` say where cotangents are not zero by structure. Where one is, or where a step gives one to a state, the
+    `wheres` say where cotangents are not structurally zero. If one can be zero, or a step makes it so for a state, the
     backward fold carries such an array for each state.
     """
 
@@ -320,7 +319,7 @@ def element_copy(name: str, source: ir.Ref, leading: tuple[Index, ...]) -> ir.Bu
 
 
 def _in_row(source: ir.Ref, indices: Sequence[Index | Var]) -> ir.Scalar:
-    """An element of a row: 0 where the row's place, which guards that are gone kept in range, is outside."""
+    """An element of a row; 0 if the row is out of range, as removed guards no longer prevent that."""
     first, last = as_index(indices[0]), source.shape[0] - 1 - as_index(indices[0])
     inside = [cond(">=", i) for i in (first, last) if not prove_nonnegative(i)]
     return expr.bracket(inside, expr.get(source, *indices))
@@ -344,9 +343,8 @@ class Parts:
     """The statements of a step: `ahead` are independent of seeds, `behind` depend on them.
 
     Attributes:
-        stored: the arrays of `ahead` that are kept for `behind`, and as results: those that cost more to compute again
-            than to load. What takes an operation or none is computed again, where that needs no array that is not kept
-            anyway.
+        stored: the arrays of `ahead` kept for `behind` and as results: those that cost more to recompute than to load.
+            A value of at most one operation is recomputed if all its operands are kept anyway.
     """
 
     def __init__(self, statements: Sequence[ir.Statement], seeds: set[ir.Ref], results: Sequence[ir.Ref]) -> None:
@@ -418,7 +416,7 @@ def _rows_in_place(r: ir.Ref, at: Index, var: Var, rows: ir.Ref) -> ir.Build:
 
 
 def _rows_read(s: ir.Fold, r: ir.Ref) -> tuple[Index, ...]:
-    """The first indices of all reads of r, where they are a few functions of the step alone; else none.
+    """The first indices of all reads of r, if they are a few functions of the step alone; else none.
 
     Only the body's own statements may read it, and none may give it as a result.
     """
@@ -437,7 +435,7 @@ def _rows_read(s: ir.Fold, r: ir.Ref) -> tuple[Index, ...]:
 
 
 def while_as_fold(s: ir.While) -> tuple[ir.Statement, ...]:
-    """A while loop of at most max_trips steps as a fold whose states stay once the test has failed."""
+    """A while loop of at most max_trips steps as a fold whose states freeze once the test has failed."""
     assert s.max_trips is not None
     alive0, alive = ir.Ref("alive", types.bool_, ()), ir.Ref("alive", types.bool_, ())
     first = Substitution(refs=dict(zip(s.states, s.inits, strict=True))).block(s.test)

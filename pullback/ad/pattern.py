@@ -1,12 +1,12 @@
 """The pattern of a Jacobian at a call: which elements of the tangents depend on which elements of one.
 
 A Jacobian-vector product is linear in its tangents, statement by statement; the edges of `ad.edges` say which element
-reads which. So the columns that an element depends on are the union of those of the elements it reads, and of the unit
-vectors' one each at the start. Loops run: what a fold carries has the pattern of its steps so far.
+reads which. So the columns of an element are the union of the columns of the elements it reads. At the start each unit
+vector has one column. Loops run: a fold's states have the pattern of its steps so far.
 
     columns(out[target]) = union over the edges and their variables of  columns(operand[source])
 
-Guards on indices count, values do not: of a choice by `where` both branches count, so the pattern holds wherever the
+Guards on indices count, values do not: both branches of a `where` count. So the pattern is valid as long as the
 integers are the same and no test on values ends a loop.
 """
 
@@ -51,7 +51,7 @@ class Pattern:
 
     @property
     def starts(self) -> NDArray:
-        """For each row the number of its first place, and the number of all."""
+        """For each row the position of its first entry, and last the number of all."""
         return np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
 
 
@@ -76,7 +76,7 @@ def patterns(
     """The patterns of the Jacobians of the floating outputs by one input, for these inputs.
 
     Raises:
-        As `interpret`, for what the pattern depends on.
+        As `interpret`, for the values that the pattern depends on.
     """
     derived = directional(program, wrt)
     source = np.asarray(inputs[wrt])
@@ -161,7 +161,7 @@ def _reachable(program: ir.Program, sources: set[ir.Ref]) -> set[ir.Ref]:
 
 @dataclass(frozen=True)
 class _Probe:
-    """A statement that computes, for every point of an edge, the elements it leads from and to."""
+    """A statement that computes the source and target elements of every point of an edge."""
 
     operand: ir.Ref
     result: ir.Ref

@@ -1,9 +1,8 @@
 """Reverse mode: back substitution in the triangular system of a program's linear maps.
 
-Statements in order make the operator matrix L strictly lower triangular; the cotangents solve (I - L)^T x = g. They
-are found from the last statement to the first. Each cotangent is the sum of contributions of transposed maps
-(backslash, eq. 1; DeepDSL's z_j). 1; DeepDSL's z_j). The result is a program again: it nests, prints and compiles
-like any other.
+Statements in order make the operator matrix L strictly lower triangular; the cotangents solve (I - L)^T x = g. They are
+found from the last statement to the first. Each cotangent is the sum of contributions of transposed maps (backslash,
+eq. 1; DeepDSL's z_j). The result is a program again: it nests, prints and compiles like any other.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def guarded_vjp(
     """The vjp with structural zeros of cotangents, for the blocks of loops and conds.
 
     Args:
-        guarded: positions of floating outputs whose cotangent is zero where an array of bools, one more input, says no.
+        guarded: positions of floating outputs whose cotangent is zero where a bool array, a further input, is False.
     Returns:
         The program, whose inputs for `guarded` follow those for cotangents, in the order of the outputs. And, for
         each position in `wrt` whose cotangent may be structurally zero: True if a further output says where it is
@@ -100,7 +99,7 @@ def _names(p: ir.Program) -> tuple[str, ...]:
 
 
 def _bounded_loops(block: ir.Block, active: set[ir.Ref]) -> ir.Block:
-    """The block with while loops on the path that have a bound written as folds."""
+    """Write bounded while loops on the path as folds."""
     statements: list[ir.Statement] = []
     for s in block.statements:
         on_path = isinstance(s, ir.While) and s.max_trips is not None and any(o in active for o in s.outs)

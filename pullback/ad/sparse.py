@@ -6,8 +6,8 @@ The Jacobian of `ad.jacobian` is a sum of deltas wherever it is sparse:
     J[o, k, p] = [k == data(camera[o])] c(o, p)                     a gather by observation
 
 Solving each term's deltas for the input's indices gives its columns as functions of the row, for all sizes and without
-probing; what no delta fixes is a dense block of the term. Each term becomes four arrays over the indices that are
-left: values, rows, columns, and whether the entry is inside the matrix.
+probing. Indices that no delta fixes form a dense block. Each term becomes four arrays over the remaining indices:
+values, rows, columns, and whether the entry is inside the matrix.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def sparse_jacobian(program: ir.Program, wrt: Sequence[int], mode: Mode = "auto"
     Args:
         program: any program.
         wrt: positions of floating inputs.
-        mode: "auto" takes forward, and reverse for a pair of output and input whose pattern forward does not see, or
-            sees along more axes.
+        mode: "auto" takes forward mode. It takes reverse mode for an output and an input whose pattern is hidden in
+            forward mode, or has more axes there.
 
     Raises:
         DerivativeError: [E204] the pattern is dense: an output depends on every element of an input.
@@ -183,8 +183,8 @@ def _entries(term: Delta, s: ir.Build, r: ir.Ref, source: ir.Ref) -> list[ir.Bui
 def _solved(term: Delta, rows: tuple[Var, ...], columns: tuple[Var, ...]) -> Solution | None:
     """Solve the term's equations for the columns, or also the rows; None if an unknown remains in data.
 
-    Rows too where the term is a sum, so that the sum's variables count the entries: sum over o of
-    [i == data(a[o])] [k == data(b[o])] w(o) has an entry for each o, not for each i and o.
+    Rows too if the term is a sum, so that the sum's variables enumerate the entries: sum over o of [i == data(a[o])] [k
+    == data(b[o])] w(o) has an entry for each o, not for each i and o.
     """
     both = (*columns, *rows)
     for unknown in (both, columns, rows) if term.summed else (columns, both, rows):

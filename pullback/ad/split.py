@@ -1,7 +1,7 @@
-"""Reverse mode as two programs: a forward with residuals, and a backward from these and cotangents.
+"""Reverse mode as two programs: a forward one with residuals, and a backward one that reads them.
 
 The statements of `ad.reverse.vjp` that depend on no cotangent and that the outputs need are the forward program. All
-others are the backward one. What it reads of the first, or of the inputs, are the residuals.
+others are the backward program. The arrays that it reads from the first, or from the inputs, are the residuals.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Split:
 
     Attributes:
         forward: the inputs of the original; its outputs, then the residuals.
-        backward: the residuals, the cotangents of the floating outputs, then the inputs that were to stay inputs;
-            the cotangents of `wrt`.
-        residuals: the arrays that go from one to the other, as backward names them.
+        backward: the residuals, the cotangents of the floating outputs, then the `shared` inputs; it returns the
+            cotangents of `wrt`.
+        residuals: the arrays passed from one to the other, by their names in backward.
     """
 
     forward: ir.Program
@@ -39,7 +39,7 @@ def split(program: ir.Program, wrt: Sequence[int], shared: Sequence[ir.Ref]) -> 
 
     Args:
         wrt: positions of floating inputs.
-        shared: inputs that both parts are given, so that they need not be kept.
+        shared: inputs that both parts receive, so that they need not be kept.
     """
     derived = vjp(program, wrt)
     given, seeds = derived.inputs[: len(program.inputs)], derived.inputs[len(program.inputs) :]

@@ -1,4 +1,4 @@
-"""Finding the stages of a function, the steps of its derivation, and the time that compiling it takes."""
+"""Collect the stages of a function, the steps of its derivation, and its compile times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def explanation_of(
     plain: bool = False,
     find_graph: Callable[[], Picture | None] = lambda: None,
 ) -> Explanation:
-    """The stages from the program as traced to C; without dims they stay symbolic and the C is left out."""
+    """The stages from the traced program to C; without dims they stay symbolic, without C."""
     from pullback.machine import native
     from pullback.passes.pipeline import stages
 
@@ -44,7 +44,7 @@ def explanation_of(
 
 
 def _backend(program: ir.Program, dims: Mapping[str, int], plain: bool) -> tuple[Backend, str]:
-    """Kernels for the processor here, memory, and the C for any processor."""
+    """Kernels for this processor, memory, and the C for any processor."""
     from pullback.codegen.targets import PLAIN_C, C
     from pullback.loops.program.nodes import kernels_of
     from pullback.machine import GENERIC, native
@@ -61,15 +61,15 @@ def _backend(program: ir.Program, dims: Mapping[str, int], plain: bool) -> tuple
 
 
 def _is_python(place: object) -> bool:
-    """Whether a place is a line of a file, and not one of another language's text."""
+    """Whether a source location is in a Python file, not in another language's text."""
     return isinstance(place, Position)
 
 
 def compile_times(program: ir.Known, dims: Mapping[str, int]) -> tuple[float, bool]:
-    """Compile a program as if no cache had it, for `clock.record_time` to see.
+    """Compile a program without the cache, to be measured by `clock.record_time`.
 
     Returns:
-        The seconds that it takes from the cache then, and whether the user's cache has it.
+        The seconds from the cache afterwards, and whether the user's cache has it.
     Raises:
         CompilerError: [E410] there is no compiler.
     """

@@ -11,7 +11,7 @@ from typing import Final, Literal
 __all__ = ["Changed", "changes"]
 
 AROUND: Final = 1  # equal lines shown before and after changes
-MOST_WORDS: Final = 400  # of a line that is compared word by word
+MOST_WORDS: Final = 400  # most characters of a line that is compared word by word
 _WORD: Final = re.compile(r"\w+|\s+|.")
 
 
@@ -53,7 +53,7 @@ def _same(line: str) -> Changed:
 
 
 def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Changed]:
-    """Lines for others; as many for as many are compared pair by pair."""
+    """Replaced lines; equally many are compared pair by pair."""
     pairs = [_pair(a, b) for a, b in zip(old, new, strict=True)] if len(old) == len(new) else []
     yield from (Changed("old", p[0]) for p in pairs)
     yield from (Changed("new", p[1]) for p in pairs)
@@ -66,7 +66,7 @@ Pieces = tuple[tuple[str, bool], ...]
 
 
 def _pair(a: str, b: str) -> tuple[Pieces, Pieces]:
-    """Two lines in pieces; whole where they have little in common, or are long."""
+    """Two lines in pieces; each in one piece if they have little in common, or are long."""
     left, right = _WORD.findall(a), _WORD.findall(b)
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     if max(len(left), len(right)) > MOST_WORDS or matcher.ratio() < 0.5:

@@ -18,13 +18,13 @@ from pullback.rewrite.normal_form import normalize
 
 __all__ = ["drawn", "graph_of", "local_derivatives", "one_vertex_each", "total"]
 
-MOST = 1000  # statements of a program whose graph is drawn
+MOST = 1000  # most statements of a program whose graph is drawn
 
 
 def graph_of(program: ir.Program) -> Picture | None:
-    """The graph of a program for all points; None where it is large, or has no floating-point arguments.
+    """The graph of a program for all points; None if it is large, or has no floating-point arguments.
 
-    The operators have their names, which do not depend on numbers.
+    Operators are shown by their names, which do not depend on numbers.
     """
     prepared = one_vertex_each(program)
     if len(prepared.body.statements) > MOST or not any(r.dtype.is_floating for r in prepared.inputs):
@@ -44,8 +44,8 @@ class LocalDerivatives:
     Attributes:
         nodes: the arrays, the first `sources` of them arguments.
         outputs: the positions of results.
-        edges: from which node to which, and how to make the operators that are added up there.
-        statements: what the arrays that operators are made of, `wanted`, need besides the program's own statements.
+        edges: by source and target, functions that make the operators to add.
+        statements: further statements that compute `wanted`, the arrays of operators.
     """
 
     nodes: tuple[ir.Ref, ...]
@@ -86,10 +86,10 @@ def drawn(
     """The picture of a graph.
 
     Args:
-        name: the function's.
-        names, shapes: of the nodes, of which the first `sources` are arguments.
-        edges: from which node to which, with the operator.
-        outputs: which nodes are results.
+        name: the function's name.
+        names, shapes: for each node; the first `sources` are arguments.
+        edges: operators by source and target.
+        outputs: the nodes that are results.
     """
     nodes = [Node(name, shape, "argument" if k < sources else "result" if k in outputs else "array")
              for k, (name, shape) in enumerate(zip(names, shapes, strict=True))]  # fmt: skip
@@ -98,7 +98,7 @@ def drawn(
 
 
 def one_vertex_each(program: ir.Program) -> ir.Program:
-    """The program with one statement for each thing that it computes."""
+    """The program with one statement for each computed array."""
     return eliminate_dead(eliminate_common(normalize(program)))
 
 

@@ -1,6 +1,6 @@
 """The operator class of an edge: a matrix map if its indices show one, else a gather.
 
-With T the axes of the result and U the summed variables, by source and by what the weight depends on:
+T are the axes of the result, U the summed variables. By source, and by the variables of the weight:
 
     x[T]                          a number: a multiple of I     d(t0): Diagonal     else: Hadamard
     x[U], a result of rank 0      InnerProduct

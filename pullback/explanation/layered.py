@@ -1,9 +1,9 @@
-"""Graphs as pictures: nodes in layers, each below all that it reads, in an order with few crossings.
+"""Graphs as pictures: nodes in layers, each below its operands, in an order with few crossings.
 
 The steps are those of K. Sugiyama, S. Tagawa, M. Toda, Methods for Visual Understanding of Hierarchical System
-Structures (1981): layers by the longest path, long edges through a point of each layer between, orders by the means of
-neighbors, up and down. Places in a layer are the nearest to those means that keep order and distance, which is
-isotonic regression, by pooling neighbors that violate it.
+Structures (1981): layers by the longest path, long edges through a point in each layer between, orders by the means of
+neighbors, up and down. Places in a layer are nearest to those means while they keep order and distance. This is
+isotonic regression by pooling adjacent violators.
 """
 
 from __future__ import annotations

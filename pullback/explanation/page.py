@@ -1,7 +1,7 @@
 """The stages of a function as one self-contained page: light, dark, keyboard accessible.
 
-Stages stand side by side. Lines of the source lead to the C that was made of them, and lines of C back; what links them
-are the positions that statements carry (`codegen.marks`). Templates are files beside this one; all text is escaped.
+Stages are side by side. Lines of the source link to their C, and lines of C back, by the source locations of statements
+(`codegen.marks`). Templates are files beside this one; all text is escaped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def page(explanation: Explanation) -> str:
     """The page of a function as HTML."""
     about = explanation.about
     sources = Sources(about, explanation.backend)
-    behind = list(_panels(explanation, sources))  # first, as it says which lines lead to which
+    behind = list(_panels(explanation, sources))  # first: it determines the links between lines
     panels = [*([("Source", "as it was written", sources.html())] if sources.files else []), *behind]
     return filled(
         _template("page.html"),
@@ -62,7 +62,7 @@ def _template(name: str) -> str:
 
 
 def _panels(e: Explanation, sources: Sources) -> Iterator[tuple[str, str, str]]:
-    """Title, a few words, and HTML of each stage behind the source."""
+    """Title, a short description, and HTML of each stage after the source."""
     first, *others = [s for s in e.stages if s.name not in BACK]
     yield "Core", first.purpose, f'<pre class="program">{_lines(first.text)}</pre>'
     if e.derivation is not None:
@@ -92,7 +92,7 @@ def _panel(title: str, words: str, body: str) -> str:
 
 
 def _lines(text: str) -> str:
-    """Lines that are folded where they are long."""
+    """Lines, folded if they are long."""
     return "".join(f'<span class="line wrap">{escape(line)}\n</span>' for line in text.rstrip("\n").split("\n"))
 
 
@@ -178,7 +178,7 @@ def _kernels(backend: Backend, sources: Sources) -> str:
 
 
 def _memory(backend: Backend) -> str:
-    """The picture, where sizes are numbers, and the tables."""
+    """The picture, if sizes are numbers, and the tables."""
     table = backend.memory
     picture = table.plot().svg if isinstance(table, MemoryTable) else ""
     return f"{picture}\n{table._repr_html_()}"

@@ -12,14 +12,14 @@ from pullback.source import Position
 
 __all__ = ["Sources"]
 
-AROUND = 2  # lines shown before and after one that is in no function shown
+AROUND = 2  # lines shown around one outside of shown functions
 
 
 class Sources:
-    """Lines of files: the function itself, and others that its program comes from.
+    """Lines of files: the function itself, and other origins of its program.
 
     Attributes:
-        files: for each file the numbers of its lines that are shown.
+        files: for each file the numbers of the shown lines.
     """
 
     def __init__(self, about: About, backend: Backend | None) -> None:

@@ -33,7 +33,7 @@ class About:
 
 @dataclass(frozen=True)
 class Explained:
-    """One stage: its name, why it is there, the program after it as text, and how often each rule fired."""
+    """One stage: its name, its purpose, the program after it as text, and how often each rule fired."""
 
     name: str
     purpose: str
@@ -43,7 +43,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A kernel for one machine: which candidate it is, and where its statement was written."""
+    """A kernel for one machine: its candidate, and the source location of its statement."""
 
     name: str
     chosen: Chosen
@@ -58,7 +58,7 @@ class Backend:
         machine: the processor for which kernels were chosen.
         kernels: the choices.
         memory: the table of memory.
-        places: which lines of the C come from where.
+        places: the source locations of the C's lines.
     """
 
     machine: str
@@ -73,11 +73,11 @@ class Explanation:
 
     Attributes:
         stages: from the program as written to C.
-        derivation: for a derivative, the steps by which it was found.
+        derivation: for a derivative, the steps that led to it.
         format: how `print` shows it, "text" or "markdown".
-        about: what is said of the function.
-        backend: kernels, memory and the places of the C, where sizes were given.
-        find_graph: draws the graph of local derivatives, where there is one.
+        about: the description of the function.
+        backend: kernels, memory and source locations of the C, if sizes were given.
+        find_graph: a function that draws the graph of local derivatives, if there is one.
     """
 
     stages: tuple[Explained, ...]

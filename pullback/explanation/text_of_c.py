@@ -14,7 +14,7 @@ from pullback.source import Position
 
 __all__ = ["c_blocks"]
 
-PIECE: Final = 200  # lines that are laid out together, about
+PIECE: Final = 200  # about as many lines are laid out together
 HEAD: Final = "<details><summary><span>lines 1 to {last}: its header, and helpers</span></summary>{piece}</details>"
 LINE: Final = 19.4  # line height in pixels, for text that is not laid out yet
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -44,7 +44,7 @@ def c_blocks(text: str, places: Sequence[Place], sources: Sources) -> str:
 
 
 def _block(name: str, inside: str, positions: Sequence[Position], sources: Sources) -> str:
-    """A run of lines that come from the same places."""
+    """A run of lines with the same origins."""
     shown = _COMMENT.sub(lambda m: f'<span class="said">{m[0]}</span>', escape(inside, quote=False))
     ids = sources.ids(positions)
     if not ids:

@@ -22,10 +22,10 @@ def picture(name: str, peak: int, buffers: Sequence[BufferRow], statements: Sequ
     """The arena of a program, and how much of it is alive at each moment.
 
     Args:
-        name: the program's.
-        peak: how many bytes of the arena are used.
-        buffers: the arrays in it.
-        statements: in the order in which they run.
+        name: the program's name.
+        peak: the used bytes of the arena.
+        buffers: the arrays in the arena.
+        statements: the statements in execution order.
     """
     last = max([1, *(b.last for b in buffers), *(s.moment for s in statements)])
     top = max(peak, 1)
@@ -101,7 +101,7 @@ def _alive(statements: Sequence[StatementRow], x: Scale, y: Scale) -> str:
 
 
 def _moments(statements: list[StatementRow], x: Scale) -> list[str]:
-    """The names of statements below, as many as there is room for."""
+    """The names of statements below the axis, as many as fit."""
     out, free = [], 0.0
     for s in statements:
         at = x(s.moment)

@@ -24,14 +24,14 @@ class StatementRow:
     """One statement.
 
     Attributes:
-        name, mathematics: what it is called, and the head of its text.
-        depth: how many loops and branches it is in.
-        dims: of what it writes.
-        workspace: bytes that it needs for itself: packed operands, partial sums.
-        allocated: bytes of the arrays that begin to live with it.
+        name, mathematics: its name, and the head of its text.
+        depth: the number of enclosing loops and branches.
+        dims: the dims of its results.
+        workspace: bytes of its own working memory: packed operands, partial sums.
+        allocated: bytes of the arrays whose lifetime begins with it.
         live: bytes alive while it runs.
-        total: bytes of the arena that have been used by then.
-        moment: when it runs, in the count of the arrays' lives.
+        total: bytes of the arena used so far.
+        moment: its time, in the units of the arrays' lifetimes.
     """
 
     name: str

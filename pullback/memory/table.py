@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pullback.pictures import Picture
 
 Build = Literal["call", "export"]
-NAME, MATHEMATICS = 28, 44  # characters that are shown of a statement's name and of its mathematics
+NAME, MATHEMATICS = 28, 44  # most characters shown of a statement's name and of its mathematics
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class MemoryTable:
     """The memory of a program.
 
     Attributes:
-        program, mode: its name, and which of the modes it was planned for.
+        program, mode: its name, and its memory mode.
         inputs, outputs: arguments and results, which are not in the arena.
-        constants: arrays that exported C has itself.
-        in_place: names of results that may be the memory of an argument.
+        constants: arrays that exported C contains as tables.
+        in_place: names of results that may share the memory of an argument.
         buffers: arrays and working memory in the arena.
-        statements: one row for each, in the order in which they run.
-        peak_bytes: how much of the arena is used.
-        rounded_bytes: the size of the arena, a multiple of 64: what a call takes, what C and its header say.
-        find_modes: finds the table of every mode.
-        workers, worker_bytes: how many threads it is for, and what each but the first adds to the peak.
-        find_swaps: finds what `swap_plan` gives.
+        statements: one row for each statement, in execution order.
+        peak_bytes: the used bytes of the arena.
+        rounded_bytes: the size of the arena, a multiple of 64, as calls take it and C's header states it.
+        find_modes: a function that returns the table of every mode.
+        workers, worker_bytes: the number of threads, and the bytes that each after the first adds to the peak.
+        find_swaps: a function that returns the result of `swap_plan`.
     """
 
     program: str
@@ -58,7 +58,7 @@ class MemoryTable:
     def swap_plan(self, limit: int) -> SwapPlan:
         """Plan which arena arrays to move out of memory, and until when, to stay within `limit` bytes.
 
-        Nothing is moved: it says what a system that can move arrays would do, and what that would cost.
+        The plan is only a description: no array is moved. It also gives the bytes that a system would move.
 
         >>> import pullback as pb
         >>> from jaxtyping import Float64
@@ -135,7 +135,7 @@ class MemoryTable:
         return "\n".join([*(html_table(rows, right) for rows, right in self._tables()), html_note(*self._foot())])
 
     def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
-        """Arguments, then statements: rows, and which columns are numbers."""
+        """The tables of arguments and of statements: rows, and which columns are numbers."""
         return (self._arguments(), (2,)), (self._statements(), (3, 4, 5, 6))
 
     def _arguments(self) -> list[tuple[str, ...]]:
@@ -179,7 +179,7 @@ class MemoryTable:
 def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
                  find_modes: Callable[[], Mapping[str, MemoryTable]] | None = None, workers: int = 1,
                  build: Build = "call") -> MemoryTable:
-    """The table of a planned function; its mathematics where kernels carry theirs."""
+    """The table of a planned function, with mathematics if kernels carry it."""
     buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
                     for b, offset in memory.offsets.items())
     inputs, outputs, constants = (tuple(BufferRow(b.name, _dims(b), b.bytes) for b in side)

@@ -128,7 +128,7 @@ class BlockMatrix:
         """One array of numbers, every element replaced by its dense form.
 
         Args:
-            domains: for each column, the shape of what its operators act on, where they do not know themselves.
+            domains: for each column, the shape of its operators' operand, if they do not know it.
 
         Raises:
             DerivativeError: [E215] an operator acts on several shapes, and none is given.

@@ -1,14 +1,15 @@
 """Elimination of vertices, for edges of any kind.
 
-Eliminating a vertex v replaces every pair of an edge into it and one out of it by an edge past it, and adds what is
-parallel:
+Eliminating a vertex v replaces every pair of an edge into it and one out of it by an edge past it, and adds parallel
+edges:
 
     L[z, x]  <-  L[z, x] + L[z, v] L[v, x]                for all x before and z after v
 
 which is a step of Gaussian elimination on I - L (eq. 2 and section 3.1.3 of Edelman, Akyürek, Wang 2023; Griewank and
-Walther, chapter 9). What is left between sources and sinks are the path weights, in whatever order: from the sources
-on that is forward mode, from the sinks back reverse mode, all others are mixed. Finding the cheapest order is hard in
-general (Naumann 2008), and a search for few vertices; beyond, the cheapest next (Markowitz) and both ends are tried.
+Walther, chapter 9). Between sources and sinks the path weights remain, in any order. From the sources on it is forward
+mode, from the sinks back reverse mode; all other orders are mixed. Finding the cheapest order is hard in general
+(Naumann 2008). For few vertices it is a search; otherwise the cheapest vertex next (Markowitz) and both directions are
+tried.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Weights(Generic[W]):
     """The edge weight operations that elimination needs.
 
     Attributes:
-        product: the weight of the path along two edges, the later one given first; None where there is none.
-        total: the weight of parallel edges; None where they add up to none.
-        cost: the operations that a product takes.
-        settled: a weight as it is multiplied, found once for all of its products.
+        product: the weight of the path along two edges, the later one first; None if it is zero.
+        total: the weight of parallel edges; None if they cancel.
+        cost: the operations of a product.
+        settled: the form of a weight for products, computed once for all of them.
     """
 
     product: Callable[[W, W], W | None]
@@ -47,7 +48,7 @@ class Weights(Generic[W]):
 
 
 class Elimination(Generic[V, W]):
-    """A graph while vertices are taken away.
+    """A graph during elimination.
 
     Attributes:
         into: the edges by their target, then by their source.
@@ -62,7 +63,7 @@ class Elimination(Generic[V, W]):
         self.cost = 0
 
     def copy(self, weights: Weights[W] | None = None) -> Elimination[V, W]:
-        """The same graph, to try something on."""
+        """A copy of the graph, for experiments."""
         other = Elimination[V, W](weights or self.weights)
         other.into = {z: dict(edges) for z, edges in self.into.items()}
         other.readers = {x: dict(found) for x, found in self.readers.items()}
@@ -79,7 +80,7 @@ class Elimination(Generic[V, W]):
             self.readers.setdefault(source, {})[target] = None
 
     def remove(self, source: V, target: V) -> W:
-        """Take an edge away."""
+        """Remove an edge."""
         del self.readers[source][target]
         return self.into[target].pop(source)
 
@@ -103,7 +104,7 @@ class Elimination(Generic[V, W]):
         return sum(self.weights.cost(f, e) for f in later for e in self.into.get(v, {}).values())
 
     def eliminate_cheapest(self, vertices: Sequence[V]) -> list[V]:
-        """Take vertices away, at each step one that costs least, and of these the last; the order."""
+        """Eliminate the cheapest vertex at each step, the last among equals; return the order."""
         position = {v: k for k, v in enumerate(vertices)}
         cost = {v: self.price(v) for v in vertices}
         heap = [(c, -position[v]) for v, c in cost.items()]
@@ -125,7 +126,7 @@ class Elimination(Generic[V, W]):
     def cheapest_order(self, vertices: Sequence[V], exact: int = EXACT) -> tuple[int, tuple[V, ...]]:
         """The order with the fewest operations, and their number: exact for few vertices, else heuristic.
 
-        What is left after eliminating a set of vertices does not depend on their order, so the search is over sets.
+        The graph after eliminating a set of vertices does not depend on their order, so the search is over sets.
         """
         if len(vertices) > exact:
             return min(self._tried(vertices), key=lambda found: found[0])
@@ -163,7 +164,7 @@ def narrowest_cut(
 ) -> list[V]:
     """The vertices of least total size that cut all paths from `start` to `end`, nearest to `start`.
 
-    By maximal flow, along shortest paths (Edmonds and Karp 1972); a vertex is an edge of its own, as wide as its size.
+    By maximal flow, along shortest paths (Edmonds and Karp 1972); each vertex is an edge with its size as capacity.
     """
     room: dict[tuple[V, bool], dict[tuple[V, bool], float]] = {(v, left): {} for v in size for left in (False, True)}
 

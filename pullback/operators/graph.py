@@ -69,8 +69,8 @@ def path_weights(graph: Any) -> BlockMatrix:
 def eliminate_vertex(graph: BlockMatrix, vertex: int) -> BlockMatrix:
     """Bypass a node: each pair of an incoming and an outgoing edge becomes an edge (section 3.1.3).
 
-    In L this is the rank-one update by the node's column and row, which are then empty; the node keeps its number.
-    Path weights among the other nodes stay as they are: in (I - L)⁻¹ merely its row and column go.
+    In L this is the rank-one update by the node's column and row, which are then empty; the node keeps its number. Path
+    weights among the other nodes do not change: (I - L)⁻¹ only loses the node's row and column.
 
     Cost:
         One product for each pair.

@@ -1,8 +1,8 @@
 """Element operations for multiplication, transpose and division, open to all types by dispatch.
 
 Matrices of this package hold elements of any kind: numbers, arrays, finite-field elements, quaternions, other matrices,
-operators. All that is asked of an element is `+`, `-` and these hooks. A type that follows the usual protocols needs to
-register nothing; another one does, once:
+operators. An element needs only `+`, `-` and these hooks. A type with the usual protocols needs no registration;
+another type registers once:
 
 >>> class Word(str):
 ...     "Strings under concatenation."
@@ -155,7 +155,7 @@ def describe(element: Any) -> str:
 
 
 def singular(element: Any) -> DerivativeError:
-    """The error of a divisor that is singular."""
+    """The error for a singular divisor."""
     return DerivativeError(
         "E213",
         f"{describe(element)} is singular: it has no inverse",
@@ -164,7 +164,7 @@ def singular(element: Any) -> DerivativeError:
 
 
 def no_inverse(element: Any) -> DerivativeError:
-    """The error of a divisor whose inverse is not known."""
+    """The error for a divisor without a known inverse."""
     return DerivativeError(
         "E212",
         f"no inverse is known for {describe(element)}",

@@ -23,8 +23,8 @@ def extents(
     Args:
         shape: rows and columns of the matrix.
         sizes: height and width of the blocks at some places.
-        units: the places of identities, which are as high as they are wide. What nothing decides is 1.
-        columns: the widths of the columns, where they are known.
+        units: the places of identities, which are square. An undetermined size is 1.
+        columns: the known widths of columns.
 
     Raises:
         ShapeError: [E210] two blocks of one row differ in height, or two of one column in width.

@@ -55,10 +55,10 @@ class Indexed(Operator):
 
     Args:
         weights: over the axes of the image, then those summed.
-        at: an array of indices, shaped like `weights`, for each axis of what it acts on.
-        domain: the shape of what it acts on.
-        rank: how many axes the image has.
-        name: how it prints.
+        at: an array of indices, shaped like `weights`, for each axis of the operand.
+        domain: the shape of the operand.
+        rank: the number of axes of the image.
+        name: its printed name.
 
     >>> op = Indexed(np.ones(3), [np.array([2, 0, 2])], (4,), 1, "idx")
     >>> op([5.0, 6.0, 7.0, 8.0]).tolist(), op.T([1.0, 1.0, 1.0]).tolist()

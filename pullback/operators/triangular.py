@@ -1,12 +1,12 @@
 r"""Backslash: forward and back substitution on triangular matrices of any elements.
 
-The algorithm is the textbook's, once for both directions. With A lower triangular, row i of A x = b reads
+The algorithm is the textbook's, written once for both directions. With A lower triangular, row i of A x = b reads
 
     x_i = a_ii \ (b_i - sum over stored j < i of  a_ij x_j)
 
-and from the last row upward for an upper triangular A. Every stored element meets one product, factors keep their
-order, and empty places are left out. What the elements are, decides what is computed: with operators for
-elements, back substitution in (I - L)ᵀ x = g is backpropagation.
+and from the last row upward for an upper triangular A. Every stored element takes part in one product, factors keep
+their order, and empty places are skipped. The type of the elements decides what is computed: with operators, back
+substitution in (I - L)ᵀ x = g is backpropagation.
 """
 
 from __future__ import annotations

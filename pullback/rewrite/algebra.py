@@ -56,7 +56,7 @@ class _Simplifier:
         self._done: dict[tuple[ir.Scalar, Facts], ir.Scalar] = {}
 
     def _knowing(self, facts: Facts, *found: tuple[ir.Scalar | Cond, bool]) -> Facts:
-        """More facts, up to a number: a part is visited once for each set of them."""
+        """Add facts up to a limit: a part is visited once for each set of facts."""
         more = facts.union(f for f in found if f[0] in self.again)
         return more if len(more) <= MOST_FACTS else facts
 
@@ -98,7 +98,7 @@ class _Simplifier:
                 return e
 
     def _bracket(self, e: ir.Bracket, facts: Facts) -> ir.Scalar:
-        """Conditions that hold around it are dropped; one that fails makes it zero."""
+        """Drop conditions that hold in the context; one that fails gives zero."""
         kept: list[Cond | bool] = []
         for c in e.conds:
             negated = c.negate()
@@ -113,7 +113,7 @@ class _Simplifier:
 
 
 def _ring(e: ir.Add) -> ir.Scalar:
-    """Like terms as one with the sum of their numbers; then a factor of all terms before their sum."""
+    """Merge like terms; then move a common factor of all terms in front of the sum."""
     numbers: dict[ir.Scalar, int] = {}
     for t in e.args:
         number, rest = _number(t)

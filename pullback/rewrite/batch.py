@@ -3,10 +3,10 @@
 Before    y = build i < N { sum j < M { w[i, j] * x[j] } }                         x batched over b < B
 After     y = build b < B, i < N { sum j < M { w[i, j] * x[b, j] } }
 
-Only what depends on a batched input gets the axes. Loops carry batched states; a while loop runs until the test has
-failed for all, each keeping its states once its own has; a cond whose test is batched computes both branches and
-chooses. Statements then run for members of the batch that would not have come to them. A tested place is read only
-for the members that ask for it, and a loop in a branch goes on only for members that took it. There is one rule per
+Only values that depend on a batched input get the axes. Loops carry batched states. A while loop runs until the test
+has failed for all members, and each keeps its states once its own test has. A cond with a batched test computes both
+branches and chooses. So statements run for members that would not have reached them. A tested place is read only for
+the members that need it, and a loop in a branch continues only for members that took it. There is one rule per
 statement and none per primitive, because scalars do not know about axes.
 """
 
@@ -26,7 +26,7 @@ def batch(program: ir.Program, inputs: Collection[ir.Ref], axes: Sequence[Var]) 
     """The program with leading axes on some inputs.
 
     Args:
-        inputs: those of the program's inputs that get the axes, in front of their own.
+        inputs: the program's inputs that get the axes, in front of their own.
         axes: variables that give the axes' names and extents.
     Returns:
         A program whose outputs all have the axes in front, those that do not depend on a batched input repeated.
@@ -53,7 +53,7 @@ class _Batch:
         return _Batch(self.axes, self.new, asked or self.asked)
 
     def lifted(self, r: ir.Ref) -> ir.Ref:
-        """The batched form of an array, made when it is first met."""
+        """The batched form of an array, made on first use."""
         if r not in self.new:
             self.new[r] = ir.Ref(r.name, r.dtype, (*(v.extent for v in self.axes), *r.shape), r.bounds, r.storage)
         return self.new[r]
@@ -122,7 +122,7 @@ class _Batch:
         return (self.new[r], tuple(at)) if r in self.new else (r, ())
 
     def _if_asked(self, value: ir.Scalar, lead: Sequence[Var], at: Sequence[Index] = ()) -> ir.Scalar:
-        """Restrict a value with tested places to the members that ask for it."""
+        """Restrict a value with tested places to the members that need it."""
         if self.asked is None or not _tests_places(value, at):
             return value
         return expr.select(expr.get(self.asked, *lead), value, expr.zero(value.dtype))
@@ -210,14 +210,14 @@ class _Batch:
         out.append(replace(s, outs=outs, states=(*states, alive), inits=(*inits, start), test=test, body=block))
 
     def _tested(self, s: ir.While, states: Sequence[ir.Ref], asked: ir.Ref | None, out: list[ir.Statement]) -> ir.Ref:
-        """The members, among those asked about, for which the loop's test holds in these states."""
+        """The selected members for which the loop's test holds in these states."""
         work = self.within(asked)
         work.new |= dict(zip(s.states, states, strict=True))
         out += work.statements(s.test.statements)
         return self._both(asked, work.repeated(s.test.results[0], out), out)
 
     def _both(self, asked: ir.Ref | None, test: ir.Ref, out: list[ir.Statement]) -> ir.Ref:
-        """The members that are asked about and for which a batched test holds."""
+        """The selected members for which a batched test holds."""
         if asked is None:
             return test
         lead = self.lead()
@@ -262,7 +262,7 @@ class _Batch:
         out.append(replace(s, outs=outs, then=self._block(s.then), otherwise=self._block(s.otherwise)))
 
     def _taking(self, test: ir.Ref, taken: bool, out: list[ir.Statement]) -> ir.Ref:
-        """The members that are asked about and take a branch."""
+        """The selected members that take a branch."""
         if not taken:
             lead = self.lead()
             refused = expr.apply("logical_not", expr.get(test, *lead))
@@ -280,7 +280,7 @@ def external_in_turn(
     """Call the user's C function for one value of the axes after another, on copied rows.
 
     Args:
-        row: for an operand and the values of the axes, where its row lies: an array and leading indices.
+        row: returns the row of an operand at values of the axes: an array and leading indices.
         lifted: the array of all results.
     """
     at = tuple(map(as_index, axes))
@@ -306,7 +306,7 @@ def external_in_turn(
 
 
 def _depends_on_asking(s: ir.Statement) -> bool:
-    """Whether a statement must run only for members that ask: it tests indices, or may not end."""
+    """Whether a statement must run only for members that need it: it tests indices, or may not end."""
     for t in walk_statements(ir.Block((s,), ())):
         if isinstance(t, ir.While):
             return True
@@ -318,5 +318,5 @@ def _depends_on_asking(s: ir.Statement) -> bool:
 
 
 def _tests_places(value: ir.Scalar, at: Sequence[Index] = ()) -> bool:
-    """Whether a place is tested when the value is computed, or put where `at` says."""
+    """Whether a place is tested when the value is computed, or stored at `at`."""
     return any(map(expr.tests_places, (*at, *(i for n in walk(value) for i in indices_of(n)))))

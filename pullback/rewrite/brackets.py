@@ -11,15 +11,15 @@ In order of preference, for equations  sum of c_v * v + rest = 0, where s, t and
     mixed radix     c * v + r = m  with 0 <= r < c:  v = m // c  and  r = m mod c; v may be a quotient or remainder, too
     joined          n mod c = s  and  n // (c * k) = t:  n = c * k * t + c * x + s  for a new x < k, or none where k = 1
     quotient        n // d = t:  n = d * t + r  for a new r < d
-    remainder       n mod d = t:  n = t + d * u  for the few u that the range of n leaves, no more than one where that
-                    is d long; of several variables in n one is solved for, and so is one digit after another
+    remainder       n mod d = t:  n = t + d * u  for the few u in the range of n, at most one if the range is d long;
+                    one of several variables in n is solved for, and so is one digit after another
     unit            the variable with coefficient 1 or -1 and the largest extent
     common factor   all coefficients share g:  g must divide the rest, the equation is divided by g
     divided         c * v = m:  v = m // c,  where c divides m
     split           other floor(n / d) and n mod d:  n = d * q + r  with new variables q, r
 
-None of these asks for the sign of anything: quotients floor. What no rule solves stays as a condition, which means the
-same. An equation whose variables are inside data cannot be inverted: then the edge is transposed by a scatter.
+None of these needs the sign of anything, because quotients floor. An unsolved equation stays as a condition, with the
+same meaning. An equation whose variables are inside data cannot be inverted; a scatter then transposes the edge.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def solve(variables: tuple[Var, ...], equations: list[Index], term: ir.Scalar) -
 def _form(variables: tuple[Var, ...], equations: list[Index]) -> tuple[Hashable, tuple[Var, ...]] | None:
     """The equations up to variable names, and the variables in their numbering order.
 
-    Terms keep their order, so that what is done for one is just what would be done for the other. None where data
-    are indices or extents depend on variables.
+    Terms keep their order, so that a solution of one is the solution of the other. None where data are indices or
+    extents depend on variables.
     """
     numbers: dict[Var, int] = {v: k for k, v in enumerate(variables)}
     if any(e.data for e in equations):
@@ -149,7 +149,7 @@ class _State:
         self.solved: dict[Var, Index] = {}
         self.impossible = False
         self.new_variables = False
-        self._linears: dict[Index, dict[Var, Index]] = {}  # for the variables that are left
+        self._linears: dict[Index, dict[Var, Index]] = {}  # for the remaining variables
 
     def run(self) -> None:
         """Apply the first rule that fits, until none does or a range proves the sum empty."""
@@ -170,7 +170,7 @@ class _State:
             step(lambda: Solved(expr.reduce("sum", self.variables, self.summand())))
             if self.impossible or not any(rule(e) for rule in rules for e in self.equations):
                 return
-        self.variables, self.equations = start  # as conditions they are right, too
+        self.variables, self.equations = start  # they are also valid as conditions
         self.conds, self.solved = [], {}
 
     def outcome(self) -> _Outcome:
@@ -266,8 +266,8 @@ class _State:
     def _chain(self, e: Index) -> Digits | None:
         """The part of e that takes no value twice, as much as can be, its largest factor positive.
 
-        The rest stands for a number, so it shares no variable with the part. Variables that were not there from the
-        start are to stay rather than those that were.
+        The rest acts as a number, so it shares no variable with the part. New variables are preferred to remain over
+        original ones.
         """
         whole = digits(e, frozenset(self.variables))
         if whole is None:
@@ -291,7 +291,7 @@ class _State:
         return len([v for v in chain.used if not self.ages[v]]), len(chain.factors)
 
     def _age(self, variables: frozenset[Var]) -> int:
-        """The age of the oldest of these variables: 0 if it was there from the start."""
+        """The age of the oldest of these variables; 0 for an original one."""
         return min((self.ages[v] for v in variables if v in self.ages), default=0)
 
     def _join(self, e: Index, gap: bool) -> bool:
@@ -343,7 +343,7 @@ class _State:
         return True
 
     def _has_larger_unit(self, whole: Digits, atom: Floor) -> bool:
-        """Whether an equation had better be solved for a variable that stands by itself."""
+        """Whether it is better to solve an equation for a variable of coefficient 1 or -1."""
         inner = atom.free & whole.variables
         units = [v for v, c in whole.factors.items() if isinstance(v, Var) and c.constant in (1, -1)]
         return any(v not in inner and not any(_larger(w.extent, v.extent) for w in inner) for v in units)
@@ -475,7 +475,7 @@ class _State:
         self.equations = [y for x in self.equations for y in (by if x is e else (x,))]
 
     def _eliminate(self, v: Var, value: Index) -> None:
-        """Put `value` for v everywhere; its range becomes conditions."""
+        """Substitute `value` for v everywhere; its range becomes conditions."""
         if isinstance(self.term, ir.Const):
             fired("solve.alone")
         self.variables.remove(v)

@@ -1,4 +1,4 @@
-"""Inlining of calls: those with rules after derivatives are taken, checkpoints once merging is over."""
+"""Inlining of calls: calls with rules once derivatives are taken, checkpoints once merging is over."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pullback.rewrite.fired import fired
 
 
 def inline_rules(program: ir.Program) -> ir.Program:
-    """The program with the body of each call that has a rule in its place; checkpoints stay."""
+    """Replace each call that has a rule by its body; checkpoints stay."""
     return program.with_body(_block(program.body, checkpoints=False))
 
 

@@ -4,8 +4,8 @@ Before    e = build { 1.0 }     t = build k < N, i < M { w[i, k] }     d = build
           j = build i < M, k < N { d[k, i] }
 After     j = build i < M, k < N { w[i, k] }
 
-Derivatives are full of them: the cotangent 1 of a result, the part of an operand, the axes of a Jacobian put in order.
-Only floating-point arrays are looked at, and no read at a data-dependent place is moved. Values are exactly the same.
+Derivatives have many copies: the cotangent 1 of a result, the part of an operand, the permuted axes of a Jacobian. Only
+floating-point arrays are considered, and no read at a data-dependent place is moved. Values are exactly the same.
 """
 
 from __future__ import annotations

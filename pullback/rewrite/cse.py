@@ -1,9 +1,8 @@
 """Common subexpressions and dead code, over statements.
 
-Two builds are the same when their canonical forms are the same node. Build variables and the variables of a top
-reduction become canonical ones, numbered by depth; hash-consing compares them. Merging keeps the positions of both.
-Dead code is whatever the results do not need; blocks are cleaned inside, and a fold drops states that only feed
-themselves.
+Two builds are equal if their canonical forms are the same node. Build variables, and those of a top reduction, become
+canonical ones, numbered by depth; hash-consing compares them. Merging keeps the source locations of both. Dead code is
+everything that the results do not need. Blocks are cleaned inside, and a fold drops states that only feed themselves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Records of fired rules and steps for `explain`, free of cost when nothing records.
 
-A pass says `fired("solve.unit")` where it applies a rule, and `step(lambda: Solved(...))` where a formula has become
-another one; `rewrite.rules` says what the name stands for. A step takes the rules that fired since the step before.
-The lambda runs only while somebody records, so a pass does the same with and without a reader.
+A pass calls `fired("solve.unit")` when it applies a rule, and `step(lambda: Solved(...))` when a formula has changed.
+`rewrite.rules` explains the names. A step takes the rules that fired since the step before. The lambda runs only while
+steps are recorded, so a pass does the same work with and without a recorder.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def record_steps() -> Iterator[list[Step]]:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Passes that run in the block leave no steps: the rules they report belong to a step of their caller."""
+    """Record no steps of passes in the block: their rules belong to a step of the caller."""
     outer = _STEPS.get()
     token = _STEPS.set(outer and Steps(pending=outer.pending))
     try:

@@ -6,12 +6,12 @@ After     t = build k < N, i < M { w[i, k] }
 The identity that a Jacobian starts from never exists as an array, and neither does a sparse derivative further on
 (DeepDSL's rules 20 to 23, with ranges kept). If the factor of a delta takes more than a few operations, it becomes an
 array over the free indices, and the delta stays. So a chain of diagonal or banded Jacobians costs what its non-zeros
-cost. Statements are visited once, in order. Deltas that fill their array, as those of a small matrix that is written
-out do, stay where they are: a reader would get every element's formula for every element.
+cost. Statements are visited once, in order. Deltas that fill their array, such as a small matrix written out, stay in
+place: otherwise each element read would carry the formulas of all elements.
 
-A term may also be a sum of deltas, sum over o of [i == data(a[o])] [k == data(b[o])] w(o): what a scatter makes of
-deltas. To read its elements one by one would cost a sum each, so such terms are carried on only for a caller that asks
-for the terms themselves (`ad.sparse`).
+A scatter turns deltas into a sum of deltas, sum over o of [i == data(a[o])] [k == data(b[o])] w(o). Reading its
+elements one by one would cost a sum each. So such terms are carried on only for a caller that wants the terms
+themselves (`ad.sparse`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired
 from pullback.rewrite.normal_form import peel_guards, under_guards
 
-SMALL = 24  # nodes up to which a result keeps a delta's factor as it is
-FEW = 2  # operations up to which a delta's factor is copied into each reader
-FULL = 3  # terms up to which a sum of deltas that fills its array is carried on
-MANY = 16  # terms up to which a sum of deltas is carried on
-RESIDUES = 16  # numbers up to which a condition on a remainder stays one
-SOLVED = ("sum", "any")  # reductions that terms which are zero do not change
-MANY_SUMS = 256  # the same limit where the terms themselves are wanted
+SMALL = 24  # most nodes of a delta's factor that a result keeps unchanged
+FEW = 2  # most operations of a delta's factor that is copied into each reader
+FULL = 3  # most terms of a sum of deltas that fills its array and is carried on
+MANY = 16  # most terms of a sum of deltas that is carried on
+RESIDUES = 16  # largest divisor for which a condition on a remainder stays a condition
+SOLVED = ("sum", "any")  # reductions that zero terms do not change
+MANY_SUMS = 256  # the same limit if the terms themselves are wanted
 
 
 def eliminate_deltas(program: ir.Program, sums: bool = False) -> ir.Program:
@@ -57,7 +57,7 @@ def simplify(e: ir.Scalar) -> ir.Scalar:
 
 
 def solve_deltas(program: ir.Program) -> ir.Program:
-    """The program with the deltas that were written into its sums solved; arrays stay as they are.
+    """Solve the deltas that users wrote into sums; arrays do not change.
 
     Before    y = build k < K { sum i < N { [i == data(j[k])] exp(x[i]) } }
     After     y = build k < K { [0 <= data(j[k]) < N] exp(x[data(j[k])]) }
@@ -249,7 +249,7 @@ class _Eliminator:
     def _solved(self, op: expr.ReduceOp, variables: tuple[Var, ...], arg: ir.Scalar) -> ir.Scalar:
         """The reduction over the variables, solved if its argument is a delta over one.
 
-        Elsewhere the argument is zero, which adds nothing to a sum, and false, which no `any` is true for.
+        Elsewhere the argument is zero or false, which adds nothing to a sum and does not make an `any` true.
         """
         if op not in SOLVED or not isinstance(arg, ir.Bracket) or not self._solvable(variables, arg):
             return expr.reduce(op, variables, arg)
@@ -326,7 +326,7 @@ def _operations(e: ir.Scalar) -> int:
 def _compressed(term: Delta, s: ir.Build, out: list[ir.Statement]) -> ir.Scalar:
     """The term with its factor as an array over the variables that the delta leaves free."""
     if isinstance(term.factor, ir.Select) and any(expr.tests_places(c.index) for c in term.conditions):
-        return term.scalar  # places are tested under the factor's guards
+        return term.scalar  # places are tested under the guards of the factor
     equations = [c.index for c in term.conditions if c.op == "=="]
     rest = [c for c in term.conditions if c.op != "=="]
     variables = (*s.vars, *term.summed)
@@ -365,7 +365,7 @@ def _conditions(e: ir.Bracket) -> tuple[tuple[Cond, ...], ir.Scalar]:
 
 
 def _concerns(variables: tuple[Var, ...], c: Cond) -> bool:
-    """Whether a condition is an equation in the variables, whose places are not chosen by data."""
+    """Whether a condition is an equation in the variables, without data-dependent places."""
     if c.op != "==" or c.free.isdisjoint(variables) or any(not a.free.isdisjoint(variables) for a in c.index.data):
         return False
     return not _is_residue(variables, c)

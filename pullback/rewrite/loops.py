@@ -3,9 +3,9 @@
 Before    h = fold t < T (s = h0) { r = build i < N { t == k ? f(s[i], t) : s[i] } yield r }
 After     h = build i < N { 0 <= k < T ? f(h0[i], k) : h0[i] }
 
-The single step is kept with its range (the rule as printed is wrong where k lies outside), and found only where the
-body is that one statement. States that nothing reads are for `rewrite.cse`: a loop of pairs of which one half is
-needed is the loop of that half.
+The single step is kept with its range (the rule as printed is wrong for k outside of it). It is found only if the body
+is that one statement. `rewrite.cse` removes unread states: if one half of a loop of pairs is needed, the loop of that
+half remains.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _fold(s: ir.Fold, given: dict[ir.Ref, ir.Ref]) -> list[ir.Statement]:
 
 
 def _without_constant_states(s: ir.Fold, given: dict[ir.Ref, ir.Ref]) -> ir.Fold:
-    """States that the body gives back as they are: read from outside instead."""
+    """Replace states that the body does not change by reads from outside."""
     count = len(s.states)
     stays = [k for k in range(count) if s.body.results[k] is s.states[k]]
     if not stays:
@@ -91,7 +91,7 @@ def _one_trip(s: ir.Fold, given: dict[ir.Ref, ir.Ref]) -> list[ir.Statement]:
 
 
 def _single_index(s: ir.Fold) -> ir.Build | None:
-    """The statement for a fold with one state that only step j changes, and that element by element."""
+    """The statement for a fold with one state that only step j changes, elementwise."""
     if len(s.outs) != 1 or len(s.states) != 1 or len(s.body.statements) != 1:
         return None
     (step,) = s.body.statements
@@ -104,7 +104,7 @@ def _single_index(s: ir.Fold) -> ir.Build | None:
     j, changed = found
     there = Substitution(variables={s.var: j}).scalar(changed)
     if not _reads_only_there(there, state, step.vars) or any(state in read_by(a).refs for a in j.data):
-        return None  # its operand has changed by then, or will change
+        return None  # its operand may change between
     fired("loops.single_index")
     before = expr.get(s.inits[0], *step.vars)
     now = Substitution(refs={state: s.inits[0]}).scalar(there)

@@ -5,9 +5,9 @@ After     s = build i < N { sum j < M { x[i, j] } }          e = build i < N { e
           t = build i < N, j < M { tanh(x[i, j]) }           u = build i < N { sum j < M { t[i, j] } }
           y = build i < N { e[i] * u[i] }
 
-Derivatives are taken on this form: otherwise an adjoint recomputes the inner sum for every element it touches.
-The guards (brackets, selects) on the path to what is lifted go along, so that it is evaluated only where it was,
-and so that a derivative through it knows where it was not. Fusion puts back together what belongs together.
+Derivatives are taken on this form: otherwise an adjoint recomputes the inner sum for every element it touches. A lifted
+part keeps the guards (brackets, selects) on its path. So it is evaluated only where it was before, and a derivative
+through it knows where it was not. Fusion joins the parts again later.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def normalize(program: ir.Program) -> ir.Program:
 
 _NORMAL: Final[dict[bool, WeakSet[ir.Build]]] = {
     exact: registered(WeakSet(), "living statements") for exact in (True, False)
-}  # found so before
+}  # already in normal form
 
 
 def _block(block: ir.Block, exact: bool) -> ir.Block:
@@ -77,8 +77,8 @@ Guard = Cond | ir.Scalar  # a condition on indices, or a bool scalar that must b
 class _Lift:
     """The parts lifted out of one statement for normal form. `path` is the guards around an expression.
 
-    Lifted parts are lifted again by a lift of their own. The lifted arrays of all of them are `shared`, by content,
-    so that a repeated part is lifted once.
+    A lifted part is brought to normal form by a `_Lift` of its own. All share the lifted arrays by content (`shared`),
+    so a repeated part is lifted once.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class _Lift:
     def top(self, e: ir.Scalar) -> ir.Scalar:
         """The value of a statement: a reduction or transcendental at its top, inside its guards, stays.
 
-        Guards around a reduction move into its argument, where they are zeros of every operation's range.
+        Guards around a reduction move into its argument, as zeros for every operation.
         """
         for n in walk(e, into_indices=False):
             if isinstance(n, ir.Apply) and n.primitive.transcendental:
@@ -129,7 +129,7 @@ class _Lift:
         key = (e, path)
         out = self._done.get(key)
         if out is None:
-            lifted = e in self._arguments and not _is_lifted(e)  # it is an array already, or will be
+            lifted = e in self._arguments and not _is_lifted(e)  # it is already an array, or will become one
             out = self._done[key] = self.lift(e, path, "in") if lifted else self._inner(e, path)
         return out
 
@@ -172,7 +172,7 @@ class _Lift:
     def _part(self, e: ir.Add) -> ir.Add | None:
         """The longest sum among transcendentals' operands whose terms are all terms of e, flattened into e.
 
-        To compute it once is to add in another order, but for the first terms of e.
+        Computing it once changes the order of addition, unless these are the first terms of e.
         """
         own = set(e.args)
         sums = [a for a in self._arguments if isinstance(a, ir.Add) and a is not e and own.issuperset(a.args)]
@@ -218,7 +218,7 @@ class _Lift:
 def _guards_about(e: ir.Scalar, path: Sequence[Guard]) -> tuple[list[Guard], frozenset[Var]]:
     """The guards that share an index with e, directly or through other guards, and their free variables.
 
-    A guard may be what keeps what another one reads in range: none is left without those that its own indices are in.
+    One guard may keep another one's reads in range. So a guard comes with all guards on its own indices.
     """
     free = e.free
     while True:
@@ -230,7 +230,7 @@ def _guards_about(e: ir.Scalar, path: Sequence[Guard]) -> tuple[list[Guard], fro
 
 
 def _is_element(e: ir.Scalar) -> bool:
-    """Whether an operand of a transcendental stays in its place."""
+    """Whether an operand of a transcendental stays in place."""
     return isinstance(e, ir.Get | ir.Const) or not e.refs
 
 
@@ -268,7 +268,7 @@ def guarded_sum(terms: Sequence[ir.Scalar]) -> ir.Scalar:
 
         [c] (t ? x : {}) + [c] (u ? y : {})  -->  [c] (t or u ? (t ? x : {}) + (u ? y : {}) : {})
 
-    So what it is multiplied by is met only where one of the terms would have met it.
+    So a factor of the sum is evaluated only where one of the terms would have evaluated it.
     """
     if len(terms) == 1:
         return terms[0]

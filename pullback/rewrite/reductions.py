@@ -1,4 +1,4 @@
-"""Reductions from loops: states that only add up, multiply, or take the larger value.
+"""Reductions from loops: states that only accumulate a sum, a product or an extreme.
 
 Before    s, m = fold t < T (s = s0, m = m0) {
             r = build i { s[i] + x[t, i] * y[t] }
@@ -7,15 +7,15 @@ Before    s, m = fold t < T (s = s0, m = m0) {
 After     s = build i { s0[i] + sum t < T { x[t, i] * y[t] } }
           m = build { maximum(m0[], max t < T { y[t] }) }
 
-A state becomes a reduction where its new value is its old one at the same element, combined with what no step changes:
-neither this state nor another. Steps that keep the state under a condition add nothing. What a state's term reads of
-the body's own elementwise statements and single numbers is put into it. Other states stay in the loop, as do those
-whose old value is read by anything else, or kept as a row.
+A state becomes a reduction if its new value is its old one at the same element, combined with a term that reads no
+state. Steps that keep the state under a condition add nothing. Elementwise statements and single numbers of the body
+that the term reads are inlined. Other states stay in the loop, as do those whose old value has another reader, or is
+kept as a row.
 
-Sums are reassociated by this (the first value is added last), so programs that are to be exact keep their loops. A
-maximum over no steps has no value; it is a reduction where the number of steps is known not to be 0. A product is one
-where it starts from 1: another start may be what keeps it from underflow. The first of equal
-elements receives the derivative both ways: `maximum(state, x)` gives it to the state.
+This reassociates sums (the initial value is added last), so exact programs keep their loops. A maximum over no steps
+has no value; it becomes a reduction only if the number of steps is known to be nonzero. A product must start from 1:
+another initial value may prevent underflow. In both forms the first of equal elements receives the derivative:
+`maximum(state, x)` gives it to the state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pullback.rewrite.fired import fired
 
 @dataclass(frozen=True)
 class _Step:
-    """The effect of a step on an element of a state: `combine` it with the term, over a build's variables."""
+    """The effect of a step on a state's element: combine it with a term, over a build's variables."""
 
     op: ReduceOp
     variables: tuple[Var, ...]
@@ -144,7 +144,7 @@ def _taken_apart(
 def _inlined(term: ir.Scalar, made: dict[ir.Ref, ir.Statement], states: frozenset[ir.Ref]) -> ir.Scalar | None:
     """The term with the body's statements inlined; None if it reads a state, or sums kept as an array.
 
-    A number that is a reduction is put in too: normal form takes it out again, as one number for each step.
+    A number that is a reduction is inlined too; normal form lifts it again, as one number for each step.
     """
     while True:
         own = {n.ref for n in walk(term) if isinstance(n, ir.Get) and n.ref in made}
@@ -157,7 +157,7 @@ def _inlined(term: ir.Scalar, made: dict[ir.Ref, ir.Statement], states: frozense
 
 
 def _element(s: ir.Statement, r: ir.Ref) -> tuple[Sequence[Var], ir.Scalar] | None:
-    """The variables and the value of a statement's element, where it is elementwise or a single number."""
+    """The variables and the value of a statement's element, if elementwise or a single number."""
     if not isinstance(s, ir.Build):
         return None
     value = s.values[s.outs.index(r)]

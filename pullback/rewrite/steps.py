@@ -1,15 +1,15 @@
 """The steps of a derivation. Each holds the pass's own objects and is printed later.
 
-    Given           a direction that the caller gives
-    Separated       a statement, and those it became in normal form              y <- t; ...
+    Given           a direction from the caller
+    Separated       a statement, and its statements in normal form               y <- t; ...
     Local           a local derivative                                           d y[..] / d x[i'..]
     Transposed      the product of a cotangent with it                           z_y . dy/dx
-    Solved          the same with one delta less
+    Solved          the same with one delta fewer
     Scattered       the same where no delta could be solved
-    Accumulated     a cotangent, from all that reads its array                   z_x = sum of z_y . dy/dx
-    Tangent         a tangent, from all that its array reads
-    Looped          a statement with blocks, before its blocks are derived
-    Seeded          a derivative of which the cotangents of the results are known: 1 for a gradient
+    Accumulated     a cotangent, from all readers of its array                   z_x = sum of z_y . dy/dx
+    Tangent         a tangent, from all operands of its array
+    Looped          a statement with blocks, before its blocks are differentiated
+    Seeded          a derivative with known cotangents of the results: 1 for a gradient
     Rewritten       a whole program before and after a pass
 
 `rewrite.fired` records them, `derivation` prints them.
@@ -109,7 +109,7 @@ class Tangent:
 
 @dataclass(frozen=True, eq=False)
 class Looped:
-    """A statement with blocks, whose blocks the next steps derive."""
+    """A statement with blocks; the next steps differentiate the blocks."""
 
     statement: ir.Statement
 

@@ -1,12 +1,12 @@
-"""Arrays are computed where they are read.
+"""Trimming: arrays are computed only where they are read.
 
 Before    y = build i < 8 { sum k < 3 { [8 >= i + k, i + k >= 1] w[k] * x[i + k - 1] } }    z = build i < 6 { y[i + 1] }
 After     y = build i < 6 { sum k < 3 { w[k] * x[i + k] } }                                 z = build i < 6 { y[i] }
 
-A window that slides over an array with zeros around it, and of whose results those at the border are dropped, is so the
-window inside: its derivative has no border either. An axis is cut where all reads of the array are at one variable plus
-one constant, and none lies beyond it under a condition; the values that are computed are the same. Arrays that anything
-takes whole, or that have siblings in one `build`, stay as they are.
+If a window slides over a zero-padded array and its results at the border are dropped, only the inner window remains. So
+its derivative has no border either. An axis is cut if all reads of the array are at a variable plus a constant, and no
+guarded read goes beyond it. Computed values are the same. Arrays that a statement takes whole, or that have siblings in
+one `build`, do not change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pullback.ir.program import blocks_of, map_blocks, map_scalars, walk_stateme
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
 
-Box = tuple[tuple[Index, Index] | None, ...]  # for each axis where the reads begin and how many places they are at
+Box = tuple[tuple[Index, Index] | None, ...]  # for each axis the first read place and the number of places
 
 
 def trim(program: ir.Program) -> ir.Program:
@@ -68,7 +68,7 @@ def _cut(s: ir.Build, box: Box | None, cut: dict[ir.Ref, tuple[ir.Ref, tuple[Ind
 
 
 def _is_within(start: Index, extent: Index, whole: Index) -> bool:
-    """Whether all places are of the array: a read that conditions guard may go beyond it."""
+    """Whether all places are inside the array; a guarded read may go beyond it."""
     return prove_nonnegative(start) and prove_nonnegative(whole - extent - start)
 
 

@@ -1,10 +1,10 @@
 """Arena pool: working memory kept between calls and shared by all functions; also large results.
 
-A call takes the arena that was used last among those that are large enough and not much too large, else a new one,
-for which one goes that is nearly large enough. Afterwards it is kept for others. All idle arenas together hold at
-most PULLBACK_IDLE_BYTES, by default a gibibyte, and are at most 32; the one that was used last is kept in any case.
-Results of a mebibyte and more come from there, and go back when nobody holds them, as pages that a process has
-touched cost nothing again. A result larger than all that is kept goes at once.
+A call takes the most recently used arena that is large enough and not much too large. Otherwise it makes a new one,
+which replaces one that is nearly large enough. Afterwards the arena is kept for others. All idle arenas together hold
+at most PULLBACK_IDLE_BYTES, by default a gibibyte, and are at most 32. The most recently used one is kept in any case.
+Results of a mebibyte and more come from the pool and return to it when nobody holds them, because pages that a process
+has touched cost nothing again. A result larger than the limit is freed at once.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Arenas(Protocol):
         """Lend an arena of at least this many bytes; return its address and size."""
 
     def give_back(self, start: int, count: int, /) -> None:
-        """Take it back."""
+        """Take an arena back."""
 
     def keep_idle(self, count: int, /) -> int:
         """Set the limit of idle bytes; return the current number."""
 
 
 class Idle:
-    """The arena pool without the extension. Each step is one of the interpreter's, so it needs no lock."""
+    """The arena pool without the extension. Each step is atomic in the interpreter, so it needs no lock."""
 
     def __init__(self) -> None:
         self._arenas: dict[int, NDArray] = {}
@@ -63,7 +63,7 @@ class Idle:
     def _take(self, arena: tuple[int, int]) -> bool:
         try:
             self._idle.remove(arena)
-        except ValueError:  # another thread has it
+        except ValueError:  # another thread took it
             return False
         return True
 

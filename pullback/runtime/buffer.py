@@ -70,7 +70,7 @@ def extents(b: Buffer) -> tuple[int, ...]:
 
 
 def prepared(a: NDArray, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray:
-    """The array itself where C can read it, a copy where only its layout differs.
+    """The array itself if C can read it; a copy if only its layout differs.
 
     Raises:
         DTypeError: [E122] another element type or byte order.   ShapeError: [E111] another shape.

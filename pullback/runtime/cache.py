@@ -2,17 +2,16 @@
 
     CACHE / kind / first two letters of the key / key-code.suffix
 
-The code is a digest of kind, key and content with the user's secret for its key (BLAKE2, RFC 7693). An entry that was
-damaged, that changed places with another, or that somebody else put there has another code: it is passed over, and made
-anew. Entries are written beside their place and moved there, so readers need no lock, and processes may write the same
-one at the same time.
+The code is a digest of kind, key and content, keyed with the user's secret (BLAKE2, RFC 7693). A damaged, exchanged or
+foreign entry has another code: it is ignored and made anew. Entries are written beside their place and moved there. So
+readers need no lock, and processes may write the same entry at the same time.
 
 A library from the cache runs with the user's rights. So a folder that belongs to somebody else, or that others may
-write, is not used; one warning says so, as for a folder that cannot be read or written. A folder of this process
-takes its place. The same holds for the folders and files in it: what others may change between a look and a load is
-no entry. The secret is kept apart from the cache, so that a cache that came with other files, all of which are the
-user's own by then, is not taken either. Where there is no such place it is kept in the cache. Where it can be kept
-nowhere, a code proves nothing: no entry is taken from such a cache, and none is put there.
+write, is not used. One warning says so, as for a folder that cannot be read or written. A folder of this process
+replaces it. The same holds for folders and files inside: an entry that others may change between check and load is not
+used. The secret is stored apart from the cache. So a cache that was copied with other files, and now belongs to the
+user, is not trusted either. Without such a place the secret is stored in the cache. If it can be stored nowhere, a code
+proves nothing, and the cache is neither read nor written.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from pullback.state import context_variable, registered
 SECRET_BYTES = 32
 CODE_BYTES = 20
 PRIVATE = 0o600
-BUILD, SECRET = "pullback-build", "pullback-secret"  # folders of a process begin so, others in the same place do not
+BUILD, SECRET = "pullback-build", "pullback-secret"  # the prefix of a process's folders, unique in that place
 DISK = {errno.ENOSPC: "is full", errno.EDQUOT: "is full", errno.EFBIG: "takes no file so large"}
 OTHERS_WRITE, OTHERS_ANY = 0o022, 0o077
 _OTHER: ContextVar[Path | None] = context_variable("cache", None)
@@ -86,10 +85,10 @@ def another_cache() -> Iterator[None]:
 
 
 def find(kind: str, key: str, seconds: float = math.inf) -> Found | None:
-    """The entry with this key, as it was written, or None.
+    """The unaltered entry with this key, or None.
 
     Args:
-        seconds: pass over entries written longer ago, and those that a wrong clock dates in the future.
+        seconds: ignore entries older than this, and entries dated in the future.
     """
     for root in _readable_folders():
         folder = root / kind / key[:2]
@@ -105,7 +104,7 @@ def find(kind: str, key: str, seconds: float = math.inf) -> Found | None:
 
 
 def _as_written(root: Path, kind: str, path: Path) -> Found | None:
-    """The entry in a file; None where it is not as it was written, or others may change it."""
+    """The entry in a file; None if it was altered, or if others may change it."""
     key, _, rest = path.name.partition("-")
     try:
         _check_own(path.parent.parent, path.parent)
@@ -149,7 +148,7 @@ def keep_file(root: Path, kind: str, key: str, file: Path, suffix: str) -> Path:
 
 @contextmanager
 def work_folder(root: Path) -> Iterator[Path]:
-    """A folder to make entries of this one in. The process does not end while it is used.
+    """A folder for making entries of this one. The process does not end while it is used.
 
     Raises:
         OSError: the folder cannot be written.
@@ -191,7 +190,7 @@ def _check_own(*folders: Path) -> None:
 
 
 def _read_own(path: Path, limit: int = -1, others: int = OTHERS_WRITE) -> bytes:
-    """Read a file owned by the user, up to a limit; OSError if others have any of these rights."""
+    """Read a file of the user, up to a limit; OSError if others have any of these rights."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb") as file:
         if not _is_own(os.fstat(file.fileno()), others):
@@ -210,7 +209,7 @@ ABANDONED = 3600.0
 
 
 def files(kind: str) -> list[Path]:
-    """The files of a kind of entries in the cache folder, whether or not they are as they were written.
+    """The files of a kind of entries in the cache folder, altered or not.
 
     Raises:
         CompilerError: [E416] the folder is not used.
@@ -223,7 +222,7 @@ def files(kind: str) -> list[Path]:
 
 
 def is_sound(path: Path) -> bool:
-    """Whether the entry in a file of `files` is as it was written."""
+    """Whether the entry in a file of `files` is unaltered."""
     kind, start = path.parts[-3:-1]
     return path.name.startswith(start) and _as_written(cache_folder(), kind, path) is not None
 
@@ -262,10 +261,10 @@ def _code(root: Path, kind: str, key: str, content: bytes) -> str:
 
 
 def _secret(root: Path) -> bytes:
-    """The user's secret; made when it is first needed.
+    """The user's secret, created on first use.
 
     Raises:
-        OSError: there is no place for it.
+        OSError: it can be stored nowhere.
     """
     found = _SECRETS.get(root)
     if found is None:
@@ -278,7 +277,7 @@ def _secret(root: Path) -> bytes:
 
 
 def _secret_files(root: Path) -> list[Path]:
-    """The files that may hold the secret, the first that can be written first."""
+    """The possible files of the secret, in order of preference."""
     state = Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "pullback")
     return [folder / "secret" for folder in (state, root) if folder.is_absolute()]
 
@@ -357,7 +356,7 @@ def runnable_copy(path: Path) -> Path:
     """A copy of a library in a folder of this process, as a cache may be mounted noexec.
 
     Raises:
-        OSError: it cannot be written there either.
+        OSError: that folder cannot be written either.
     """
     folder = _spare_folder()
     if path.is_relative_to(folder):
@@ -410,7 +409,7 @@ def _say(root: Path, why: str, remedy: str) -> None:
 
 
 def _spare_folder() -> Path:
-    """The folder of this process, which goes when it ends."""
+    """The folder of this process, removed at its end."""
     with single_flight(_spare_folder):
         if not _spare_folders:
             import tempfile
@@ -435,7 +434,7 @@ def _end() -> None:
 
 
 def _forget() -> None:
-    """In a new process, leave folders and builds to the one that made them."""
+    """In a forked process, leave folders and builds to the parent."""
     for known in (_spare_folders, _builds, _passing):
         known.clear()
 

@@ -1,9 +1,9 @@
 """Compilation of C text to a shared library: the compiler and its flags.
 
-The compiler is `CC`, else `cc`, `gcc` or `clang` from the path, else the `ziglang` wheel. A library is found again in
-the cache (`runtime/cache.py`) by a digest of the text, the compiler with its version, the flags and the features of the
-processor. Text in several units is compiled by as many processes as there are processors, and each unit is found again
-by its own digest.
+The compiler is `CC`, else `cc`, `gcc` or `clang` from the path, else the `ziglang` wheel. The cache key of a library
+(`runtime/cache.py`) is a digest of the text, the compiler with its version, the flags and the features of the
+processor. Text in several units is compiled by as many processes as there are processors. Each unit has its own cache
+key.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Compiler:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The flags a library is compiled with: fast to compile, and fast as kernels are vectors already."""
+        """The flags of a library: quick to compile, and fast, because kernels are already vectors."""
         return build.flags(self.command, self.version)
 
 
 class RefusedError(CompilerError):
-    """The compiler found an error in the text: given the same again it will say the same."""
+    """The compiler found an error in the text; the same text gives the same error again."""
 
 
 def compiler_command() -> tuple[str, ...] | None:
@@ -76,7 +76,7 @@ def _command(cc: str | None, path: str | None, here: str) -> tuple[str, ...] | N
     if cc:
         try:
             words = [cc] if os.path.isfile(cc) else shlex.split(cc)
-        except ValueError:  # a quotation without its end
+        except ValueError:  # an unterminated quotation
             return None
         found = shutil.which(words[0]) if words else None
         if found is None:
@@ -141,11 +141,11 @@ Text = str | Units
 
 
 def compiled_library(text: Text, more: tuple[str, ...] = ()) -> Path:
-    """The shared library made from C text, compiled now or found in the cache.
+    """The shared library of a C text, compiled now or found in the cache.
 
     Args:
         text: one unit, or several.
-        more: flags after the usual ones; PLAIN_FLAGS and DEBUG_FLAGS stand alone.
+        more: flags after the usual ones; PLAIN_FLAGS and DEBUG_FLAGS replace them.
 
     Raises:
         CompilerError: [E410] there is no compiler. [E411] the compiler failed. [E412] no folder can be written.
@@ -178,7 +178,7 @@ def _flags(compiler: Compiler, more: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, key: str) -> Path:
-    """Make a library. OSError where the folder is the reason that it cannot be made."""
+    """Make a library; OSError if the folder prevents it."""
     with work_folder(root) as work:
         library = work / "program.so"
         if isinstance(text, str):
@@ -198,7 +198,7 @@ def _objects(units: Sequence[tuple[str, tuple[str, ...]]], compiler: Compiler, r
     known = [find("objects", key) for key in keys]
     objects = [Path() if found is None else found.path for found in known]
     missing = [k for k, found in enumerate(known) if found is None]
-    missing.sort(key=lambda k: -len(units[k][0]))  # longest first, so that no processor waits at the end
+    missing.sort(key=lambda k: -len(units[k][0]))  # longest first, to balance the processors
     for k in missing:
         (work / f"unit{k}.c").write_text(units[k][0], encoding="utf-8")
     made = [work / f"unit{k}.o" for k in missing]
@@ -237,7 +237,7 @@ def _run_all(
 
 
 def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) -> None:
-    """Raise for a compiler that failed, by itself, for want of room on the disk, or at the text."""
+    """Raise for a compiler that failed: by itself, on a full disk, or at the text."""
     status = result.returncode
     for number, words in DISK_WORDS.items():
         if any(text in result.stderr for text in words):

@@ -40,7 +40,7 @@ from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
 from pullback.single_flight import deep_recursion
 
-MOST_LEVELS = 8  # nesting levels of blocks, when loops recompute values that do not fit
+MOST_LEVELS = 8  # most levels of blocks for loops that recompute values that do not fit
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool =
                   timed: bool = False) -> Lowered:
     """Optimize, lower and plan a program for dims, in the first form within its memory limit.
 
-    Dims that are not given become arguments of its function; statements are then in the order in which they are.
+    Dims without a value become arguments of its function; statements then keep their order.
 
     Args:
         comments: whether kernels carry their mathematics.
-        machine: what it is for.
-        canonical: whether the order in which things were made leaves no trace, so that equal programs give equal C.
+        machine: the target processor.
+        canonical: whether to renew the program, so that equal programs give equal C (`ir.renewal`).
         threaded: whether loops with enough work are shared out among threads.
-        timed: whether its last results are the times between statements, see `runtime.stamps`.
+        timed: whether its last results are times between statements, see `runtime.stamps`.
     """
     settings = _Settings(comments, machine, canonical, threaded, timed)
     return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
@@ -102,7 +102,7 @@ class _Forms:
         self.program = program
         self.dims = dims
         self.exact = program.settings.exact
-        # where it is exact there are no vectors, which sum in another order and have their own exp, tanh and log
+        # exact programs have no vectors: these sum in another order and have their own exp, tanh and log
         self.machine = settings.machine.plain if self.exact else settings.machine
         self.symbolic = not determined_dims(program).keys() <= dims.keys()
         self.settings = settings
@@ -112,7 +112,7 @@ class _Forms:
         self._shared_out: Known = {}
 
     def first_that_fits(self, asked: MemoryMode, limit: int | None = None) -> Lowered:
-        """The best mode up to the one asked for; if it exceeds a limit, the first form within it."""
+        """The best mode up to the requested one; if it exceeds a limit, the first form within the limit."""
         best = self.lowered(_Form("fastest"))
         if self.symbolic:
             return best
@@ -160,7 +160,7 @@ class _Forms:
         """The conditions on dims that are arguments.
 
         Raises:
-            CompilerError: [E262] there are some, and a memory limit.
+            CompilerError: [E262] there are such dims, and a memory limit.
         """
         if not self.symbolic:
             return ()
@@ -172,7 +172,7 @@ class _Forms:
         return needs
 
     def _optimized(self, form: _Form) -> ir.Program:
-        """The program as it is lowered, before its statements are ordered."""
+        """The program for lowering, before its statements are ordered."""
         key = form.levels, chosen(self.program.settings, form.mode)
         if key not in self._prepared:
             found = optimize(self.program, self.dims, form.levels, form.mode, self.settings.machine)
@@ -202,7 +202,7 @@ def lower_debug(program: ir.Program, dims: Mapping[str, int]) -> Lowered:
 
 
 def asked_mode(program: ir.Program) -> MemoryMode:
-    """The memory mode that a program's function asks for."""
+    """The memory mode that a program's function requests."""
     return program.settings.memory
 
 
@@ -233,7 +233,7 @@ def emit_c(program: ir.Program, dims: Mapping[str, int], *, names: Style = "user
 def with_constants(lowered: Lowered, program: ir.Program) -> Lowered:
     """Embed read-only captured arrays in the C, for export.
 
-    Tables of the library are so, and what users have made read-only with `setflags`; others are arguments.
+    These are tables of the library, and arrays that users made read-only with `setflags`; others are arguments.
     """
     captured = program.settings.captured
     buffers = lowered.function.inputs[len(lowered.function.inputs) - len(captured) :]
@@ -257,7 +257,7 @@ def c_source(program: ir.Program, dims: Mapping[str, int], names: Style = "user"
     Args:
         names: "user" keeps the user's names; "canonical" numbers them, for comparing programs.
         comments: whether to keep the header and the mathematics.
-        plain: whether it is C without vectors.
+        plain: whether to print C without vectors.
     """
     return emit_c(program, dims, names=names, comments=comments, target=PLAIN_C if plain else C).text
 
@@ -293,5 +293,5 @@ def exported_memory(lowered: Lowered) -> MemoryTable | SizeTable:
 
 
 def with_mode(program: ir.Program, mode: MemoryMode) -> ir.Program:
-    """The program of a function that asks for a mode."""
+    """The program with a requested memory mode."""
     return replace(program, settings=replace(program.settings, memory=mode))

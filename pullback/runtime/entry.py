@@ -1,7 +1,7 @@
 """Entries: compiled code as a call that first checks its arguments against the expected ones.
 
-The C extension has entries (`runtime/c/call.c`). Where there is no extension, `PythonEntry` takes the same arguments,
-and refuses the same.
+The C extension has entries (`runtime/c/call.c`). Without the extension, `PythonEntry` accepts and refuses the same
+arguments.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def fast_entry(
 
     Args:
         function: the compiled function as ctypes has it.
-        form: that of the result.
-        failed: raises for a code and its index and extent; None where nothing is checked at run time.
-        brief: the call takes so little time that it keeps the interpreter lock.
+        form: the form of the result.
+        failed: raises the error for a code with index and extent; None without run-time checks.
+        brief: whether the call is so short that it keeps the interpreter lock.
         look: the arguments; by default arrays.
-        held: arrays for the last inputs, which calls do not give.
+        held: arrays for the last inputs, which callers do not pass.
         dims: integers that the function takes after its arrays.
-        pool: the pool of threads that the function takes; None where it takes none.
-        calls: how many calls it serves; -1 for all.
+        pool: the pool of threads that the function takes, or None.
+        calls: the number of calls it serves; -1 for all.
     Returns:
         entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
-        Its `left` is the number of calls that it serves yet, `used` whether it has served one.
+        Its `left` is the number of remaining calls, `used` whether it has served one.
     """
     module = extension()
     look = look or Look()
@@ -102,11 +102,11 @@ class PythonEntry:
     """An entry without the extension.
 
     Attributes:
-        left: the number of calls that it serves yet; -1 for all.
-        used: whether it has served one; the table resets it.
-        whole: the number of arguments where all may come by position, else -1.
-        first: the shape of the first argument where that is an array, else None.
-        threads: the number that calls ask for.   usual_threads: that of calls without a block around them.
+        left: the number of remaining calls; -1 for all.
+        used: whether it has served a call; the table resets it.
+        whole: the number of arguments if all may be positional, else -1.
+        first: the shape of the first argument if that is an array, else None.
+        threads: the number that calls request.   usual_threads: the number outside of blocks.
     """
 
     __slots__ = ("_arena_bytes", "_arguments", "_checked", "_dims", "_failed", "_fixed", "_function", "_given_form",
@@ -149,7 +149,7 @@ class PythonEntry:
     def in_order(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """The arguments in the order of the parameters, with defaults.
 
-        None where some are missing, given twice, or of no parameter.
+        None if some are missing, given twice, or unknown.
         """
         look, count = self._look, len(args)
         if count > look.positional or count + len(keywords) > len(look.names):
@@ -174,7 +174,7 @@ class PythonEntry:
             args = [args[k] for k in self._places]
         try:
             return self._called(args, out)
-        except MemoryError:  # the slow path reports which array does not fit in memory
+        except MemoryError:  # the slow path reports the array that does not fit in memory
             return NotImplemented
 
     def _called(self, leaves: Sequence[Any], out: Any) -> Any:
@@ -239,7 +239,7 @@ class PythonEntry:
         """The function's return code, and the index and size of a failed check."""
         memory, count = arenas().lend(self._arena_bytes) if self._arena_bytes else (0, 0)
         self.used = True
-        if self.left > 0:  # no other thread runs before the next line ends
+        if self.left > 0:  # no other thread runs until the next line has ended
             self.left -= 1
         fault = _Fault() if self._checked else None
         checks = () if fault is None else (ctypes.addressof(fault),)
@@ -263,7 +263,7 @@ _CELLS: dict[str, tuple[type, Callable[[Any], Any]]] = {
 def _input(p: Parameter, number: int) -> _Input:
     """The element type and shape of an input's array, and the function that stores a number.
 
-    The shape is None where the input must be a number, and the last is None where it must be an array.
+    The shape is None if the input must be a number; the last is None if it must be an array.
     """
     dtype = dtype_named(p.dtype).numpy
     if not number or p.shape or p.dtype not in _CELLS:

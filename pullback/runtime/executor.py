@@ -1,7 +1,7 @@
 """Compiled programs as callables on NumPy arrays.
 
-A call takes an arena and gives it back, so calls from several threads run at the same time, each in its own memory. The
-call itself runs without the interpreter lock.
+A call borrows an arena, so calls from several threads run at the same time, each in its own memory. The call runs
+without the interpreter lock.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from pullback.runtime.shim import Form, Look, interruptible
 from pullback.source import user_position
 from pullback.state import registered
 
-if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
+if TYPE_CHECKING:  # the compiler is imported only if a program is not in the cache
     from pullback.loops.program.nodes import Site
     from pullback.memory.size_table import SizeTable
     from pullback.memory.table import MemoryTable
     from pullback.runtime.emit import Lowered
 
 NO_SIZE = ctypes.c_size_t(-1).value
-POISONS = (0xFF, 0xA5)  # the first is not a number, which even a factor of zero does not hide
+POISONS = (0xFF, 0xA5)  # the first is NaN, which even a factor of zero does not hide
 
 
 class Poisoned(NamedTuple):
     """The result of a run in a poisoned arena.
 
     Attributes:
-        outputs: the results; a read of memory that was not written would show in them.
-        peak: how many bytes of the arena were in use, up to the last one written.
-        stray: how many bytes were written that belong to no planned buffer.
+        outputs: the results; they would show a read of uninitialized memory.
+        peak: the used bytes of the arena, up to the last one written.
+        stray: the number of written bytes outside all planned buffers.
     """
 
     outputs: list[NDArray]
@@ -80,11 +80,11 @@ class _Slot:
 class Executable:
     """A compiled program for fixed dims.
 
-    `dims` are the values of those dims that its C has as arguments.
+    `dims` are the values of the dims that are arguments of its C.
 
     Attributes:
-        record: its C and what a call needs to know.
-        workers: how many threads a call uses at most; one where there is nothing to share out.
+        record: its C and the data that a call needs.
+        workers: the most threads that a call uses; one if there is nothing to share out.
         in_place: output position -> input position that may be the same array.
     """
 
@@ -130,9 +130,9 @@ class Executable:
         """Call the program.
 
         Args:
-            inputs: arrays in order; what is not contiguous is copied once.
-            outputs: arrays to write, contiguous; new ones where None. An output may be the very array of the input
-                that `in_place` names for it; if it overlaps an input otherwise, it is written after the call.
+            inputs: arrays in order; non-contiguous ones are copied once.
+            outputs: contiguous arrays to write; None for new ones. An output may be the same array as the input that
+                `in_place` names for it. If it overlaps an input otherwise, it is written after the call.
 
         Raises:
             IndexRangeError: [E401] a data-dependent index left its range. [E402] an input left its bounds.
@@ -154,7 +154,7 @@ class Executable:
     def entry(
         self, form: Form, look: Look | None = None, held: Sequence[NDArray] = (), calls: int = -1
     ) -> Callable[..., Any] | None:
-        """The program as a callable on arguments as they are (`runtime.entry`); None where there can be none."""
+        """The program as a callable on unprocessed arguments (`runtime.entry`); None if impossible."""
         def failed(code: int, index: int, extent: int) -> None:
             error = check_error(self._site(code), index, extent)
             error.position = error.position or user_position()
@@ -167,7 +167,7 @@ class Executable:
                           self._dims, pool, calls)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray], given: Spans) -> NDArray:
-        """The array the program writes for output k: the given one, or another where that will not do."""
+        """The array that the program writes for output k: the given one, or a temporary one if unsuitable."""
         slot = self._outputs[k]
         usable = prepared(a, slot.name, slot.dtype, slot.shape) is a and all(
             self.in_place.get(k) == j and address(a) == address(inputs[j]) for j in given.meeting(a))
@@ -258,9 +258,9 @@ def compile_program(
     """Compile a program for the given dims, or find it in the cache.
 
     Args:
-        entry: that of the program in the cache, where the caller has looked already.
-        threads: how many threads a call may use, as far as its memory limit lets each have its own memory; the code
-            is the same for any number, and so are its results.
+        entry: the program's cache entry, if the caller has looked it up already.
+        threads: the most threads of a call, as far as a memory limit leaves room for each. Code and results are the
+            same for any number.
 
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed.
@@ -278,7 +278,7 @@ Compiled = tuple[Record, Library, Callable[[], "Lowered"]]
 def _compiled(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry | None = None) -> Compiled:
     """The compiled form of a program, cached or new, and a function that lowers it again to show loops.
 
-    Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
+    If the compiler fails, plain C is tried, with few flags: vectors are the most common reason.
     """
     if program.settings.debug:
         return _debug(program, dims)
@@ -310,7 +310,7 @@ def _found_or_made(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry
 
 
 def compile_timed(program: ir.Program, dims: Mapping[str, int], threads: int = 1) -> tuple[Executable, ir.Program]:
-    """A program that takes the time between its statements, and these statements; see `runtime.stamps`.
+    """A program that measures the time between its statements, and the statements; see `runtime.stamps`.
 
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed.
@@ -331,7 +331,7 @@ def _lowered(program: ir.Known, dims: Mapping[str, int], machine: Machine) -> Lo
 
 
 def _made(program: ir.Known, dims: Mapping[str, int], plain: bool = False) -> tuple[Record, Lowered]:
-    """The program lowered and printed now; as one file of plain C, or with vectors and in units."""
+    """Lower and print the program: as one file of plain C, or with vectors and in units."""
     from pullback.runtime.emit import print_lowered
 
     made = _lowered(program, dims, SCALAR if plain else native())
@@ -417,7 +417,7 @@ def compile_general(program: ir.Known, given: Mapping[str, int] | None = None) -
     """Compile a program for all sizes, or find it in the cache.
 
     Args:
-        given: dims that are numbers all the same.
+        given: dims that have numbers nevertheless.
 
     Raises:
         CompilerError: [E262] it has a memory limit. [E410] no compiler. [E411] it failed.

@@ -1,7 +1,7 @@
-"""A C project that stands alone: header, source, CMakeLists.txt and an example that checks itself.
+"""A standalone C project: header, source, CMakeLists.txt and a self-checking example.
 
-The example fills the inputs by a formula (or holds the given reference inputs, where they are small), calls the
-function in a static arena and compares sampled results with numbers that the interpreter computed.
+The example fills the inputs by a formula, or contains the given reference inputs if they are small. It calls the
+function in a static arena and compares sampled results with the interpreter's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pullback.source import user_position
 from pullback.writing import writing
 
 SAMPLES: Final = 32
-EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
+EMBEDDED: Final = 4096  # most elements of reference inputs that the example contains
 TOLERANCE: Final = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-3, "f64": 1e-7}
 SMALL: Final = (9, 11, 10, 5, 3, 7, 4, 6, 2, 1, 8, 12, 16)  # dims of an example
 MOST_CHOICES: Final = 100_000
@@ -58,7 +58,7 @@ HOW: Final = """\
 class Passed:
     """An array that a call passes: its name in C, element type, and whether it is written.
 
-    `dims` are its extents as text, where sizes may be open; `shape` are numbers.
+    `dims` are its extents as text, possibly open; `shape` are numbers.
     """
 
     name: str
@@ -122,7 +122,7 @@ def library(program: ir.Program, dims: Mapping[str, int], how: str = HOW, target
     """The C of a program with its header, for the given dims; others are arguments of the function.
 
     Args:
-        how: what the header says of compiling it, with {name} for the function's name.
+        how: the header's text on compiling it, with {name} for the function's name.
         target: which C it is.
     """
     lowered = with_constants(lower_program(program, dims, machine=target.machine(GENERIC)), program)
@@ -135,8 +135,7 @@ def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes
     """Write the files of a project, each whole or not at all; their paths.
 
     Raises:
-        UsageError: [E532] a name, which is that of a function or a network, is none for a file. [E607] a file cannot
-            be written.
+        UsageError: [E532] the name of a function or network cannot name a file. [E607] a file cannot be written.
     """
     for part in (part for file in texts for part in file.split("/")):
         if problem := name_problem(part):
@@ -156,16 +155,16 @@ def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.Pat
     """Write the C project of a program for the given dims; others are arguments of the function.
 
     Args:
-        directory: made where it does not exist; files of the same names are replaced.
-        reference_inputs: what the example calls the function with; made up where None or more than 4096 elements.
-        reference: the results that the example wants, and how far each may be from them; by default the interpreter's,
-            within a tolerance that serves all programs.
+        directory: created if missing; files of the same names are replaced.
+        reference_inputs: the example's inputs; made up if None, or if they have more than 4096 elements.
+        reference: the example's expected results, and a bound for each; by default the interpreter's results with one
+            tolerance for all programs.
         target: which C it is.
 
     Returns:
         `files`, the paths written, and `peak_bytes`, the size of the arena, a formula where it depends on dims.
     Raises:
-        ShapeError: [E115] no small dims were found that the function takes, for the example.
+        ShapeError: [E115] no small dims were found that the function accepts, for the example.
     """
     made = library(program, dims, target=target)
     lowered, source = made.lowered, made.source
@@ -180,13 +179,13 @@ def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.Pat
 
 
 def _interpreted(program: ir.Program, inputs: Sequence[NDArray]) -> tuple[list[NDArray], list[NDArray]]:
-    """The interpreter's results; no distance is allowed beyond the general one."""
+    """The interpreter's results, without a bound beyond the general tolerance."""
     outputs = interpret(program, inputs)
     return outputs, [np.full(a.shape, np.inf) for a in outputs]
 
 
 def _small_dims(program: ir.Program, lowered: Lowered) -> dict[str, int]:
-    """Numbers for the dims that are arguments, as the function takes them and different where they can be."""
+    """Numbers for the dims that are arguments: accepted by the function, and different if possible."""
     function = lowered.function
     names = [d.name for d in function.dims]
     choices = product(*((*SMALL[k % 3 :], *SMALL[: k % 3]) for k in range(len(names))))

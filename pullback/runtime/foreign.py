@@ -1,4 +1,4 @@
-"""C functions of the user as libraries, for the interpreter and for finding out whether they compile."""
+"""Users' C functions as libraries, for the interpreter and to check that they compile."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pullback.ir.foreign import LOADERS, Foreign, Run
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.load import Library, loaded
 
-_GIVEN, _TYPE = "given_c", "given_type"  # what the compiler calls the user's text, and the prototype of its type
+_GIVEN, _TYPE = "given_c", "given_type"  # file names in messages: the user's text, and its prototype
 _SAID: Final = re.compile(rf"^.*?({_GIVEN}|{_TYPE}):(\d+)(?::(\d+))?: (?:fatal )?error: (.*)$", re.MULTILINE)
 
 
 class ForeignError(CompilerError):
-    """C of the user that does not compile, or is no function of its type.
+    """A user's C that does not compile, or that is not a function of its type.
 
     Attributes:
-        line, column: where in the text, from 1; 0 where it is the function as a whole.   said: by the compiler.
+        line, column: the location in the text, from 1; 0 for the whole function.   said: the compiler's text.
     """
 
     def __init__(self, what: str, line: int = 0, column: int = 1, said: str = "") -> None:
@@ -43,7 +43,7 @@ class _Loaded:
 
 
 def loaded_foreign(f: Foreign) -> Run:
-    """The function as the interpreter calls it, compiled or from the cache.
+    """The function for the interpreter, compiled or from the cache.
 
     Raises:
         ForeignError: [E413] the text does not compile, or has no function of this name and type.

@@ -1,8 +1,8 @@
 """Measured limits of one core and the memory, compared with the machine model.
 
 Multiply-adds on registers alone, chains of them, divisions, and sums over arrays of the sizes of the caches: small C
-programs whose best of many short runs counts. A cycle is the time of an addition of integers that waits for the one
-before, so that no clock has to be known.
+programs whose best of many short runs counts. A cycle is the time of a dependent integer addition, so the clock rate
+need not be known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEPS: Final = 20_000
 RUNS: Final = 200
 LONG: Final = 0.2  # seconds for all runs, where single ones are long
 READS: Final = 8  # independent sums of the read values
-READ: Final = 1 << 20  # bytes that a run reads at least
+READ: Final = 1 << 20  # least bytes that a run reads
 COPIED: Final = 8 * 1024  # bytes, so that both copies fit in the first cache
 
 CYCLES: Final = """\
@@ -159,7 +159,7 @@ def bandwidth(size: int) -> float:
 
 
 def _copied() -> float:
-    """Bytes a second that are copied within the first cache."""
+    """Bytes copied per second within the first cache."""
     to, source = (np.zeros(COPIED, np.uint8) for _ in range(2))
     places = (ctypes.c_void_p(a.ctypes.data) for a in (to, source))
     return COPIED * 100 / _best(partial(_compiled(COPYING), ctypes.c_int64(100), *places, ctypes.c_int64(COPIED)))

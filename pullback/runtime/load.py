@@ -19,17 +19,17 @@ T = TypeVar("T")
 
 
 class Library(ctypes.CDLL):
-    """A shared library that is unloaded when none of its functions is used any more: each holds it."""
+    """A shared library, unloaded with the last of its functions; each function holds it."""
 
     _handle = 0  # of one that could not be loaded
 
     def __del__(self) -> None:
-        if self._handle and not sys.is_finalizing():  # else a thread that never ends may be inside
+        if self._handle and not sys.is_finalizing():  # otherwise an endless thread may still be inside
             _ctypes.dlclose(self._handle)
 
     def entry(self, name: str, arity: int) -> Entry:
         """The function of this name, taking `arity` addresses as integers and returning int."""
-        packed = getattr(self, f"{name}_packed", None)  # where the entry has more parameters than can be passed
+        packed = getattr(self, f"{name}_packed", None)  # if the entry has more parameters than can be passed
         if packed is not None:
             packed.restype = ctypes.c_int
             array = ctypes.c_void_p * arity
@@ -43,14 +43,14 @@ class Library(ctypes.CDLL):
 def loaded(text: Text, more: tuple[str, ...] = (), load: Callable[[str], T] = Library) -> T:  # type: ignore[assignment]
     """The library of a text, compiled or cached, as `load` gives it for its path.
 
-    One that cannot be loaded is copied to where it may run. Where that was not the reason it is removed, as other
-    processes would find it again, and compiled anew.
+    A library that cannot be loaded is copied to a folder where it may run. If that does not help, it is removed, so
+    that other processes do not find it, and compiled anew.
 
     Args:
         more: flags after the usual ones.
 
     Raises:
-        CompilerError: [E410] no compiler. [E411] it failed, or what it made cannot be loaded.
+        CompilerError: [E410] no compiler. [E411] it failed, or its library cannot be loaded.
     """
     reason: Exception | None = None
     for path in _attempts(text, more):

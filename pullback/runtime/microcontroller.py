@@ -3,7 +3,7 @@
     network.h    sizes, the arena, the prototype
     network.c    the function; no vectors, no main, nothing that prints
 
-The caller gives the arena, or the source has it: then `network_run` takes no arena, for one call at a time.
+The caller passes the arena, or the source contains it. Then `network_run` takes no arena and serves one call at a time.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def export(
 ) -> dict[str, Any]:
     """Write the header and the source of a program whose sizes are all given.
 
-    Where the program asks for no mode of memory it is planned for the least.
+    Without a requested memory mode the program is planned for the least memory.
 
     Returns:
-        `files`, `arena_bytes` and `const_bytes`, those of the tables in the source.
+        `files`, `arena_bytes` and `const_bytes`, the bytes of the tables in the source.
     Raises:
-        CompilerError: [E414] a size is open, or double precision is computed with where `float_only` rules it out.
+        CompilerError: [E414] a size is open, or the program uses double precision although `float_only` excludes it.
     """
     if asked_mode(program) == "fastest":
         program = with_mode(program, "least")
@@ -52,7 +52,7 @@ def export(
 
 
 def small(made: Exported, arena: Arena, float_only: bool) -> Exported:
-    """The library with its arena where that is asked for.
+    """The library, with its own arena if requested.
 
     Raises:
         CompilerError: [E414] see `export`.
@@ -89,7 +89,7 @@ def _in_double(made: Exported, text: str) -> CompilerError:
 
 
 def _with_arena(made: Exported) -> tuple[str, str]:
-    """Prototype and definition of the function that has its own arena."""
+    """Prototype and definition of the function with its own arena."""
     name, macro = made.name, made.name.upper()
     inside = made.source.declaration.partition("(")[2]
     params = re.sub(r"\s+", " ", inside.partition("void *restrict arena")[0]).strip().rstrip(",")

@@ -1,6 +1,6 @@
 """The threads that compiled functions run on: `runtime/c/pool.c`, compiled once and kept in the cache.
 
-There is one pool for each number of workers that is asked for; its threads start with the first task and stay.
+There is one pool for each requested number of workers. Its threads start with the first task and stay.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ FLAGS = ("-pthread",)
 
 @cached(1, stays="with the process, as its threads do")
 def _library() -> ctypes.CDLL | None:
-    """The compiled pool, None where the system has no such threads."""
+    """The compiled pool; None if the system lacks such threads."""
     text = (Path(__file__).parent / "c" / "pool.c").read_text(encoding="utf-8")
     try:
-        library = loaded(text, FLAGS, ctypes.CDLL)  # which stays, as its threads do
+        library = loaded(text, FLAGS, ctypes.CDLL)  # never unloaded: its threads stay
     except CompilerError as error:
         warnings.warn(f"threads cannot be had, calls run on one: {error.what}", RuntimeWarning, stacklevel=2)
         return None

@@ -1,7 +1,7 @@
 """Records of compiled programs, which save the next process lowering and printing.
 
-A record is found by a digest of the program's text, its dims, the size of vectors and a fingerprint of this package:
-it holds the C text and what a call needs to know.
+The cache key of a record is a digest of the program's text, its dims, the vector size and a fingerprint of this
+package. A record holds the C text and the data that a call needs.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pullback.loops.program.values import Buffer
 
 ROOT = str(Path(__file__).resolve().parents[1])
-REFUSED_SECONDS = 86_400.0  # how long a compiler's refusal is remembered
+REFUSED_SECONDS = 86_400.0  # seconds for which a compiler's refusal is remembered
 BRIEF = 100_000  # operations and bytes: some 20 microseconds
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One array of a compiled function; of C for all sizes the shape is not known."""
+    """One array of a compiled function; with open sizes its shape is unknown."""
 
     name: str
     dtype: str
@@ -54,14 +54,14 @@ class Record:
     """A compiled function without its loops.
 
     Attributes:
-        units: its C, in files compiled apart.   straight: whether the first only calls the others.
+        units: its C, in separately compiled files.   straight: whether the first only calls the others.
         name: its C name.
-        arena_bytes: what it needs.   worker_bytes: what it needs more for each further worker.
-        sites: how many range checks it has.
+        arena_bytes: the bytes it needs.   worker_bytes: additional bytes for each further worker.
+        sites: the number of its range checks.
         in_place: output and input positions that may be one array.
-        flags: those it is compiled with after the usual ones.
+        flags: compiler flags after the usual ones.
         brief: whether a call takes a few microseconds at most.
-        dims: the dims it has as arguments; it has then a function that gives the bytes of the arena.
+        dims: the dims that are arguments; another function then gives the bytes of the arena.
         threaded: whether it takes a pool of threads.
     """
 
@@ -89,7 +89,7 @@ class Record:
 
     @staticmethod
     def read(data: dict[str, Any]) -> Record:
-        """The record that became these data by `asdict` and JSON."""
+        """Rebuild a record from its `asdict` form in JSON."""
         inputs, outputs = ([Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in data[side]]
                            for side in ("inputs", "outputs"))
         pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
@@ -125,7 +125,7 @@ class Record:
 
 
 def _is_brief(function: Function) -> bool:
-    """Whether it does little: few operations, few bytes, and no loop that runs as long as its data say."""
+    """Whether it is short: few operations, few bytes, and no loop with a data-dependent end."""
     from pullback.loops.program.nodes import Break, Parallel, walk
 
     if any(isinstance(s, Break | Parallel) for s in walk(function.body)):
@@ -142,7 +142,7 @@ def record_key(program: ir.Known, dims: Mapping[str, int]) -> str:
 
 
 class CacheEntry:
-    """The record of a program for some dims in the cache: found there, or kept once it is made.
+    """The cache entry of a program for some dims: looked up, or kept once it is made.
 
     Attributes:
         key: the only digest of the program that a compilation computes.
@@ -161,11 +161,11 @@ class CacheEntry:
         self._keep("programs", self.key, record)
 
     def plain(self, compiler: Compiler) -> Record | None:
-        """The record of the plain C, where this compiler has refused more lately."""
+        """The record of the plain C, if this compiler recently refused anything else."""
         return self._found(find("refused", self._refused_key(compiler), REFUSED_SECONDS))
 
     def keep_plain(self, compiler: Compiler, record: Record) -> None:
-        """Keep the record of the plain C, as the compiler has refused more."""
+        """Keep the record of the plain C, because the compiler refused anything else."""
         self._keep("refused", self._refused_key(compiler), record)
 
     def _refused_key(self, compiler: Compiler) -> str:

@@ -1,8 +1,7 @@
 """Calls in a tenth of a microsecond: a small CPython extension between NumPy arrays and compiled code.
 
-A wheel may bring it compiled. Else `runtime/c/call.c` is compiled once for an interpreter and kept in the cache like
-any other library. Where there is no `Python.h`, or the compiler cannot make an extension, entries are in
-Python (`runtime.entry`).
+A wheel may contain it compiled. Otherwise `runtime/c/call.c` is compiled once per interpreter and cached like any other
+library. Without `Python.h`, or if the compiler cannot make an extension, entries are in Python (`runtime.entry`).
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ from pullback.state import registered
 
 NAME = "_pullback_call"
 
-MOST_TRIED = 16  # entries that are compared leaf by leaf: more of them cost as much as the long way
+MOST_TRIED = 16  # most entries compared leaf by leaf: more cost as much as the slow path
 
 Entry = Callable[..., Any]
-Form = Any  # of a tree: an integer for a leaf, None, or a node (`tracing.tree.form`)
+Form = Any  # a tree's form: an integer for a leaf, None, or a node (`tracing.tree.form`)
 
 
 def extension() -> ModuleType | None:
@@ -60,12 +59,12 @@ def _extension() -> ModuleType | None:
 
 
 def _prebuilt() -> ModuleType | None:
-    """The extension as a wheel brought it: for the stable ABI from 3.12 on, or for this very interpreter."""
+    """The extension from a wheel: for the stable ABI from 3.12 on, or for this interpreter version."""
     stable = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_DISABLED")
     path = Path(__file__).parent / f"call.{'abi3' if stable else sysconfig.get_config_var('SOABI')}.so"
     try:
         return _module(str(path)) if path.is_file() else None
-    except ImportError:  # of a NumPy or a C library that is too old for it
+    except ImportError:  # NumPy or the C library is too old for it
         return None
 
 
@@ -94,16 +93,16 @@ def _module(path: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Look:
-    """The arguments that a call must have, as Python gives them.
+    """The expected arguments of a call, as Python passes them.
 
     Attributes:
-        form: that of the tuple of all arguments; None where each is an array or a value of `fixed`.
-        names: the parameters; arguments may come by name.
-        positional: how many of them may come without their names.
+        form: the form of the tuple of all arguments; None if each is an array or a value of `fixed`.
+        names: the parameters, for keyword arguments.
+        positional: how many of them may be positional.
         defaults: values of parameters that are not given.
-        fixed: positions among the leaves of the arguments of values that the function was compiled for, and these.
+        fixed: values that the function was compiled for, with their positions among the argument leaves.
         numbers: for each input of rank 0 whether it may be a Python number (1), or must be (2).
-        threads: how many the call asks for, and how many one asks for that has no block around it.
+        threads: the number that the call requests, and the number outside of blocks.
     """
 
     form: Form = None
@@ -119,7 +118,7 @@ def interruptible(function: Entry, arguments: int) -> Entry:
     """The compiled function with this many arguments, callable so that Ctrl-C can end it.
 
     Args:
-        function: as ctypes has it. It must outlive what is returned.
+        function: a ctypes function. It must outlive the result.
     """
     module = extension()
     if module is None or arguments > module.MOST_POINTERS or sys.maxsize < 2**63 - 1:
@@ -136,7 +135,7 @@ _quick: dict[type, type] = registered(
 def quick_class(base: type) -> type:
     """A subclass of `base` that supports `quicken`; `base` itself without the extension.
 
-    `base` has a slot `_entries` for a list of entries, and `_call_slowly` for what fits none of them.
+    `base` has a slot `_entries` for a list of entries, and `_call_slowly` for calls that fit none of them.
     """
     module = extension()
     if module is None:
@@ -148,7 +147,7 @@ def quick_class(base: type) -> type:
 def quicken(function: object, threads: ContextVar[int | None], tracing: dict[int, Any]) -> None:
     """Make calls of an instance of a quick class try its entries first.
 
-    Those entries are tried that were made for the present value of `threads`; none in a thread that is in `tracing`.
+    Only entries made for the current value of `threads` are tried; none in a thread that is in `tracing`.
     """
     module = extension()
     if module is not None:
@@ -160,10 +159,10 @@ def answer_of(
 ) -> Any:
     """The answer of the first entry that fits a call; NotImplemented if none does.
 
-    With the extension the answer is NotImplemented: its calls have tried the entries already.
+    With the extension it returns NotImplemented, because the call has already tried the entries.
 
     Args:
-        asked: the number of threads that the block around the call asks for.
+        asked: the number of threads that the enclosing block requests.
     """
     if extension() is not None:
         return NotImplemented

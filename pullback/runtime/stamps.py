@@ -1,9 +1,9 @@
-"""Programs that take the time between their statements, for profiles.
+"""Programs that measure the time between their statements, for profiles.
 
     a = ..  b = ..          -->    stamp_0 = now()  a = ..  stamp_1 = now()  b = ..  stamp_2 = now()
 
-A stamp is a function in C like those that users bring along: nothing else of the compiler knows of it. Statements that
-become one loop stay together.
+A stamp is a C function like a user's; nothing else in the compiler knows of it. Statements that become one loop stay
+together.
 """
 
 from __future__ import annotations

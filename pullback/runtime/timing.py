@@ -1,6 +1,6 @@
 """Times of compiled texts: calls in turns on the same arrays, and one kernel by itself.
 
-Calls are made by a loop in C: many take less than a call from Python.
+A loop in C makes the calls, because many take less time than a call from Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pullback.runtime.record import Parameter, Record
 
 __all__ = ["Called", "arguments", "in_turns", "kernel_seconds"]
 
-SLICE: Final = 2e-4  # seconds of a turn that the clock resolves well
+SLICE: Final = 2e-4  # seconds of a turn, long enough for the clock's resolution
 
 
 class Called:
@@ -51,7 +51,7 @@ class Called:
         self.calls = 1
 
     def seconds(self) -> float:
-        """The seconds of one call, averaged over as many as the clock needs."""
+        """The seconds of one call, averaged over enough calls for the clock's resolution."""
         start = time.perf_counter()
         self.entry(self.calls, address(self.kept[-1]))
         return (time.perf_counter() - start) / self.calls
@@ -74,7 +74,7 @@ def arguments(record: Record) -> list[NDArray[Any]]:
 
 
 def in_turns(called: Sequence[Called], budget: float = 1.0, rounds: int = 300) -> list[float]:
-    """The minimal time of each, called in turns for a number of seconds."""
+    """The minimal time of each function, called in turns for a number of seconds."""
     once = min(max(c.seconds() for c in called) for _ in range(2))  # the first call warms up
     for c in called:
         c.calls = max(1, min(1 << 16, int(SLICE / max(once, 1e-9))))

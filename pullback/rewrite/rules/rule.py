@@ -16,15 +16,15 @@ class Rule:
     Attributes:
         id: the name it is looked up by; unique.
         source: "002" for Zhao and Huang, DeepDSL; "003" for Shaikhha et al., dF~; "Pullback" for rules of neither.
-        number: what the paper calls it; empty for Pullback's own.
-        name: what it does, in a few words.
+        number: its number in the paper; empty for Pullback's own.
+        name: its effect, in a few words.
         text: the rule as plain text, before = after.
         latex: the same in LaTeX, without dollar signs.
-        where: the module that does it, and what becomes of it there.
+        where: the module that applies it, and its form there.
         fires: the names by which passes report that they applied it.
-        condition: what must hold besides, where the rule as printed leaves it out.
+        condition: a necessary condition that the printed rule omits.
         exact: whether both sides are equal in floating point, NaN and infinities included.
-        applied: whether a pass makes the step; where not, `where` says why.
+        applied: whether a pass makes the step; if not, `where` says why.
     """
 
     id: str

@@ -61,7 +61,7 @@ static inline $V pb_{name}_$S($V x)
 
 
 CIRCULAR: Final[Mapping[str, VectorFunction]] = {
-    # what is left of -0 is +0
+    # the remainder of -0 is +0
     "sin": _circular("sin", "($I)t", "    result = pb_choose_$S(x == 0.0${f}, x, result);\n"),
     "cos": _circular("cos", "($I)t + 1"),
 }

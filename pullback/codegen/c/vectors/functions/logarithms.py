@@ -1,9 +1,9 @@
 """Vector forms of log, log2, log10 and log1p.
 
-All take x = 2^k m, sqrt(1/2) <= m < sqrt(2), f = m - 1 and s = f / (2 + f): log m = 2 atanh(s) = f - s (f - R), with
-R = s^2 p(s^2) the rest of the series, p minimax (f32 8e-10, f64 2e-18 of the whole). Written as
-h = f^2 / 2, log m = f - (h - s (h + R)), the largest term is exact (fdlibm). Lanes that are not positive and normal are
-rare: one test leaves out what is for them. log(0) = -inf, log(x < 0) = NaN.
+All take x = 2^k m, sqrt(1/2) <= m < sqrt(2), f = m - 1 and s = f / (2 + f): log m = 2 atanh(s) = f - s (f - R), with R
+= s^2 p(s^2) the rest of the series, p minimax (f32 8e-10, f64 2e-18 of the whole). Written as h = f^2 / 2, log m = f -
+(h - s (h + R)), the largest term is exact (fdlibm). Lanes that are not positive and normal are rare; one test skips
+their code. log(0) = -inf, log(x < 0) = NaN.
 
 log           k log 2 + log m, log 2 as two numbers. Error: 0.8 units of the last place.
 log2, log10   log m as a number of half the mantissa and the rest, each times 1 / log b as two numbers. Error: 0.8.

@@ -5,8 +5,8 @@ is the sum of two numbers. As in `logarithms`, log m = 2 s + s^3 (2/3 + s^2 p(s^
 sums as two numbers each (Dekker 1971); so are y log |x| and what its reduction by multiples of log 2 leaves. p:
 minimax, to 2^-36 (f32) and 2^-76 (f64) of 2 s. Error: 0.95 units of the last place.
 
-Lanes with zero, negative, subnormal, infinite or NaN operands are set afterwards as C's pow has them; one test leaves
-that out where there are none.
+Lanes with zero, negative, subnormal, infinite or NaN operands are set afterwards as C's pow defines them; one test
+skips this if there are none.
 """
 
 from __future__ import annotations

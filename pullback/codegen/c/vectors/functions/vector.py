@@ -1,7 +1,7 @@
 """Shared parts of vector functions: element types, constants, and instructions without a C word.
 
 A function is C text for any element type and number of lanes, with $V for the vector type, $I for the integers of its
-size, $S for its suffix and ${f} for that of a constant. `choose` of the same width is there already.
+size, $S for its suffix and ${f} for that of a constant. `choose` of the same width is already defined.
 """
 
 from __future__ import annotations
