@@ -3,8 +3,8 @@
 Each step has matrices of edges: A_t between states, and B_t from other operands. Their product is a chain as long as
 the loop. Only its action on some columns or rows is needed:
 
-    forward     S_{t+1} = A_t S_t + B_t U       from edges U of some arrays u to what the loop reads:    u -> outs
-    backward    Z_t = Z_{t+1} A_t               from edges Z of the outs to some arrays z:     what it reads -> z
+    forward     S_{t+1} = A_t S_t + B_t U       from edges U of some arrays u to the loop's operands:  u -> outs
+    backward    Z_t = Z_{t+1} A_t               from edges Z of the outs to some arrays z:     operands -> z
 
 In a step the body is a graph with u (or z) at one end, eliminated in its own cheapest order, which decides whether A_t
 is formed. S and Z are states of a loop: arrays of edge weights of one pattern, `Carried`. An axis of the source that

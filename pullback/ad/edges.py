@@ -263,7 +263,7 @@ def partials(e: ir.Scalar, active: set[ir.Ref], result: ir.Scalar | None) -> dic
 
 
 def where_readable(weight: ir.Scalar, operand: ir.Ref, source: Sequence[Index]) -> ir.Scalar:
-    """Guard the weight by the range of its source, where only inner guards would imply it.
+    """Guard the weight by the range of its source if only inner guards imply it.
 
     A sum of guarded terms, [i >= 1] a + [i >= 2] b, is zero where x[i - 1] is out of range. Without a guard its product
     would read x_dot[i - 1] there.

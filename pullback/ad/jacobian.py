@@ -38,7 +38,7 @@ def jacobians(
 ) -> list[ir.Program]:
     """The Jacobians by several inputs, as programs; the outputs are grouped by input.
 
-    Elimination takes all inputs at once, as their paths share what lies after them; sweeps are one program for each.
+    Elimination takes all inputs at once, because their paths share later parts; sweeps are one program for each input.
     """
     return [eliminate(program, wrt, dims=dims)] if mode == "mixed" else [jacobian(program, k, mode) for k in wrt]
 

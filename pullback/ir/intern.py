@@ -40,7 +40,7 @@ class Interned:
 
 MANY = 100_000  # objects made in a block that are not worth looking through
 _HELD: list[bool] = registered([], "blocks under way", stays="with the block")
-# for each block, in whichever thread: whether the collector ran before it
+# for each block of any thread: whether the collector was on before it
 _LATELY: deque[Any] = registered(deque(maxlen=1 << 15), 1 << 15)  # nodes such blocks made last: many are wanted again
 
 

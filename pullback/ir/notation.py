@@ -126,7 +126,7 @@ def isfinite(x: ir.Scalar) -> ir.Scalar:
 
 
 def logical_or(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
-    """The one or the other or both."""
+    """One or both."""
     return apply("logical_or", a, b)
 
 

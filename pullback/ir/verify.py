@@ -86,7 +86,7 @@ class _Verifier:
         self.checked = before.under(self.known, self.dims)
 
     def fail(self, code: str, fact: str) -> NoReturn:
-        """Raise, naming the statement."""
+        """Raise an error that names the statement."""
         s = self.statement
         where, facts = self.source.name, []
         if s is not None:

@@ -1,8 +1,8 @@
 """Walks over a program's blocks for passes, which handle the visited items.
 
-    each_scalar   what a statement computes, one expression at a time, each by itself
-    each_build    builds, in the order in which they run, each for any number of statements
-    each_block    blocks, those inside before the one around them, each as a whole
+    each_scalar   the expressions of statements, one at a time, each by itself
+    each_build    builds in execution order, each replaced by any number of statements
+    each_block    blocks, inner ones before outer ones, each as a whole
 
 Most passes change builds by `taken_out`: a part of the value becomes a statement before the build. Passes that carry
 knowledge from one block into another (`rewrite.cse`, `rewrite.copies`) walk by themselves.

@@ -6,10 +6,10 @@
     d = .. c                                       d = .. c   in a
     e = .. a, d                                    e = .. a, d
 
-All mentions of an array are known before the program runs, and so is which one is idle for longest. If more is alive
-than the limit allows, the array that is needed last goes first (Belady, A study of replacement algorithms for a
-virtual-storage computer, 1966). An array that a loop mentions stays for the whole loop. The plan is about arrays of
-the arena, whose bytes it adds up; arguments and results stay where they are.
+All mentions of an array are known before the program runs, and so is the array with the longest idle time. If more
+bytes are alive than the limit allows, the array that is needed last leaves first (Belady, A study of replacement
+algorithms for a virtual-storage computer, 1966). An array that a loop mentions stays for the whole loop. The plan
+covers arrays of the arena; arguments and results do not move.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pullback.tables import text_table
 
 
 class Move(NamedTuple):
-    """An array that is away: it leaves after one statement and is back before another.
+    """One move: an array leaves after one statement and returns before another.
 
     Attributes:
-        out_after, in_before: the names of these.
-        away: the first and the last moment without it; a moment is a statement, those in loops counted too.
+        out_after, in_before: the names of the two statements.
+        away: the first and the last moment without it; a moment is a statement, including those in loops.
     """
 
     array: str
@@ -41,12 +41,12 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class SwapPlan:
-    """The arrays that are moved out of memory and back, in the order in which they leave.
+    """The arrays to move out of memory and back, in the order of leaving.
 
     Attributes:
-        limit: the bytes that were asked for.
+        limit: the requested bytes.
         live_bytes: the most bytes alive at once without moves.   peak_bytes: with them.
-        moves: what is away, and from when to when.
+        moves: the moves, with their moments.
     """
 
     limit: int
@@ -56,7 +56,7 @@ class SwapPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether the limit is kept: one statement alone may need more."""
+        """Whether the limit is kept; a single statement may need more."""
         return self.peak_bytes <= self.limit
 
     @property
@@ -89,7 +89,7 @@ def swap_plan(function: Function, memory: MemoryPlan, names: Mapping[int, str], 
     """The moves that keep a planned function within `limit` bytes, as far as possible.
 
     Args:
-        names: of statements by their moments.
+        names: the names of statements by their moments.
     """
     lives = {b: life for b, life in memory.lives.items() if b in memory.offsets}
     live = [0] * (memory.moments + 2)
@@ -124,7 +124,7 @@ def _name(names: Mapping[int, str], moments: Sequence[int], t: int) -> str:
 
 def _gaps(function: Function, lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[_Gap]:
     """The gaps in which buffers are alive and no statement mentions them."""
-    ended: dict[Buffer, int] = {}  # when the last statement that mentioned it was over
+    ended: dict[Buffer, int] = {}  # the end of the last statement that mentioned it
     for first, last, used in _mentions(function):
         for b in used & lives.keys():
             before = ended.get(b)
@@ -134,7 +134,7 @@ def _gaps(function: Function, lives: Mapping[Buffer, tuple[int, int]]) -> Iterat
 
 
 def _mentions(function: Function) -> Iterator[tuple[int, int, set[Buffer]]]:
-    """For each statement that is in no other its first and last moment, and the buffers that it mentions."""
+    """For each top-level statement its first and last moment, and the buffers that it mentions."""
     walk = Lifetimes()
     walk.body(function.body)
     start, used = 0, set[Buffer]()

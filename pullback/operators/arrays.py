@@ -1,6 +1,6 @@
 """Arrays of any library: NumPy's and others with the array API, including traced ones.
 
-What is not NumPy's is left as it is: it multiplies, transposes and adds by itself, and checks its shapes itself.
+Arrays of other libraries are not converted: they multiply, transpose, add and check shapes themselves.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def is_array(x: Any) -> bool:
-    """Whether x is an array of some library, of numbers known or not."""
+    """Whether x is an array of some library, with known numbers or traced."""
     return isinstance(x, np.ndarray) or (hasattr(x, "shape") and hasattr(x, "ndim") and hasattr(x, "__matmul__"))
 
 
@@ -37,5 +37,5 @@ def is_real(x: Any) -> bool:
 
 
 def conjugate(x: Any) -> Any:
-    """The conjugate of an array, itself where it is real."""
+    """The conjugate of an array; a real array itself."""
     return x if is_real(x) and x.dtype != object else x.conj()

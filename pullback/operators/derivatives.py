@@ -72,8 +72,8 @@ class AdjointSolution:
 def adjoint_method(equation_by_x: Any, equation_by_p: Any, objective_by_x: Any) -> AdjointSolution:
     """The gradient of an objective J(x) along the solutions x(p) of F(x, p) = 0.
 
-    λ solves the adjoint equation (∂F/∂x)ᵀ λ = ∂J/∂x, and dJ/dp = -(∂F/∂p)ᵀ λ. Two products with vectors take the
-    place of the product of matrices that dx/dp would need.
+    λ solves the adjoint equation (∂F/∂x)ᵀ λ = ∂J/∂x, and dJ/dp = -(∂F/∂p)ᵀ λ. Two products with vectors replace the
+    product of matrices that dx/dp would need.
 
     Args:
         equation_by_x: ∂F/∂x: an array, a triangular matrix of elements, or an operator with an inverse.
@@ -111,7 +111,7 @@ def newton(
     Args:
         equation: F as a function of x alone.
         jacobian: ∂F/∂x at x.
-        start: where to begin.
+        start: the initial x.
         tolerance: the largest step, relative to 1 + |x|, that counts as none.
         max_steps: how many steps to try.
 

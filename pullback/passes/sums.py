@@ -4,7 +4,7 @@ Three rewrites of a statement in normal form, `y = build I { sum V { s } }`, whe
 
     scatter     sum over v of [j == data(v)] s(v, j)  becomes  y[data(v)] += s(v, data(v)): each term goes to its
                 place, in the same order. The sum would look for its terms at every j.
-    band        sum over v of [..] s(i - f(v), v), where f is not linear and what s reads has few places for i - f(v),
+    band        sum over v of [..] s(i - f(v), v), with f not linear and few places read for i - f(v),
                 becomes y[w + f(v)] += s(w, v) over the places w: few of the i have a term for a v.
     split       sum over u, w of a(w, k) * b(u, w)  becomes  sum over w of a(w, k) * t(w), t(w) = sum over u of b(u, w),
                 where t lacks an index of the result: the order of products of a chain, for sums.

@@ -5,9 +5,9 @@ After     t = build k < N, i < M { w[i, k] }
 
 The identity that a Jacobian starts from never exists as an array, and neither does a sparse derivative further on
 (DeepDSL's rules 20 to 23, with ranges kept). If the factor of a delta takes more than a few operations, it becomes an
-array over the free indices, and the delta stays. So a chain of diagonal or banded Jacobians costs what its non-zeros
-cost. Statements are visited once, in order. Deltas that fill their array, such as a small matrix written out, stay in
-place: otherwise each element read would carry the formulas of all elements.
+array over the free indices, and the delta stays. So a chain of diagonal or banded Jacobians costs only its non-zeros.
+Statements are visited once, in order. Deltas that fill their array, such as a small matrix written out, stay in place:
+otherwise each element read would carry the formulas of all elements.
 
 A scatter turns deltas into a sum of deltas, sum over o of [i == data(a[o])] [k == data(b[o])] w(o). Reading its
 elements one by one would cost a sum each. So such terms are carried on only for a caller that wants the terms

@@ -25,7 +25,7 @@ ALIGNMENT = 64
 def address(a: NDArray) -> int:
     """The address of the first element."""
     try:
-        return _address_of(_first_byte(a))  # type: ignore[arg-type]  # four times as fast as what follows
+        return _address_of(_first_byte(a))  # type: ignore[arg-type]  # four times as fast as below
     except (TypeError, ValueError):  # read-only or empty
         return int(a.__array_interface__["data"][0])
 

@@ -14,7 +14,7 @@ GCC_FLAGS: Final = (
 )
 ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # zig adds a sanitizer to unoptimized builds, without its library
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
-PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # in place of all others, for what a compiler cannot do better
+PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # replaces all other flags, for compilers that fail otherwise
 DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone too
 LIBRARIES: Final = ("-lm",)
 

@@ -1,6 +1,6 @@
 """Sums of digits: an index as a sum of atoms times factors, and the bounds this gives.
 
-i * M + j   with j < M    takes no value twice: i exceeds what j varies by, and a value tells both (mixed radix)
+i * M + j   with j < M    takes no value twice: a step of i exceeds the range of j (mixed radix)
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class _Units:
                 offer((later,))
         return order
 
-    # What an order needs ------------------------------------------------------------------------------------------
+    # The memory of an order ---------------------------------------------------------------------------------------
 
     def live(self, order: Sequence[int]) -> list[list[ir.Ref]]:
         """The arrays alive after each unit of the order, as they were made; results are not listed."""

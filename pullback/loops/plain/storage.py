@@ -1,9 +1,9 @@
 """Storage of arrays: destination passing, in-place state, reuse after the last read.
 
-Every array of a program gets a view of a buffer before anything is lowered. A result is written where it is
-wanted: an output in the output's buffer, a row of a stacked array in its row, a new fold state over the old one.
-Writing over an array is allowed when nothing reads it afterwards and the writing statement itself reads it only
-element by element. Otherwise the result gets a buffer of its own and is copied at the end of the block.
+Every array of a program gets a view of a buffer before anything is lowered. A result is written to its destination: an
+output to the output's buffer, a row of a stacked array to its row, a new fold state over the old one. An array may be
+overwritten if nothing reads it afterwards and the writing statement reads it only element by element. Otherwise the
+result gets a buffer of its own and is copied at the end of the block.
 
     fold t < T (p = p0) { g = ...p...; q = build i { p[i] - g[i] }; yield q }
     -->  p0, p, q and the fold's result share one buffer; the update is p[i] -= g[i]

@@ -35,7 +35,7 @@ from pullback.loops.vectors.tile import tile
 from pullback.machine import Machine
 
 TOGETHER = 32  # most vectors of a line that are unrolled
-PANEL = 32  # lanes that are panels of whichever width
+PANEL = 32  # lanes that form panels of any width
 
 
 @dataclass(frozen=True)

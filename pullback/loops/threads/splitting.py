@@ -150,7 +150,7 @@ class Splitting:
                 counts.setdefault(s.buffer, set()).add(chunks.get(s, 0))
         return any(len(n) > 1 for n in counts.values())
 
-    # What can be shared out ---------------------------------------------------------------------------------------
+    # Parts that can be shared out ----------------------------------------------------------------------------------
 
     def _parts(
         self, body: Sequence[Stmt], ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]

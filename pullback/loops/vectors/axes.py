@@ -27,7 +27,7 @@ class Merge(NamedTuple):
         return Substitution(variables={self.outer: ZERO_INDEX, self.inner: as_index(self.joint)})
 
     def variables(self, before: Iterable[Var]) -> tuple[Var, ...]:
-        """Variables with the one in the place of the inner."""
+        """The variables, with the merged one in place of the inner one."""
         return tuple(self.joint if v is self.inner else v for v in before if v is not self.outer)
 
 

@@ -1,7 +1,7 @@
 """A group as loops: vectors along one variable, shared temporaries, and sums.
 
     for m < M:                                    -- outer variables of the space, in order
-        what depends on m alone
+        values that depend on m alone
         sum = 0                                   -- sums over inner variables
         for n < N in vectors:                     -- the vector variable
             loads, values, stores; sum += ..;  h[n ..] += .. (a sum over m alone)

@@ -344,7 +344,7 @@ class Writer(ScalarLowering):
         return self._choice(holds, a, self.value(e.otherwise, self._narrowed(scope, fails)), scope)
 
     def _choice(self, test: Value, a: Value, b: Value, scope: Scope) -> Value:
-        """A where the mask is set, else b."""
+        """Select `a` where the mask is set, else `b`."""
         dtype, kind = a.type.dtype, self._narrowest((test, a, b), scope)
         if dtype.is_bool or (b.type.dtype is not dtype and dtype.is_integer):  # two bools
             m = self.mask(test, kind.dtype, scope)

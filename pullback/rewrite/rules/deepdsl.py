@@ -1,6 +1,7 @@
 """The rules of Zhao and Huang, "DeepDSL": Fig. 7, rules 1 to 38 and those without a number.
 
-Here s is a scalar, t a tensor, g the gradient of a tensor, I and J lists of indices, i one index, y what is derived by.
+Here s is a scalar, t a tensor, g the gradient of a tensor, I and J lists of indices, i one index, y the variable of the
+derivative.
 """
 
 from __future__ import annotations

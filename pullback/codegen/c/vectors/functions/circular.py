@@ -1,13 +1,13 @@
 """Vector forms of sin and cos.
 
 x = k pi / 2 + r, |r| <= pi / 4. pi / 2 is taken in parts with so few bits that their products with k are exact (Cody
-and Waite 1980); what the subtractions round off is a second number, low. Then
+and Waite 1980); the rounding error of the subtractions is a second number, low. Then
 
     sin r = r + (r^3 p(r^2) + low (1 - r^2 / 2))      cos r = 1 - (r^2 / 2 - (r^4 q(r^2) - r low))
 
-of which the parity of k chooses one and its next bit the sign; p and q are minimax for the relative error (f32 4e-9,
-1e-10; f64 4e-18, 6e-20). sin and cos of the same x share everything but the choice. Error: 0.8 units of the last place.
-Lanes with |x| above 12 867 (f32) or 823 549 (f64), infinite or NaN go through libm one by one: it reduces any number.
+The parity of k chooses one of them, its next bit the sign; p and q are minimax for the relative error (f32 4e-9, 1e-10;
+f64 4e-18, 6e-20). sin and cos of the same x share everything but the choice. Error: 0.8 units of the last place. Lanes
+with |x| above 12 867 (f32) or 823 549 (f64), infinite or NaN go through libm one by one: it reduces any number.
 """
 
 from __future__ import annotations

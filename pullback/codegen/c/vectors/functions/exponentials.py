@@ -1,18 +1,18 @@
 """Vector forms of exp, expm1, tanh and logistic.
 
 exp     x = n log 2 + r, |r| <= log(2) / 2; e^r = 1 + z, z = r + r^2 q(r), scaled by 2^n in two steps so that subnormal
-        results and overflow to infinity come out right. Minimax q for the relative error of e^r: f32 3e-9, f64 9e-20.
-        n and its halves are integers in the low bits of a sum with 1.5 * 2^mantissa, so that powers of two are made by
-        shifts to the left alone. Error: 1.0 units of the last place: half by the last rounding, half by r and z.
-        Where a register holds a table of 2^(k/16) and one instruction scales (AVX-512, f32), |r| <= log(2) / 32 and q
-        has two terms; what the table rounds is added to z. Error: 0.7.
-decay   e^x for x <= 0 and what its rounding left over: one step of scaling, from 2^64 (2^512) times the result.
+        results and overflow to infinity come out right. Minimax q for the relative error of e^r: f32 3e-9, f64 9e-20. n
+        and its halves are integers in the low bits of a sum with 1.5 * 2^mantissa, so that powers of two are made by
+        shifts to the left alone. Error: 1.0 units of the last place: half by the last rounding, half by r and z. Where
+        a register holds a table of 2^(k/16) and one instruction scales (AVX-512, f32), |r| <= log(2) / 32 and q has two
+        terms; the table's rounding errors are added to z. Error: 0.7.
+decay   e^x for x <= 0 and its rounding error: one step of scaling, from 2^64 (2^512) times the result.
 expm1   2^n (e^r - 1) + (2^n - 1) with r, z and the sum as two numbers each, at half size so that it overflows only
         where the result does. Error: 1.15.
 tanh    with m = expm1(2 |x|): m / (m + 2), and the sign of x. Error: 1.1.
 logistic  e / (1 + e) below zero and 1 / (1 + e) above, e = decay(-|x|) as two numbers. Error: 1.0.
-        Of both the quotient a / d of sums is corrected by what their rounding left over (Dekker 1971): with q = a / d,
-        q + (a - q d + a_low - q d_low) / d. So 1 / d need not be exact.
+        In both the quotient a / d of sums is corrected by their rounding errors (Dekker 1971): with q = a / d, q + (a -
+        q d + a_low - q d_low) / d. So 1 / d need not be exact.
 """
 
 from __future__ import annotations

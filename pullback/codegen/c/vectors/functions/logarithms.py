@@ -7,7 +7,7 @@ their code. log(0) = -inf, log(x < 0) = NaN.
 
 log           k log 2 + log m, log 2 as two numbers. Error: 0.8 units of the last place.
 log2, log10   log m as a number of half the mantissa and the rest, each times 1 / log b as two numbers. Error: 0.8.
-log1p         of u = 1 + x with what u rounded off, c: log u + c / u. Error: 0.8.
+log1p         with u = 1 + x and its rounding error c: log u + c / u. Error: 0.8.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 |x|^y = exp(y log |x|), where the logarithm must be right to half a unit of the last place of the result's exponent: it
 is the sum of two numbers. As in `logarithms`, log m = 2 s + s^3 (2/3 + s^2 p(s^2)), with s, s^3, the bracket and all
-sums as two numbers each (Dekker 1971); so are y log |x| and what its reduction by multiples of log 2 leaves. p:
-minimax, to 2^-36 (f32) and 2^-76 (f64) of 2 s. Error: 0.95 units of the last place.
+sums as two numbers each (Dekker 1971); so are y log |x| and its remainder after multiples of log 2. p: minimax, to
+2^-36 (f32) and 2^-76 (f64) of 2 s. Error: 0.95 units of the last place.
 
 Lanes with zero, negative, subnormal, infinite or NaN operands are set afterwards as C's pow defines them; one test
 skips this if there are none.
