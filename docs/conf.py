@@ -72,11 +72,12 @@ def add_menu(app: Sphinx, page: str, source: list[str]) -> None:
     """Give an index the menu of its folder."""
     pages = TOP if page == root_doc else pages_of(page) if page in FOLDERS else []
     if pages:
-        source[0] += "\n".join(["\n```{toctree}", ":hidden:", *(TITLES.get(name, f"/{name}") for name in pages), "```\n"])
+        entries = [TITLES.get(name, f"/{name}") for name in pages]
+        source[0] += "\n".join(["\n```{toctree}", ":hidden:", *entries, "```\n"])
 
 
 def run_programs(app: Sphinx) -> None:
-    """Run the programs whose results are not there yet, and read pages again if results have changed."""
+    """Run the programs whose results are missing; read pages again if results have changed."""
     made["gallery"] = gallery_pages.page()
     made["explained"] = explained_pages.links()
     files = [str(file) for files in made["explained"].values() for file in files.values()]

@@ -25,7 +25,7 @@ N, T = 99, 5000
 x = np.arange(1, N + 1) / (N + 1)
 history = warm(np.sin(np.pi * x) + np.sin(3 * np.pi * x) / 2, T)
 time = 0.4 / (N + 1) ** 2 * T
-exact = np.sin(np.pi * x) * np.exp(-np.pi**2 * time) + np.sin(3 * np.pi * x) / 2 * np.exp(-9 * np.pi**2 * time)
+exact = np.sin(np.pi * x) * np.exp(-(np.pi**2) * time) + np.sin(3 * np.pi * x) / 2 * np.exp(-9 * np.pi**2 * time)
 assert np.abs(history[-1] - exact).max() < 1e-4
 
 for t in (0, 200, 1000, T - 1):
