@@ -49,6 +49,7 @@ made: dict[str, Any] = {}  # by the programs of these pages
 FOLDERS = {
     "docs/tutorials/index": "docs/tutorials",
     "docs/gallery/index": "docs/gallery",
+    "docs/coming_from/index": "docs/coming_from",
     "docs/guides/index": "docs/guides",
     "docs/howto/index": "docs/howto",
     "docs/reference/index": "docs/reference",

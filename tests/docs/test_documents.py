@@ -144,3 +144,17 @@ def test_files_that_pages_name_are_there() -> None:
 def test_the_page_of_functions_is_that_of_the_code() -> None:
     made = functions_page.page(functions_page.PAGE.read_text(encoding="utf-8"))
     assert functions_page.PAGE.read_text(encoding="utf-8") == made, "python -m tests.docs.functions_page writes it anew"
+
+
+SOUGHT = (
+    "augmentation", "batch size", "checkpoints", "cross entropy", "dropout", "early stopping", "epochs", "fine-tuning",
+    "hyperparameters", "initialization", "learning rate", "loss functions", "metrics", "mixed precision", "overfitting",
+    "regularization", "reproducibility", "schedules", "sparsity", "transfer learning", "validation", "weight decay",
+)  # fmt: skip
+
+
+def test_the_page_of_topics_has_the_words_of_the_field() -> None:
+    """The site's search finds a page by its words, and this page has them all with links."""
+    rows = re.findall(r"^\| ([^|]+) \| \[", (ROOT / "docs/reference/topics.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [word for word in SOUGHT if not any(word in row for row in rows)] == []
+    assert rows == sorted(rows, key=str.lower)
