@@ -1,4 +1,4 @@
-"""Tables of other libraries' words: every right-hand cell runs, and gives what NumPy's or APL's cell beside it gives."""
+"""Tables of other libraries' words: every right-hand cell runs, and agrees with the NumPy or APL beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pullback import apl
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {page.stem: page for page in sorted((ROOT / "docs/coming_from").glob("*.md")) if page.stem != "index"}
 ROW = re.compile(r"^\| `(.+?)` \| `(.+?)` \|$", re.MULTILINE)
-TABLE = re.compile(r"^\| [\w ]+ \| (Pullback|Pullback, in a traced function) \|\n\|---\|---\|\n((?:\|.*\n)+)", re.MULTILINE)
+TABLE = re.compile(r"^\| [\w ]+ \| (Pullback(?:, in a traced function)?) \|\n\|---\|---\|\n((?:\|.*\n)+)", re.MULTILINE)
 SETUP = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
