@@ -25,7 +25,8 @@ FOLDERS = frozenset(TESTS / name for name in ("docs", "examples", "laws", "paper
 TABLES = frozenset(  # modules whose tests are themselves the rows of a table, long ones without parameters
     TESTS / f"{name}.py"
     for name in (
-        "table/test_array_api_values", "table/test_standard", "unit/arrays/test_arrange", "unit/arrays/test_complex",
+        "docs/test_notebooks", "table/test_array_api_values", "table/test_standard", "unit/arrays/test_arrange",
+        "unit/arrays/test_complex",
         "unit/arrays/test_complex_special", "unit/distributions/test_distributions", "unit/distributions/test_ends",
         "unit/distributions/test_samples", "unit/distributions/test_values", "unit/distributions/test_vectors",
         "unit/fft/test_fft", "unit/lazy/test_namespace", "unit/loops/test_all_sizes", "unit/nn/test_arena",
