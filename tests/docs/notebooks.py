@@ -85,11 +85,14 @@ def executed(name: str) -> list[list[dict[str, Any]]]:
 
 def serve() -> None:
     """Run the cells that standard input lists, and print their outputs as JSON."""
+    from IPython.core.displayhook import CapturingDisplayHook
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
 
     shell = InteractiveShell.instance(colors="nocolor", history_length=0)
     shell.display_formatter.active_types = shell.display_formatter.format_types
+    values: list[dict[str, Any]] = []
+    shell.display_trap.hook = CapturingDisplayHook(shell=shell, outputs=values)
     found = []
     for number, source in enumerate(json.load(sys.stdin), 1):
         with capture_output() as got:
@@ -98,9 +101,10 @@ def serve() -> None:
             sys.exit(f"{source}\n{got.stdout}{got.stderr}")
         printed = {"output_type": "stream", "name": "stdout", "text": got.stdout.splitlines(keepends=True)}
         shown = [
-            {"output_type": "execute_result", "execution_count": number, "metadata": {}, "data": _lines(output.data)}
-            for output in got.outputs
+            {"output_type": "execute_result", "execution_count": number, "metadata": {}, "data": _lines(value["data"])}
+            for value in values
         ]
+        values.clear()
         found.append(([printed] if got.stdout else []) + shown)
     print(json.dumps(found))
 
