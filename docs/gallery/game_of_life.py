@@ -41,5 +41,6 @@ assert np.array_equal(after[1:10, 1:37], gun)  # the gun has period 30
 assert after.sum() == gun.sum() + 4 * 5  # and has fired four gliders of five cells
 
 plt.imshow(after, cmap="binary")
+plt.gca().spines[:].set_visible(True)
 plt.xticks([])
 plt.yticks([])

@@ -36,7 +36,8 @@ def main() -> None:
             for width in WIDTHS:
                 window.show(width, HEIGHT)
                 window.open(page)
-                wide = window.run("await new Promise(r => setTimeout(r, 800)); return document.documentElement.scrollWidth")
+                window.run("await new Promise(r => setTimeout(r, 800))")
+                wide = window.run("return document.documentElement.scrollWidth")
                 assert wide <= width, f"{name} is {wide} pixels wide in a window of {width}"
                 assert name == "notebook" or not window.complaints()  # its libraries are far away
                 file = Path(scratch) / "shot.png"
