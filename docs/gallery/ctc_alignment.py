@@ -17,7 +17,7 @@ scores = r.normal(size=(1, steps, len(LETTERS)))
 for letter, at in zip("hello", (4, 11, 19, 26, 33)):
     scores[0, at - 1 : at + 2, LETTERS.index(letter)] += 3.0
 
-loss = pb.function(lambda scores, word: pb.sum(nn.ctc(scores, word)))
+loss = pb.function(lambda scores, word: pb.sum(nn.ctc_loss(scores, word)))
 softmax = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
 alignment = (softmax - pb.grad(loss)(scores, word))[0]
 assert np.allclose(alignment.sum(1), 1) and alignment.min() > -1e-9

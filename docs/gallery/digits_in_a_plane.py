@@ -11,8 +11,8 @@ from pullback import data, nn
 
 digits = data.load("digits").train
 x = digits.inputs.reshape(-1, 28, 28)[:, 2:26:3, 2:26:3].reshape(-1, 64)
-encoder = nn.chain(nn.dense(64), nn.tanh, nn.dense(2))
-net = nn.chain(encoder, nn.dense(64), nn.tanh, nn.dense(64))
+encoder = nn.sequential(nn.dense(64), nn.tanh, nn.dense(2))
+net = nn.sequential(encoder, nn.dense(64), nn.tanh, nn.dense(64))
 error = lambda y, x: pb.mean((y - x) ** 2)
 run = nn.fit(net, error, (x, x), optimizer=nn.adam(3e-3), epochs=60, seed=0, progress=False)
 assert run.history.rows[-1]["loss"] < 0.6 * x.var(0).mean()

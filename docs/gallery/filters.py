@@ -11,7 +11,7 @@ from pullback import data, nn
 
 digits = data.load("digits")
 (x, y), (x_test, y_test) = ((part.inputs[:, None], part.targets) for part in (digits.train, digits.test))
-net = nn.chain(nn.conv(16, 5), nn.relu, nn.max_pool(4), nn.flatten(), nn.dense(10))
+net = nn.sequential(nn.conv(16, 5), nn.relu, nn.max_pool(4), nn.flatten(), nn.dense(10))
 run = nn.fit(net, nn.cross_entropy, (x, y), optimizer=nn.adam(5e-3), epochs=6, seed=0, progress=False)
 assert np.mean(net(run.parameters, x_test).argmax(1) == y_test) > 0.9
 

@@ -13,7 +13,7 @@ x, y = digits.train.inputs.reshape(-1, 784), digits.train.targets
 optimizers = [nn.sgd(0.1), nn.sgd(0.1, momentum=0.9), nn.rmsprop(1e-3), nn.adam(1e-3)]
 ends = {}
 for optimizer in optimizers:
-    net = nn.chain(nn.dense(32), nn.relu, nn.dense(10))
+    net = nn.sequential(nn.dense(32), nn.relu, nn.dense(10))
     run = nn.fit(net, nn.cross_entropy, (x, y), optimizer=optimizer, epochs=12, seed=0, progress=False)
     losses = [row["loss"] for row in run.history.rows]
     ends[str(optimizer)] = losses[-1]

@@ -12,7 +12,7 @@ from pullback import data, nn
 
 digits = data.load("digits")
 (x, y), (x_test, y_test) = ((part.inputs.reshape(-1, 784), part.targets) for part in (digits.train, digits.test))
-net = nn.chain(nn.dense(64), nn.relu, nn.dense(10))
+net = nn.sequential(nn.dense(64), nn.relu, nn.dense(10))
 run = nn.fit(net, nn.cross_entropy, (x, y), optimizer=nn.adam(2e-3), epochs=10, seed=0, progress=False)
 
 loss = pb.function(lambda x, parameters, labels: nn.cross_entropy(net(parameters, x), labels))
