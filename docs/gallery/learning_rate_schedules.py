@@ -9,11 +9,11 @@ import numpy as np
 from pullback import nn
 
 schedules = {
-    "cosine": nn.cosine(0.1, 100, 10),
-    "linear": nn.linear(0.1, 100, 10),
-    "exponential": nn.exponential(0.1, 0.5, 25),
+    "cosine": nn.cosine_decay_schedule(0.1, 100, 10),
+    "linear": nn.linear_schedule(0.1, 100, 10),
+    "exponential": nn.exponential_decay(0.1, 0.5, 25),
     "steps": nn.step_decay(0.1, 30, 0.5),
-    "inverse square root": nn.inverse_square_root(0.1, 10),
+    "inverse square root": nn.inverse_sqrt_schedule(0.1, 10),
 }
 steps = np.arange(101)
 for name, schedule in schedules.items():

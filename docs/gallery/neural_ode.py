@@ -36,7 +36,7 @@ def true_path(start: Float64[Array, "2"], t: Float64[Array, "T"]):
 
 r, t = np.random.default_rng(0), np.linspace(0, 12, 240)
 curve = true_path(np.array([2.0, 0.0]), t)
-optimizer = nn.adam(nn.cosine(0.03, 600))
+optimizer = nn.adam(nn.cosine_decay_schedule(0.03, 600))
 p = {"w": 0.3 * r.normal(size=(2, 16)), "b": np.zeros(16), "v": 0.3 * r.normal(size=(16, 2))}
 state = optimizer.init(p)
 for count in range(600):
