@@ -22,9 +22,10 @@ from pullback.ir.intern import uncollected
 from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize
 from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import TRACING, is_tracing
+from pullback.tracing.public import Answers
 
 
-class Function(Inspected):
+class Function(Inspected, Answers):
     """A traced function. Call it with NumPy arrays, or inside another traced function.
 
     Attributes:

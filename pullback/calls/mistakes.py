@@ -5,9 +5,8 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import prod
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -21,19 +20,14 @@ from pullback.errors import (
     TraceError,
     UndefinedNameError,
     UnknownNameError,
-    UsageError,
 )
 from pullback.ir.types import dtype_named
 from pullback.source import Position, is_ours, source_text, user_position
-from pullback.tracing import tree
+from pullback.tracing import elsewhere, tree
+from pullback.tracing.public import WRONG_CALL, frames, last_frame, present, wrong_arguments, wrong_call
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_CALL = re.compile(
-    r"(?:[\w.<>]*\.)?(\w+)\(\) (got an unexpected keyword argument '(\w+)'|(?:missing|takes|got multiple|got some) .*)"
-)
-_FULL = "PULLBACK_TRACEBACK"  # `full` keeps our own frames
 
 
 def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Exception:
@@ -45,8 +39,8 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
         return error
     if isinstance(error, RecursionError):
         return _endless(error, name)
-    frame, position = _last(error.__traceback__)
-    if frame is not None and is_ours(frame.f_code.co_filename) and _CALL.fullmatch(str(error)):
+    frame, position = last_frame(error.__traceback__)
+    if frame is not None and is_ours(frame.f_code.co_filename) and WRONG_CALL.fullmatch(str(error)):
         frame, position = _before_last(error.__traceback__)  # a decorated function hands its arguments on
     if frame is None or is_ours(frame.f_code.co_filename):
         return error
@@ -58,7 +52,7 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
             return error
         case NameError() if error.name is not None:
             return _undefined(name, error.name, position, frame, arguments)
-        case TypeError() if (found := _CALL.fullmatch(text)) is not None:
+        case TypeError() if (found := WRONG_CALL.fullmatch(text)) is not None:
             return _wrong_call(found, position, frame) or error
         case TypeError() if text == "'method' object is not subscriptable" and ".at[" in line:
             return _written("`.at[...]` writes in JAX; here `x.at(i, fill=0)` reads, and arrays never change", position)
@@ -79,23 +73,14 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
     return error
 
 
-def _last(tb: TracebackType | None) -> tuple[FrameType | None, Position]:
-    """The frame that raised, and where it was."""
-    if tb is None:
-        return None, Position((lambda: None).__code__, 0)
-    while tb.tb_next is not None:
-        tb = tb.tb_next
-    return tb.tb_frame, Position(tb.tb_frame.f_code, tb.tb_lasti)
-
-
 def _before_last(tb: TracebackType | None) -> tuple[FrameType | None, Position]:
     """The frame that called the one that raised."""
-    found = list(_frames(tb))
-    return found[-2] if len(found) > 1 else _last(None)
+    found = list(frames(tb))
+    return found[-2] if len(found) > 1 else last_frame(None)
 
 
 def _endless(error: RecursionError, name: str) -> TraceError:
-    last = [p for frame, p in _frames(error.__traceback__) if not is_ours(frame.f_code.co_filename)]
+    last = [p for frame, p in frames(error.__traceback__) if not is_ours(frame.f_code.co_filename)]
     position = last[-1] if last else user_position()
     return TraceError(
         "E142", f"{name} calls itself without an end", position=position,
@@ -107,7 +92,6 @@ def _undefined(
     name: str, missing: str, position: Position, frame: FrameType, arguments: dict[str, Any]
 ) -> UndefinedNameError:
     from pullback.tracing.array import Array
-    from pullback.tracing.elsewhere import nearest
 
     for argument, value in arguments.items():
         extents = [str(e) for e in value.shape] if isinstance(value, Array) else []
@@ -115,7 +99,7 @@ def _undefined(
             remedy = f"`{missing} = {argument}.shape[{extents.index(missing)}]`: a dim is no name of Python"
             break
     else:
-        close = nearest(missing, {*frame.f_locals, *frame.f_globals})
+        close = elsewhere.nearest(missing, {*frame.f_locals, *frame.f_globals})
         remedy = f"did you mean `{close[0]}`?" if close else "define it before the first call"
     made = UndefinedNameError("E148", f"{name}: the name {missing!r} is not defined", position=position, remedy=remedy)
     made.name = missing
@@ -125,30 +109,13 @@ def _undefined(
 def _wrong_call(found: re.Match[str], position: Position, frame: FrameType) -> TraceError | None:
     """A call of a public function with arguments that it does not take."""
     from pullback.tracing.array import Array
-    from pullback.tracing.elsewhere import public_names
 
     name, problem, keyword = found.groups()
-    package = public_names()
+    package = elsewhere.public_names()
     function = getattr(package, name, None) if name in package.__all__ else getattr(Array, name, None)
     if not inspect.isroutine(function) or name in frame.f_globals:
         return None
     return wrong_arguments(function, name, problem, keyword, position)
-
-
-def wrong_arguments(
-    function: Callable[..., Any], name: str, problem: str, keyword: str | None, position: Position | None
-) -> TraceError:
-    """The error for a call that the function's parameters do not allow."""
-    from pullback.tracing.elsewhere import form, nearest
-
-    remedy = f"`{form(name, function)}`"
-    others = {"dim": "axis", "keepdim": "keepdims", "argnums": "wrt", "argnum": "wrt", "axes": "axis"}
-    names = list(inspect.signature(function).parameters)
-    if keyword is not None:
-        close = others[keyword] if others.get(keyword) in names else next(iter(nearest(keyword, names)), None)
-        remedy = f"`{close}=`" if close else remedy
-    facts = [(function.__doc__ or "").strip().splitlines()[0]] if name.startswith("pb.") and function.__doc__ else []
-    return TraceError("E145", f"{name}() {problem}", position=position, facts=facts, remedy=remedy)
 
 
 def _written(what: str, position: Position) -> TraceError:
@@ -209,41 +176,6 @@ def out_of_memory(name: str, executable: Any, error: MemoryError, remedy: str = 
     )
 
 
-# Tracebacks -----------------------------------------------------------------------------------------------------
-
-
-def _frames(tb: TracebackType | None) -> Iterator[tuple[FrameType, Position]]:
-    while tb is not None:
-        yield tb.tb_frame, Position(tb.tb_frame.f_code, tb.tb_lasti)
-        tb = tb.tb_next
-
-
-def present(error: Exception) -> None:
-    """Prepare an error for the user: attach its place, and remove our frames from its traceback.
-
-    What our own code raises by mistake keeps them all, and so does everything where PULLBACK_TRACEBACK is `full`.
-    """
-    if isinstance(error, PullbackError) and error.position is None and not isinstance(error, UsageError):
-        error.position = user_position()
-    frame, _ = _last(error.__traceback__)
-    own = isinstance(error, PullbackError) or (frame is not None and not is_ours(frame.f_code.co_filename))
-    if own and os.environ.get(_FULL) != "full":
-        error.__traceback__ = _outside(error.__traceback__)
-
-
-def _outside(tb: TracebackType | None) -> TracebackType | None:
-    """The frames of the user's own files."""
-    kept: list[TracebackType] = []
-    while tb is not None:
-        if not is_ours(tb.tb_frame.f_code.co_filename):
-            kept.append(tb)
-        tb = tb.tb_next
-    made: TracebackType | None = None
-    for t in reversed(kept):
-        made = TracebackType(made, t.tb_frame, t.tb_lasti, t.tb_lineno)
-    return made
-
-
 def public(f: Callable[P, R]) -> Callable[P, R]:
     """A function of the package as users call it: wrong arguments and errors inside are presented.
 
@@ -259,18 +191,13 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
                 if getattr(one, "made_by", one) is None and getattr(one, "is_derivative", False):
                     one.made_by = (item, (call, k, *args), keywords) if several else (call, args, keywords)
             return made
-        except TypeError as error:
-            tb = error.__traceback__
-            if tb is not None and tb.tb_next is None and (found := _CALL.fullmatch(str(error))):
-                name, problem, keyword = found.groups()
-                raise wrong_arguments(f, f"pb.{name}", problem, keyword, user_position()) from None
-            present(error)
-            raise
         except Exception as error:
+            if better := wrong_call(error, f, f"pb.{f.__name__}"):
+                raise better from None
             present(error)
             raise
 
     return call
 
 
-__all__ = ["explained", "out_of_memory", "present", "public", "wrong_arguments"]
+__all__ = ["explained", "out_of_memory", "present", "public"]

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from pullback.data.order import Draws, permutation
 from pullback.data.transforms import Transform
 from pullback.errors import DataError
+from pullback.tracing.public import Answers
 
 __all__ = ["Dataset", "Splits"]
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(Answers):
     """Samples with their targets.
 
     Attributes:

@@ -16,7 +16,7 @@ from pullback.linalg.qr import lstsq, qr
 from pullback.linalg.singular import cond, matrix_rank, pinv, svd, svdvals
 from pullback.linalg.spectral import eigh, eigvalsh
 from pullback.linalg.triangular import cholesky, solve_triangular
-from pullback.tracing.elsewhere import lookup as _lookup
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "cholesky",
@@ -44,4 +44,4 @@ __all__ += _matrices
 del lu  # noqa: F821 the module, where others have the function
 
 if not _typing.TYPE_CHECKING:
-    __getattr__ = _lookup(__name__)
+    __getattr__ = _public_module(__name__)

@@ -99,7 +99,7 @@ from pullback.nn.optimizers import (
 from pullback.nn.parameters import load_parameters, save_parameters
 from pullback.nn.scope import Scope
 from pullback.nn.training import Checkpoints, EarlyStopping, History, Progress, Run, evaluate, fit
-from pullback.tracing.elsewhere import lookup as _lookup
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "Checkpoints",
@@ -205,4 +205,4 @@ __all__ = [
 ]
 
 if not _typing.TYPE_CHECKING:
-    __getattr__ = _lookup(__name__)
+    __getattr__ = _public_module(__name__)

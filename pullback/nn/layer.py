@@ -27,8 +27,10 @@ from pullback.nn.scope import Scope
 from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.source import user_position
 from pullback.state import temporary
+from pullback.tracing import elsewhere
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array
+from pullback.tracing.public import Answers
 
 if TYPE_CHECKING:
     from pullback.ir.settings import MemoryMode
@@ -43,7 +45,7 @@ LONGEST: Final = 72  # letters of a layer in an error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Layer:
+class Layer(Answers):
     """A layer with its settings, or a network made of layers.
 
     Attributes:
@@ -359,9 +361,12 @@ def written(
     try:
         bound = own.bind(*settings, **named)
     except TypeError as error:
+        unknown = next((name for name in named if name not in own.parameters), "")
+        what = f"got an unexpected keyword argument {unknown!r}" if unknown else str(error)
         plain = [p.replace(annotation=p.empty) for p in own.parameters.values()]
-        remedy = f"`{kind}{own.replace(parameters=plain, return_annotation=own.empty)}`"
-        raise TraceError("E163", f"{kind}: {error}", position=user_position(), remedy=remedy) from None
+        form = f"`{kind}{own.replace(parameters=plain, return_annotation=own.empty)}`"
+        remedy = elsewhere.parameter(f"nn.{kind}", unknown, list(own.parameters)) if unknown else ""
+        raise TraceError("E163", f"{kind}: {what}", position=user_position(), remedy=remedy or form) from None
     given = [*map(_setting, settings), *(f"{k}={_setting(v)}" for k, v in named.items())]
     bound.apply_defaults()
     return f"{kind}({', '.join(given)})", dict(bound.arguments)

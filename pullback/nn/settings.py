@@ -14,6 +14,7 @@ import numpy as np
 from pullback.errors import TraceError
 from pullback.source import user_position
 from pullback.tracing.array import Array
+from pullback.tracing.public import Answers
 
 __all__ = [
     "Rate",
@@ -33,7 +34,7 @@ Value = TypeVar("Value")
 SCHEDULE = "`nn.cosine_decay_schedule(0.1, decay_steps=1000)`"
 
 
-class Settings:
+class Settings(Answers):
     """The base of frozen dataclasses named as users call them: `adam(0.001)` makes one and shows as this."""
 
     def __repr__(self) -> str:

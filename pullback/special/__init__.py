@@ -7,7 +7,7 @@ from pullback.special.elementary import entr, expit, logit, sinc, xlog1py, xlogy
 from pullback.special.gamma import beta, betaln, digamma, lgamma, polygamma, zeta
 from pullback.special.incomplete import betainc, gammainc, gammaincc
 from pullback.special.normal import erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
-from pullback.tracing.elsewhere import lookup as _lookup
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "beta",
@@ -46,4 +46,4 @@ __all__ = [
 del gamma  # noqa: F821 the module, where others have the function
 
 if not _typing.TYPE_CHECKING:
-    __getattr__ = _lookup(__name__)
+    __getattr__ = _public_module(__name__)

@@ -1,6 +1,7 @@
-"""Names of NumPy, JAX and PyTorch, with their names here or replacements.
+"""Names of other libraries, with their names here or replacements; and names that this package had before.
 
-Messages read these tables, and calls of NumPy's functions on traced values find the function of pullback there.
+Messages read the tables `words.toml` and `renamed.toml`, and calls of NumPy's functions on traced values find the
+function of pullback in the first.
 """
 
 from __future__ import annotations
@@ -8,178 +9,33 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from pullback.errors import UnknownNameError
 from pullback.source import user_position
+from pullback.state import cached
 
-EQUAL = {
-    "absolute": "abs",
-    "amax": "max",
-    "amin": "min",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "around": "round",
-    "array": "asarray",
-    "bitwise_left": "bitwise_left_shift",
-    "bitwise_not": "bitwise_invert",
-    "cat": "concat",
-    "concatenate": "concat",
-    "cumprod": "cumulative_prod",
-    "cumsum": "cumulative_sum",
-    "detach": "stop_gradient",
-    "div": "divide",
-    "dot": "matmul",
-    "double": "float64",
-    "expit": "logistic",
-    "expand": "broadcast_to",
-    "fabs": "abs",
-    "fix": "trunc",
-    "float_power": "power",
-    "fmod": "remainder",
-    "fori_loop": "fold",
-    "ge": "greater_equal",
-    "gt": "greater",
-    "half": "float16",
-    "inner": "vecdot",
-    "invert": "bitwise_invert",
-    "jit": "function",
-    "le": "less_equal",
-    "left_shift": "bitwise_left_shift",
-    "linearize": "jvp",
-    "long": "int64",
-    "lt": "less",
-    "mm": "matmul",
-    "bmm": "matmul",
-    "mod": "remainder",
-    "mul": "multiply",
-    "ndarray": "Array",
-    "ne": "not_equal",
-    "neg": "negative",
-    "no_grad": "stop_gradient",
-    "permute": "permute_dims",
-    "right_shift": "bitwise_right_shift",
-    "rint": "round",
-    "rot": "roll",
-    "sigmoid": "logistic",
-    "sub": "subtract",
-    "Tensor": "Array",
-    "tensor": "asarray",
-    "transpose": "permute_dims",
-    "true_divide": "divide",
-    "unsqueeze": "expand_dims",
-    "view": "reshape",
-}
+_ROOT = Path(__file__).parents[1]
 
-_RANDOM = "draw with NumPy outside of the function and pass the array as an argument"
-_VALUES = "return it: the call of the function gives NumPy arrays"
-_GRADIENT = "`pb.grad(f)` is the function that gives the gradient of f"
-_GROWS = "arrays have a fixed size: `pb.concat([x, y])` makes another"
 
-INSTEAD = {
-    "append": _GROWS,
-    "average": "`pb.mean(x)`, or `pb.sum(w * x) / pb.sum(w)`",
-    "backward": _GRADIENT,
-    "requires_grad": _GRADIENT,
-    "requires_grad_": _GRADIENT,
-    "checkpointing": "`pb.checkpoint(f)`",
-    "clone": "values never change, so no copy is needed",
-    "copy": "values never change, so no copy is needed",
-    "cpu": _VALUES,
-    "cuda": "there is no GPU: functions run on the processor",
-    "delete": _GROWS,
-    "dstack": "`pb.stack([x, y], axis=2)`",
-    "extend": _GROWS,
-    "flatten": "`x.reshape(-1)`",
-    "from_numpy": "NumPy arrays are arguments as they are",
-    "gather": "`pb.take_along_axis(x, indices, axis)`",
-    "gelu": "`pullback.nn.gelu`",
-    "hstack": "`pb.concat([x, y], axis=1)`",
-    "index_select": "`pb.take(x, indices, axis)`",
-    "insert": _GROWS,
-    "item": _VALUES,
-    "lax": "`pb.fold`, `pb.scan`, `pb.while_loop` and `pb.cond`",
-    "leaky_relu": "`pullback.nn.leaky_relu`",
-    "log_softmax": "`pullback.nn.log_softmax`",
-    "map": "`pb.build(n, lambda i: ...)`, or `pb.vmap`",
-    "multi_dot": "`a @ b @ c`",
-    "norm": "`pb.linalg.vector_norm(x)`, `pb.linalg.matrix_norm(x)`",
-    "normal": _RANDOM,
-    "numel": "`x.size`",
-    "numpy": _VALUES,
-    "pmap": "`pb.vmap`; `pb.threads(n)` around the call shares the work out",
-    "rand": _RANDOM,
-    "randn": _RANDOM,
-    "randint": _RANDOM,
-    "relu6": "`pb.clip(x, 0.0, 6.0)`",
-    "resize": "`x.reshape(...)`, or `pb.build` with `x.at(i, fill=0)`",
-    "silu": "`pullback.nn.silu`",
-    "softplus": "`pullback.nn.softplus`",
-    "switch": "`pb.cond`, one inside another",
-    "to": "`x.astype(dtype)`",
-    "tolist": _VALUES,
-    "type": "`x.astype(dtype)`, `x.dtype`",
-    "vectorize": "`pb.vmap`",
-    "vstack": "`pb.concat([x, y])`, or `pb.stack([x, y])` for vectors",
-    "zero_grad": _GRADIENT,
-}
+@cached(2)
+def _read(file: str) -> dict[str, Any]:
+    return tomllib.loads((_ROOT / file).read_text(encoding="utf-8"))
 
-# Layers, losses and optimizers, in small letters and without "1d", "loss" and the like.
-NETWORKS = {
-    "averagepooling": "avg_pool",
-    "avgpool": "avg_pool",
-    "adaptiveavgpool": "global_avg_pool",
-    "adaptivemaxpool": "global_max_pool",
-    "batchnorm": "batch_norm",
-    "batchnormalization": "batch_norm",
-    "bce": "bce_with_logits",
-    "bcewithlogits": "bce_with_logits",
-    "binarycrossentropy": "bce_with_logits",
-    "categoricalcrossentropy": "cross_entropy",
-    "convtranspose": "conv_transpose",
-    "convolution": "conv",
-    "cosineannealinglr": "cosine_decay_schedule",
-    "crossentropy": "cross_entropy",
-    "exponentiallr": "exponential_decay",
-    "globalaveragepooling": "global_avg_pool",
-    "groupnorm": "group_norm",
-    "instancenorm": "instance_norm",
-    "kldiv": "kl_div",
-    "l1": "l1_loss",
-    "l2": "mse_loss",
-    "layernorm": "layer_norm",
-    "layernormalization": "layer_norm",
-    "leakyrelu": "leaky_relu",
-    "linear": "dense",
-    "logsoftmax": "log_softmax",
-    "mae": "l1_loss",
-    "maxpool": "max_pool",
-    "maxpooling": "max_pool",
-    "meanabsoluteerror": "l1_loss",
-    "meansquarederror": "mse_loss",
-    "module": "layer",
-    "mse": "mse_loss",
-    "multiheadattention": "attention",
-    "multiheaddotproductattention": "attention",
-    "nll": "cross_entropy",
-    "relu6": "clipped_relu",
-    "rmsnorm": "rms_norm",
-    "smoothl1": "huber_loss",
-    "softmaxcrossentropy": "cross_entropy",
-    "sparsecategoricalcrossentropy": "cross_entropy",
-    "squared": "mse_loss",
-    "steplr": "step_decay",
-    "swish": "silu",
-    "train": "fit",
-    "transformerencoderlayer": "transformer_block",
-}
+
+def words(kind: str, section: str = "") -> dict[str, Any]:
+    """A table of `words.toml`: `words("names", "nn")`; empty where there is none."""
+    table: dict[str, Any] = _read("words.toml")[kind]
+    return table.get(section, {}) if section else table
+
+
+def renamed(section: str) -> dict[str, list[str]]:
+    """The old names of a module or the old parameters of a callable, each with the new one and whose it is."""
+    return _read("renamed.toml").get(section, {})  # type: ignore[no-any-return]
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
@@ -224,25 +80,56 @@ def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
     inner = getattr(package, module, None)
     if inner is not None and name in inner.__all__:
         return getattr(inner, name)  # type: ignore[no-any-return]
-    for candidate in (name, EQUAL.get(name, "")):
-        found: Callable[..., Any] | None = getattr(package, candidate) if candidate in package.__all__ else None
-        if found is not None:
-            return found
-    return None
+    own = name if name in package.__all__ else words("names", "pullback").get(name, "")
+    return getattr(package, own) if own in package.__all__ else None
 
 
 def remedy(name: str, misspelled: bool = True) -> str:
     """The replacement for a name that the package lacks; for a misspelling, the nearest name."""
     known = public_names().__all__
-    if name in known or EQUAL.get(name) in known:
-        return f"`pb.{name if name in known else EQUAL[name]}`"
-    if name in INSTEAD:
-        return INSTEAD[name]
+    own = name if name in known else words("names", "pullback").get(name, "")
+    if own in known:
+        return f"`pb.{own}`"
+    if found := words("instead", "pullback").get(name):
+        return str(found)
     for module in ("linalg", "special", "fft"):
         if name in getattr(public_names(), module).__all__:
             return f"`pb.{module}.{name}`"
     close = nearest(name, known) if misspelled else []
     return "did you mean " + " or ".join(f"`pb.{n}`" for n in close) + "?" if close else "`dir(pb)` lists what there is"
+
+
+def short(module: str) -> str:
+    """A module or what it holds as users write it: `pb.linalg`, `nn.init`."""
+    inner = module.removeprefix("pullback").removeprefix(".")
+    written = f"pb.{inner}".removesuffix(".")
+    return written if inner.partition(".")[0] in ("", "lazy", *public_names().__all__) else inner
+
+
+def section(written: str) -> str:
+    """The section of the tables for what users write as `pb.sum`, `pb.linalg.solve`, `nn.adam`, or `sum`."""
+    module, _, name = written.rpartition(".")
+    inner = module.removeprefix("pb").removeprefix(".")
+    return f"{inner or 'pullback'}.{name}"
+
+
+def call(section: str, problem: str) -> str:
+    """What to write for a call without the arguments that are needed, where the tables say more than its form."""
+    return str(words("calls").get(section, "")) if problem.startswith("missing") else ""
+
+
+def parameter(section: str, keyword: str, known: Sequence[str]) -> str:
+    """What to write for a keyword that a callable lacks: its new name, its name here, the nearest, or a sentence."""
+    new = renamed(section).get(keyword, [""])[0]
+    if new.partition("=")[0] in known:
+        return f"`{keyword}` is now `{new}`"
+    for name in words("parameters").get(keyword, ()):
+        if name in known:
+            return f"`{keyword}` is `{name}` here"
+    if found := words("arguments", section).get(keyword) or words("arguments").get(keyword):
+        return str(found)
+    close = nearest(keyword, known)
+    return f"`{close[0]}=`" if close else ""
 
 
 def form(name: str, function: Callable[..., Any]) -> str:
@@ -258,28 +145,46 @@ def form(name: str, function: Callable[..., Any]) -> str:
 
 def unknown(name: str, module: str = "pullback") -> UnknownNameError:
     """The error for a name that the package, or a module of it, does not have."""
+    return UnknownNameError(
+        "E146", f"{module} has no {name!r}", position=user_position(), remedy=_replacement(name, module)
+    )
+
+
+def _replacement(name: str, module: str) -> str:
+    """What to write for a name that a module lacks."""
     from importlib.util import find_spec
 
     known = sys.modules[module].__all__
-    short = "pb" + module.removeprefix("pullback")
+    own, written = module.removeprefix("pullback.") or "pullback", short(module)
+    if name in renamed(own):
+        return f"`{written}.{name}` is now `{written}.{renamed(own)[name][0]}`"
+    if found := words("instead", own).get(name) if own != "pullback" else "":
+        return str(found)
+    if own == "pullback":
+        package = find_spec(f"pullback.{name}")
+        return remedy(name) if package is None else f"`import pullback.{name}`"
+    plain = re.sub("[123]d|loss|_", "", name.lower())
+    same = words("names", own).get(plain) or next((n for n in known if n.lower().replace("_", "") == plain), None)
+    if same is not None:
+        return f"`{written}.{same}`"
+    close = nearest(name, known)
     text = remedy(name)
-    plain, *ours = (re.sub("[123]d|loss|_", "", n.lower()) for n in (name, *known))
-    same = [n for n, own in zip(known, ours, strict=True) if own == plain]
-    if module == "pullback.nn" and (same or plain in NETWORKS):
-        text = f"`nn.{NETWORKS[plain] if plain in NETWORKS else same[0]}`"
-    elif module != "pullback" and (close := nearest(name, known)):
-        text = f"did you mean `{short}.{close[0]}`?"
-    elif module != "pullback" and text.startswith("`dir"):
-        text = f"`dir({short})` lists what there is"
-    elif find_spec(f"pullback.{name}") is not None:
-        text = f"`import pullback.{name}`"
-    return UnknownNameError("E146", f"{module} has no {name!r}", position=user_position(), remedy=text)
+    if close or text.startswith("`dir"):
+        return f"did you mean `{written}.{close[0]}`?" if close else f"`dir({written})` lists what there is"
+    return text
 
 
-def lookup(module: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module of the package: its error names replacements."""
+def attribute(value: object, name: str) -> UnknownNameError:
+    """The error for an attribute that an object of the package does not have."""
+    known = [n for n in dir(type(value)) if not n.startswith("_")]
+    text = next(filter(None, (_member(kind, name) for kind in type(value).__mro__)), "") or one_of(name, known)
+    what = f"a value of type {type(value).__name__} has no attribute {name!r}"
+    return UnknownNameError("E146", what, position=user_position(), remedy=text)
 
-    def missing(name: str) -> NoReturn:
-        raise AttributeError(name) if name.startswith("_") else unknown(name, module)
 
-    return missing
+def _member(kind: type, name: str) -> str:
+    """What to write for an attribute that a class lacks, from the tables."""
+    room = kind.__module__.removeprefix("pullback.").partition(".")[0]
+    if new := renamed(f"{room}.{kind.__name__}").get(name):
+        return f"`{name}` is now `{new[0]}`"
+    return str(words("instead", kind.__name__).get(name, ""))

@@ -23,7 +23,7 @@ for those. Counts and shapes come first, as in APL; verbs of a function return a
 
 import typing as _typing
 
-from pullback.tracing.elsewhere import lookup as _lookup
+from pullback.tracing.public import public_module as _public_module
 from pullback.verbs.application import each, power, rank, reduce, stencil, table
 from pullback.verbs.nested import Extents, Nested, disclose, enclose, shape
 from pullback.verbs.structure import (
@@ -68,4 +68,4 @@ __all__ = [
 ]
 
 if not _typing.TYPE_CHECKING:
-    __getattr__ = _lookup(__name__)
+    __getattr__ = _public_module(__name__)

@@ -118,7 +118,7 @@ TraceError [E145] pb.grad() got an unexpected keyword argument 'argnums'
    | pb.grad(f, argnums=1)
    | ^^^^^^^^^^^^^^^^^^^^^
    | The gradient of a function whose result is one number, as a traced function of the same arguments.
-  try: `wrt=`      See `pullback explain-error E145`
+  try: `argnums` is `wrt` here      See `pullback explain-error E145`
 ''',
     ),
     (

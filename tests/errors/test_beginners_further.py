@@ -20,7 +20,7 @@ TraceError [E145] sum() got an unexpected keyword argument 'dim'
   --> user.py:3:12
    |     return x.sum(dim=1)
    |            ^^^^^^^^^^^^
-  try: `axis=`      See `pullback explain-error E145`
+  try: `dim` is `axis` here      See `pullback explain-error E145`
 ''',
     ),
     (

@@ -23,6 +23,7 @@ from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Measure, Updates, stack_size
 from pullback.tracing import tree
+from pullback.tracing.public import Answers
 
 __all__ = ["Run", "Second", "Training"]
 
@@ -30,7 +31,7 @@ StopReason = Literal["finished", "stopped early", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Answers):
     """The result of training.
 
     Attributes:
