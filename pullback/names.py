@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pullback.state import cached
+from pullback.tracing.public import guarded_function
 
 RENAMED = {"Size": "pullback.calls.annotations"}  # type checkers take it for a literal
 
@@ -50,7 +51,7 @@ def found(name: str) -> Any:
     module, inner = homes().get(name, ("", ""))
     if module:
         home = import_module(module)
-        return getattr(home, inner) if inner else home
+        return guarded_function(getattr(home, inner), f"pb.{name}") if inner else home
     if name.startswith("_"):
         raise AttributeError(name)
     from pullback.tracing.elsewhere import unknown

@@ -35,6 +35,7 @@ from pullback.tracing.arithmetic import dtype_from
 from pullback.tracing.array import Array, type_text
 from pullback.tracing.index import build
 from pullback.tracing.making import as_array, describe, scalar
+from pullback.tracing.public import public_module as _public_module
 from pullback.tracing.tracer import current
 
 __all__ = [
@@ -436,3 +437,5 @@ def categorical(key: Any, logits: Any, shape: Any = None, *, axis: int = -1) -> 
     if more:
         h = broadcast_to(expand_dims(h, tuple(range(len(more)))), (*more, *own))
     return argmax(h + gumbel(key, h.shape, dtype=h.settled), axis=at + len(more))
+
+_public_module(__name__)

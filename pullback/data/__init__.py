@@ -7,6 +7,7 @@ from pullback.data.idx import read_idx, write_idx
 from pullback.data.loader import Batches, batches_of, prefetch
 from pullback.data.text import load_text
 from pullback.data.transforms import Transform, normalize, random_crop, random_flip, scale, subtract
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "Batches",
@@ -31,3 +32,5 @@ __all__ = [
     "subtract",
     "write_idx",
 ]
+
+_public_module(__name__)

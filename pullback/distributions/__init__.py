@@ -30,6 +30,7 @@ from pullback.distributions.continuous import (
 from pullback.distributions.discrete import bernoulli, binomial, categorical, poisson
 from pullback.distributions.gammas import beta, chi2, gamma, student_t
 from pullback.distributions.vectors import dirichlet, multivariate_normal
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "bernoulli",
@@ -53,3 +54,5 @@ __all__ = [
     "uniform",
     "weibull",
 ]
+
+_public_module(__name__)

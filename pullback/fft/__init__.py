@@ -19,6 +19,7 @@ from pullback.fft.transforms import (
     rfftfreq,
     rfftn,
 )
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "fft",
@@ -36,3 +37,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+_public_module(__name__)

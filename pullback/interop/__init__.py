@@ -12,5 +12,8 @@ from pullback.interop import scipy
 from pullback.interop.jax import as_jax
 from pullback.interop.pointer import Pointer, pointer
 from pullback.interop.torch import as_torch
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = ["Pointer", "as_jax", "as_torch", "pointer", "scipy"]
+
+_public_module(__name__)

@@ -28,6 +28,7 @@ from pullback.lazy.open_shapes import nonzero, unique_all, unique_counts, unique
 from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights
 from pullback.lazy.weight import Weight
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "Array",
@@ -70,3 +71,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *names()})
+
+
+_public_module(__name__, Array)

@@ -5,8 +5,6 @@ decompositions and their uses. All are index notation, for real and complex matr
 are rules from the literature, cited beside them.
 """
 
-import typing as _typing
-
 from pullback.linalg.eigen import eig, eigvals
 from pullback.linalg.exponential import expm, sqrtm
 from pullback.linalg.lu import det, inv, slogdet, solve
@@ -43,5 +41,4 @@ __all__ += _matrices
 
 del lu  # noqa: F821 the module, where others have the function
 
-if not _typing.TYPE_CHECKING:
-    __getattr__ = _public_module(__name__)
+_public_module(__name__)

@@ -4,8 +4,6 @@ Networks themselves are in `pullback.nn.models`. Nothing here is known to the co
 function that writes index notation when it is called inside a traced function.
 """
 
-import typing as _typing
-
 from pullback.nn import blocks, init, metrics, models
 from pullback.nn.activations import (
     clipped_relu,
@@ -204,5 +202,4 @@ __all__ = [
     "weight_decay",
 ]
 
-if not _typing.TYPE_CHECKING:
-    __getattr__ = _public_module(__name__)
+_public_module(__name__)

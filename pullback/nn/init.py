@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from pullback.errors import ShapeError
 from pullback.nn.settings import Settings, check_number, refused
 from pullback.source import user_position
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "Scheme",
@@ -333,3 +334,5 @@ class orthogonal(Scheme):
         q, r = np.linalg.qr(a)
         q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
         return self.gain * (q if rows >= columns else q.T).reshape(shape)
+
+_public_module(__name__)

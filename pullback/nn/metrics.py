@@ -10,6 +10,7 @@ from pullback.errors import ShapeError, TraceError
 from pullback.source import user_position
 from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = ["accuracy", "confusion_matrix", "f1_score", "precision", "recall"]
 
@@ -147,3 +148,6 @@ def _scores(kind: str, input: Any, target: Any) -> tuple[Any, Any]:
             remedy="one label for each row of scores, as integers",
         )
     return input, target
+
+
+_public_module(__name__)

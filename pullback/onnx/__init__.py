@@ -10,5 +10,8 @@ It needs the package onnx (`pip install 'pullback[onnx]'`). What there is of ONN
 
 from pullback.onnx.load import load
 from pullback.onnx.save import save
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = ["load", "save"]
+
+_public_module(__name__)

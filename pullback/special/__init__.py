@@ -1,7 +1,5 @@
 """Special functions, elementwise, with derivatives by the Digital Library of Mathematical Functions."""
 
-import typing as _typing
-
 from pullback.special.bessel import i0, i0e, i1, i1e, j0, j1, k0, k1, y0, y1
 from pullback.special.elementary import entr, expit, logit, sinc, xlog1py, xlogy
 from pullback.special.gamma import beta, betaln, digamma, lgamma, polygamma, zeta
@@ -45,5 +43,4 @@ __all__ = [
 
 del gamma  # noqa: F821 the module, where others have the function
 
-if not _typing.TYPE_CHECKING:
-    __getattr__ = _public_module(__name__)
+_public_module(__name__)

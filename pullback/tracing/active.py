@@ -15,6 +15,7 @@ from pullback.ir.types import DType, f32, f64
 from pullback.source import Position, called, is_ours, source_text, user_position
 from pullback.state import PerThread, registered, setting
 from pullback.tracing import elsewhere
+from pullback.tracing.public import is_guard
 
 
 class _Active(PerThread):
@@ -43,8 +44,9 @@ def _outside() -> TraceError:
     arguments: Sequence[Any] = ()
     frames: list[FrameType] = []
     while frame is not None and is_ours(frame.f_code.co_filename):  # the last one was called by the user
-        code, given = frame.f_code, [*frame.f_locals.values()]
-        arguments = given[: code.co_argcount + code.co_kwonlyargcount]
+        if not is_guard(frame):
+            code, given = frame.f_code, [*frame.f_locals.values()]
+            arguments = given[: code.co_argcount + code.co_kwonlyargcount]
         frames.insert(0, frame)
         frame = frame.f_back
     operands = [x for value in given for x in (value if isinstance(value, tuple | list) else (value,))]

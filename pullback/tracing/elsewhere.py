@@ -102,8 +102,7 @@ def remedy(name: str, misspelled: bool = True) -> str:
 def short(module: str) -> str:
     """A module or what it holds as users write it: `pb.linalg`, `nn.init`."""
     inner = module.removeprefix("pullback").removeprefix(".")
-    written = f"pb.{inner}".removesuffix(".")
-    return written if inner.partition(".")[0] in ("", "lazy", *public_names().__all__) else inner
+    return inner if inner.partition(".")[0] in ("nn", "data", "lazy", "onnx", "interop") else f"pb.{inner}".rstrip(".")
 
 
 def section(written: str) -> str:
@@ -120,7 +119,8 @@ def call(section: str, problem: str) -> str:
 
 def parameter(section: str, keyword: str, known: Sequence[str]) -> str:
     """What to write for a keyword that a callable lacks: its new name, its name here, the nearest, or a sentence."""
-    new = renamed(section).get(keyword, [""])[0]
+    owner = section.rpartition(".")[0]  # a method has the names of its class
+    new = (renamed(section).get(keyword) or renamed(owner).get(keyword) or [""])[0]
     if new.partition("=")[0] in known:
         return f"`{keyword}` is now `{new}`"
     for name in words("parameters").get(keyword, ()):
@@ -168,7 +168,7 @@ def _replacement(name: str, module: str) -> str:
     if same is not None:
         return f"`{written}.{same}`"
     close = nearest(name, known)
-    text = remedy(name)
+    text = remedy(name, misspelled=False)
     if close or text.startswith("`dir"):
         return f"did you mean `{written}.{close[0]}`?" if close else f"`dir({written})` lists what there is"
     return text

@@ -33,9 +33,15 @@ def wrong_arguments(
     parameters = inspect.signature(function).parameters
     own = elsewhere.section(name)
     remedy = elsewhere.parameter(own, keyword, list(parameters)) if keyword else elsewhere.call(own, problem)
-    facts = [(function.__doc__ or "").strip().splitlines()[0]] if "." in name and function.__doc__ else []
+    doc = inspect.getdoc(function) if not remedy and "." in name else None
+    facts = [doc.splitlines()[0]] if doc else []
     return TraceError("E145", f"{name}() {problem}", position=position, facts=facts,
                       remedy=remedy or f"`{elsewhere.form(name, function)}`")  # fmt: skip
+
+
+def is_guard(frame: FrameType) -> bool:
+    """Whether a frame is that of the wrapper of a guarded function."""
+    return frame.f_code.co_filename == __file__
 
 
 def wrong_call(error: Exception, function: Callable[..., Any], name: str) -> TraceError | None:
@@ -64,35 +70,48 @@ def guarded(function: Callable[P, R], name: str) -> Callable[P, R]:
     return call
 
 
-def public_module(module: str) -> Callable[[str], NoReturn]:
-    """Guard the functions and classes that a module lists, and return its `__getattr__`.
+def guarded_function(value: Any, name: str) -> Any:
+    """A public function, guarded where it is defined, too, for `pickle` looks there; other values as they are."""
+    if not isinstance(value, FunctionType) or hasattr(value, "__signature__"):  # layers answer for themselves
+        return value
+    home, better = sys.modules[value.__module__], guarded(value, name)
+    if vars(home).get(better.__name__) is value:
+        setattr(home, better.__name__, better)
+    return better
 
-    A function is replaced where it is defined, too, so that `pickle` finds it there.
+
+def guard_methods(kind: type, name: str) -> None:
+    """Guard the public methods of a class, and the making and calling of its instances."""
+    for key, member in list(vars(kind).items()):
+        if key in ("__init__", "__call__") or not key.startswith("_"):
+            written = name if key == "__init__" else f"{name}.{key}"
+            if isinstance(member, FunctionType):
+                type.__setattr__(kind, key, guarded(member, written))
+            elif isinstance(member, staticmethod):
+                type.__setattr__(kind, key, staticmethod(guarded(member.__func__, written)))
+
+
+def public_module(module: str, *unguarded: type) -> None:
+    """Guard the functions and classes that a module lists, and answer for those that it lacks.
+
+    Args:
+        module: the name of the module, at whose end this is called.
+        unguarded: classes that only the package makes, often.
     """
     here = sys.modules[module]
     for name in here.__all__:
-        value: Any = getattr(here, name)
-        own = getattr(value, "__module__", None) or ""
-        if not f"{own}.".startswith(f"{module}."):
-            continue
-        written = f"{elsewhere.short(module)}.{name}"
-        if isinstance(value, type) and inspect.isfunction(start := value.__dict__.get("__init__")):
-            type.__setattr__(value, "__init__", guarded(start, written))
-        elif isinstance(value, FunctionType) and not hasattr(value, "__signature__"):  # layers answer for themselves
-            better = guarded(value, written)
-            for home in (here, sys.modules[own]):
-                if home.__dict__.get(better.__name__) is value:
-                    setattr(home, better.__name__, better)
-    return lookup(module)
-
-
-def lookup(module: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module of the package: its error says what to write instead."""
+        value = getattr(here, name)
+        if f"{getattr(value, '__module__', '')}.".startswith(f"{module}.") and value not in unguarded:
+            written = f"{elsewhere.short(module)}.{name}"
+            if isinstance(value, type):
+                guard_methods(value, written)
+            else:
+                setattr(here, name, guarded_function(value, written))
 
     def missing(name: str) -> NoReturn:
         raise AttributeError(name) if name.startswith("_") else elsewhere.unknown(name, module)
 
-    return missing
+    here.__dict__.setdefault("__getattr__", missing)
 
 
 class Answers:

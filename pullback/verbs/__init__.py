@@ -21,8 +21,6 @@ for those. Counts and shapes come first, as in APL; verbs of a function return a
     f⍣n                  power(f, n)
 """
 
-import typing as _typing
-
 from pullback.tracing.public import public_module as _public_module
 from pullback.verbs.application import each, power, rank, reduce, stencil, table
 from pullback.verbs.nested import Extents, Nested, disclose, enclose, shape
@@ -67,5 +65,4 @@ __all__ = [
     "transpose",
 ]
 
-if not _typing.TYPE_CHECKING:
-    __getattr__ = _public_module(__name__)
+_public_module(__name__)

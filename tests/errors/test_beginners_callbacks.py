@@ -93,11 +93,12 @@ def f(x: Float64[Array, "N"]):
     return pb.build(lambda i: x[i])
 ''',
         '''\
-TraceError [E145] build() missing 1 required positional argument: 'f'
+TraceError [E145] pb.build() missing 1 required positional argument: 'f'
   --> user.py:3:12
    |     return pb.build(lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `build(shape, f)`      See `pullback explain-error E145`
+   | The array whose element at (i, j, ...) is f(i, j, ...).
+  try: `pb.build(shape, f)`      See `pullback explain-error E145`
 ''',
     ),
     (

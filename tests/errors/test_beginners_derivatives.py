@@ -117,7 +117,6 @@ TraceError [E145] pb.grad() got an unexpected keyword argument 'argnums'
   --> user.py:4:1
    | pb.grad(f, argnums=1)
    | ^^^^^^^^^^^^^^^^^^^^^
-   | The gradient of a function whose result is one number, as a traced function of the same arguments.
   try: `argnums` is `wrt` here      See `pullback explain-error E145`
 ''',
     ),

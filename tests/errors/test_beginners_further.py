@@ -379,11 +379,12 @@ def f(x: Float64[Array, "N"]):
     return pb.full(3)
 ''',
         '''\
-TraceError [E145] full() missing 1 required positional argument: 'fill_value'
+TraceError [E145] pb.full() missing 1 required positional argument: 'fill_value'
   --> user.py:3:12
    |     return pb.full(3)
    |            ^^^^^^^^^^
-  try: `full(shape, fill_value, *, dtype=None, device=None)`      See `pullback explain-error E145`
+   | An array of one value; a Python float is f32 where all floating inputs are, else f64.
+  try: `pb.full(shape, fill_value, *, dtype=None, device=None)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -520,11 +521,12 @@ def f(x: Float64[Array, "N"]):
     return pb.where(x > 0, x)
 ''',
         '''\
-TraceError [E145] where() missing 1 required positional argument: 'x2'
+TraceError [E145] pb.where() missing 1 required positional argument: 'x2'
   --> user.py:3:12
    |     return pb.where(x > 0, x)
    |            ^^^^^^^^^^^^^^^^^^
-  try: `where(condition, x1, x2)`      See `pullback explain-error E145`
+   | Choose elements of x1 where the condition holds, else of x2.
+  try: `pb.where(condition, x1, x2)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -535,11 +537,12 @@ def f(x: Float64[Array, "N"]):
     return pb.where(x > 0)
 ''',
         '''\
-TraceError [E145] where() missing 2 required positional arguments: 'x1' and 'x2'
+TraceError [E145] pb.where() missing 2 required positional arguments: 'x1' and 'x2'
   --> user.py:3:12
    |     return pb.where(x > 0)
    |            ^^^^^^^^^^^^^^^
-  try: `where(condition, x1, x2)`      See `pullback explain-error E145`
+   | Choose elements of x1 where the condition holds, else of x2.
+  try: `pb.where(condition, x1, x2)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -670,11 +673,12 @@ def f(x: Float64[Array, ""]):
     return pb.cond(x > 0, lambda: x)
 ''',
         '''\
-TraceError [E145] cond() missing 1 required positional argument: 'otherwise'
+TraceError [E145] pb.cond() missing 1 required positional argument: 'otherwise'
   --> user.py:3:12
    |     return pb.cond(x > 0, lambda: x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `cond(test, then, otherwise, *operands)`      See `pullback explain-error E145`
+   | then(*operands) where the test holds, else otherwise(*operands); only the one chosen runs.
+  try: `pb.cond(test, then, otherwise, *operands)`      See `pullback explain-error E145`
 ''',
     ),
     (

@@ -292,7 +292,6 @@ TraceError [E145] pb.function() got an unexpected keyword argument 'thread'
   --> user.py:1:2
    | @pb.function(thread=2)
    |  ^^^^^^^^^^^^^^^^^^^^^
-   | Make a Python function a traced one: checked when it is defined, compiled when it is called.
   try: `threads=`      See `pullback explain-error E145`
 ''',
     ),

@@ -318,7 +318,7 @@ def f(x: Float64[Array, "N M"]):
     return pb.sum(x, dim=1)
 ''',
         '''\
-TraceError [E145] sum() got an unexpected keyword argument 'dim'
+TraceError [E145] pb.sum() got an unexpected keyword argument 'dim'
   --> user.py:3:12
    |     return pb.sum(x, dim=1)
    |            ^^^^^^^^^^^^^^^^
@@ -791,11 +791,12 @@ def f(x: Float64[Array, "N M"]):
     return x + pb.zeros(x.shape[0], x.shape[1])
 ''',
         '''\
-TraceError [E145] zeros() takes 1 positional argument but 2 were given
+TraceError [E145] pb.zeros() takes 1 positional argument but 2 were given
   --> user.py:3:16
    |     return x + pb.zeros(x.shape[0], x.shape[1])
    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `zeros(shape, *, dtype=None, device=None)`      See `pullback explain-error E145`
+   | An array of zeros, floating unless `dtype` says otherwise.
+  try: `pb.zeros(shape, *, dtype=None, device=None)`      See `pullback explain-error E145`
 ''',
     ),
     (

@@ -18,6 +18,7 @@ from pullback.nn.models.recipes import Recipe, layered
 from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet50
 from pullback.nn.models.sequences import character_lstm, gpt
 from pullback.nn.optimizers import adam, adamw, sgd
+from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "BY_HAND",
@@ -78,3 +79,5 @@ def recipe(name: str) -> Recipe:
         return LAYERED[name]
     found: Recipe = import_module(f"pullback.nn.models.{BY_HAND[name]}").RECIPE
     return found
+
+_public_module(__name__)
