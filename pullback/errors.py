@@ -25,6 +25,7 @@ E7xx lazy arrays, E8xx APL.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
@@ -133,7 +134,13 @@ class PullbackError(Exception):
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        return self.message
+        """The message; without the name of the class for those who print that before it, as tracebacks do."""
+        try:
+            asks = sys._getframe(1).f_globals.get("__name__", "")
+        except ValueError:  # the interpreter itself, at the end of a program
+            asks = "traceback"
+        twice = asks.partition(".")[0] in ("traceback", "threading", "IPython")
+        return self.message.removeprefix(f"{type(self).__name__} " if twice else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         keywords = {"position": self.position, "facts": self.facts, "remedy": self.remedy, "also": self.also}

@@ -185,10 +185,11 @@ def _transposed(s: ir.Call, rule: ir.Rule, given: Sequence[ir.Ref], vjp: Vjp, ma
     if not reads.isdisjoint(linear):
         raise DerivativeError(
             "E251",
-            f"the rule for {s.outs[0].name} is not linear in "
+            f"the rule {rule.name} is not linear in "
             f"{', '.join(r.name for r in linear if r in reads)}: it is no derivative, and has no transpose",
             position=s.positions[0] if s.positions else None,
-            remedy="a rule that multiplies its tangents or cotangents by values of the arguments only",
+            remedy="a rule that multiplies its tangents or cotangents by values of the arguments only; "
+            f"`{'vjp' if rule is s.forward else 'jvp'}=` gives the other direction, without a transpose",
         )
     refs = dict(zip((*s.params, *rule.params[: len(s.outs)]), (*s.operands, *s.outs), strict=True))
     refs |= dict(zip(seeds, given, strict=True))

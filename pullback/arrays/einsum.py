@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from pullback.arrays.complex_parts import as_complex, pair
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, TraceError
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
@@ -58,6 +58,10 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     >>> bilinear(np.array([1.0, 2.0]), np.eye(2), np.array([3.0, 4.0])).item()
     11.0
     """
+    letters: object = subscripts
+    if not isinstance(letters, str):
+        what = f"einsum: the subscripts are one string, and {type(letters).__name__} was given"
+        raise TraceError("E135", what, position=user_position(), remedy='`pb.einsum("ij,jk->ik", x, y)`')
     arrays: list[Any] = [as_complex(x) if is_complex(x) else as_array(x, "einsum") for x in operands]
     reals: list[Array] = [as_array(h.real) if is_complex(h) else h for h in arrays]
     terms, result = _Reader(subscripts, reals).read()

@@ -54,6 +54,11 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
             return _undefined(name, error.name, position, frame, arguments)
         case TypeError() if (found := WRONG_CALL.fullmatch(text)) is not None:
             return _wrong_call(found, position, frame) or error
+        case TypeError() if text.endswith("object is not callable") and (
+            found := re.search(r"\.(size|shape|ndim|dtype|T)\(", source_text(position))
+        ):
+            return TraceError("E145", f"`{found[1]}` of an array is no function", position=position,
+                              remedy=f"without brackets: `x.{found[1]}`")  # fmt: skip
         case TypeError() if text == "'method' object is not subscriptable" and ".at[" in line:
             return _written("`.at[...]` writes in JAX; here `x.at(i, fill=0)` reads, and arrays never change", position)
         case ValueError() if text.startswith("setting an array element"):

@@ -190,11 +190,22 @@ def batches_of(data: Any, batch_size: int | None, **order: Any) -> Batches:
         if batch_size is not None and batch_size < 1:
             raise UsageError("E518", f"batch_size={batch_size}", remedy="the number of samples in a batch, at least 1")
         return Samples(data, batch_size or 32, **order)
+    if isinstance(data, tuple) and any(isinstance(x, list) and x and not hasattr(x[0], "shape") for x in data):
+        place = next(k for k, x in enumerate(data) if isinstance(x, list))
+        raise DataError("E508", f"the data is a pair of arrays, and a list was given as number {place + 1}",
+                        remedy="`np.array(x)` of the list")  # fmt: skip
     if batch_size is not None:
         raise UsageError(
             "E518",
             f"batch_size={batch_size} for {type(data).__name__}, which gives batches itself",
             remedy="leave `batch_size` out, or pass arrays",
+        )
+    if not isinstance(data, Iterable):
+        name = getattr(data, "__name__", type(data).__name__)
+        raise DataError(
+            "E512",
+            f"the data is {name}, which gives no batches",
+            remedy=f"`list({name}())`, or an object whose __iter__ calls it" if callable(data) else "a pair of arrays",
         )
     return Stream(data)
 

@@ -142,6 +142,7 @@ class Rule:
 
     params: tuple[Ref, ...]
     block: Block
+    name: str = "rule"  # for errors
 
 
 @dataclass(frozen=True, eq=False)

@@ -294,7 +294,7 @@ class Substitution:
 
     def rule(self, r: ir.Rule | None) -> ir.Rule | None:
         """A copy of a call's rule with fresh params."""
-        return r and ir.Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
+        return r and ir.Rule(tuple(self.define(p) for p in r.params), self.block(r.block), r.name)
 
     def _under_block(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
         inner, renamed = self.under(variables)

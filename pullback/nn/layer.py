@@ -24,6 +24,7 @@ from numpy.typing import DTypeLike
 import pullback as pb
 from pullback.errors import ShapeError, TraceError
 from pullback.nn.scope import Scope
+from pullback.nn.settings import check_seed, refused
 from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.source import user_position
 from pullback.state import temporary
@@ -53,6 +54,7 @@ class Layer(Answers):
         forward: its mathematics: a function of a `Scope` and the input.
         takes: the shape of the input, as an annotation writes it; None where any will do.
         integers: whether the input holds integers, such as positions in an alphabet.
+        accepts: the axes that the input must have, as an annotation writes them: "N C H W", "... M".
         text: how it was written.
         name: the name in a network, instead of kind and number.
         parts: the layers that it is made of: those of a chain in their order, of a residual its chain and its shortcut.
@@ -67,6 +69,7 @@ class Layer(Answers):
     name: str | None = None
     parts: tuple[Layer, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    accepts: str | None = None
 
     def __repr__(self) -> str:
         return self.text
@@ -120,6 +123,11 @@ class Layer(Answers):
         >>> nn.dense(3).on("N 4").type.result
         'f32[N, 3]'
         """
+        given: object = takes
+        if not isinstance(given, str):
+            sizes = given if isinstance(given, tuple | list) else (None, 784)
+            text = " ".join("N" if n is None else str(n) for n in sizes)
+            raise refused("on", "takes", given, f'one string, with names for open sizes: `net.on("{text}")`')
         bound = replace(self, takes=takes)
         bound.typed()
         return bound
@@ -165,6 +173,7 @@ class Layer(Answers):
         >>> parameters["w"].shape, parameters["b"].tolist(), state
         ((3, 4), [0.0, 0.0, 0.0], {})
         """
+        check_seed("init", seed)
         return self.typed(dtype).start(seed)
 
     def describe(
@@ -299,6 +308,9 @@ class Layer(Answers):
         >>> net({"w": np.array([[2.0, 3.0]])}, np.array([[1.0, 10.0]])).tolist()
         [[32.0]]
         """
+        if isinstance(x, Mapping) and not isinstance(parameters, Mapping):
+            what = f"{self}: the parameters come first, and then the input"
+            raise TraceError("E160", what, position=user_position(), remedy="`net(parameters, x)`")
         if is_tracing():
             return self.apply(parameters, {} if state is None else state, x)[0]
         return self._inference(parameters, x, {} if state is None else state)
@@ -312,7 +324,7 @@ class Layer(Answers):
 
 
 def layer(
-    takes: str | Callable[..., str | None] | None = None, *, integers: bool = False
+    takes: str | Callable[..., str | None] | None = None, *, integers: bool = False, accepts: str | None = None
 ) -> Callable[[Callable[Concatenate[Scope, Any, Settings], Any]], Callable[Settings, Layer]]:
     """Make a layer of a function of a scope, an input, and settings.
 
@@ -320,6 +332,7 @@ def layer(
         takes: the shape of its input, as an annotation writes it; None where any will do. Or a function of the settings
             that gives it, which is where settings are checked.
         integers: whether the input holds integers.
+        accepts: the axes that an input must have: "... M" for one or more; "=" for those of `takes`.
     Returns:
         A decorator. What it gives takes the settings and returns a Layer.
 
@@ -330,6 +343,10 @@ def layer(
     >>> scale(3.0)({"a": np.array([1.0, 2.0])}, np.array([[1.0, 1.0]])).tolist()
     [[3.0, 6.0]]
     """
+    if callable(takes) and next(iter(inspect.signature(takes).parameters), "") == "scope":
+        what = f"layer: the decorator of {takes.__name__} has no brackets"
+        remedy = '`@nn.layer("N M")`, or `@nn.layer()` for any shape'
+        raise TraceError("E163", what, position=user_position(), remedy=remedy)
 
     def decorate(f: Callable[Concatenate[Scope, Any, Settings], Any]) -> Callable[Settings, Layer]:
         signature = inspect.signature(f)
@@ -341,8 +358,9 @@ def layer(
             text, known = written(kind, own, settings, named)
             shape = takes(*settings, **named) if callable(takes) else takes
             return Layer(
-                kind, lambda scope, x: f(scope, x, *settings, **named), shape, integers, text=text, settings=known
-            )
+                kind, lambda scope, x: f(scope, x, *settings, **named), shape, integers, text=text, settings=known,
+                accepts=shape if accepts == "=" else accepts,
+            )  # fmt: skip
 
         make.__signature__ = own  # type: ignore[attr-defined]
         return make

@@ -256,7 +256,8 @@ def _equal(kind: str, input: Any, target: Any) -> tuple[Array, Array]:
     """Both as arrays of one shape. Others would broadcast: a column with a row makes a square."""
     a, b = as_array(input, kind), as_array(target, kind)
     if a.extents != b.extents:
-        _refuse(kind, a, b, "a target of the shape of the input")
+        labels = kind == "cross_entropy" and b.ndim + 1 == a.ndim
+        _refuse(kind, a, b, "labels are integers: `y.astype(int)`" if labels else "a target of the shape of the input")
     return a, b
 
 

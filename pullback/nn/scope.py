@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 import pullback as pb
-from pullback.errors import PullbackError, ShapeError, TraceError
+from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
 from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index
 from pullback.source import user_position
@@ -45,6 +45,10 @@ class LayerPart(Protocol):
     @property
     def forward(self) -> Callable[[Scope, Any], Any]:
         """The function that computes the layer."""
+
+    @property
+    def accepts(self) -> str | None:
+        """The axes of its input, as an annotation writes them; None where any will do."""
 
 
 @dataclass(frozen=True)
@@ -217,12 +221,14 @@ class Scope:
         """Call the layer at this place; record its requests while types are inferred."""
         if self._calls is None:
             with self._here(layer, x):
+                _check_axes(layer, x)
                 return layer.forward(self, x)
         self._call = call = Call(self.path, layer, _type(x))
         self._calls.append(call)
         written = current().scope.statements
         before = len(written)
         with self._here(layer, x):
+            _check_axes(layer, x)
             y = layer.forward(self, x)
         call.result = _type(y)
         call.extents = y.extents if isinstance(y, Array) else ()
@@ -291,6 +297,8 @@ class Scope:
             if self.path and not any(fact.startswith("in ") for fact in error.facts):
                 given = f"which was given {_type(x)}" + (f" by {self.after}" if self.after else "")
                 error.facts = (*error.facts, f"in {'/'.join(self.path)} = {layer}, {given}")
+                if isinstance(error, DTypeError) and _type(x).startswith("u8"):
+                    error.remedy = "`x / np.float32(255)`; of a data set `dataset.transformed(data.scale())`"
             raise
 
     def _place(self) -> str:
@@ -299,6 +307,26 @@ class Scope:
 
 def _extents(shape: Any) -> tuple[Index, ...]:
     return tuple(extent_of(e, "shape") for e in (shape if isinstance(shape, tuple | list) else (shape,)))
+
+
+def _check_axes(layer: LayerPart, x: Any) -> None:
+    """Raise ShapeError [E162] where an array has too few axes for a layer, or too many."""
+    axes = (layer.accepts or "...").split()
+    named = [a for a in axes if a != "..."]
+    if not isinstance(x, Array) or x.ndim == len(named) or (x.ndim > len(named) and "..." in axes):
+        return
+    kind = {"N C H W": "images ", "N H W C": "images ", "N L M": "sequences "}.get(" ".join(axes), "")
+    remedy = f"`nn.reshape({', '.join(axes[1:])})` before it, with the sizes of a sample"
+    if "..." in axes:
+        remedy = "an array with more axes"
+    elif x.ndim == len(axes) - 1:
+        remedy += "; `x[None]` if x is one sample"
+    raise ShapeError(
+        "E162",
+        f"{layer.kind} takes {kind}{' '.join(axes)}, and was given {type_text(x)}",
+        position=user_position(),
+        remedy=remedy,
+    )
 
 
 def _random_key(random: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:

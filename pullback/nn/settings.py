@@ -65,6 +65,12 @@ def refused(where: object, name: str, value: object, remedy: str) -> TraceError:
     )
 
 
+def check_seed(where: object, seed: object) -> None:
+    """Raise TraceError [E170] unless a seed is an integer from 0 up."""
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise refused(where, "seed", seed, "a whole number from 0 up: equal seeds give equal results")
+
+
 def kind_of(x: Any) -> str:
     """The public name of a value's class, or of a function."""
     if isinstance(x, str):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
-from pullback.errors import DataError
+from pullback.errors import DataError, TraceError
 from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims
 from pullback.ir.expr import read_by
@@ -26,6 +26,7 @@ from pullback.ir.types import DType
 from pullback.nn.parameters import named
 from pullback.onnx.graph import library
 from pullback.rewrite.calls import inline_checkpoints
+from pullback.source import user_position
 from pullback.writing import write_file
 
 __all__ = ["save"]
@@ -72,6 +73,10 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
     >>> again.interpret({}, np.array([[3, 4], [0, 0], [5, 12]], np.float32)).tolist()
     [5.0, 0.0, 13.0]
     """
+    if not hasattr(f, "for_dims"):
+        given = f"a {type(f).__name__}" if hasattr(f, "function") else "what is no `pb.function`"
+        remedy = '`onnx.save(net.function(), "net.onnx", parameters)`' if hasattr(f, "function") else "`pb.function(f)`"
+        raise TraceError("E149", f"onnx.save was given {given}", position=user_position(), remedy=remedy)
     onnx = library()
     program, found = f.for_dims(dims)
     traced = f.determined()

@@ -235,7 +235,7 @@ class _Batch:
         out.append(replace(call, forward=forward, backward=backward))
 
     def _rule(self, r: ir.Rule | None) -> ir.Rule | None:
-        return r and ir.Rule(tuple(self.lifted(p) for p in r.params), self._block(r.block))
+        return r and ir.Rule(tuple(self.lifted(p) for p in r.params), self._block(r.block), r.name)
 
     def _block(self, block: ir.Block, asked: ir.Ref | None = None) -> ir.Block:
         """A block whose results all have the axes."""

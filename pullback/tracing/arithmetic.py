@@ -215,14 +215,24 @@ def _disagree(
 ) -> ShapeError:
     names = dict(zip(map(id, operands), operands_text(position, len(operands))))
     first, second = a.name or names[id(a)], b.name or names[id(b)]
+    remedy = "give both the same dim name in the annotations if they are equal, or reshape one of them"
+    for dim, array, whose in ((a, b, first), (b, a, second)):
+        size = array.extents[axis].constant
+        if size is not None and dim.extents[axis].symbols and _is_captured(array):
+            remedy = f"`{size}` for `{dim.extents[axis]}` in the annotation of {whose}, if they are equal"
     return ShapeError(
         "E101",
         f"{name}: shapes {shape_text(a.extents)} and {shape_text(b.extents)} do not broadcast: "
         f"axis {axis + a.rank} of {first} = {a.extents[axis]}, axis {axis + b.rank} of {second} = {b.extents[axis]}",
         position=position,
         facts=[describe(a, names[id(a)]), describe(b, names[id(b)])],
-        remedy="give both the same dim name in the annotations if they are equal, or reshape one of them",
+        remedy=remedy,
     )
+
+
+def _is_captured(h: Array) -> bool:
+    """Whether an array is one of NumPy's, from around the function."""
+    return any(ref is h.ref for ref, _ in current().captured.values())
 
 
 def aligned(h: Array, indices: Indices, dtype: DType | None = None) -> ir.Scalar:

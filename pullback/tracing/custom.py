@@ -196,7 +196,8 @@ class _Rules:
             answer = rule(primals, out, beside(directions))
             results = self._checked(kind, answer, structure, places, expected)
             self.owed += tracer.settle_block(results)
-            return ir.Rule((*outs, *directions), ir.Block(tuple(scope.statements), tuple(results)))
+            block = ir.Block(tuple(scope.statements), tuple(results))
+            return ir.Rule((*outs, *directions), block, getattr(rule, "__name__", kind))
 
     def _checked(
         self, kind: str, answer: Any, structure: Structure, places: Sequence[int], expected: Sequence[ir.Ref]

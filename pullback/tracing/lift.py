@@ -154,7 +154,7 @@ class _Lift:
                 )
 
     def _rule(self, r: ir.Rule | None) -> ir.Rule | None:
-        return r and ir.Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
+        return r and ir.Rule(tuple(self.define(p) for p in r.params), self.block(r.block), r.name)
 
     def block(self, b: ir.Block) -> ir.Block:
         statements: list[ir.Statement] = []

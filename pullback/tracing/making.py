@@ -152,7 +152,7 @@ def table(array: np.ndarray[Any, Any], name: str) -> Array:
 
 
 def _article(x: object) -> str:
-    kind = type(x).__name__
+    kind = "lazy array" if type(x).__module__.startswith("pullback.lazy") else type(x).__name__
     return "None" if x is None else "a function" if callable(x) else f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"
 
 
@@ -161,13 +161,18 @@ def _as_array_remedy(x: object) -> str:
         case None:
             return "a function that returns nothing gives None: is a `return` missing?"
         case list() | tuple():
-            return "`pb.asarray(...)` makes an array of a list"
+            return '`pb.asarray(...)` makes an array of a list, and so does a parameter `x: Float64[Array, "N"]`'
         case complex():
             return "real and imaginary part as two arrays"
+        case _ if type(x).__module__.startswith("pullback.lazy"):
+            return "functions of `lazy` take lazy arrays; `x.numpy()` is an array for a `pb.function`"
         case _ if callable(x):
             return "call it, with brackets"
         case _:
             return "pass an array, or build one with `stack` or `build`"
+
+
+_SCAN = "`pb.scan(n, init, f)`, and f(carry, i) reads `xs[i]`: JAX has `scan(f, init, xs)`"
 
 
 def extent_of(x: object, what: str) -> Index:
@@ -201,7 +206,7 @@ def extent_of(x: object, what: str) -> Index:
         "E135",
         f"{what}: {'a function' if callable(x) else repr(x)} is not an extent",
         position=user_position(),
-        remedy="the extent comes first, then the function"
+        remedy=_SCAN if what == "scan" else "the extent comes first, then the function"
         if callable(x)
         else "give an int, a dim such as x.shape[0], or a tuple of them",
     )

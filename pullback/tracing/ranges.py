@@ -418,6 +418,12 @@ def range_error(access: Access) -> PullbackError:
     else:
         found = f"goes down to {reach}" if reach is not None else "is not known to stay at or above 0"
         bound = "the first is 0"
+    at_once = f"`{name}.at({text}, fill=0)` reads 0 outside"
+    remedy = f"{at_once}, or put the condition in `where`"
+    if access.upper and len(index.free) == 1 and index.single in index.free:
+        other = next(iter(index.free)).extent
+        if extent.symbols and other.symbols and not set(extent.symbols) & set(other.symbols):
+            remedy = f"one dim name for {extent} and {other} in the annotations, if they are equal; {at_once}"
     ranges = [f"0 <= {v.name} < {v.extent}" for v in sorted(index.free, key=lambda v: v.serial)]
     shape = ", ".join(map(str, access.ref.shape))
     return ShapeError(
@@ -425,5 +431,5 @@ def range_error(access: Access) -> PullbackError:
         f"{name}[{text}]: index {index} of axis {access.axis} {found}, {bound}",
         position=access.position,
         facts=[f"{name} : {access.ref.dtype}[{shape}]", *ranges],
-        remedy=f"`{name}.at({text}, fill=0)` reads 0 outside, or put the condition in `where`",
+        remedy=remedy,
     )

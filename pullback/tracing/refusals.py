@@ -182,6 +182,8 @@ def _truth_remedy(position: Position | None) -> str:
     name = called(position)
     if name in _BUILTINS:
         return _BUILTINS[name]
+    if ".shape" in source_text(position):
+        return "a size is a symbol: `Float64[Array, \"3\"]` fixes it, and `n: pb.Static` is a number of Python"
     if line.startswith("while "):
         return "`pb.while_loop(test, body, state)`"
     if line.startswith("assert "):

@@ -32,7 +32,7 @@ def _takes(kind: str, num_heads: int, *, num_kv_heads: int | None = None, **_: A
     return "N L M"
 
 
-@layer(partial(_takes, "attention"))
+@layer(partial(_takes, "attention"), accepts="=")
 def attention(
     scope: Scope,
     x: Any,
@@ -136,7 +136,7 @@ def _features_of_a_head(scope: Scope, width: Any, heads: int, rotary: bool) -> A
     return width // heads
 
 
-@layer(partial(_takes, "transformer_block"))
+@layer(partial(_takes, "transformer_block"), accepts="=")
 def transformer_block(
     scope: Scope,
     x: Any,
@@ -186,7 +186,7 @@ def _positional_encoding_takes(kind: str = "sinusoidal", *, max_length: int | No
     return "N L M"
 
 
-@layer(_positional_encoding_takes)
+@layer(_positional_encoding_takes, accepts="=")
 def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_length: int | None = None) -> Array:
     """Add a position encoding to each step of a sequence.
 

@@ -53,7 +53,7 @@ def _conv_takes(
     return _takes("conv", out_channels, groups, layout, over)
 
 
-@layer(_conv_takes)
+@layer(_conv_takes, accepts="=")
 def conv(
     scope: Scope,
     x: Any,
@@ -173,7 +173,7 @@ def _conv_transpose_takes(
     return _takes(kind, out_channels, groups, layout, over)
 
 
-@layer(_conv_transpose_takes)
+@layer(_conv_transpose_takes, accepts="=")
 def conv_transpose(
     scope: Scope,
     x: Any,

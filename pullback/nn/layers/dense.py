@@ -17,7 +17,7 @@ def _takes(units: Any, **_: Any) -> str:
     return "N M"
 
 
-@layer(_takes)
+@layer(_takes, accepts="... M")
 def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, init: Initializer | None = None) -> Array:
     """Weighted sums of all features: y[…, k] = b[k] + Σm x[…, m] w[k, m].
 

@@ -52,7 +52,7 @@ def _batch_takes(momentum: float = 0.1, eps: float = 1e-5, *, affine: bool = Tru
     return image("batch_norm", layout, 2)
 
 
-@layer(_batch_takes)
+@layer(_batch_takes, accepts="N C ...")
 def batch_norm(
     scope: Scope, x: Any, momentum: float = 0.1, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW"
 ) -> Array:
@@ -109,7 +109,7 @@ def _layer_takes(axes: int = 1, eps: float = 1e-5, *, elementwise_affine: bool =
     return "N M" if count == 1 else None
 
 
-@layer(_layer_takes)
+@layer(_layer_takes, accepts="... M")
 def layer_norm(scope: Scope, x: Any, axes: int = 1, eps: float = 1e-5, *, elementwise_affine: bool = True) -> Array:
     """Every row less its mean, by the root of its variance (Ba et al. 2016).
 
@@ -146,7 +146,7 @@ def _rms_takes(eps: float = 1e-6, *, elementwise_affine: bool = True) -> str:
     return "N M"
 
 
-@layer(_rms_takes)
+@layer(_rms_takes, accepts="... M")
 def rms_norm(scope: Scope, x: Any, eps: float = 1e-6, *, elementwise_affine: bool = True) -> Array:
     """Every row by the root of its mean square (Zhang and Sennrich 2019): scale x / √(mean x² + ε).
 
@@ -175,7 +175,7 @@ def _group_takes(num_groups: int, eps: float = 1e-5, *, affine: bool = True, lay
     return image("group_norm", layout, 2, channels="C" if num_groups == 1 else f"{num_groups}*C")
 
 
-@layer(_group_takes)
+@layer(_group_takes, accepts="N C ...")
 def group_norm(
     scope: Scope, x: Any, num_groups: int, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW"
 ) -> Array:
@@ -221,7 +221,7 @@ def _instance_takes(eps: float = 1e-5, *, affine: bool = True, layout: Layout = 
     return image("instance_norm", layout, 2)
 
 
-@layer(_instance_takes)
+@layer(_instance_takes, accepts="N C ...")
 def instance_norm(
     scope: Scope, x: Any, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW"
 ) -> Array:
@@ -257,7 +257,7 @@ def _response_takes(size: int = 5, alpha: float = 1e-4, beta: float = 0.75, k: f
     return image("local_response_norm", layout, 2)
 
 
-@layer(_response_takes)
+@layer(_response_takes, accepts="N C ...")
 def local_response_norm(
     scope: Scope,
     x: Any,

@@ -49,7 +49,7 @@ def _max_takes(kernel_size: Numbers, stride: Numbers | None = None, padding: Pad
     return image("max_pool", layout, len(_pool("max_pool", kernel_size, stride, padding, dilation=dilation).size))
 
 
-@layer(_max_takes)
+@layer(_max_takes, accepts="=")
 def max_pool(
     scope: Scope,
     x: Any,
@@ -156,7 +156,7 @@ def _avg_takes(kernel_size: Numbers, stride: Numbers | None = None, padding: Pad
     return image("avg_pool", layout, len(_pool("avg_pool", kernel_size, stride, padding).size))
 
 
-@layer(_avg_takes)
+@layer(_avg_takes, accepts="=")
 def avg_pool(
     scope: Scope,
     x: Any,
@@ -232,7 +232,7 @@ def _space(layout: str, x: Any) -> tuple[int, ...]:
     return tuple(range(2, x.ndim)) if layout == "NCHW" else tuple(range(1, x.ndim - 1))
 
 
-@layer(_global_takes)
+@layer(_global_takes, accepts="N C ...")
 def global_avg_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
     """The mean of every channel over the whole image, for any number of axes of space.
 

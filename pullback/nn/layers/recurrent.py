@@ -35,7 +35,7 @@ def _takes(
     return "N L M"
 
 
-@layer(partial(_takes, "lstm"))
+@layer(partial(_takes, "lstm"), accepts="=")
 def lstm(
     scope: Scope,
     x: Any,
@@ -84,7 +84,7 @@ def lstm(
     return _read(scope, x, step, ("h", "cell"), 4, hidden_size, reverse, return_sequences)
 
 
-@layer(partial(_takes, "gru"))
+@layer(partial(_takes, "gru"), accepts="=")
 def gru(
     scope: Scope,
     x: Any,

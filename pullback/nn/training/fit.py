@@ -12,6 +12,7 @@ from pullback.data import Splits, batches_of
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
 from pullback.nn.optimizers import check_descends
+from pullback.nn.settings import check_seed
 from pullback.nn.training.checkpoint import Checkpoints, Folder, Resume
 from pullback.nn.training.history import VALIDATION_LOSS, EarlyStopping
 from pullback.nn.training.loop import Run, Second, Training
@@ -109,6 +110,7 @@ def fit(
     if isinstance(data, Splits):
         validation_data = data.test if validation_data is None else validation_data
         data = data.train
+    check_seed("fit", seed)
     _check(epochs, steps, save, resume, early_stopping, drop_last)
     source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
     first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))

@@ -19,23 +19,23 @@ NET = nn.dense(2).on("N 3")
 
 def _fit(**changed: Any) -> Any:
     given: dict[str, Any] = {"data": (X, X[:, :2]), "optimizer": nn.sgd(0.1), "epochs": 1, "progress": False, **changed}
-    model, loss, data = given.pop("model", NET), given.pop("loss", nn.squared_error), given.pop("data")
+    model, loss, data = given.pop("model", NET), given.pop("loss", nn.mse_loss), given.pop("data")
     return nn.fit(model, loss, data, **given)
 
 
 MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: nn.Linear(3, 4), "[E146] pullback.nn has no 'Linear'", "`nn.dense`"),
     (lambda: nn.Conv2d(3, 4, 5), "[E146] pullback.nn has no 'Conv2d'", "`nn.conv`"),
-    (lambda: nn.MSELoss(), "[E146] pullback.nn has no 'MSELoss'", "`nn.squared_error`"),
-    (lambda: nn.mse_loss, "[E146] pullback.nn has no 'mse_loss'", "`nn.squared_error`"),
+    (lambda: nn.MSELoss(), "[E146] pullback.nn has no 'MSELoss'", "`nn.mse_loss`"),
+    (lambda: nn.smooth_l1_loss, "[E146] pullback.nn has no 'smooth_l1_loss'", "`nn.huber_loss`"),
     (lambda: nn.CrossEntropyLoss(), "[E146] pullback.nn has no 'CrossEntropyLoss'", "`nn.cross_entropy`"),
     (lambda: nn.Adam(1e-3), "[E146] pullback.nn has no 'Adam'", "`nn.adam`"),
     (lambda: nn.BatchNorm2d(4), "[E146] pullback.nn has no 'BatchNorm2d'", "`nn.batch_norm`"),
-    (lambda: nn.Sequential(), "[E146] pullback.nn has no 'Sequential'", "`nn.chain`"),
+    (lambda: nn.Sequential(), "[E146] pullback.nn has no 'Sequential'", "`nn.sequential`"),
     (lambda: nn.dens(4), "[E146] pullback.nn has no 'dens'", "did you mean `nn.dense`?"),
     (lambda: nn.dense("3"), "[E163] dense: units is '3'", "a whole number from 1 up: `units=1`"),  # type: ignore[arg-type]
     (lambda: nn.dense(-3), "[E163] dense: units is -3", "a whole number from 1 up: `units=1`"),
-    (lambda: nn.chain([nn.dense(3)]), "[E163] a list is no layer", "`nn.chain(*layers)`"),
+    (lambda: nn.sequential([nn.dense(3)]), "[E163] a list is no layer", "`nn.sequential(*layers)`"),
     (
         lambda: _fit(optimizer=nn.adam),
         "[E170] fit: optimizer is <class 'pullback.nn.optimizers.rules.adam'>",
