@@ -202,7 +202,7 @@ def page(before: str) -> str:
     seen: dict[int, str] = {}
     parts = [HEAD]
     for section, prefix, found in sections():
-        again = [n for n, f in sorted(found.items()) if id(f) in seen and prefix != "pb."]
+        again = [n for n, f in sorted(found.items()) if id(inspect.unwrap(f)) in seen and prefix != "pb."]
         lines = [f"## {section.title if prefix == 'pb.' else f'`{prefix[:-1]}`'}", ""]
         said = {"cost": section.cost, "derivative": section.derivative}
         defaults = [f"{what} {text}" for what, text in said.items() if text]
@@ -211,7 +211,7 @@ def page(before: str) -> str:
         for name, f in sorted(found.items()):
             if name in again:
                 continue
-            seen.setdefault(id(f), prefix + name)
+            seen.setdefault(id(inspect.unwrap(f)), prefix + name)
             cells = " | ".join(c.replace("|", "\\|") for c in row(section, name, f))
             lines.append(f"| `{prefix}{name}` | {cells} | {since.get(prefix + name, now)} |")
         if again:

@@ -328,7 +328,7 @@ TraceError [E135] scan: a function is not an extent
   --> user.py:3:12
    |     return pb.scan(lambda total, v: (total + v, total), 0.0, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the extent comes first, then the function      See `pullback explain-error E135`
+  try: `pb.scan(n, init, f)`, and f(carry, i) reads `xs[i]`: JAX has `scan(f, init, xs)`      See `pullback explain-error E135`
 ''',
     ),
     (

@@ -950,7 +950,7 @@ TraceError [E135] operand: a list is neither an array nor a number
   --> user.py:3:12
    |     return pb.sum(xs)
    |            ^^^^^^^^^^
-  try: `pb.asarray(...)` makes an array of a list      See `pullback explain-error E135`
+  try: `pb.asarray(...)` makes an array of a list, and so does a parameter `x: Float64[Array, "N"]`      See `pullback explain-error E135`
 ''',
     ),
     (

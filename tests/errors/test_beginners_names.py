@@ -152,7 +152,7 @@ UnknownNameError [E146] pullback has no 'no_grad'
   --> user.py:1:6
    | with pb.no_grad():
    |      ^^^^^^^^^^
-  try: `pb.stop_gradient`      See `pullback explain-error E146`
+  try: nothing: derivatives are functions, made by `pb.grad(f)`; `pb.stop_gradient(x)` is a constant      See `pullback explain-error E146`
 ''',
     ),
     (

@@ -384,8 +384,8 @@ from pullback import nn
 nn.fit(nn.dense(3), nn.cross_entropy, (np.ones((3, 4), np.float32), [0, 1, 2]), optimizer=nn.sgd(0.1), epochs=1, progress=False)
 ''',
         '''\
-DataError [E508] the data is a pair of arrays, and a list was given as number 2
-  try: `np.array(x)` of the list      See `pullback explain-error E508`
+DataError [E508] the targets of the data are a list
+  try: `np.array(x)` makes an array of a list: the data is a pair of arrays      See `pullback explain-error E508`
 ''',
     ),
     (
@@ -442,7 +442,7 @@ def batches():
 nn.fit(nn.dense(3), nn.cross_entropy, batches, optimizer=nn.sgd(0.1), epochs=1, progress=False)
 ''',
         '''\
-DataError [E512] the data is batches, which gives no batches
+DataError [E512] the data is the function batches, which gives no batches
   try: `list(batches())`, or an object whose __iter__ calls it      See `pullback explain-error E512`
 ''',
     ),

@@ -559,7 +559,7 @@ TraceError [E135] add: a list is neither an array nor a number
   --> user.py:3:12
    |     return x + [1.0, 2.0, 3.0]
    |            ^^^^^^^^^^^^^^^^^^^
-  try: `pb.asarray(...)` makes an array of a list      See `pullback explain-error E135`
+  try: `pb.asarray(...)` makes an array of a list, and so does a parameter `x: Float64[Array, "N"]`      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -574,7 +574,7 @@ TraceError [E135] sin: a list is neither an array nor a number
   --> user.py:3:12
    |     return pb.sin([x[0], x[1]])
    |            ^^^^^^^^^^^^^^^^^^^^
-  try: `pb.asarray(...)` makes an array of a list      See `pullback explain-error E135`
+  try: `pb.asarray(...)` makes an array of a list, and so does a parameter `x: Float64[Array, "N"]`      See `pullback explain-error E135`
 ''',
     ),
     (

@@ -56,7 +56,7 @@ ShapeError [E103] x[n, k]: index k of axis 1 reaches K - 1, the last is M - 1
    |     return pb.build(x.shape[0], lambda n: pb.sum_over(w.shape[0], lambda k: x[n, k] * w[k]))
    |                                                                             ^^^^^^^
    | x : f64[N, M]      0 <= k < K
-  try: `x.at(n, k, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
+  try: one dim name for M and K in the annotations, if they are equal; `x.at(n, k, fill=0)` reads 0 outside      See `pullback explain-error E103`
 """
     )
 

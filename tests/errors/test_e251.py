@@ -21,10 +21,10 @@ def f(x: Float64[Array, "N"]):
 pb.grad(f)(np.ones(3))
 """)
         == """\
-DerivativeError [E251] the rule for multiply is not linear in y_dot: it is no derivative, and has no transpose
+DerivativeError [E251] the rule rule is not linear in y_dot: it is no derivative, and has no transpose
   --> user.py:8:19
    |     return pb.sum(square(x))
    |                   ^^^^^^^^^
-  try: a rule that multiplies its tangents or cotangents by values of the arguments only      See `pullback explain-error E251`
+  try: a rule that multiplies its tangents or cotangents by values of the arguments only; `vjp=` gives the other direction, without a transpose      See `pullback explain-error E251`
 """
     )
