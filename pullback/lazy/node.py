@@ -22,6 +22,7 @@ from pullback.lazy import elsewhere
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
 from pullback.tracing.devices import CPU, check_device
+from pullback.tracing.elsewhere import member
 
 __all__ = ["Array", "leaf", "leaf_of", "value_of"]
 
@@ -228,6 +229,7 @@ class Array:
             if name.startswith("_"):
                 raise AttributeError(name)
             found = f"`lazy.{name}(x)`: it is a function" if callable(getattr(Array.namespace, name, None)) else ""
+            found = member(type(self), name) or found
             raise elsewhere.unknown("a lazy array has no attribute", name, found)
 
 

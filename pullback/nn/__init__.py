@@ -202,4 +202,6 @@ __all__ = [
     "weight_decay",
 ]
 
+del ctc  # noqa: F821 the module, which had the name of the loss
+
 _public_module(__name__)

@@ -352,10 +352,11 @@ def layer(
         signature = inspect.signature(f)
         own = signature.replace(parameters=list(signature.parameters.values())[2:])
         kind = f.__name__
+        room = "nn.models" if f.__module__.startswith("pullback.nn.models.") else "nn"
 
         @functools.wraps(f)
         def make(*settings: Settings.args, **named: Settings.kwargs) -> Layer:
-            text, known = written(kind, own, settings, named)
+            text, known = written(kind, own, settings, named, room)
             shape = takes(*settings, **named) if callable(takes) else takes
             return Layer(
                 kind, lambda scope, x: f(scope, x, *settings, **named), shape, integers, text=text, settings=known,
@@ -369,7 +370,7 @@ def layer(
 
 
 def written(
-    kind: str, own: inspect.Signature, settings: tuple[Any, ...], named: dict[str, Any]
+    kind: str, own: inspect.Signature, settings: tuple[Any, ...], named: dict[str, Any], room: str = "nn"
 ) -> tuple[str, dict[str, Any]]:
     """The source text of a layer with these settings, and all its settings by name.
 
@@ -383,7 +384,7 @@ def written(
         what = f"got an unexpected keyword argument {unknown!r}" if unknown else str(error)
         plain = [p.replace(annotation=p.empty) for p in own.parameters.values()]
         form = f"`{kind}{own.replace(parameters=plain, return_annotation=own.empty)}`"
-        remedy = elsewhere.parameter(f"nn.{kind}", unknown, list(own.parameters)) if unknown else ""
+        remedy = elsewhere.parameter(f"{room}.{kind}", unknown, list(own.parameters)) if unknown else ""
         raise TraceError("E163", f"{kind}: {what}", position=user_position(), remedy=remedy or form) from None
     given = [*map(_setting, settings), *(f"{k}={_setting(v)}" for k, v in named.items())]
     bound.apply_defaults()

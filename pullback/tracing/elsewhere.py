@@ -27,6 +27,12 @@ def _read(file: str) -> dict[str, Any]:
     return tomllib.loads((_ROOT / file).read_text(encoding="utf-8"))
 
 
+def renamed_to(section: str, name: str) -> str:
+    """The new name of a parameter or an attribute of a callable or of its class; empty if it has not changed."""
+    owner = section.rpartition(".")[0]  # a method has the names of its class
+    return (renamed(section).get(name) or renamed(owner).get(name) or [""])[0]
+
+
 def words(kind: str, section: str = "") -> dict[str, Any]:
     """A table of `words.toml`: `words("names", "nn")`; empty where there is none."""
     table: dict[str, Any] = _read("words.toml")[kind]
@@ -119,9 +125,7 @@ def call(section: str, problem: str) -> str:
 
 def parameter(section: str, keyword: str, known: Sequence[str]) -> str:
     """What to write for a keyword that a callable lacks: its new name, its name here, the nearest, or a sentence."""
-    owner = section.rpartition(".")[0]  # a method has the names of its class
-    new = (renamed(section).get(keyword) or renamed(owner).get(keyword) or [""])[0]
-    if new.partition("=")[0] in known:
+    if (new := renamed_to(section, keyword)).partition("=")[0] in known:
         return f"`{keyword}` is now `{new}`"
     for name in words("parameters").get(keyword, ()):
         if name in known:
@@ -177,14 +181,14 @@ def _replacement(name: str, module: str) -> str:
 def attribute(value: object, name: str) -> UnknownNameError:
     """The error for an attribute that an object of the package does not have."""
     known = [n for n in dir(type(value)) if not n.startswith("_")]
-    text = next(filter(None, (_member(kind, name) for kind in type(value).__mro__)), "") or one_of(name, known)
+    text = next(filter(None, (member(kind, name) for kind in type(value).__mro__)), "") or one_of(name, known)
     what = f"a value of type {type(value).__name__} has no attribute {name!r}"
     return UnknownNameError("E146", what, position=user_position(), remedy=text)
 
 
-def _member(kind: type, name: str) -> str:
+def member(kind: type, name: str) -> str:
     """What to write for an attribute that a class lacks, from the tables."""
     room = kind.__module__.removeprefix("pullback.").partition(".")[0]
-    if new := renamed(f"{room}.{kind.__name__}").get(name):
-        return f"`{name}` is now `{new[0]}`"
+    if new := renamed_to(f"{room}.{kind.__name__}", name):
+        return f"`{name}` is now `{new}`"
     return str(words("instead", kind.__name__).get(name, ""))

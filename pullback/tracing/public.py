@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar
 
@@ -44,8 +44,18 @@ def is_guard(frame: FrameType) -> bool:
     return frame.f_code.co_filename == __file__
 
 
-def wrong_call(error: Exception, function: Callable[..., Any], name: str) -> TraceError | None:
-    """The error for a call that the parameters do not allow, where `error` says that of this function."""
+def wrong_call(
+    error: Exception, function: Callable[..., Any], name: str, given: Iterable[str] = ()
+) -> TraceError | None:
+    """The error for a call that the parameters do not allow, where `error` says that of this function.
+
+    Args:
+        given: the keywords of the call; those with old names say so even where `**` takes any.
+    """
+    if old := next((k for k in given if elsewhere.renamed_to(elsewhere.section(name), k)), ""):
+        if old not in inspect.signature(function).parameters:
+            problem = f"got an unexpected keyword argument {old!r}"
+            return wrong_arguments(function, name, problem, old, user_position())
     found = WRONG_CALL.fullmatch(str(error)) if isinstance(error, TypeError) else None
     if found is None or found[1] not in (function.__name__, "__init__"):
         return None
@@ -62,7 +72,7 @@ def guarded(function: Callable[P, R], name: str) -> Callable[P, R]:
         try:
             return function(*args, **keywords)
         except Exception as error:
-            if better := wrong_call(error, function, name):
+            if better := wrong_call(error, function, name, keywords):
                 raise better from None
             hide_frames(error)
             raise

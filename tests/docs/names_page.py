@@ -41,10 +41,11 @@ Other libraries' words are answered likewise: `nn.adam(lr=0.1)` says that `lr` i
 
 def tables() -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     """A title with rows (old, new, whose); callables of a module with one parameter table each stand together."""
-    names = {section: rows for section, rows in TABLE.items() if "." not in section or section in MODULES}
+    names = {s: rows for s, rows in TABLE.items() if "." not in s or s in MODULES or " of " in s}
     for section, rows in names.items():
-        title = f"Names of `{_written(section)}`" if section != "command line" else "Options of the command line"
-        yield title, [(old, new, whose) for old, (new, whose) in rows.items()]
+        what, _, name = section.partition(" of ")
+        title = f"{what.capitalize()} of `{name}`" if name else f"Names of `{_written(section)}`"
+        yield "Options of the command line" if section == "command line" else title, [(old, new, whose) for old, (new, whose) in rows.items()]
     rooms = sorted({section.partition(".")[0] for section in TABLE if section not in names})
     for room in rooms:
         own = {s: rows for s, rows in TABLE.items() if s not in names and s.partition(".")[0] == room}
