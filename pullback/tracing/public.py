@@ -92,6 +92,8 @@ def guarded_function(value: Any, name: str) -> Any:
 
 def guard_methods(kind: type, name: str) -> None:
     """Guard the public methods of a class, and the making and calling of its instances."""
+    if issubclass(kind, tuple):  # a NamedTuple has no other base
+        type.__setattr__(kind, "__getattr__", vars(Answers)["__getattr__"])
     for key, member in list(vars(kind).items()):
         if key in ("__init__", "__call__") or not key.startswith("_"):
             written = name if key == "__init__" else f"{name}.{key}"

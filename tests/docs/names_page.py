@@ -45,7 +45,8 @@ def tables() -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     for section, rows in names.items():
         what, _, name = section.partition(" of ")
         title = f"{what.capitalize()} of `{name}`" if name else f"Names of `{_written(section)}`"
-        yield "Options of the command line" if section == "command line" else title, [(old, new, whose) for old, (new, whose) in rows.items()]
+        found = [(old, new, whose) for old, (new, whose) in rows.items()]
+        yield "Options of the command line" if section == "command line" else title, found
     rooms = sorted({section.partition(".")[0] for section in TABLE if section not in names})
     for room in rooms:
         own = {s: rows for s, rows in TABLE.items() if s not in names and s.partition(".")[0] == room}

@@ -52,7 +52,8 @@ def resolved(section: str) -> Any:
 
 
 def _takes(f: Any, parameter: str) -> bool:
-    return callable(f) and (inspect.isclass(f) or inspect.isfunction(f)) and parameter in inspect.signature(f).parameters
+    made = inspect.isclass(f) and inspect.isfunction(vars(f).get("__init__"))
+    return (made or inspect.isfunction(f)) and parameter in inspect.signature(f).parameters
 
 
 def known(section: str) -> set[str]:
