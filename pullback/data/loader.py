@@ -191,17 +191,10 @@ def batches_of(data: Any, batch_size: int | None, **order: Any) -> Batches:
             raise UsageError("E518", f"batch_size={batch_size}", remedy="the number of samples in a batch, at least 1")
         return Samples(data, batch_size or 32, **order)
     if isinstance(data, tuple) and any(isinstance(x, list) and x and not hasattr(x[0], "shape") for x in data):
-<<<<<<< HEAD
-        place = next(k for k, x in enumerate(data) if isinstance(x, list))
-        raise DataError("E508", f"the data is a pair of arrays, and a list was given as number {place + 1}",
-                        remedy="`np.array(x)` of the list")  # fmt: skip
-    if batch_size is not None:
-=======
         part = "inputs" if isinstance(data[0], list) else "targets"
         remedy = "`np.array(x)` makes an array of a list: the data is a pair of arrays"
         raise DataError("E508", f"the {part} of the data are a list", remedy=remedy)
-    if batch is not None:
->>>>>>> 62cba9d2 (docs: the page of names, from the table of those that changed; tests hold it to the signatures)
+    if batch_size is not None:
         raise UsageError(
             "E518",
             f"batch_size={batch_size} for {type(data).__name__}, which gives batches itself",

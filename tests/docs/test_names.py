@@ -115,7 +115,8 @@ def test_an_old_name_says_the_new_one(section: str) -> None:
 def test_an_old_parameter_says_the_new_one(section: str) -> None:
     value = resolved(section)
     for old, (new, _) in TABLE[section].items():
-        taking = [f for f in (value, *(getattr(value, n) for n in vars(value) if n[0] != "_")) if _takes(f, new.partition("=")[0])]
+        members = [getattr(value, n) for n in vars(value) if not n.startswith("_")]
+        taking = [f for f in (value, *members) if _takes(f, new.partition("=")[0])]
         if not taking:
             assert elsewhere.member(value, old) == f"`{old}` is now `{new}`"
         for f in taking[:1]:

@@ -332,7 +332,7 @@ TraceError [E149] onnx.save was given a Layer
   --> user.py:3:1
    | onnx.save(nn.dense(3).on("N 4"), "/tmp/a.onnx")
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `onnx.save(net.function(), "net.onnx", parameters)`      See `pullback explain-error E149`
+  try: `onnx.save(net.function(), "net.onnx", parameters, N=1)`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -463,7 +463,7 @@ DataError [E512] generator: no batches in epoch 2
         "a metric that gives an array",
         '''
 from pullback import nn
-nn.fit(nn.dense(3), nn.cross_entropy, (np.ones((3, 4), np.float32), np.zeros(3, np.int64)), optimizer=nn.sgd(0.1), epochs=1, progress=False, evaluate=(np.ones((3, 4), np.float32), np.zeros(3, np.int64)), metrics=[nn.metrics.confusion_matrix])
+nn.fit(nn.dense(3), nn.cross_entropy, (np.ones((3, 4), np.float32), np.zeros(3, np.int64)), optimizer=nn.sgd(0.1), epochs=1, progress=False, validation_data=(np.ones((3, 4), np.float32), np.zeros(3, np.int64)), metrics=[nn.metrics.confusion_matrix])
 ''',
         '''\
 UsageError [E526] confusion_matrix gives i64[3, 3], and what is measured is one number, a mean over the batch

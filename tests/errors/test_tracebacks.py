@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +16,7 @@ import pytest
 from jaxtyping import Float64, Int64
 
 import pullback as pb
-from pullback import Array
+from pullback import Array, data, nn
 
 PACKAGE = str(Path(pb.__file__).parent)
 
@@ -77,6 +81,44 @@ def test_what_the_user_raises_is_his() -> None:
     with pytest.raises(KeyError, match="mine"):
         unchecked(X)
     assert frames(lambda: unchecked(X)) == ["<lambda>", "unchecked", "raising"]
+
+
+@pytest.mark.parametrize("act", [
+    lambda: nn.sequential(nn.flatten(), nn.conv(4, 3)).on("N 1 8 8"),
+    lambda: nn.adam(lr=0.1),
+    lambda: data.load("there is none"),
+    lambda: nn.fit(nn.dense(1), nn.mse_loss, (X, X), optimizer=nn.sgd(0.1), epochs=1, seed=-1),
+    lambda: pb.sum(X, dim=0),
+])  # fmt: skip
+def test_networks_and_data(act: Callable[[], Any]) -> None:
+    assert frames(act) == ["<lambda>"]
+
+
+def test_the_class_is_named_once() -> None:
+    """Those who print the class before the message, as tracebacks do, get a message without it."""
+    with pytest.raises(pb.ShapeError) as caught:
+        picked.program(X, np.zeros((2, 2), np.int64))
+    assert str(caught.value).startswith("ShapeError [E")
+    assert traceback.format_exception_only(caught.value)[0].startswith("pullback.errors.ShapeError: [E")
+    code = "import pullback as pb; pb.sine"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pullback.errors.UnknownNameError: [E146] pullback has no 'sine'" in ended.stderr
+
+
+def test_guarded_functions_and_classes_stay_what_they_were() -> None:
+    """Guards keep signatures, kinds and names, and what they guard can be pickled."""
+    assert list(inspect.signature(nn.adam).parameters) == ["learning_rate", "betas", "eps"]
+    assert list(inspect.signature(nn.mse_loss).parameters) == ["input", "target", "reduction"]
+    assert isinstance(nn.adam(0.1), nn.Optimizer)
+    assert pickle.loads(pickle.dumps(nn.adam(0.1))) == nn.adam(0.1)
+    for f in (nn.mse_loss, pb.sin, pb.random.normal, data.load, nn.models.lenet, pb.linalg.solve):
+        assert pickle.loads(pickle.dumps(f)) is f
+
+
+def test_an_error_inside_of_a_property_is_not_hidden() -> None:
+    """A name that is unknown in a layer is the error, not the property that ran the layer."""
+    with pytest.raises(pb.UnknownNameError, match="pullback has no 'sine'"):
+        _ = nn.sequential(lambda x: pb.sine(x), nn.dense(3)).on("N 4").type
 
 
 def test_all_frames_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
