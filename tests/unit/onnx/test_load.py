@@ -126,7 +126,7 @@ def test_export_wants_all_extents(tmp_path: Path, capsys: pytest.CaptureFixture[
     add = model([helper.make_node("Add", ["x", "x"], ["y"])], [value("x", "N")], [value("y", "N")])
     onnx.save(add, tmp_path / "add.onnx")
     assert main(["export", str(tmp_path / "add.onnx"), "--out", str(tmp_path)]) == 1
-    assert "the extent N is not given" in capsys.readouterr().err
+    assert "the size N is not given" in capsys.readouterr().err
 
 
 # What is refused ------------------------------------------------------------------------------------------------------
