@@ -75,7 +75,8 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
     """
     if not hasattr(f, "for_dims"):
         given = f"a {type(f).__name__}" if hasattr(f, "function") else "what is no `pb.function`"
-        remedy = '`onnx.save(net.function(), "net.onnx", parameters, N=1)`' if hasattr(f, "function") else "`pb.function(f)`"
+        network = hasattr(f, "function")
+        remedy = '`onnx.save(net.function(), "net.onnx", parameters, N=1)`' if network else "`pb.function(f)`"
         raise TraceError("E149", f"onnx.save was given {given}", position=user_position(), remedy=remedy)
     onnx = library()
     program, found = f.for_dims(dims)
