@@ -1,4 +1,4 @@
-"""Facts about a program after a pass: later passes and lowering rely on them; how to check them."""
+"""Facts about a program after a pass, on which later passes and lowering rely, with their checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pullback.rewrite.normal_form import peel_guards
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that holds of a program.
+    """A property of a program.
 
     Attributes:
         text: the fact, in one line.
@@ -37,7 +37,7 @@ def check_fact(fact: Fact, program: ir.Program) -> None:
     """Check that a fact holds of a program.
 
     Raises:
-        VerifyError: [E316] it does not.
+        VerifyError: [E316] it does not hold.
     """
     found = next(iter(fact.against(program)), None)
     if found is not None:
@@ -88,10 +88,10 @@ def _values(s: ir.Statement) -> tuple[ir.Scalar, ...]:
     return s.values if isinstance(s, ir.Build) else ()
 
 
-STORED: Final = Fact("inputs and results have the types in which they lie in memory", _wide)
+STORED: Final = Fact("inputs and results have their storage types", _wide)
 NO_RULES: Final = Fact("no call has rules", _ruled)
 NO_CALLS: Final = Fact("there are no calls", _calls)
-NORMAL: Final = Fact("a reduction is all that its statement computes", _nested, lasting=False)
-IN_ORDER: Final = Fact("factors are in one order", lambda p: _not_same(p, commute), lasting=False)
+NORMAL: Final = Fact("each reduction is the whole of its statement", _nested, lasting=False)
+IN_ORDER: Final = Fact("factors are in canonical order", lambda p: _not_same(p, commute), lasting=False)
 NEEDED: Final = Fact("every statement is needed", lambda p: _not_same(p, eliminate_dead), lasting=False)
-SORTED_ARRAYS: Final = Fact("what is put in order is an array as it lies", _unsorted)
+SORTED_ARRAYS: Final = Fact("the operand of each sort is a stored array", _unsorted)

@@ -90,58 +90,60 @@ class Stage:
 
 
 PASSES: Final = (
-    Pass("halves", "arrays of 16 bits are converted where they are read and written", store_halves, gives=STORED),
-    Pass("rules", "derivatives are taken: functions with rules of their own are like others", inline_rules,
+    Pass("halves", "convert 16-bit arrays where they are read and written", store_halves, gives=STORED),
+    Pass("rules", "inline functions with custom rules, which only derivatives need", inline_rules,
          gives=NO_RULES),
-    Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops, after=("rules",)),
-    Pass("algebra", "integers' ring rules, and what a test says in its branches", simplify_algebra),
-    Pass("deltas", "a sum over what is elsewhere zero is the term where it is not", solve_deltas, after=("algebra",)),
-    Pass("normalize", "one reduction per statement, transcendentals apart", normalize, after=("loops", "deltas"),
-         gives=NORMAL),
-    Pass("sums", "sums by table are scattered, sums of products taken apart", rearrange_sums, after=("normalize",)),
-    Pass("stretches", "sums that count on a part of an axis are arrays of that part", separate_stretches,
+    Pass("loops", "remove loops with zero or one step, and states that never change", simplify_loops, after=("rules",)),
+    Pass("algebra", "simplify integer arithmetic, and use a test inside its branches", simplify_algebra),
+    Pass("deltas", "replace a sum with one nonzero term by that term", solve_deltas, after=("algebra",)),
+    Pass("normalize", "give each reduction and each transcendental function its own statement", normalize,
+         after=("loops", "deltas"), gives=NORMAL),
+    Pass("sums", "turn sums by an index table into scatters; split sums of products", rearrange_sums,
          after=("normalize",)),
-    Pass("commute", "factors in one order: equal work looks equal", commute, gives=IN_ORDER),
-    Pass("common", "equal statements are computed once", eliminate_common, after=("commute",)),
-    Pass("dead", "what no result needs is dropped", eliminate_dead, after=("common",), gives=NEEDED),
-    Pass("sort", "what is put in order is an array, and elements move with their keys", order_arrays, after=("dead",),
+    Pass("stretches", "restrict arrays to the part of an axis where their sums are nonzero", separate_stretches,
+         after=("normalize",)),
+    Pass("commute", "order factors, so that equal work looks equal", commute, gives=IN_ORDER),
+    Pass("common", "compute equal statements once", eliminate_common, after=("commute",)),
+    Pass("dead", "drop statements that no result needs", eliminate_dead, after=("common",), gives=NEEDED),
+    Pass("sort", "store the operands of sorts as arrays; move elements with their keys", order_arrays, after=("dead",),
          gives=SORTED_ARRAYS),
-    Pass("rows", "rows of a loop that follow from its others are computed again", recompute_cheap_rows,
+    Pass("rows", "recompute rows of a loop that follow cheaply from its other rows", recompute_cheap_rows,
          after=("common", "dead")),
-    Pass("functions", "so are rows that are functions of others, where memory is to be small", recompute_function_rows,
+    Pass("functions", "recompute rows that are functions of other rows, to save memory", recompute_function_rows,
          after=("rows",), modes=("less", "least")),
-    Pass("fuse", "statements go into their readers where that pays", fuse, after=("common", "dead")),
-    Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints,
+    Pass("fuse", "fuse statements into their readers where that pays", fuse, after=("common", "dead")),
+    Pass("checkpoints", "inline checkpoints; later passes do not merge recomputed statements", inline_checkpoints,
          after=("common", "rows", "fuse"), gives=NO_CALLS),
-    Pass("steps", "products that no step of a loop waits for are done for all steps at once", join_steps,
+    Pass("steps", "compute products that no step waits for outside the loop, for all steps at once", join_steps,
          after=("fuse", "checkpoints"), gives=NEEDED, modes=("fastest", "less")),
-    Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine,
+    Pass("strips", "process long axes in strips, so that less memory is live", strip_mine,
          after=("fuse", "checkpoints"), exact=False, modes=("least",)),
-    Pass("near", "arrays that would wait for memory, a stretch at a time in the cache", strip_for_caches,
+    Pass("near", "process arrays larger than the cache in strips that fit", strip_for_caches,
          after=("fuse", "checkpoints", "strips"), exact=False, asks=True),
-    Pass("extremes", "a maximum whose position is known is read there", read_extremes, after=("fuse",)),
-    Pass("radix", "sums over all elements of blocks of which a datum names one are over blocks", sum_blocks,
+    Pass("extremes", "read a maximum at its position if that is known", read_extremes, after=("fuse",)),
+    Pass("radix", "sum over blocks instead of elements where data select one element per block", sum_blocks,
          after=("fuse",), exact=False),
-    Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards, after=("fuse",)),
-    Pass("operands", "guarded operands of contractions are arrays of their own", separate_operands,
-         after=("fuse", "speculate"), exact=False),
-    Pass("shared", "operands that are equal are computed once", eliminate_common, after=("operands",)),
-    Pass("starts", "a constant array that a loop begins with is made for this loop alone", separate_starts,
-         after=("shared",)),
-    Pass("again", "what is elementwise of arrays that wait for the same statements is computed again", compute_again,
-         after=("shared",), modes=("least",)),
-    Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows,
+    Pass("speculate", "drop guards in contractions if a run-time test finds the operands finite", speculate_guards,
          after=("fuse",)),
-    Pass("shifts", "products of which a shifted axis' conditions leave a part come before the shifts", shift_products,
+    Pass("operands", "store guarded operands of contractions as arrays", separate_operands,
+         after=("fuse", "speculate"), exact=False),
+    Pass("shared", "compute equal operands once", eliminate_common, after=("operands",)),
+    Pass("starts", "give each loop its own copy of a constant initial array", separate_starts,
+         after=("shared",)),
+    Pass("again", "recompute elementwise results for late readers, to save memory", compute_again,
+         after=("shared",), modes=("least",)),
+    Pass("windows", "restrict sums to the few steps that their conditions leave", narrow_windows,
+         after=("fuse",)),
+    Pass("shifts", "multiply before shifting where conditions on a shifted axis exclude much", shift_products,
          after=("windows",), exact=False, modes=("fastest", "less")),
-    Pass("pad", "conditions on contraction operands become zero borders", pad_operands, after=("windows", "shifts"),
+    Pass("pad", "replace conditions on contraction operands by zero borders", pad_operands, after=("windows", "shifts"),
          exact=False),
-    Pass("order", "factors that windows and borders brought are in one order too", commute, after=("windows", "pad"),
+    Pass("order", "order the factors that the passes before have added", commute, after=("windows", "pad"),
          gives=IN_ORDER),
-    Pass("narrow", "positions take as few bytes as their range needs", narrow_positions, after=("extremes",)),
-    Pass("hoist", "small statements and conversions that are the same in every trip leave their loop", hoist_small,
+    Pass("narrow", "store positions in as few bytes as their range needs", narrow_positions, after=("extremes",)),
+    Pass("hoist", "move loop-invariant small statements and conversions out of loops", hoist_small,
          after=("speculate",)),
-    Pass("gather", "small statements are early, so that those over one space are neighbors", gather_neighbors,
+    Pass("gather", "move small statements up, so that statements with one shape are neighbors", gather_neighbors,
          after=("hoist",)),
 )
 
@@ -156,7 +158,7 @@ def chosen(settings: Settings, mode: MemoryMode) -> tuple[Pass, ...]:
 
 def optimize(program: ir.Program, dims: Mapping[str, int], levels: int = 1, mode: MemoryMode = "fastest",
              machine: Machine = GENERIC) -> ir.Program:
-    """The program for the given dims after every pass. Time is linear in its size.
+    """Return the program for the given dims after every pass. Time is linear in its size.
 
     Args:
         levels: the levels of blocks for rows that forward loops store for backward loops; 1 stores all rows.
@@ -219,17 +221,20 @@ def stages(program: ir.Program, dims: Mapping[str, int], machine: Machine = GENE
 
 PAGE: Final = """# Passes
 
-What the compiler does with a program between its definition and its loops, in order. `pullback explain --passes` prints
-this table, and `f.explain()` shows the program after each. *After* are passes that a pass builds on, where they run;
-what it *gives* is looked at after it, and, but for the forms that fusion ends, after all behind it, wherever
-`PULLBACK_VERIFY` is 1. *Left out* says which programs do not go through it: those under `pb.exact()`, or a memory mode.
+These passes rewrite a program between its definition and its loops, in this order. `pullback explain --passes` prints
+this table, and `f.explain()` shows the program after each pass.
+
+* *After* lists the passes that a pass builds on, if they run.
+* *Guarantees* are checked after the pass if `PULLBACK_VERIFY` is 1. All later passes keep them and are checked too,
+  except for forms that fusion undoes.
+* *Left out* lists programs that skip the pass: those under `pb.exact()`, or with a memory mode.
 
 """
 
 
 def as_markdown() -> str:
     """The page of passes."""
-    head = [PAGE + "| pass | what it is for | after | gives | left out |", "|---|---|---|---|---|"]
+    head = [PAGE + "| pass | purpose | after | guarantees | left out |", "|---|---|---|---|---|"]
     rows = [f"| {p.name} | {p.purpose} | {', '.join(p.after)} | {p.gives.text if p.gives else ''} | {_left_out(p)} |"
             for p in PASSES]
     return "\n".join([*head, *rows]) + "\n"

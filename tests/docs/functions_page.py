@@ -1,8 +1,8 @@
 """The page of all public functions, made from the code: `python -m tests.docs.functions_page` writes it anew.
 
-What a function does is the first sentence of its documentation; cost and derivative are what its primitive or its
-documentation says, else what holds for its section. Since when there is a function only the page knows: one that is
-new gets the version of the day.
+A function is described by the first sentence of its docstring. Cost and derivative come from its primitive, from its
+docstring, or from its section. The version that added a function is kept on the page only; a new function gets the
+current version.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ PAGE = ROOT / "docs" / "reference" / "functions.md"
 HEAD = """\
 # All functions
 
-What there is, what it costs and how it is differentiated. `help(pb.einsum)` says what a function takes, gives and
-raises, with an example. Costs are scalar operations besides reading and writing. A derivative *by definition* is that
-of the index notation that the function is, in every mode and to every order; *zero* is that of what gives integers or
-bools, or constants piece by piece; in formulas x, y are the operands and `out` is the result. This page is made from
-the code by `python -m tests.docs.functions_page`, and a test holds it to that. What layers, losses, optimizers and
-models of `pullback.nn` compute, and which settings they have, is on pages of their own: [layers](networks_layers.md),
-[optimizers](networks_optimizers.md), [models](models.md).
+This page lists all public functions with their cost and derivative. `help(pb.einsum)` gives arguments, result, errors
+and an example of one function.
+
+* A cost counts scalar operations, without reading and writing.
+* A derivative *by definition* is that of the function's index notation, in every mode and to every order.
+* *zero* is the derivative of integers, bools and piecewise constant functions.
+* In formulas x and y are the operands, and `out` is the result.
+
+Formulas and settings of `pullback.nn` are on their own pages: [layers](networks_layers.md),
+[optimizers](networks_optimizers.md), [models](models.md). `python -m tests.docs.functions_page` generates this page.
 """
 DEFINITION = "by definition"
 STEPWISE = "zero"
@@ -46,7 +49,7 @@ STEPWISE = "zero"
 
 @dataclass(frozen=True)
 class Section:
-    """Functions of some modules, with what holds for those that say nothing themselves."""
+    """The functions of some modules, with defaults for functions that state neither cost nor derivative."""
 
     title: str
     modules: tuple[str, ...]
@@ -55,16 +58,16 @@ class Section:
 
 
 SECTIONS = (
-    Section("Functions and derivatives", ("calls", "derivatives"), "what is made of the function", "to any order"),
+    Section("Functions and derivatives", ("calls", "derivatives"), "that of the function's expansion", "to any order"),
     Section("Index notation", ("tracing.index",), "that of the body for each index"),
     Section("Loops and conditions", ("tracing.control",), "that of the body for each step",
             "of every step, states kept"),
     Section("Elementwise", ("arrays.elementwise",), "1 for each element"),
     Section("Complex numbers", ("arrays.complex", "tracing.complex_array"), "that of both parts"),
-    Section("Reductions and what is made of them", ("arrays.reduction", "arrays.composed"),
+    Section("Reductions and functions of them", ("arrays.reduction", "arrays.composed"),
             "a few for each element read"),
     Section("Products", ("arrays.products", "arrays.einsum"), "the product of all extents"),
-    Section("Making arrays", ("arrays.creation",), "none: elements are made where they are read"),
+    Section("Making arrays", ("arrays.creation",), "none: elements are computed where they are read"),
     Section("Arranging elements", ("arrays.manipulation", "arrays.arrange"), "none: elements are read where they are"),
     Section("Order, search and counts", ("arrays.sorting",)),
     Section("Sampled functions", ("arrays.sampled",), "a few for each element"),
@@ -79,27 +82,27 @@ SPACES = (
     Section("random", ("random",), "20 rounds of Threefry for 64 bits", "by parameters, none by the key"),
     Section("distributions", ("distributions",), "that of the formula", "by value and parameters"),
     Section("nn", ("nn",), "see `net.describe`", "that of the formula"),
-    Section("nn.init", ("nn",), "a few for each element", "none: parameters to begin with"),
-    Section("nn.metrics", ("nn",), "a few for each score", "none: what is measured is not descended"),
+    Section("nn.init", ("nn",), "a few for each element", "none: these are initial parameters"),
+    Section("nn.metrics", ("nn",), "a few for each score", "none: metrics are only measured"),
     Section("nn.models", ("nn",), "see `net.describe`", "that of the layers"),
     Section("lazy", ("lazy",), "that of what runs", "by run, through any control flow"),
-    Section("data", ("data",), "what is read and written", "none: it gives NumPy arrays"),
+    Section("data", ("data",), "reading and writing", "none: results are NumPy arrays"),
     Section("apl", ("apl",), "that of the verbs"),
-    Section("verbs", ("verbs",), "that of what is applied; else none"),
-    Section("debug", ("debug",), "what is printed, as results", "none: it is about primal values"),
+    Section("verbs", ("verbs",), "that of the applied function; otherwise none"),
+    Section("debug", ("debug",), "the printed values become results", "none: it prints primal values"),
     Section("operators", ("operators",), "see its documentation", "none: it works on NumPy arrays"),
 )
 
 
 def functions_of(space: ModuleType | Any) -> dict[str, Any]:
-    """The public functions of a module, among them classes that are named and called as functions are."""
+    """The public functions of a module, and classes that are named and called like functions."""
     names = space.__all__
     return {n: v for n in names if callable(v := getattr(space, n)) and (n[0].islower() or not inspect.isclass(v))
             and not isinstance(v, types.DType | ModuleType) and get_origin(v) is None}
 
 
 def sections() -> Iterator[tuple[Section, str, dict[str, Any]]]:
-    """Each section with what stands before its names, and its functions."""
+    """Each section with the prefix of its names, and its functions."""
     own = functions_of(pb)
     rest = own
     for section in SECTIONS:
@@ -118,20 +121,20 @@ def sections() -> Iterator[tuple[Section, str, dict[str, Any]]]:
 
 
 def _said(doc: str) -> dict[str, str]:
-    """The parts of a documentation that have titles, each on one line."""
+    """The titled parts of a docstring, each on one line."""
     parts = re.split(r"^(\w+):$", doc.partition("\n>>>")[0], flags=re.MULTILINE)
     return {title: " ".join(text.partition("\n\n")[0].split()).rstrip(".")
             for title, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def _what(f: Any) -> str:
-    """Return the first sentence of a function's documentation."""
+    """Return the first sentence of a function's docstring."""
     text = " ".join((inspect.getdoc(f) or "").partition("\n\n")[0].split())
     return re.split(r"(?<!\beq)\. (?=[A-Z`])", text, maxsplit=1)[0].rstrip(".")
 
 
 def _primitive(name: str) -> tuple[str, str] | None:
-    """Cost and derivative as a row of the table of primitives says them."""
+    """Cost and derivative from the table of primitives."""
     name = {"pow": "power"}.get(name, name)
     if name not in PRIMITIVES:
         return None
@@ -145,7 +148,7 @@ def _primitive(name: str) -> tuple[str, str] | None:
 
 
 def _operations(f: Any) -> str:
-    """How many operations an elementwise function takes, counted."""
+    """Count the operations of an elementwise function."""
     needed = [p for p in inspect.signature(f).parameters.values() if p.default is p.empty]
     static = [1] * (needed[0].name == "n")
     x = np.full(100, 0.5)
@@ -166,7 +169,7 @@ PROBES: tuple[Callable[[Any, Array], Any], ...] = (
 
 
 def _is_stepwise(f: Any) -> bool:
-    """Whether what it gives for numbers is no number that could vary smoothly."""
+    """Whether the result of numbers has no floating-point part, so that its derivative is zero."""
     for probe in PROBES:
         for shape in ((4,), (4, 4)):
             try:
@@ -178,7 +181,7 @@ def _is_stepwise(f: Any) -> bool:
 
 
 def row(section: Section, name: str, f: Any) -> tuple[str, str, str]:
-    """What a function does, its cost and its derivative; empty where its section says it."""
+    """Return description, cost and derivative of a function; empty where the section's default holds."""
     said = _said(inspect.getdoc(f) or "")
     cost, derivative = said.get("Cost", ""), said.get("Derivative", "")
     if section.title == "Elementwise" and (found := _primitive(name)) is not None:
@@ -191,12 +194,12 @@ def row(section: Section, name: str, f: Any) -> tuple[str, str, str]:
 
 
 def known(page: str) -> dict[str, str]:
-    """Since when there is a function, as a page says."""
+    """The version that added each function, read from a page."""
     return dict(re.findall(r"^\| `([\w.]+)` .* \| ([\d.]+) \|$", page, re.MULTILINE))
 
 
 def page(before: str) -> str:
-    """The page, where there was another before."""
+    """Generate the page, keeping versions from the page before."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     now, since = re.split(r"\.dev|rc", project["version"])[0], known(before)
     seen: dict[int, str] = {}
@@ -205,9 +208,9 @@ def page(before: str) -> str:
         again = [n for n, f in sorted(found.items()) if id(inspect.unwrap(f)) in seen and prefix != "pb."]
         lines = [f"## {section.title if prefix == 'pb.' else f'`{prefix[:-1]}`'}", ""]
         said = {"cost": section.cost, "derivative": section.derivative}
-        defaults = [f"{what} {text}" for what, text in said.items() if text]
-        lines += [f"Where a line says nothing else: {'; '.join(defaults)}.", "",
-                  "| function | what | cost | derivative | since |", "|---|---|---|---|---|"]
+        defaults = [f"{what}: {text}" for what, text in said.items() if text]
+        lines += [f"Unless stated otherwise, {'; '.join(defaults)}.", "",
+                  "| function | what it does | cost | derivative | since |", "|---|---|---|---|---|"]
         for name, f in sorted(found.items()):
             if name in again:
                 continue

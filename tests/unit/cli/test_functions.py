@@ -278,7 +278,7 @@ ShapeError [E106] twice has no dim M
 
 
 def test_explain_error(capsys: pytest.CaptureFixture[str]) -> None:
-    section = "E102: A product sums over an axis whose extents differ in its two operands.\n"
+    section = "E102: A product sums over an axis that has different sizes in its two operands.\n"
     for code in ("E102", "e102", "102"):
         assert main(["explain-error", code]) == 0
         assert capsys.readouterr().out == section
