@@ -1,5 +1,7 @@
 """Sentence lengths of the documents: `python -m tests.docs.readability [PAGE ...]` prints mean and longest per page.
 
+`test_readability.py` limits both on the pages of `HELD`.
+
 A code span counts as one word. Headings, tables and code blocks are left out; a list item ends its last sentence.
 """
 
@@ -36,15 +38,18 @@ def mean_length(found: list[str]) -> float:
     return sum(map(words, found)) / max(len(found), 1)
 
 
+def row(page: Path) -> str:
+    """Return a row of the report on a page: sentences, mean length, longest length, and the start of the longest."""
+    found = sentences(page.read_text(encoding="utf-8"))
+    longest = max(found, key=words, default="")
+    figures = f"{len(found):>9} {mean_length(found):>5.1f} {words(longest):>8}"
+    return f"{page.relative_to(ROOT).as_posix():<48} {figures}  {longest[:60]}"
+
+
 def main(names: list[str]) -> None:
-    """Print a row for each page: sentences, mean length, longest length, and the start of the longest."""
+    """Print a row for each page, or for all pages of `docs/`."""
     pages = [Path(name).resolve() for name in names] or sorted((ROOT / "docs").rglob("*.md"))
-    print(f"{'page':<48} sentences  mean  longest")
-    for page in pages:
-        found = sentences(page.read_text(encoding="utf-8"))
-        longest = max(found, key=words, default="")
-        figures = f"{len(found):>9} {mean_length(found):>5.1f} {words(longest):>8}"
-        print(f"{page.relative_to(ROOT).as_posix():<48} {figures}  {longest[:60]}")
+    print(f"{'page':<48} sentences  mean  longest", *map(row, pages), sep="\n")
 
 
 if __name__ == "__main__":
