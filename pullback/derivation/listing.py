@@ -13,23 +13,24 @@ PAPERS = {
     "Pullback": "Pullback",
 }
 NOTES = {
-    "002": "s is a scalar, t a tensor, g the gradient of a tensor; I and J are lists of indices, i is one index, "
-    "y what is derived by.",
-    "003": "V⟦e⟧ and T⟦e⟧ are value and tangent of e; Pullback keeps them in statements of their own.",
-    "Pullback": "Rules of neither paper.",
+    "002": "s is a scalar, t a tensor, g the gradient of a tensor. I and J are lists of indices, and i is one index. "
+    "Derivatives are taken with respect to y.",
+    "003": "V⟦e⟧ and T⟦e⟧ are value and tangent of e. Pullback keeps them in separate statements.",
+    "Pullback": "These rules are in neither paper.",
 }
 HEAD = """\
 # Rules
 
-The rules that derivatives and passes apply, by the numbers and names of the papers they come from.
-`pullback explain --rules` prints this table, and the derivation that `f.explain()` shows for a derivative cites it.
-*Fires as* is what a pass reports; a rule without it is part of how programs are made. Rules are exact, both sides equal
-in floating point with NaN and infinities, unless they say otherwise. This page is made from the table in
-`pullback/rewrite/rules`, and a test holds it to that.
+Derivatives and passes apply these rules, listed by the numbers and names of the papers they come from.
+`pullback explain --rules` prints this table, and derivations in `f.explain()` cite it. *Fires as* is the name that a
+pass reports. A rule without it describes how programs are built. Unless stated otherwise, rules are exact: both sides
+are equal in floating point, with NaN and infinities. This page is generated from `pullback/rewrite/rules`.
 
-*Proven* are rules whose random applications an SMT solver has found equal for all values. *Tested* are rules that fire
-in programs which were [compared](../explanation/correctness.md) before and after, for all inputs of small sizes.
-*Assumed* are all others: rules of derivatives, which other nets compare, and those that say how programs are made.
+* *Proven* rules: an SMT solver found both sides of random applications equal for all values.
+* *Tested* rules: programs in which they fire were [compared](../explanation/correctness.md) before and after, for all
+  inputs of small sizes.
+* *Assumed* rules: all others. They are rules of derivatives, which other tests compare, and rules that describe how
+  programs are built.
 """
 
 

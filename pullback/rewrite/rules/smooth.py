@@ -98,10 +98,10 @@ DERIVATIVES: Final = (
                 r"\mathcal T[\![ e_1^{e_2} ]\!] = \left(\frac{\mathcal V[\![ e_2 ]\!] \mathcal T[\![ e_1 ]\!]}"
                 r"{\mathcal V[\![ e_1 ]\!]} + \log(\mathcal V[\![ e_1 ]\!]) \mathcal T[\![ e_2 ]\!]\right) "
                 r"\mathcal V[\![ e_1 ]\!]^{\mathcal V[\![ e_2 ]\!]}",
-                "ir/primitives/elementwise.py: by the base y x^(y−1), by the exponent x^y log x",
+                "ir/primitives/elementwise.py: y x^(y−1) for the base, x^y log x for the exponent",
                 "derivative.power",
-                condition="as printed NaN where V⟦e₁⟧ ≤ 0, also for a constant exponent: here no logarithm is taken "
-                "for a constant exponent, and nothing is divided by the base"),
+                condition="the printed rule gives NaN if V⟦e₁⟧ ≤ 0, even for a constant exponent; here a constant "
+                "exponent needs no logarithm, and nothing is divided by the base"),
     _derivative("D-Sin", "sine", "T⟦sin(e₁)⟧ = T⟦e₁⟧ * cos(V⟦e₁⟧)",
                 r"\mathcal T[\![ \sin(e_1) ]\!] = \mathcal T[\![ e_1 ]\!] \cos(\mathcal V[\![ e_1 ]\!])",
                 ROW + "sin", "derivative.sin"),
@@ -120,7 +120,7 @@ DERIVATIVES: Final = (
     _derivative("DT-Fun", "type of a function", "D⟦T₁ ⇒ T₂⟧ = D⟦T₁⟧ ⇒ D⟦T₂⟧",
                 r"\mathcal D_T[\![ T_1 \Rightarrow T_2 ]\!] = "
                 r"\mathcal D_T[\![ T_1 ]\!] \Rightarrow \mathcal D_T[\![ T_2 ]\!]",
-                "derivatives/modes.py: the derivative of a traced function is one"),
+                "derivatives/modes.py: the derivative of a traced function is a traced function"),
     _derivative("DT-Exp", "type of a number", "D⟦Num⟧ = Num × Num",
                 r"\mathcal D_T[\![ \mathrm{Num} ]\!] = \mathrm{Num} \times \mathrm{Num}",
                 "derivatives/direction.py: value and tangent; None for the tangent of what is not floating-point"),
