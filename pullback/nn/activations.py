@@ -58,13 +58,13 @@ def _relu() -> pb.Function:
 
 
 def _by_result(f: Callable[[Any], Any], rule: Callable[[Any, Any], Any]) -> pb.Function:
-    """An elementwise function with a derivative of its result, which is kept anyway.
+    """An elementwise function whose derivative is computed from its result.
 
-    What the function was applied to, such as the sum of a convolution, is then not asked for again.
+    The backward pass keeps the result anyway, and need not keep the argument, such as the sum of a convolution.
 
     Args:
         f: the function.
-        rule: from an element of the result and of its cotangent, the cotangent of the argument's element.
+        rule: maps an element of the result and its cotangent to the cotangent of the argument's element.
     """
 
     def vjp(primals: Any, y: Any, bar: Any) -> Any:
@@ -76,7 +76,7 @@ def _by_result(f: Callable[[Any], Any], rule: Callable[[Any, Any], Any]) -> pb.F
 def _from_argument(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Make an elementwise function whose derivative recomputes intermediate values from the argument.
 
-    Where the argument is an array, nothing else waits for the backward pass.
+    If the argument is an array, the backward pass keeps nothing else.
     """
     return pb.checkpoint(f)
 
@@ -117,7 +117,7 @@ def gelu(x: Any) -> Array:
 
 
 def gelu_tanh(x: Any) -> Array:
-    """`gelu` as it was first computed: x (1 + tanh(√(2 / π) (x + 0.044715 x³))) / 2.
+    """The tanh approximation of `gelu`: x (1 + tanh(√(2 / π) (x + 0.044715 x³))) / 2.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.gelu_tanh(x))(np.array([0.0, 1.0])).round(6).tolist()
@@ -184,7 +184,7 @@ def softmax(x: Any, axis: int = -1) -> Array:
 def log_softmax(x: Any, axis: int = -1) -> Array:
     """Logarithm of the softmax along an axis: x - log Σ exp x, with the largest element taken out first.
 
-    Where the largest element is infinite, those equal to it share alike.
+    Elements equal to an infinite maximum have equal shares.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.log_softmax(x))(np.array([[0.0, 1000.0]])).tolist()

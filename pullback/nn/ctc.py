@@ -13,7 +13,7 @@ from pullback.tracing.making import extent_of
 
 __all__ = ["ctc_loss"]
 
-NEVER: Final = -1e30  # the logarithm of a probability of 0 that sums and differences keep finite
+NEVER: Final = -1e30  # stands for log 0, and stays finite in sums and differences
 
 
 def ctc_loss(
@@ -21,20 +21,20 @@ def ctc_loss(
 ) -> Array:
     """Connectionist temporal classification (Graves et al. 2006): -log of the probability of the labels.
 
-    At every step one of K classes is read; repeated ones count once, and those that are `blank` not at all. With e the
-    labels with a blank before, between and behind them, a[t, s] is the probability of having read e up to s at step t,
-    here as a logarithm:
+    At every step one of K classes is read. Repetitions count once, and `blank` does not count. Let e be the labels with
+    a blank before, between and behind them. a[t, s] is the probability of having read e up to s at step t, here as a
+    logarithm:
 
         a[t, s] = p[t, e[s]] (a[t - 1, s] + a[t - 1, s - 1] + (a[t - 1, s - 2] where e[s] is no blank and ≠ e[s - 2]))
 
     Args:
         input: scores (N, L, K); their softmax along K are the probabilities.
         targets: labels (N, S), integers in [0, K).
-        input_lengths: (N,), how many steps each sequence has, from 1 up; L without them.
-        target_lengths: (N,), how many labels; S without them.
-        blank: the class that stands for none.
+        input_lengths: (N,), the number of steps of each sequence, at least 1; L by default.
+        target_lengths: (N,), the number of labels; S by default.
+        blank: the class that stands for no label.
     Returns:
-        (N,), for each sequence; infinite, with a derivative of 0, where it is too short for its labels.
+        (N,), one loss per sequence. It is infinite, with derivative 0, if the sequence is too short for its labels.
     Raises:
         ShapeError: [E102] there are not as many sequences of labels. TraceError: [E163] the blank is no class.
         IndexRangeError: [E401] a label is no class.

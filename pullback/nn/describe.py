@@ -36,14 +36,14 @@ Loss = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class LayerRow:
-    """A layer of a network that does not consist of others.
+    """A layer of a network that is not composed of other layers.
 
     Attributes:
         name: its path in the network.
         layer: how it was written.
         result: the type of its result.
-        parameters: how many numbers it learns.
-        operations: scalar operations of one run: a product and a sum are two.
+        parameters: the number of its trainable elements.
+        operations: scalar operations of one run. A multiply-add counts as two.
         bytes: those of its result.
     """
 
@@ -63,7 +63,7 @@ class Description:
         name: that of the network.
         takes: the type of the input.
         rows: the layers.
-        parameters: how many numbers the network learns.
+        parameters: the number of trainable elements.
         parameter_bytes: their bytes.
         optimizer_bytes: those of the optimizer's state.
         operations: of one run.
@@ -107,7 +107,7 @@ class Description:
 
     @cached_property
     def _memory(self) -> Mapping[str, MemoryTable]:
-        """The tables of both functions in the fastest mode, which hold those of the other modes."""
+        """The memory tables of both functions in the fastest mode, which contain those of the other modes."""
         both = {"inference": self.inference, "training": self.training}
         found = {what: f.memory("fastest") for what, f in both.items()}
         return {what: table for what, table in found.items() if isinstance(table, MemoryTable)}  # sizes are numbers

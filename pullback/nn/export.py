@@ -1,4 +1,4 @@
-"""A network as a C project whose program recognizes, measures and trains, on files of plain numbers.
+"""Networks as C projects: the program infers, evaluates and trains on files of plain numbers.
 
     lenet_infer.c .h        the network, inference
     lenet_train.c .h        an update: loss, gradient, optimizer
@@ -6,7 +6,7 @@
     lenet.safetensors       parameters, state, and what the optimizer keeps; training writes it anew
     CMakeLists.txt
 
-Nothing is allocated. The weights may be in the C instead, as `const` arrays, where nothing is trained.
+Nothing is allocated. Without training, the weights may be `const` arrays in the C instead.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Tree:
 
     @property
     def arrays(self) -> list[Array]:
-        """Each with its name in the file and in C."""
+        """The arrays, each with its name in the file and in C."""
         return [Array.of(f"{self.name}/{name}", array) for name, array in named(self.value).items()]
 
 
@@ -69,7 +69,7 @@ def export(
     _check(what, weights, loss, optimizer)
     name = network.name or network.kind
     dtype = _dtype(parameters)
-    if weights == "file":  # the functions in C take arrays of one element type
+    if weights == "file":  # all C functions take arrays of one element type
         parameters, state = (tree.map_leaves(lambda x: _of_type(x, dtype), t) for t in (parameters, state))
     trees = [_Tree("parameters", parameters), _Tree("state", state)]
     sample = _sample(network, dtype)
@@ -150,7 +150,7 @@ def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _classes(scores: Sequence[Index], targets: NDArray[Any]) -> int:
-    """The number of classes; 0 where targets are no integer for each row of the scores."""
+    """The number of classes; 0 unless targets are one integer per row of the scores."""
     if targets.dtype.kind not in "iu" or len(scores) != targets.ndim + 1:
         return 0
     return scores[-1].constant or 0
@@ -169,7 +169,7 @@ def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Ex
 
 
 def _constant(network: Network, parameters: Any, state: Any, dtype: np.dtype[Any]) -> pb.Function:
-    """Inference with the parameters in it."""
+    """Inference as a function that contains the parameters."""
     fixed = [tree.map_leaves(_frozen, t) for t in (parameters, state)]
 
     def inference(x: Any) -> Any:

@@ -79,17 +79,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Main:
-    """All that `main.c` says.
+    """The content of `main.c`.
 
     Attributes:
         name: of the network.
         infer: the function of one sample, or None without inference.
         train: the function of one update, or None without training.
-        arrays: those of the weights file in its order; none where the weights are in the C.
-        inferred: how many of them, from the first, inference takes.
+        arrays: the arrays of the weights file in its order; none if the weights are in the C.
+        inferred: the number of arrays, from the first, that inference takes.
         sample: one sample of the input, with an axis of 1 before it.
         target: one target, likewise.
-        classes: how many classes there are where targets are labels, otherwise 0.
+        classes: the number of classes if targets are labels, otherwise 0.
         batch: samples of an update.
     """
 

@@ -134,7 +134,7 @@ class normal(Scheme):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class truncated_normal(Scheme):
-    """Normally distributed, and drawn again where it is more than `bound` deviations from the mean.
+    """Normally distributed, and drawn again if more than `bound` deviations from the mean.
 
     The deviation is that of the normal distribution; with the bound of 2 what is drawn has 0.88 of it.
     """

@@ -52,12 +52,12 @@ class Layer(Answers):
     Attributes:
         kind: the name of the layer in a network, followed by a number: conv1, conv2.
         forward: its mathematics: a function of a `Scope` and the input.
-        takes: the shape of the input, as an annotation writes it; None where any will do.
+        takes: the shape of the input in the form of an annotation; None if any shape is accepted.
         integers: whether the input holds integers, such as positions in an alphabet.
         accepts: the axes that the input must have, as an annotation writes them: "N C H W", "... M".
         text: how it was written.
         name: the name in a network, instead of kind and number.
-        parts: the layers that it is made of: those of a chain in their order, of a residual its chain and its shortcut.
+        parts: its component layers: those of a chain in order, or the chain and the shortcut of a residual.
         settings: all settings by name, given or default.
     """
 
@@ -75,7 +75,7 @@ class Layer(Answers):
         return self.text
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # what other processes find out themselves stays
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # results that other processes recompute stay
 
     def __str__(self) -> str:
         whole = repr(self)
@@ -157,8 +157,8 @@ class Layer(Answers):
     def init(self, seed: int = 0, *, dtype: DTypeLike = np.float32) -> tuple[Parameters, Parameters]:
         """Parameters and state to start from.
 
-        Every array has random numbers of its own, which follow from the seed and from its name alone: a layer that is
-        added changes no other.
+        The random numbers of an array depend only on the seed and on its name. So adding a layer changes no other
+        array.
 
         Args:
             seed: equal seeds give equal arrays on every machine.
@@ -182,17 +182,17 @@ class Layer(Answers):
     ) -> Description:  # fmt: skip
         """A table of every layer: its shape, parameters, operations and bytes; below it the peaks of memory.
 
-        Nothing runs. The peaks are found when the table is printed, or `peaks` is asked for: they are those of plans,
-        which programs take to the byte, in the modes "fastest", "less" and "least". Training is the step that `nn.fit`
-        compiles for this loss, these targets and this optimizer; the last line says which of them are assumed.
+        Nothing runs. The peaks are planned when the table is printed, or when `peaks` is read, for the modes "fastest",
+        "less" and "least". Programs take the planned memory to the byte. Training is the step that `nn.fit` compiles
+        for this loss, these targets and this optimizer. The last line lists the defaults that were assumed.
 
         Args:
             batch_size: the first size of the input, if it is open.
             loss: of the result and the target, as for `nn.fit`. By default the sum of the squares, without a target.
             optimizer: as for `nn.fit`; by default `nn.sgd`.
-            target: targets of one batch, whose shape and element type count; by default int64 labels, or an array like
-                the result where the loss refuses labels.
-            updates: how many a call makes; `nn.fit` makes several of small networks, and says how many.
+            target: targets of one batch, for their shape and element type; by default int64 labels, or an array like
+                the result if the loss refuses labels.
+            updates: updates per call. `nn.fit` makes several per call for small networks, and prints the number.
             dtype: float32 or float64.
             sizes: the other open sizes, by name.
         Raises:
@@ -237,7 +237,7 @@ class Layer(Answers):
     def function(self, dtype: DTypeLike = np.float32) -> pb.Function:
         """Inference as a traced function of (parameters, state, x) whose arrays have their shapes.
 
-        So it has a type, C, and memory, before there is an array.
+        So you can read its type, C and memory before any array exists.
 
         Args:
             dtype: float32 or float64.
@@ -275,13 +275,13 @@ class Layer(Answers):
 
         Args:
             directory: made where it does not exist; files of the same names are replaced.
-            parameters: what the program begins with.
-            state: likewise, for networks that have a state.
+            parameters: the initial parameters of the program.
+            state: the initial state, for networks that have one.
             what: "infer" gives the commands infer and test, "train" train, "both" all three.
             batch_size: samples of an update.
             loss: of the result and the target, for training.
             optimizer: for training.
-            target: targets of one batch, whose shape and element type count; by default labels, int64.
+            target: targets of one batch, for their shape and element type; by default int64 labels.
             weights: in a "file", or as "const" arrays in the C.
             memory: the mode in which memory is planned: "fastest", "less" or "least".
         Returns:
@@ -329,12 +329,12 @@ def layer(
     """Make a layer of a function of a scope, an input, and settings.
 
     Args:
-        takes: the shape of its input, as an annotation writes it; None where any will do. Or a function of the settings
-            that gives it, which is where settings are checked.
+        takes: the shape of its input in the form of an annotation, or None for any shape. Or a function that returns
+            this from the settings, and checks them.
         integers: whether the input holds integers.
         accepts: the axes that an input must have: "... M" for one or more; "=" for those of `takes`.
     Returns:
-        A decorator. What it gives takes the settings and returns a Layer.
+        A decorator. The decorated function takes the settings and returns a Layer.
 
     >>> from pullback import nn
     >>> @nn.layer("N M")
@@ -464,7 +464,7 @@ def residual(*layers: Any, shortcut: Any = None) -> Layer:
 
     Args:
         layers: as for `sequential`.
-        shortcut: a layer that the input goes through before it is added, such as a convolution by 1 × 1.
+        shortcut: a layer that is applied to the input before the addition, such as a 1 × 1 convolution.
     Raises:
         ShapeError: [E162] the two differ in shape.
 

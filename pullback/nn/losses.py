@@ -1,4 +1,4 @@
-"""Losses: how far a result is from a target, as one number to make small.
+"""Losses: the distance of a result from a target, as one number to minimize.
 
 Each is a function of `input`, the result of a network, of `target`, and of settings by name, which
 `functools.partial(cross_entropy, label_smoothing=0.1)` binds. `reduction` says what becomes of the losses of single
@@ -76,7 +76,7 @@ def huber_loss(input: Any, target: Any, *, delta: float = 1.0, reduction: Reduct
     Args:
         input: of any shape.
         target: of the same shape.
-        delta: where the square ends.
+        delta: the difference at which the loss changes from quadratic to linear.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ. TraceError: [E163] delta is not positive.
@@ -112,8 +112,8 @@ def cross_entropy(
         input: (…, K) scores, of any size.
         target: (…,) labels from 0 to K - 1, of any integer type, or (…, K) distributions. A label that is out of range
             makes the loss of its row NaN.
-        label_smoothing: the share of every target that is spread over all classes alike (Szegedy et al. 2016).
-        weight: (K,), by which the terms of the classes are multiplied.
+        label_smoothing: the fraction of every target that is spread evenly over all classes (Szegedy et al. 2016).
+        weight: (K,), factors for the terms of the classes.
         ignore_index: a label whose rows do not count.
         axis: the axis of the classes.
         reduction: "mean" over rows, weighted by the weights of their labels; "sum" or "none".
@@ -191,13 +191,13 @@ def bce_with_logits(input: Any, target: Any, *, reduction: Reduction = "mean") -
 def hinge_loss(input: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Array:
     """Hinge loss max(0, margin - target y), for targets 1 and -1.
 
-    With labels in place of targets, one for each row, it is the mean over classes of what they lack of being `margin`
-    below the score of the label: Σ k ≠ label max(0, margin - y[label] + y[k]) / K.
+    With one label per row instead of targets, it is Σ k ≠ label max(0, margin - y[label] + y[k]) / K. Each class should
+    score at least `margin` below the label.
 
     Args:
         input: scores y, of any shape; (…, K) with labels.
         target: of the same shape, 1 or -1; or (…,) labels, of an integer type.
-        margin: by how much a score is to be right.
+        margin: the required distance between scores.
         reduction: "mean" over all elements or rows, "sum" or "none".
     Raises:
         ShapeError: [E162] the target has another shape.
@@ -253,7 +253,7 @@ def _reduced(kind: str, losses: Any, reduction: str) -> Array:
 
 
 def _equal(kind: str, input: Any, target: Any) -> tuple[Array, Array]:
-    """Both as arrays of one shape. Others would broadcast: a column with a row makes a square."""
+    """Return both as arrays of one shape. Other shapes would broadcast: a column with a row makes a square."""
     a, b = as_array(input, kind), as_array(target, kind)
     if a.extents != b.extents:
         labels = kind == "cross_entropy" and b.ndim + 1 == a.ndim

@@ -1,4 +1,4 @@
-"""Metrics of results and labels for people, without derivatives."""
+"""Metrics of results and labels for reports, without derivatives."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["accuracy", "confusion_matrix", "f1_score", "precision", "recall"]
 def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
     """The share of rows whose label is among the `top_k` classes of the highest scores.
 
-    Of equal scores the first is higher.
+    Of equal scores the first ranks higher.
 
     Args:
         input: (…, K) scores.
-        target: (…,) from 0 to K - 1; a row with another one is wrong.
-        top_k: how many classes count.
+        target: (…,) from 0 to K - 1; a row with another label counts as wrong.
+        top_k: the number of highest-scoring classes that count as a hit.
     Returns:
         0 to 1, of the element type of the scores.
     Raises:
@@ -131,7 +131,7 @@ def f1_score(input: Any, target: Any) -> Array:
 
 
 def _share(input: Any, target: Any, axis: int | None) -> Array:
-    """The diagonal of the confusion by its sums along an axis, or by the mean of both."""
+    """The diagonal of the confusion matrix, divided by its sums along an axis, or by the mean of both sums."""
     counts = confusion_matrix(input, target).astype(as_array(input).dtype)
     whole = (pb.sum(counts, axis=0) + pb.sum(counts, axis=1)) / 2 if axis is None else pb.sum(counts, axis=axis)
     share: Array = pb.where(whole > 0, pb.diagonal(counts) / pb.where(whole > 0, whole, 1), 0)

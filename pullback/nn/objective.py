@@ -15,9 +15,9 @@ def objective(network: Network, loss: Callable[[Any, Any], Any], *, training: bo
     """The loss of a network as a function of its parameters, its state and a batch.
 
     Args:
-        network: what is trained.
+        network: the network to train.
         loss: of its result and the target: one number, such as `nn.cross_entropy`.
-        training: whether the network is run as training runs it; False measures it.
+        training: whether the network runs in training mode; False for evaluation.
     Returns:
         A function to be traced: (parameters, state, (x, target)) -> (the loss, the state after it). Its gradient is
         `pb.value_and_grad(f, wrt="parameters", has_aux=True)`.

@@ -30,8 +30,8 @@ Arrays = dict[str, NDArray[Any]]
 Names = Mapping[str, str] | Callable[[str], str]
 
 CHECKPOINTS = "step-*.safetensors"  # the files of a folder of checkpoints
-TRAINED = "parameters/"  # before the names of parameters in a checkpoint
-LISTED = 8  # differences that an error shows
+TRAINED = "parameters/"  # prefix of parameter names in a checkpoint
+LISTED = 8  # number of differences in an error
 REMEDY = "a file that `save_parameters` or training wrote for this network"
 INTACT = '`resume="newest intact"` (--resume-newest-intact), or the path of that file'
 _said: set[Path] = registered(set(), "files without a digest", stays="with the process: a warning is given once")
@@ -90,7 +90,7 @@ def save_parameters(path: str | os.PathLike[str], parameters: Any) -> None:
 
 
 def put(path: Path, arrays: Arrays, words: Words) -> None:
-    """Write named arrays and words about them to a file, at once.
+    """Write named arrays and metadata to a file, atomically.
 
     Raises:
         DataError: [E511] the file cannot be written. [E533] the format cannot hold an array.
@@ -103,7 +103,7 @@ def put(path: Path, arrays: Arrays, words: Words) -> None:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Find out before long work, not after it, whether a file can be written.
+    """Check before long work whether a file can be written.
 
     Raises:
         DataError: [E511] it cannot.
@@ -125,7 +125,7 @@ def _unwritable(path: Path, error: OSError) -> DataError:
 
 
 def read(path: Path) -> tuple[Arrays, dict[str, str]]:
-    """The arrays of a file by name, which may be written to, and the words about them.
+    """The writable arrays of a file by name, and its metadata.
 
     A file without a digest, such as those of other programs, is read with a warning, once.
 
@@ -222,7 +222,7 @@ def _their_name(name: str, names: Names | None) -> str:
 
 
 def _converted(path: Path, name: str, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array of these elements. Floating-point numbers may be rounded, and that is all.
+    """Convert an array to an element type. Only floating-point numbers may be rounded.
 
     Raises:
         DataError: [E510] a value is too large for them.
@@ -268,10 +268,10 @@ def _nested(arrays: Arrays) -> Any:
 
 
 def alike(path: Path, wanted: Arrays, found: Arrays) -> list[NDArray[Any]]:
-    """The arrays of a checkpoint in the wanted order.
+    """The arrays of a checkpoint in the required order.
 
     Raises:
-        DataError: [E510] they are others.
+        DataError: [E510] they do not match.
     """
     if wrong := differences(wanted, found, exactly=True):
         raise DataError(
@@ -281,7 +281,7 @@ def alike(path: Path, wanted: Arrays, found: Arrays) -> list[NDArray[Any]]:
 
 
 def differences(wanted: Arrays, found: Arrays, exactly: bool = False) -> tuple[str, ...]:
-    """The first differences between the arrays and those wanted, in words.
+    """Describe the first differences between the found and the required arrays.
 
     Args:
         wanted: names with arrays of the right shape and element type.
@@ -302,6 +302,6 @@ def differences(wanted: Arrays, found: Arrays, exactly: bool = False) -> tuple[s
 
 
 def _kind(array: NDArray[Any]) -> str:
-    """The kind of elements within which they are converted."""
+    """The kind of an element type; conversion stays within a kind."""
     found = dtype_of(array.dtype.newbyteorder("="))
     return "floating" if found is not None and found.is_half else found.kind if found is not None else array.dtype.kind

@@ -4,8 +4,8 @@
     header     {"__metadata__": {words}, name: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
     data       the arrays, one behind the other without gaps
 
-The digest is the first word. It stands at a fixed place, so that it is known for one even where its name is damaged.
-The file is digested with zeros in that place. BLAKE2b (RFC 7693) detects damage; it is no protection against forgery.
+The digest is the first metadata entry. It is at a fixed offset, so it is recognized even if its name is damaged. It is
+computed with zeros in its place. BLAKE2b (RFC 7693) detects damage, and does not protect against forgery.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ ABOUT: Final = "BLAKE2b of this file with zeros for these digits: "
 WORD: Final = "pullback digest"
 OPENING: Final = f'{{"{WORDS}":{{"{WORD}":"{ABOUT}'.encode()
 DIGITS: Final = slice(LENGTH + len(OPENING), LENGTH + len(OPENING) + 32)
-ALIKE: Final = 1 / 3  # of the opening: files of others share a sixth with it
+ALIKE: Final = 1 / 3  # share of equal bytes in the opening; other files have a sixth
 FIELDS: Final = {"dtype", "shape", "data_offsets"}
 ELSEWHERE: Final = {"F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F6_E2M3", "F6_E3M2", "F4", "C64"}
 
 
 class DamagedError(ValueError):
-    """The reason why some bytes are no such file."""
+    """Raised for bytes that are not such a file, with the reason."""
 
 
 # Writing --------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def header(arrays: Arrays, words: Words) -> bytes:
 
 
 def pack(arrays: Arrays, words: Words) -> bytes:
-    """A file of arrays and of words about them, with its digest.
+    """Pack arrays and metadata into the bytes of a file, with its digest.
 
     Raises:
         DataError: [E533] an array has a name or an element type that the format has not.
@@ -133,7 +133,7 @@ def unpack(content: bytes) -> tuple[Arrays, dict[str, str], bool]:
     words = table.pop(WORDS, {})
     if not isinstance(words, dict) or not all(isinstance(w, str) for w in words.values()):
         raise DamagedError(f"{WORDS} is no mapping of words")
-    moved = re.fullmatch(f"{ABOUT}[0-9a-f]{{32}}", words.get(WORD, ""))  # by another program, which wrote the file
+    moved = re.fullmatch(f"{ABOUT}[0-9a-f]{{32}}", words.get(WORD, ""))  # digest of another program
     if not own and not moved and _resembles(content):
         raise DamagedError("its digest was changed since it was written")
     _check_places(table, len(data))
@@ -175,7 +175,7 @@ def _refuse(word: str) -> None:
 
 
 def _check_places(table: dict[str, Any], size: int) -> None:
-    """Refuse arrays that overlap, leave gaps, or are not as large as their places."""
+    """Refuse arrays that overlap, leave gaps, or do not have the size of their range."""
     at = 0
     for name, about in sorted(table.items(), key=lambda item: _place(*item)):
         begin, end = _place(name, about)
@@ -190,7 +190,7 @@ def _check_places(table: dict[str, Any], size: int) -> None:
 
 
 def _place(name: str, about: Any) -> tuple[int, int]:
-    """The first byte of an array, and the one behind it."""
+    """The offsets of an array's first byte and of the byte after its last."""
     if isinstance(about, dict) and about.keys() == FIELDS and isinstance(about["dtype"], str):
         shape, place = about["shape"], about["data_offsets"]
         numbers = isinstance(shape, list) and isinstance(place, list) and all(type(n) is int for n in shape + place)

@@ -1,8 +1,8 @@
 """The `Scope` of a layer: it provides parameters, state and random keys where the layer uses them.
 
-A layer is a function of a scope and its input. Called to find its type, the scope answers with zeros and writes down
-what was asked for; called to compute, it answers with what it was given. So the shapes of a layer's parameters stand
-where they are used, and nowhere else.
+A layer is a function of a scope and its input. While types are inferred, the scope returns zeros and records the
+requests. During computation it returns the given arrays. So the shapes of parameters are stated only where they are
+used.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Call:
     result: str = ""
     parameters: list[Wanted] = field(default_factory=list)
     state: list[Wanted] = field(default_factory=list)
-    composed: bool = False  # whether it is made of layers of its own
+    composed: bool = False  # whether it is composed of layers
     extents: tuple[Index, ...] = ()  # of the result, where it is one array
     statements: tuple[ir.Statement, ...] = ()  # its computation, with all its parts
 
@@ -82,7 +82,7 @@ class Call:
 
 
 class Replaced(Exception):
-    """A dim of the network's input that must be something else for two shapes to be equal."""
+    """Raised to replace a dim of the network's input, so that two shapes become equal."""
 
     def __init__(self, symbol: str, extent: Index) -> None:
         super().__init__(symbol, extent)
@@ -95,9 +95,9 @@ class Scope:
 
     Attributes:
         path: the names on the way from the network to this layer.
-        training: whether this is a step of training: dropout drops, statistics are taken of the batch.
-        after: the layer that was called before it in the same place, for errors.
-        part_of: makes a layer of what is called, of a function of arrays too; `layer` sets it.
+        training: whether this is a training step, with dropout and batch statistics.
+        after: the layer called before it in the same place, for errors.
+        part_of: converts a called object, or a function of arrays, to a layer; `layer` sets it.
     """
 
     part_of: ClassVar[Callable[[Any], Any]]
@@ -125,14 +125,14 @@ class Scope:
         self._before: str | None = None  # the layer that was called last
         self._next: Tree = dict(self._state)
 
-    # What a layer asks for ------------------------------------------------------------------------------------
+    # The interface for layers ------------------------------------------------------------------------------------
 
     def parameter(self, name: str, shape: Any, init: Initializer | None = None) -> Array:
         """A trainable array.
 
         Args:
-            name: its name in this layer; asked for twice, it is the same array.
-            shape: sizes: ints, dims of the input, or arithmetic on these.
+            name: its name in this layer. The same name gives the same array.
+            shape: its sizes: ints, dims of the input, or arithmetic on these.
             init: an initializer of `pullback.nn.init`; by default `kaiming_normal` for two axes or more, else zeros.
         Returns:
             The array, of the network's element type.
@@ -146,13 +146,13 @@ class Scope:
         return self._array("parameter", Wanted(name, extents, chosen, None), self._parameters)
 
     def state(self, name: str, shape: Any, init: Initializer | None = None, *, dtype: Any = None) -> Array:
-        """An array that training steps update without gradients, as it is before this step."""
+        """An array that training updates without gradients; its value before this step."""
         from pullback.nn import init as initializers
 
         return self._array("state", Wanted(name, _extents(shape), init or initializers.zeros(), dtype), self._next)
 
     def update(self, name: str, value: Any) -> None:
-        """The value that a state has after this step."""
+        """Set the value of a state after this step."""
         self._next[name] = value
 
     def key(self) -> Array:
@@ -165,7 +165,7 @@ class Scope:
     def unify(self, a: Any, b: Any, what: str) -> None:
         """Unify two sizes or two shapes from here on.
 
-        While types are found, a dim of the network's input that stands alone becomes what it must be.
+        While types are inferred, a size that is one dim of the network's input is replaced.
 
         Args:
             a: a size or a tuple of sizes.
@@ -190,13 +190,12 @@ class Scope:
         )
 
     def call(self, layer: Any, x: Any, name: str | None = None) -> Any:
-        """Another layer, as a part of this one.
+        """Call another layer as a part of this one.
 
         Args:
             layer: a Layer, or a function of arrays.
             x: its input.
-            name: under which its parameters are kept; without one, its kind and a number. The same name twice is the
-                same parameters.
+            name: the name of its parameters; by default its kind and a number. The same name shares parameters.
         """
         part = Scope.part_of(layer)
         own = name or part.name or self._numbered(part.kind)
@@ -215,7 +214,7 @@ class Scope:
             self._next[own] = inner._next
         return y
 
-    # How networks run it --------------------------------------------------------------------------------------
+    # The interface for networks --------------------------------------------------------------------------------------
 
     def run(self, layer: LayerPart, x: Any) -> Any:
         """Call the layer at this place; record its requests while types are inferred."""
@@ -334,7 +333,7 @@ def _random_key(random: np.random.Generator, shape: tuple[int, ...], dtype: Any)
 
 
 def _replace(one: Index, other: Index) -> None:
-    """Raise Replaced where one is a dim of the input, alone, that the other does not hold."""
+    """Raise Replaced if one size is a dim of the input, and the other does not contain it."""
     symbol = one.single
     if isinstance(symbol, DimSymbol) and symbol not in other.symbols:
         raise Replaced(symbol.name, other)

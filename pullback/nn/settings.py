@@ -160,6 +160,6 @@ def check_matches(where: object, patterns: Iterable[str], names: Sequence[str]) 
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names with commas; of many the first ones."""
+    """The names, separated by commas; of many only the first ones."""
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(names[:most]) + rest) or "none"

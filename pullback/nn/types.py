@@ -29,7 +29,7 @@ class NetworkType:
     Attributes:
         takes: the type of the input as text.
         result: that of the result.
-        rows: of every layer that is not made of others: name, layer, type of its result, parameters.
+        rows: for every layer that is not composed of others: name, layer, result type, parameters.
     """
 
     takes: str
@@ -45,7 +45,7 @@ class NetworkType:
         return "\n".join(lines)
 
     def wanted(self, what: str) -> Iterator[tuple[tuple[str, ...], Wanted]]:
-        """The arrays that layers asked for, with their paths: of "parameters" or "state"; shared ones once."""
+        """The arrays that layers requested, with paths: "parameters" or "state", shared ones once."""
         seen = set()
         for call in self.calls:
             for array in getattr(call, what):
@@ -84,7 +84,7 @@ class Network(LayerPart, Protocol):
 
     @property
     def takes(self) -> str | None:
-        """The shape of the input; None where any will do."""
+        """The shape of the input; None if any shape is accepted."""
 
     @property
     def integers(self) -> bool:
@@ -137,7 +137,7 @@ def _traced(network: Network, takes: Sequence[str], dtype: str) -> NetworkType:
 
     def trace(x: Any) -> Any:
         calls.clear()
-        return Scope(calls=calls, dtype=dtype, training=True).run(network, x)  # training asks for the most
+        return Scope(calls=calls, dtype=dtype, training=True).run(network, x)  # training requests the most arrays
 
     trace.__name__ = network.name or network.kind
     trace.__annotations__ = {"x": Shaped(" ".join(takes), "int64" if network.integers else dtype)}
@@ -154,14 +154,14 @@ def _row(call: Call) -> tuple[str, str, str, str]:
 
 
 def function_types(network: Network, trees: tuple[Tree, Tree], dtype: DTypeLike) -> dict[str, Any]:
-    """Annotations of a function of (parameters, state, x) of a network whose arrays are as large as these."""
+    """The annotations of a function of (parameters, state, x) for a network with arrays of these shapes."""
     takes = Shaped(network.takes or "", "int64" if network.integers else np.dtype(dtype).name)
     return {"parameters": spec_like(trees[0]), "state": spec_like(trees[1]), "x": takes}
 
 
 @dataclass(frozen=True)
 class Shaped:
-    """An annotation of arrays in the form of jaxtyping's."""
+    """An array annotation in jaxtyping's form."""
 
     dim_str: str
     dtype: str
@@ -169,5 +169,5 @@ class Shaped:
 
     @property
     def dtypes(self) -> list[str]:
-        """The element types that it admits."""
+        """The element types that it accepts."""
         return [self.dtype]

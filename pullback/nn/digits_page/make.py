@@ -1,8 +1,8 @@
 """Make the page: the functions as one module, digits and initial parameters as text, and templates.
 
-    page.html    what is seen      page.css, page.js    how it looks, and what it does
+    page.html the content      page.css, page.js its style and behavior
 
-All that is computed is traced here: sizes of images, training, recognition. The page draws and passes arrays.
+All computation is traced here: scaling of images, training, recognition. The page draws, and passes arrays.
 The digits are scikit-learn's copy of E. Alpaydin, C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine
 Learning Repository (1998), license CC BY 4.0, which the page says too.
 """
@@ -30,7 +30,7 @@ from pullback.wasm import loader
 __all__ = ["export_page"]
 
 HERE: Final = Path(__file__).parent
-TOGETHER: Final = 16  # images of one call of training
+TOGETHER: Final = 16  # images per training call
 TESTED: Final = 100
 CELLS: Final = 8  # of a bundled digit, in each direction
 

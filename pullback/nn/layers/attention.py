@@ -43,21 +43,21 @@ def attention(
     rotary: bool = False,
     dropout: float = 0.0,
 ) -> Array:
-    """Every step looks at every other one (Vaswani et al. 2017): in each head, softmax(q kᵀ / √D) v.
+    """Let every step attend to every other step (Vaswani et al. 2017): in each head, softmax(q kᵀ / √D) v.
 
         q = query x, k = key x, v = value x       D = M / num_heads features for each head
         y = out (heads side by side)
 
     Args:
         scope: gives the parameters of four dense layers, query, key, value and out: w and b of each. The first three,
-            one below the other, are in_proj_weight and in_proj_bias of PyTorch's MultiheadAttention.
+            stacked, are in_proj_weight and in_proj_bias of PyTorch's MultiheadAttention.
         x: (N, L, M).
         num_heads: how many; M is a multiple.
         is_causal: whether a step looks at itself and those before it alone.
         num_kv_heads: how many heads of keys and values there are (Ainslie et al. 2023), `num_heads` by default. Each is
             read by num_heads / num_kv_heads neighboring heads of queries.
         rotary: whether queries and keys are turned by their positions (`rotary_embedding`).
-        dropout: the rate of dropout on how much a step looks at another.
+        dropout: the dropout rate of the attention weights.
     Returns:
         (N, L, M).
     Raises:
@@ -91,7 +91,7 @@ def attention(
 def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, is_causal: bool, dropout: float) -> Array:
     """Softmax(q kᵀ / √D) v: (N, L, H, D) of queries, and of keys and values of as many heads or fewer.
 
-    It is the exponentials that are multiplied by the values, and what comes of it that is divided by their sum.
+    The exponentials are multiplied by the values first. The result is then divided by the sum of the exponentials.
     """
     n, steps, heads, share = queries.shape
     each = heads // keys.shape[2]
@@ -122,7 +122,7 @@ def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, is
 
 
 def _features_of_a_head(scope: Scope, width: Any, heads: int, rotary: bool) -> Any:
-    """Width / heads; a width that is still open becomes a multiple."""
+    """The size of a head, width / heads; an open width becomes a multiple of `heads`."""
     extent, parts = extent_of(width, "attention"), 2 * heads if rotary else heads
     if isinstance(extent.single, DimSymbol):
         scope.unify(extent, parts * as_index(DimSymbol("D")), "the heads share the features")
@@ -198,7 +198,7 @@ def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_l
         scope: gives the parameter w (max_length, M) where it is learned.
         x: (N, L, M).
         kind: "sinusoidal" or "learned".
-        max_length: how many steps there may be, where they are learned; as many as x has without it.
+        max_length: the largest number of steps of a learned encoding; by default that of x.
     Returns:
         (N, L, M).
     Raises:
@@ -228,11 +228,11 @@ def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_l
 
 
 def rotary_embedding(x: Array) -> Array:
-    """Queries or keys turned by their positions (rotary encoding, Su et al. 2021).
+    """Rotate queries or keys by their positions (rotary embedding, Su et al. 2021).
 
         (y[2 i], y[2 i + 1]) = (x[2 i], x[2 i + 1]) turned by the angle t / 10000^(2 i / D)
 
-    So that products of queries and keys depend on how far apart they are.
+    Products of queries and keys then depend on the distance between their positions.
 
     Args:
         x: (N, L, heads, D), step t of L; D even.

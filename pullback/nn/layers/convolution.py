@@ -70,7 +70,7 @@ def conv(
 ) -> Array:
     """Convolve an image: y[n, o, i…] = b[o] + Σ c u… x[n, c, i s + u d - p, …] w[o, c, u…].
 
-    A setting is a number for all axes of space or a tuple with one for each; a tuple says how many axes there are:
+    A setting is a number for all spatial axes, or a tuple with one number per axis. A tuple gives the number of axes:
     `conv(8, (5,))` is for N C L, `conv(8, (3, 3, 3))` for N C D H W.
 
     Args:
@@ -79,7 +79,8 @@ def conv(
         out_channels: the number of channels of the result.
         kernel_size: the size of the window along each axis.
         stride: the step s from a window to the next.
-        padding: elements p of border; pairs for before and behind each axis; "same" for a result as large as the image.
+        padding: the number p of border elements, pairs (before, behind) per axis, or "same" for a result as large as
+            the image.
         dilation: the step d from an element of a window to the next.
         groups: the number of channel groups, each of which sees its own part of the image's channels.
         bias: whether there is a b.
@@ -106,10 +107,10 @@ def conv(
 
 
 def _convolved(x: Any, w: Any, b: Any, over: Windows, layout: str, groups: int, extents: Any) -> Array:
-    """The sum of the windows; of several groups first with an axis for these.
+    """The sums over the windows; several groups have a leading axis.
 
-    Sums go along memory: over the window last where channels come first, over the channels last where they come last,
-    with the weights turned to lie so too.
+    The innermost sum is contiguous in memory: over the window if channels come first, over the channels if they come
+    last. Weights are transposed to match.
     """
     batch, own, counts = extents
     channels, first = w.shape[0], layout == "NCHW"
@@ -189,7 +190,7 @@ def conv_transpose(
     init: Initializer | None = None,
     layout: Layout = "NCHW",
 ) -> Array:
-    """Every element of an image spread over a window: y[n, o, i s + u d - p] sums x[n, c, i] w[c, o, u].
+    """Spread every element of an image over a window: y[n, o, i s + u d - p] sums x[n, c, i] w[c, o, u].
 
     It is the transpose of `conv`: the derivative of a convolution with these windows by its image, for the cotangent x.
     Settings are those of `conv`; `padding` takes elements away from the borders of the result.
@@ -199,7 +200,7 @@ def conv_transpose(
         x: (N, C, *space), or (N, *space, C) where the layout says so.
         out_channels: the number of channels of the result.
         kernel_size: the size of the window along each axis.
-        stride: how far apart elements are spread.
+        stride: the distance between spread elements.
         padding: elements of the result left out at its borders.
         dilation: the step from an element of a window to the next.
         output_padding: further elements of the result behind it, fewer than the stride.

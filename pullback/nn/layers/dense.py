@@ -1,4 +1,4 @@
-"""The layer that connects everything with everything."""
+"""The fully connected layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dropout: noise for training that is not there in inference."""
+"""Dropout: random noise in training, none in inference."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def _takes(p: Any = 0.5, *, broadcast_dims: tuple[int, ...] = ()) -> None:
 def dropout(scope: Scope, x: Any, p: float = 0.5, *, broadcast_dims: tuple[int, ...] = ()) -> Array:
     """In training every element is 0 with probability `p`, otherwise divided by 1 - p.
 
-    So noise keeps units from relying on each other (Srivastava et al. 2014). Which ones are dropped follows from the
-    key in the state, for any number of threads.
+    This keeps units from relying on each other (Srivastava et al. 2014). The key in the state determines the dropped
+    elements, for any number of threads.
 
     Args:
         scope: gives the state key.
         x: of any shape.
         p: the probability, from 0 to below 1.
-        broadcast_dims: axes along which all elements share their lot: (2, 3) drops whole channels of N C H W,
+        broadcast_dims: axes along which elements are dropped together: (2, 3) drops whole channels of N C H W,
             (1, 2, 3) a whole image, as stochastic depth does with what a residual adds.
     Returns:
         The same shape.

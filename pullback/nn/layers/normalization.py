@@ -25,7 +25,7 @@ def _check(kind: str, eps: float, **shares: float) -> None:
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """`x` minus its mean along the axes, the mean, and the variance.
 
-    The variance is taken of the differences, so that it keeps its digits where the mean is large.
+    The variance is computed from the differences, so it stays accurate if the mean is large.
     """
     mean = pb.mean(x, axis=axes)
     centered = x - pb.expand_dims(mean, axes)
@@ -60,14 +60,14 @@ def batch_norm(
 
         y = scale (x - mean) / √(variance + ε) + shift
 
-    In training these are of the batch, and running ones go toward them: m ← (1 - momentum) m + momentum · mean,
-    likewise the variance, which for this is divided by one less than the number of elements. In inference the running
-    ones serve.
+    In training the statistics are those of the batch, and running statistics move toward them: m ← (1 - momentum) m +
+    momentum · mean. The running variance uses the unbiased variance of the batch. Inference uses the running
+    statistics.
 
     Args:
         scope: gives the parameters scale and shift, and the state mean and variance, each (C,).
         x: (N, C, *space) or (N, *space, C), with any number of axes of space, or none.
-        momentum: how far running statistics go toward those of a batch.
+        momentum: the weight of a batch in the running statistics.
         eps: added to the variance.
         affine: whether there are scale and shift.
         layout: "NCHW" or "NHWC".
@@ -111,7 +111,7 @@ def _layer_takes(axes: int = 1, eps: float = 1e-5, *, elementwise_affine: bool =
 
 @layer(_layer_takes, accepts="... M")
 def layer_norm(scope: Scope, x: Any, axes: int = 1, eps: float = 1e-5, *, elementwise_affine: bool = True) -> Array:
-    """Every row less its mean, by the root of its variance (Ba et al. 2016).
+    """Normalize every row by its mean and standard deviation (Ba et al. 2016).
 
         y = scale (x - mean) / √(variance + ε) + shift
 
@@ -137,7 +137,7 @@ def layer_norm(scope: Scope, x: Any, axes: int = 1, eps: float = 1e-5, *, elemen
         y = centered * pb.expand_dims(1 / pb.sqrt(spread + eps), last)
         return _affine(scope, y, x.shape[-axes:], (), elementwise_affine)
 
-    y: Array = pb.checkpoint(normalized)(x)  # the input is there anyway; what is between costs less than keeping it
+    y: Array = pb.checkpoint(normalized)(x)  # keeps the input only: recomputing the rest costs less
     return y
 
 
@@ -148,7 +148,7 @@ def _rms_takes(eps: float = 1e-6, *, elementwise_affine: bool = True) -> str:
 
 @layer(_rms_takes, accepts="... M")
 def rms_norm(scope: Scope, x: Any, eps: float = 1e-6, *, elementwise_affine: bool = True) -> Array:
-    """Every row by the root of its mean square (Zhang and Sennrich 2019): scale x / √(mean x² + ε).
+    """Divide every row by its root mean square (Zhang and Sennrich 2019): scale x / √(mean x² + ε).
 
     Args:
         scope: gives the parameter scale (M,).
@@ -179,7 +179,7 @@ def _group_takes(num_groups: int, eps: float = 1e-5, *, affine: bool = True, lay
 def group_norm(
     scope: Scope, x: Any, num_groups: int, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW"
 ) -> Array:
-    """Groups of channels of every image less their mean, by the root of their variance (Wu and He 2018).
+    """Normalize groups of channels of every image by mean and standard deviation (Wu and He 2018).
 
     Args:
         scope: gives the parameters scale and shift, each (C,).
@@ -205,7 +205,7 @@ def group_norm(
     axes = tuple(k for k in range(1, x.ndim + 1) if k != group)
     centered, _, spread = _moments(pb.reshape(x, parts), axes)
     factor = pb.expand_dims(1 / pb.sqrt(spread + eps), axes)
-    if affine:  # scaled while they are apart, so that factors are as many as channels, not as elements
+    if affine:  # scaled while groups are separate, so that there is one factor per channel, not per element
         beside = tuple(k for k in range(x.ndim + 1) if k not in (group, group + 1))
         scale, shift = scope.parameter("scale", (channels,), init.ones()), scope.parameter("shift", (channels,))
         scale, shift = (pb.expand_dims(pb.reshape(a, (num_groups, own)), beside) for a in (scale, shift))
@@ -225,7 +225,7 @@ def _instance_takes(eps: float = 1e-5, *, affine: bool = True, layout: Layout = 
 def instance_norm(
     scope: Scope, x: Any, eps: float = 1e-5, *, affine: bool = True, layout: Layout = "NCHW"
 ) -> Array:
-    """Every channel of every image less its mean, by the root of its variance (Ulyanov et al. 2016).
+    """Normalize every channel of every image by mean and standard deviation (Ulyanov et al. 2016).
 
     Args:
         scope: gives the parameters scale and shift, each (C,).
@@ -272,7 +272,7 @@ def local_response_norm(
 
         y[n, c, i…] = x[n, c, i…] / (k + α Σ j x[n, j, i…]²)^β        j from c - ⌊size / 2⌋, `size` of them
 
-    The numbers are the paper's. Others divide α by the size: give `alpha / size` for theirs.
+    The defaults are the paper's. Other frameworks divide α by the size: pass `alpha / size` for theirs.
 
     Args:
         scope: not used.
@@ -280,7 +280,7 @@ def local_response_norm(
         size: the number of neighboring channels.
         alpha: the weight of the squares.
         beta: the power.
-        k: what is added to them.
+        k: the constant that is added to their sum.
         layout: "NCHW" or "NHWC".
     Returns:
         The same shape.

@@ -70,7 +70,7 @@ def max_pool(
         x: (N, C, *space), or (N, *space, C) where the layout says so.
         kernel_size: sizes of a window; a number for both axes, or a number for each of any number of axes.
         stride: the step from a window to the next; as large as a window unless given.
-        padding: the padding, which is below every element; as for `conv`.
+        padding: the padding, as for `conv`; its elements are below all others.
         ceil_mode: whether a last window that is not whole counts, if it begins in the image or the border before it.
         dilation: the step from an element of a window to the next.
         layout: "NCHW" or "NHWC", for any number of axes.
@@ -112,10 +112,10 @@ def _largest(y: Any, over: Windows, layout: str, extents: tuple[Any, Any, Any]) 
 
 
 def _largest_by_place(y: Any, over: Windows, layout: str, extents: tuple[Any, Any, Any]) -> Array:
-    """The same by way of its place in the window.
+    """The largest elements, read at their positions in the window.
 
-    The gradient is then put there, a write for every window, where otherwise every element of the image looks through
-    all windows that it lies in: a third of the time where these overlap.
+    The gradient is then one write per window. Otherwise every element of the image searches all windows that contain
+    it, which takes three times as long if windows overlap.
     """
     shape = join(layout, *extents)
 
@@ -177,7 +177,7 @@ def avg_pool(
         stride: the step from a window to the next; as large as a window unless given.
         padding: elements of border, which are 0; as for `conv`.
         ceil_mode: whether a last window that is not whole counts, if it begins in the image or the border before it.
-        count_include_pad: whether elements of the border count; what lies behind it, with `ceil_mode`, does not.
+        count_include_pad: whether elements of the border count. Elements beyond it, with `ceil_mode`, do not.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
         (N, C, *space), extents as for `max_pool`.
@@ -209,7 +209,7 @@ def avg_pool(
 
 
 def _share(over: Windows, axis: int, space: Any, counts: Any, count_include_pad: bool, dtype: Any) -> Array:
-    """For every window along an axis, 1 divided by how many of its elements count."""
+    """For every window along an axis, 1 divided by the number of elements that count."""
     first = -over.before[axis] if count_include_pad else 0
     last = space[axis] + (over.after[axis] if count_include_pad else 0)
 

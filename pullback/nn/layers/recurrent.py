@@ -1,7 +1,7 @@
 """Layers that read a sequence step by step: long short-term memory and gated recurrent units.
 
-The products with the input of all steps are one matrix product before the loop; a step multiplies its state alone.
-Weights are laid out as PyTorch keeps them, so its files need other names and nothing else:
+The products with the input of all steps are one matrix product before the loop. A step multiplies only its state.
+Weights have PyTorch's layout, so its files need only other names:
 
     w (G W, M)  weight_ih    b (G W,)  bias_ih        G gates, W the hidden size, M features of the input
     u (G W, W)  weight_hh    c (G W,)  bias_hh
@@ -176,7 +176,7 @@ def _read(
     reverse: bool,
     return_sequences: bool,
 ) -> Any:
-    """One layer in one direction."""
+    """Run one layer in one direction."""
     x, given_state = _pair(given)
     n, steps, inputs = x.shape
     scheme = init.uniform(-(hidden_size**-0.5), hidden_size**-0.5)
@@ -219,7 +219,7 @@ def _gates(a: Array, count: int) -> list[Array]:
 
 
 def _flipped(x: Array) -> Array:
-    """A sequence from its end."""
+    """A sequence in reverse order."""
     flipped: Array = pb.flip(x, axis=1)
     return flipped
 
@@ -230,5 +230,5 @@ def _pair(given: Any) -> tuple[Any, Any]:
 
 
 def _like(given: Any, y: Array, state: Any) -> Any:
-    """A pair where one was given."""
+    """Return a pair if one was given."""
     return (y, state) if isinstance(given, tuple) else y

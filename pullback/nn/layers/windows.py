@@ -48,7 +48,7 @@ Padding = int | tuple[int, ...] | tuple[tuple[int, int], ...] | Literal["same"]
 
 
 def split(layout: str, shape: Any) -> tuple[Any, Any, tuple[Any, ...]]:
-    """A shape or a place of an image as batch, channel and space.
+    """Split a shape or index of an image into batch, channel and spatial parts.
 
     >>> split("NHWC", (2, 28, 30, 3))
     (2, 3, (28, 30))
@@ -63,7 +63,7 @@ def join(layout: str, n: Any, c: Any, space: Any) -> tuple[Any, ...]:
 
 
 def named(names: Iterable[str], f: Callable[..., Any]) -> Callable[..., Any]:
-    """Name the indices that `f` receives as *place; programs and C show these names."""
+    """Name the indices that `f` receives as `*place`. Programs and C show these names."""
     kind = inspect.Parameter.POSITIONAL_ONLY
     f.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
     return f
@@ -89,7 +89,7 @@ def image(kind: str, layout: str, rank: int, *, channels: str = "C") -> str:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows over the axes of space of an image, a number of each tuple for each axis.
+    """Windows over the spatial axes of an image. Each tuple has one number per axis.
 
     Attributes:
         kind: the layer that has them, for errors.
@@ -137,7 +137,7 @@ class Windows:
         """The sizes of an image with this many windows, and `extra` elements after the last window.
 
         Raises:
-            ShapeError: [E167] the borders are all there is.
+            ShapeError: [E167] nothing is left between the borders.
         """
         out = tuple(
             (n - 1) * s + self._reach(axis) - self.before[axis] - self.after[axis] + e
@@ -159,7 +159,7 @@ class Windows:
         return x[place] if self.inside else x.at(*place)
 
     def along(self, axis: int) -> Windows:
-        """The windows of an image with its border along one axis alone, single elements along the others."""
+        """The windows along one axis of an image with its border, with single elements along the other axes."""
 
         def only(values: tuple[int, ...], other: int) -> tuple[int, ...]:
             return tuple(value if k == axis else other for k, value in enumerate(values))
@@ -170,7 +170,7 @@ class Windows:
     def phases(self, x: Any, batch: Any, channels: Any, counts: tuple[Any, ...]) -> Any:
         """An image N C *space with its border, split by stride phase: (N, C, s, …, columns).
 
-        Windows beside each other then read elements beside each other, which a sum of few terms is not packed for.
+        Neighboring windows then read neighboring elements, which helps sums of few terms, as these are not packed.
         """
         *_, step = self.stride
         *rows, _ = self.bordered(counts)
@@ -245,7 +245,7 @@ def numbers(kind: str, name: str, given: Any, rank: int, *, least: int) -> tuple
     """A setting as a number for each axis.
 
     Raises:
-        TraceError: [E163] it is no number, or none for each axis, or less than the least.
+        TraceError: [E163] it is not a number or one number per axis, or too small.
     """
     each = tuple(given) if isinstance(given, tuple | list) else (given,) * rank
     _check_rank(kind, name, each, rank)
@@ -260,7 +260,7 @@ def _check_rank(kind: str, name: str, each: Any, rank: int) -> None:
 
 
 def setting(kind: str, what: str, remedy: str) -> TraceError:
-    """The error of a setting that a layer does not take."""
+    """The error for an invalid setting of a layer."""
     return TraceError("E163", f"{kind}: {what}", position=user_position(), remedy=remedy)
 
 

@@ -1,7 +1,7 @@
 """Networks as functions of the number of classes, each a layer for any size of its input.
 
-`pullback train` knows how to train most of them, and two that are written by hand in index notation, modules of their
-own: importing one traces it.
+`pullback train` can train most of them, and two that are written by hand in index notation. Those two are modules that
+are traced when they are imported.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ __all__ = ["alexnet", "lenet", "lenet_tanh", "overfeat", "vgg11", "vgg16"]
 
 
 def lenet(num_classes: int = 10, *, width_mult: float = 1.0) -> Layer:
-    """LeNet as deep-learning frameworks have it (LeCun et al. 1998): 431,080 parameters, 28 × 28 digits.
+    """LeNet in the variant of other frameworks (LeCun et al. 1998): 431,080 parameters, 28 × 28 digits.
 
     >>> from pullback import nn
     >>> nn.models.lenet().on("N 1 28 28").type.result
@@ -41,9 +41,9 @@ def alexnet(num_classes: int = 1000, *, groups: int = 2, width_mult: float = 1.0
 
     Args:
         num_classes: how many.
-        groups: 2 as in the paper, whose two processors saw half of the channels each; 1 for all.
+        groups: 2 as in the paper, whose two processors each had half of the channels, or 1.
         width_mult: of every layer, as a multiple of the paper's.
-        dropout: the rate of dropout before the dense layers.
+        dropout: the dropout rate before the dense layers.
     """
     c = scaled(width_mult)
     return sequential(

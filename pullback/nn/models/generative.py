@@ -19,7 +19,7 @@ __all__ = ["autoencoder", "discriminator", "gan_step", "generator"]
 
 @layer("N C H W")
 def autoencoder(scope: Scope, x: Any, latent_dim: int = 32, *, hidden_size: int = 128) -> Array:
-    """An image in few numbers and back (Hinton and Salakhutdinov 2006), by two dense layers each way.
+    """Encode an image in few numbers and decode it (Hinton and Salakhutdinov 2006).
 
     Args:
         scope: gives the parameters of dense1 to dense4.
@@ -40,7 +40,7 @@ def autoencoder(scope: Scope, x: Any, latent_dim: int = 32, *, hidden_size: int 
 
 
 def generator(channels: int = 1, image_size: int = 28, *, base_channels: int = 32) -> Layer:
-    """An image in -1 to 1 of N numbers, by transposed convolutions (Radford et al. 2015).
+    """Make an image in -1 to 1 from N numbers, by transposed convolutions (Radford et al. 2015).
 
     Args:
         channels: of the image.
@@ -60,7 +60,7 @@ def generator(channels: int = 1, image_size: int = 28, *, base_channels: int = 3
 
 
 def discriminator(*, base_channels: int = 32) -> Layer:
-    """A score of each image: how likely it was not made by the generator.
+    """Score each image; a high score means that the generator did not make it.
 
     >>> from pullback import nn
     >>> nn.models.discriminator().on("N 1 28 28").type.result
@@ -76,7 +76,7 @@ def discriminator(*, base_channels: int = 32) -> Layer:
 def gan_step(
     generator: Layer, discriminator: Layer, optimizers: tuple[Optimizer, Optimizer]
 ) -> Callable[..., tuple[Any, Any, Any]]:
-    """One step of both networks against each other (Goodfellow et al. 2014), as a function to be traced.
+    """Return one adversarial step of both networks as a function to be traced (Goodfellow et al. 2014).
 
         discriminator   mean of softplus(-d(x)) + softplus(d(g(z)))     by its own parameters, g(z) as it is
         generator       mean of softplus(-d(g(z)))                      by its own, through d
@@ -86,8 +86,8 @@ def gan_step(
         discriminator: of images, with scores (N, 1).
         optimizers: of the two, in this order.
     Returns:
-        A function (parameters, states, step, images, noise) -> (parameters, states, losses), each a pair of that of the
-        generator and that of the discriminator; states begin as `optimizer.init(parameters)`.
+        A function (parameters, states, step, images, noise) -> (parameters, states, losses). Each is a pair for the
+        generator and the discriminator; the first states are `optimizer.init(parameters)`.
     """
 
     def of_discriminator(own: Any, images: Any, made: Any) -> Any:

@@ -37,7 +37,7 @@ def googlenet(
 
     Args:
         scope: gives the parameters.
-        x: (N, C, H, W); H and W of 80 or more with the further classifiers.
+        x: (N, C, H, W); H and W at least 80 with auxiliary classifiers.
         num_classes: how many.
         aux_logits: whether training has them.
         width_mult: of every layer, as a multiple of the paper's.
@@ -65,7 +65,7 @@ def googlenet(
     return (y, *others) if others else y
 
 
-INCEPTIONS = {  # 1 × 1; before 3 × 3, and these; before 5 × 5, and these; behind the pool
+INCEPTIONS = {  # channels: 1 × 1; reduction for 3 × 3, 3 × 3; reduction for 5 × 5, 5 × 5; behind the pool
     "3a": (64, 96, 128, 16, 32, 32),
     "3b": (128, 128, 192, 32, 96, 64),
     "4a": (192, 96, 208, 16, 48, 64),
@@ -79,7 +79,7 @@ INCEPTIONS = {  # 1 × 1; before 3 × 3, and these; before 5 × 5, and these; be
 
 
 def inception(one: int, before_three: int, three: int, before_five: int, five: int, pooled: int) -> Layer:
-    """Windows of 1, 3 and 5, and a pool, side by side; channels of each."""
+    """Convolutions of 1, 3 and 5 and a pool in parallel, with the channels of each."""
     return branches(
         sequential(conv(one, 1), relu),
         sequential(conv(before_three, 1), relu, conv(three, 3, padding=1), relu),
@@ -96,11 +96,11 @@ def _auxiliary(channels: int, units: int, num_classes: int, dropout: float) -> L
 
 
 def with_auxiliary(loss: Callable[[Any, Any], Any], weight: float = 0.3) -> Callable[[Any, Any], Any]:
-    """The loss of a network that gives scores of further classifiers too: these count by a weight.
+    """The loss of a network with auxiliary classifiers, whose losses are added with a weight.
 
     Args:
         loss: of scores and a target.
-        weight: of each further one.
+        weight: of each auxiliary loss.
     """
 
     def total(y: Any, target: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LeNet as the deep-learning frameworks know it, on batches.
+"""LeNet in the variant of other frameworks, written by hand, on batches.
 
     images  N 28 28
     c1      N 20 24 24    20 convolutions with 5 × 5 windows
@@ -118,7 +118,7 @@ def batch_loss(parameters: Parameters, state: Any, batch: Any) -> Any:
 
 
 def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
-    """The share of a batch that is recognized."""
+    """The fraction of a batch that is recognized."""
     images, labels = batch
     return pb.mean(pb.where(recognize(parameters, images) == labels, 1.0, 0.0))
 
@@ -128,5 +128,5 @@ SHAPES = {
     "w4": (10, 500), "b4": (10,),
 }  # fmt: skip
 FANS = {"k1": (25, 500), "k2": (500, 1250), "w3": (800, 500), "w4": (500, 10)}  # in and out
-SHIFTED = (random_crop(28, padding=2),)  # by up to two pixels: other writers put their digits elsewhere
+SHIFTED = (random_crop(28, padding=2),)  # by up to two pixels, because writers place their digits differently
 RECIPE = Recipe("lenet", batch_loss, (accuracy,), start, sgd, 0.1, 64, 20, (28, 28), 10, SHIFTED)

@@ -26,16 +26,16 @@ class Recipe:
     """A network with its default training settings.
 
     Attributes:
-        name: as the command line knows it.
+        name: its name on the command line.
         loss: traced; (parameters, state, batch) -> the loss, or of a network's result and the target.
         metrics: traced, of the same arguments.
         init: makes parameters; takes a `Kind` and `seed=`. A network of layers makes its own.
         optimizer: makes one of a learning rate.
         learning_rate, batch_size, epochs: of training.
-        image: the shape of one image, without channels where there is one only; None where any will do.
-        num_classes: how many labels there are; None for as many as the data has.
-        transforms: done to training images when they are read.
-        network: makes the network of layers, of how many classes there are; None for one by hand.
+        image: the shape of one image, without channels if there is only one; None if any shape is accepted.
+        num_classes: the number of classes; None for that of the data.
+        transforms: applied to training images when they are read.
+        network: makes the network of layers for a number of classes; None for one written by hand.
     """
 
     name: str
@@ -75,8 +75,8 @@ def started(
     Args:
         parameters: the NamedTuple class of the parameters.
         shapes: the shape of each.
-        fans: (fan in, fan out) of each weight; what is not here is a bias.
-        kind: which of the two.
+        fans: (fan in, fan out) of each weight; arrays that are not listed are biases.
+        kind: "uniform" or "constant".
         seed: of the random numbers; equal seeds give equal parameters on every machine.
         dtype: float32 or float64.
     Returns:

@@ -21,7 +21,7 @@ def resnet18(num_classes: int = 1000, *, width_mult: float = 1.0) -> Layer:
 def resnet50(num_classes: int = 1000, *, width_mult: float = 1.0) -> Layer:
     """ResNet with 50 layers (He et al. 2015), for 224 × 224: 25,557,032 parameters.
 
-    Strides are in the windows of 3 × 3, as frameworks have them since.
+    Strides are in the 3 × 3 convolutions, as in other frameworks.
 
     >>> from pullback import nn
     >>> nn.models.resnet50(10).on("N 3 64 64").type.result
@@ -71,7 +71,7 @@ def mobilenet_v2(num_classes: int = 1000, *, width_mult: float = 1.0, dropout: f
     )
 
 
-_INVERTED = (  # how much wider inside, channels, how many, stride of the first
+_INVERTED = (  # expansion, channels, repetitions, stride of the first
     (1, 16, 1, 1),
     (6, 24, 2, 2),
     (6, 32, 3, 2),
@@ -83,7 +83,7 @@ _INVERTED = (  # how much wider inside, channels, how many, stride of the first
 
 
 def _inverted(inputs: int, factor: int, channels: int, stride: int, relu6: Any) -> Layer:
-    """An inverted residual: widen, convolve each channel, narrow; a shortcut if sizes stay."""
+    """An inverted residual: expand, convolve each channel, project; with a shortcut if sizes stay."""
     inside = inputs * factor
     wider = (_normed(inside, 1), relu6) if factor > 1 else ()
     alone = _normed(inside, 3, stride=stride, padding=1, groups=inside)

@@ -1,4 +1,4 @@
-"""Networks that read and write sequences of letters, or of any positions in an alphabet."""
+"""Networks that read and write sequences of letters, or of other integers from a vocabulary."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def gpt(
         num_heads: the heads of attention.
         num_layers: the number of blocks.
         max_length: the number of letters it can see.
-        dropout: the rate of dropout in training.
+        dropout: the dropout rate in training.
 
     >>> from pullback import nn
     >>> nn.models.gpt(65).on("N 128").type.result

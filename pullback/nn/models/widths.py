@@ -1,4 +1,4 @@
-"""Networks narrower or wider than the paper's."""
+"""Width factors for networks narrower or wider than the paper's."""
 
 from __future__ import annotations
 

@@ -118,5 +118,5 @@ def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
 
 
 SHAPES = {"k1": (6, 5, 5), "b1": (6,), "k2": (12, 6, 5, 5), "b2": (12,), "fc": (10, 12, 1, 4, 4), "b": (10,)}
-FANS = {"k1": (25, 150), "k2": (150, 300), "fc": (192, 10)}  # in and out; what is not here is a bias
+FANS = {"k1": (25, 150), "k2": (150, 300), "fc": (192, 10)}  # fan in and fan out; other arrays are biases
 RECIPE = Recipe("zhang", batch_loss, (accuracy,), start, sgd, 0.5, 1, 10, (28, 28), 10)

@@ -1,7 +1,7 @@
 """The hand-derived backward pass of Zhang's network (Šinkarovs et al. 2019, section 3.1).
 
-Nobody needs it to train: `pb.grad` derives it. It is here as a check of the derived gradient, and to show that what one
-would write by hand is as short as the mathematics.
+Training does not need it, as `pb.grad` derives it. It checks the derived gradient, and shows that hand-written code is
+as short as the mathematics.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class clip_by_global_norm(Optimizer):
         check_number(self, "max_norm", self.max_norm, above=True)
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """The norm first, then every one."""
+        """Compute the norm, then scale every gradient."""
         squares = [convert(pb.sum(g * g), "float64") for g in gradients.values()]
         if not squares:
             return gradients, {}
@@ -101,8 +101,8 @@ class scale(Elementwise):
 class scale_learning_rates(Optimizer):
     """Scale updates by factors for parameters, by name: {"*/b": 2.0}, as `lr_mult` of Caffe does.
 
-    The first pattern that a name matches counts (`fnmatch`: * stands for any letters, / too); others are as they were.
-    Numbers may be schedules.
+    The first pattern that matches a name counts (`fnmatch`: * stands for any letters, / too). Other parameters stay
+    unchanged. Numbers may be schedules.
 
     >>> from pullback import nn
     >>> optimizer = nn.sgd(1.0) >> nn.scale_learning_rates({"*/b": 2.0})
@@ -128,7 +128,7 @@ class scale_learning_rates(Optimizer):
 
 
 def times(factor: Any, step: Any, g: Any) -> Any:
-    """A number or a schedule's, times an array, in its element type."""
+    """The array times a number, or times a schedule's value, in the array's element type."""
     number = rate_of(factor, step)
     return (convert(number, g.settled) if isinstance(number, Array) else number) * g
 
@@ -166,7 +166,7 @@ class freeze(Optimizer):
         check_matches(self, self.patterns, names)
 
     def visible(self, parameters: Leaves) -> Leaves:
-        """All others."""
+        """The parameters that are not frozen."""
         found = matched(dict.fromkeys(self.patterns, True), parameters)
         return {n: x for n, x in parameters.items() if n not in found}
 
@@ -177,7 +177,7 @@ class freeze(Optimizer):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Decay(Optimizer):
-    """A pull of parameters to zero, λ₂ p + λ₁ sign(p), times a factor by name."""
+    """The base of weight decay: the pull λ₂ p + λ₁ sign(p) toward zero, times a factor per name."""
 
     l2: float = 0.0
     l1: float = 0.0

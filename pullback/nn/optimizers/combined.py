@@ -96,7 +96,7 @@ class parameter_groups(Optimizer):
         return {pattern: state for pattern, state in states.items() if state}
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """Each group by itself."""
+        """Update each group separately."""
         updates: Leaves = {}
         after: State = {}
         for pattern, part, own in self._split(parameters):
@@ -115,7 +115,7 @@ class parameter_groups(Optimizer):
         return next((r for r in rates if r is not None), None)
 
     def _split(self, parameters: Leaves) -> list[tuple[str, Optimizer, Leaves]]:
-        """The parameters of each group."""
+        """Split the parameters by group."""
         found = matched({pattern: pattern for pattern in self.parts}, parameters)
         return [(p, o, {n: x for n, x in parameters.items() if found[n] == p}) for p, o in self.parts.items()]
 
@@ -152,7 +152,7 @@ class accumulate_gradients(Optimizer):
 
     @property
     def descends(self) -> bool:  # type: ignore[override]
-        """Whether the optimizer does."""
+        """Whether the wrapped optimizer turns gradients into updates."""
         return self.optimizer.descends
 
     def check_names(self, names: Sequence[str]) -> None:
@@ -171,8 +171,8 @@ class accumulate_gradients(Optimizer):
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
         """Add up; at each `steps`-th update the optimizer's.
 
-        Both are computed and one is chosen element by element, so that all is one pass over memory, in place; branches
-        would copy the state they leave alone.
+        Both results are computed and chosen element by element, in one pass over memory, in place. Branches would copy
+        the state that they leave unchanged.
         """
         t = as_array(step)
         due = t % self.steps == self.steps - 1
@@ -258,7 +258,7 @@ def caffe_sgd(
     decay_mult: Mapping[str, float] | None = None,
     frozen: Sequence[str] = (),
 ) -> Optimizer:
-    """Caffe's SGD solver (Jia and others 2014), also in DeepDSL, as a chain of the parts below.
+    """Caffe's SGD solver as a chain of parts (Jia and others 2014); DeepDSL has it, too.
 
         g ← g min(1, clip_gradients / ‖g‖)    where `clip_gradients` is not 0
         g ← g + weight_decay · decay_mult · p         L1: sign(p) in the place of p

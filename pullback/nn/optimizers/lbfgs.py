@@ -1,4 +1,4 @@
-"""The method of Broyden, Fletcher, Goldfarb and Shanno with limited memory, on all data at once."""
+"""L-BFGS: the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno, on all data at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Minimum", "lbfgs"]
 
 DECREASE: Final = 1e-4  # c₁ of Wolfe's conditions
 CURVATURE: Final = 0.9  # c₂
-INSIDE: Final = 0.1  # of a bracket, how far from its ends the next length is at least
+INSIDE: Final = 0.1  # least distance of the next length from the ends, relative to the bracket
 Loss = Callable[[Array], Array]
 
 
@@ -32,7 +32,7 @@ class Minimum(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """The last changes of the point (s) and the gradient (y), a row each, with 1 / s·y; unused rows are 0."""
+    """The last changes of point (s) and gradient (y), one row each, with 1 / s·y. Unused rows are 0."""
 
     s: Array
     y: Array
@@ -42,7 +42,7 @@ class _Memory(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A length along the direction, with the value, its derivative by the length, and the gradient there."""
+    """A trial length along the direction, with value, directional derivative and gradient."""
 
     length: Array
     value: Array
@@ -56,19 +56,20 @@ def lbfgs(
 ) -> Minimum:  # fmt: skip
     """Minimize a noise-free loss over all data, starting from the given parameters.
 
-    Directions are those of Nocedal (1980), two loops over the last changes (Nocedal and Wright 2006, algorithm 7.4);
-    lengths fulfil the strong conditions of Wolfe (eq. 3.7), found in a bracket by cubic interpolation (eq. 3.59).
+    Directions follow Nocedal (1980), by two loops over the last changes (Nocedal and Wright 2006, algorithm 7.4).
+    Lengths satisfy the strong Wolfe conditions (eq. 3.7). They are found in a bracket by cubic interpolation (eq.
+    3.59).
 
     Args:
         loss: loss(parameters, *args) gives one number.
-        parameters: where to begin: an array or a tree.
+        parameters: the starting point: an array or a tree.
         args: further arguments of the loss.
         max_iter: the largest number of steps.
         history_size: how many changes are kept.
         tolerance_grad: stop when the largest partial derivative is at most this.
     Returns:
-        `parameters`, a tree like those given; `value` of the loss; `slope`, the largest partial derivative; `steps`
-        that were taken.
+        `parameters`, a tree like those given; `value` of the loss; `slope`, the largest partial derivative; `steps`,
+        the number of steps taken.
     Raises:
         DTypeError: [E121] parameters that are not floating-point.
     Cost:
@@ -115,7 +116,7 @@ def lbfgs(
 
 
 def _direction(memory: _Memory, gradient: Array) -> Array:
-    """-H g, H being the inverse of the Hessian that the changes tell of; -g / ‖g‖ at first."""
+    """The direction -H g, where H approximates the inverse Hessian from the changes; at first -g / ‖g‖."""
     rows = memory.s.shape[0]
 
     def newest(k: Any) -> Any:
@@ -138,7 +139,7 @@ def _direction(memory: _Memory, gradient: Array) -> Array:
 
 
 def _remember(memory: _Memory, s: Array, y: Array) -> _Memory:
-    """The memory with a change in the place of the oldest one, unless rounding is all there is of it."""
+    """Replace the oldest change in memory by a new one, unless it is only rounding."""
     curvature, size = pb.vecdot(s, y), pb.vecdot(y, y)
     usable = curvature > pb.finfo(s.dtype).eps * size
     row = memory.changes % memory.s.shape[0]
@@ -160,8 +161,8 @@ def _search(
 ) -> tuple[_Trial, Array]:
     """A length along `ahead` that meets the strong Wolfe conditions, or the best; and whether it is > 0.
 
-    There is such a length between `low`, where the value has fallen enough and falls too steeply still, and `high`,
-    where it has not, or rises: the least of f(x + a d) - c₁ a f' lies between them.
+    Such a length lies between `low` and `high`. At `low` the value has decreased enough, but still falls too steeply.
+    At `high` it has not decreased enough, or rises. The minimum of f(x + a d) - c₁ a f' lies between them.
     """
     slack = 4 * pb.finfo(x.dtype).eps * pb.abs(start.value)  # the error bound of rounding
 

@@ -1,7 +1,7 @@
 """Arrays of a tree by name: `conv1/w` is the leaf `w` of the subtree `conv1`.
 
-Optimizers work on these, whatever the tree is made of. A leaf that is None, as the gradient of a frozen parameter, is
-not there.
+Optimizers work on these leaves, for any kind of tree. A leaf that is None, as the gradient of a frozen parameter, is
+left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pullback.tracing.tree import NONE, Structure
 __all__ = ["Leaves", "check_floating", "check_gradients", "leaves_of", "rebuilt"]
 
 Leaves = dict[str, Any]
-ALONE = "parameters"  # the name of a parameter that is no tree
+ALONE = "parameters"  # the name of a parameter that is not in a tree
 
 
 def leaves_of(x: Any) -> Leaves:

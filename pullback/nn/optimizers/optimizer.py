@@ -9,9 +9,10 @@ Parts are of two kinds. Those that `descend` (sgd, adam) take gradients and give
 the sign and the learning rate in it; there is one in a chain. The others give what they take, changed: in front of it
 gradients, behind it updates.
 
-A state is a dict by what it holds and the parameter's name, {"mean": {"conv1/w": …}}; without a trace it is NumPy's.
+A state is a dict by its content and the parameter's name, {"mean": {"conv1/w": …}}. Outside a trace it holds NumPy
+arrays.
 
-To write one, derive from `Elementwise` and say what happens to one parameter, or from `Optimizer` for all at once.
+To write an optimizer, subclass `Elementwise` with a rule for one parameter, or `Optimizer` for all at once.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Optimizer(Settings):
 
     descends: ClassVar[bool] = False  # whether it turns gradients into updates
 
-    # What users call ------------------------------------------------------------------------------------------------
+    # The public interface
+    # ------------------------------------------------------------------------------------------------
 
     def init(self, parameters: Any) -> State:
         """The state before the first step.
@@ -82,7 +84,7 @@ class Optimizer(Settings):
             gradients: a tree like the parameters; frozen ones need none.
             state: the result of `init` or the last update.
             parameters: a tree of arrays.
-            step: how many updates there were before this one: an integer.
+            step: the number of updates before this one: an integer.
         Returns:
             A tree like the parameters, with None for frozen ones, and the state.
         Raises:
@@ -118,7 +120,8 @@ class Optimizer(Settings):
     def __rshift__(self, other: Any) -> Optimizer:
         return chained((self, other)) if isinstance(other, Optimizer) else NotImplemented
 
-    # What each kind says ----------------------------------------------------------------------------------------------
+    # The interface for subclasses
+    # ----------------------------------------------------------------------------------------------
 
     def check_names(self, names: Sequence[str]) -> None:
         """Refuse patterns that fit none of the parameters' names.
@@ -188,7 +191,7 @@ def count(step: Any) -> Any:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Elementwise(Optimizer):
-    """An optimizer that is a rule for one parameter, the same for all.
+    """The base of optimizers with one rule for all parameters.
 
     A subclass names its `slots`, arrays like the parameter that it keeps, and has `rule`. Numbers of a step, such as
     its learning rate, come from `numbers`: they are computed once, in f64, and given in the parameter's element type.
@@ -212,7 +215,7 @@ class Elementwise(Optimizer):
         return {}
 
     def numbers(self, step: Any) -> tuple[Any, ...]:
-        """Numbers of a step that all parameters share: Python's, or scalars in f64."""
+        """The numbers of a step that all parameters share: Python numbers, or scalars in f64."""
         return ()
 
     def rule(self, g: Any, p: Any, kept: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -251,7 +254,7 @@ class Elementwise(Optimizer):
 
 
 def like(p: Any, value: float) -> Any:
-    """An array like a parameter with this value everywhere, traced or not as that is."""
+    """An array like a parameter, filled with a value, and traced if the parameter is."""
     return pb.full_like(p, value) if isinstance(p, Array) else np.full_like(p, value)
 
 
@@ -306,7 +309,7 @@ class Chain(Optimizer):
         return {name: state for name, state in states.items() if state}
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """One after the other."""
+        """Run the parts one after the other."""
         after: State = {}
         for name, part in self.keyed():
             gradients, own = part.advance(gradients, state.get(name, {}), parameters, step)
@@ -323,7 +326,7 @@ class Chain(Optimizer):
 
 
 def chained(parts: Sequence[Optimizer]) -> Chain:
-    """The optimizer that does one thing after the other.
+    """Chain optimizers.
 
     Raises:
         TraceError: [E171] more than one of them makes updates of gradients, or one that needs updates comes first.

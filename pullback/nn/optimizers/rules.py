@@ -1,9 +1,9 @@
-"""Optimizers that make updates of gradients, each a rule for one parameter.
+"""Optimizers that turn gradients into updates, each as a rule for one parameter.
 
     p    a parameter          g    its gradient, or what came before in a chain made of it
     u    what is added to p   α    the learning rate  t = 1, 2, …   the update's number
 
-All arithmetic is in the parameter's element type; rates and corrections are computed in f64 once for a step.
+All arithmetic is in the parameter's element type. Rates and corrections are computed in f64, once per step.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class rmsprop(Rule):
         alpha: γ, the smoothing constant, from 0 to below 1.
         eps: ε, above 0.
         momentum: μ, from 0 to below 1.
-        centered: whether it is the variance that is divided by.
+        centered: whether to divide by the root of the variance.
 
     >>> from pullback import nn
     >>> optimizer = nn.rmsprop(0.01, centered=True, momentum=0.9)
@@ -259,7 +259,7 @@ def _rest(beta: float, t: Any) -> Any:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class adamw(adam):
-    """Adam, with parameters that decay apart from the gradient (Loshchilov and Hutter 2019, algorithm 2).
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2).
 
         u = -α (m̂ / (√v̂ + ε) + λ p)
 

@@ -67,7 +67,7 @@ def _warmed(t: Any, xp: Any, warmup: int, rate: float, later: Any) -> Any:
 
 
 def _share(t: Any, xp: Any, steps: int, warmup: int) -> Any:
-    """The share, 0 to 1, of the way from the end of the warm-up to the last step."""
+    """The fraction, 0 to 1, of the steps after the warm-up that are done."""
     return xp.minimum(xp.maximum((t - warmup) / (steps - warmup), 0.0), 1.0)
 
 
@@ -154,7 +154,7 @@ class _Falling(Schedule):
             raise refused(self, "warmup_steps", self.warmup_steps, f"fewer than the {self.decay_steps} of decay_steps")
 
     def left(self, share: Any, xp: Any) -> Any:
-        """The share of the descent that remains."""
+        """The fraction of the decay that remains."""
         raise NotImplementedError
 
     def at(self, t: Any, xp: Any) -> Any:

@@ -1,10 +1,10 @@
 """Checkpoints: the complete state of a run in one atomically written file.
 
-A resumed run goes on as if it had never stopped.
+A resumed run continues as if it had never stopped.
 
 A file is safetensors: the arrays of three trees under `parameters/…`, `state/…` and `optimizer/…`, and in its metadata,
-as JSON, the position (updates, epoch, batch), the history, and what a run that goes on must share with this one. A
-digest covers all of it. One run at a time uses a folder.
+as JSON, the position (updates, epoch, batch), the history, and the properties that a resumed run must share. A digest
+covers all of it. One run at a time uses a folder.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Position:
     Attributes:
         step: updates made.
         epoch: epochs completed.
-        batch: batches of the next one that are done.
+        batch: completed batches of the current epoch.
         loss: the sum of their losses.
         seconds: of training so far.
         history: the rows of the epochs that are over.
@@ -94,8 +94,8 @@ class Folder:
     """The checkpoints of one run.
 
     Args:
-        settings: where, and how often.
-        shared: what a run that goes on must have alike.
+        settings: the folder and frequency.
+        shared: the properties that a resumed run must share.
     Raises:
         DataError: [E511] the folder cannot be made or written to, [E516] another run uses it.
     """
@@ -186,8 +186,8 @@ class Folder:
         """The last checkpoint, or None.
 
         Args:
-            like: arrays of the names, shapes and element types that it must have.
-            wish: "newest intact" passes over damaged checkpoints, "anyway" goes on with another run's.
+            like: arrays with the required names, shapes and element types.
+            wish: "newest intact" skips damaged checkpoints, "anyway" continues another run's.
         Raises:
             DataError: [E509] it is damaged. [E510] It holds other arrays. [E515] It belongs to another run; the
                 differences are listed.
@@ -208,7 +208,7 @@ class Folder:
                 remedy='a folder of its own for each run, the settings of that run, or `resume="anyway"` '
                 "(--resume-anyway)",
             )
-        if other.keys() & PLACES:  # there is no such place in the new epochs
+        if other.keys() & PLACES:  # the new epochs have no such position
             position.batch, position.loss = 0, 0.0
         wanted = {f"{part}/{n}": a for part, x in zip(PARTS, like, strict=True) for n, a in named(x).items()}
         leaves = alike(path, wanted, arrays)
@@ -217,7 +217,7 @@ class Folder:
         return tree.unflatten(tree.flatten(like)[1], leaves), position
 
     def _set_damaged_aside(self) -> None:
-        """Rename the checkpoints behind the newest intact one, so that it is the last."""
+        """Rename the checkpoints after the newest intact one, so that it is the last."""
         intact = newest_intact(self.path)
         for path in self.files():
             if intact is not None and path > intact:

@@ -86,7 +86,7 @@ def fit(
             cluster that `ray.init` names. The loss is a mean over the batch; a layer that measures a batch, or draws
             for it, sees its part.
     Returns:
-        The parameters and how they came about. Ctrl-C ends training between two updates with the current result; a
+        The parameters and the record of the run. Ctrl-C ends training between two updates with the current result; a
         second one raises.
     Raises:
         DataError: [E508] the network does not accept the data, [E512] there is none, [E513] a label is out of range,
@@ -119,7 +119,7 @@ def fit(
         task.labels.check_source(source, data, "data")
     check_descends("fit", optimizer)
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
-    options["debug"] = debug or None  # where it is not asked for, the environment decides
+    options["debug"] = debug or None  # by default the environment decides
     start = Carry(task.parameters, task.state, optimizer.init(task.parameters))
     if workers is not None and workers < 1:
         raise UsageError("E518", f"fit: workers={workers}", remedy="the number of processes, or None for this one")
@@ -157,13 +157,13 @@ def evaluate(
     model: Any, loss: Any, data: Any = None, *, parameters: Any, state: Any = None,
     metrics: Sequence[Callable[..., Any]] = (), batch_size: int | None = None, **options: Any,
 ) -> dict[str, float]:  # fmt: skip
-    """Measure a network on data, as inference sees it: the loss and every metric, means over all samples.
+    """Measure a network on data in inference mode: the loss and every metric, means over all samples.
 
     Args:
         model, loss, data, metrics, batch_size: as in `fit`.
         parameters: of the network.
-        state: likewise.
-        options: as `pb.function` takes them.
+        state: of the network.
+        options: those of `pb.function`.
     Returns:
         `loss`, and every metric by its name.
 
@@ -188,7 +188,7 @@ def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any,
     """Refuse settings that would fail, or go unnoticed, after training has begun.
 
     Raises:
-        UsageError: [E518] arguments that contradict each other, or that are none.
+        UsageError: [E518] arguments contradict each other or are invalid.
     """
     if (epochs is None) == (steps is None):
         raise UsageError("E518", "fit: one of `epochs` and `steps` says when to end", remedy="epochs=10")

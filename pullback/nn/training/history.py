@@ -104,7 +104,7 @@ class History:
 
         Args:
             path: a file to write, in the format that its name says.
-            names: the columns to draw; by default all that were measured of the network.
+            names: the columns to draw; by default all losses and metrics.
         Returns:
             The figure of matplotlib.
         Raises:
@@ -141,7 +141,7 @@ class History:
 class EarlyStopping:
     """Stop training when the monitored value has not improved for `patience` epochs.
 
-    It asks the history alone, so a resumed run stops where an uninterrupted one does.
+    It depends only on the history, so a resumed run stops where an uninterrupted one does.
 
     Args:
         patience: epochs without improvement after which training ends.
@@ -192,7 +192,7 @@ class EarlyStopping:
         return name
 
     def __call__(self, history: History) -> bool:
-        """Whether training is to end."""
+        """Whether training should end."""
         if not history.rows:
             return False
         name = self.check(history.names)

@@ -1,4 +1,4 @@
-"""Labels: which ones a network tells apart, and the check of all data that training reads."""
+"""Labels: the valid classes of a network, and the check of all training data."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Labels", "check_labels", "labels_of"]
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels that a network tells apart.
+    """The valid labels of a network.
 
     Attributes:
-        classes: labels are from 0 to one less.
-        axes: how many axes an array of labels has.
+        classes: their number; labels are from 0 to one less.
+        axes: the number of axes of an array of labels.
         ignored: a label whose rows do not count.
     """
 
@@ -49,7 +49,7 @@ class Labels:
 
 
 def labels_of(net: Layer, loss: Callable[..., Any]) -> Labels | None:
-    """The labels of a network for a loss; None where its result has no number of classes."""
+    """The labels of a network for a loss; None if its result has no known number of classes."""
     extents = re.findall(r"\[(.*)\]", net.type.result)
     scores = extents[0].split(", ") if extents else []
     axis = _setting(loss, "axis", -1)
@@ -59,7 +59,7 @@ def labels_of(net: Layer, loss: Callable[..., Any]) -> Labels | None:
 
 
 def _setting(loss: Any, name: str, default: Any) -> Any:
-    """A setting that `functools.partial` has bound."""
+    """A setting that is bound by `functools.partial`."""
     while isinstance(loss, functools.partial):
         if name in loss.keywords:
             return loss.keywords[name]

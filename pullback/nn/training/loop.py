@@ -35,10 +35,10 @@ class Run(Answers):
     """The result of training.
 
     Attributes:
-        parameters: as they are now.
+        parameters: the current parameters.
         state: the state of layers at the end.
-        optimizer_state: what the optimizer carries.
-        history: what was measured in each epoch.
+        optimizer_state: the state of the optimizer.
+        history: the measurements of each epoch.
         steps: updates made.
         seconds: that they took.
         stop_reason: why training ended: it was "finished", "stopped early" for want of gain, or "interrupted".
@@ -63,7 +63,7 @@ class Run(Answers):
 
 @dataclass(frozen=True)
 class Second:
-    """A second set, and how it is measured."""
+    """A validation set, with the function that measures it."""
 
     measure: Measure
     source: Batches
@@ -100,12 +100,12 @@ class Training:
         self.debug = debug
         self.at = Position()
         self.stack = 1
-        self._part: list[dict[str, float]] = []  # the row of an epoch that was not to be completed
-        self._since = 0.0  # when this part of the run began
-        self._began = (0.0, 0)  # when this part of the epoch began, and with which batch
+        self._part: list[dict[str, float]] = []  # the row of an incomplete epoch
+        self._since = 0.0  # start time of this part of the run
+        self._began = (0.0, 0)  # start time of this part of the epoch, and its first batch
 
     def resume(self, wish: Resume) -> None:
-        """Go on from the last checkpoint, if there is one and it is of this run."""
+        """Continue from the last checkpoint, if there is one and it belongs to this run."""
         assert self.folder is not None
         there = bool(self.folder.files())
         if wish is not None and bool(wish) != there:
@@ -123,7 +123,7 @@ class Training:
         """Let the rule stop training early, by its epoch measurements.
 
         Raises:
-            DataError: [E518] it asks for something else.
+            DataError: [E518] it monitors another column.
         """
         second = () if self.second is None else self.second.columns
         rate = () if self.updates.learning_rate_at(0) is None else ("learning_rate",)
@@ -142,7 +142,7 @@ class Training:
             try:
                 end = self._train(report, interrupted)
             except CompilerError:
-                # The terminal sends Ctrl-C to the C compiler too, whose failure is then no error of ours. Nothing has
+                # The terminal sends Ctrl-C to the C compiler, too, so its failure is not an error here. Nothing has
                 # been overwritten: a compiled function runs to its end once it has started.
                 if not interrupted[0]:
                     raise
@@ -164,7 +164,7 @@ class Training:
             return end
         with closing(prefetch(self.source.stacked, self._requests())) as loaded:
             for (epoch, first, size), stacked in loaded:
-                if epoch < at.epoch:  # asked for before an iterable's end was seen
+                if epoch < at.epoch:  # requested before the end of an iterable was known
                     continue
                 if stacked is not None:
                     self._update(stacked, first, size)
@@ -192,7 +192,7 @@ class Training:
     def _requests(self) -> Iterator[tuple[int, int, int]]:
         """The remaining loads of the run: stacked batches, then the leftover batches of an epoch one by one.
 
-        Each is asked for while the one before it is in use.
+        Each is requested while the one before it is in use.
         """
         epoch, done, left = self.at.epoch, self.at.batch, self.steps - self.at.step
         steps, whole = self.source.steps, self.source.whole or 0
@@ -287,7 +287,7 @@ def _interruption() -> Iterator[list[bool]]:
             raise KeyboardInterrupt
         interrupted[0] = True
 
-    if threading.current_thread() is not threading.main_thread():  # signals are met in the main thread only
+    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
         yield interrupted
         return
     before = signal.signal(signal.SIGINT, note)

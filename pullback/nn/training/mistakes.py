@@ -18,11 +18,11 @@ def not_finite(loss: float, batch: Any, number: int, at: Position, folder: Folde
 
     Args:
         loss: its value.
-        batch: what it was computed of.
+        batch: the data it was computed from.
         number: the batch's place in its epoch.
-        at: where training stood before it.
-        folder: where checkpoints are, if anywhere.
-        debug: whether debug builds run, which would have named a line.
+        at: the position of training before it.
+        folder: the folder of checkpoints, if any.
+        debug: whether debug builds ran, which would have named a line.
     """
     leaves, structure = tree.flatten(batch)
     pair = structure.kind == "tuple" and len(leaves) == 2

@@ -12,7 +12,7 @@ from pullback.progress import Bar, duration, progress_bar
 
 __all__ = ["Progress", "Report"]
 
-OFTEN = 0.1  # seconds from one look to the next
+OFTEN = 0.1  # seconds between two updates of the bar
 
 
 class Progress(NamedTuple):
@@ -20,10 +20,10 @@ class Progress(NamedTuple):
 
     Attributes:
         epoch: epochs completed.
-        epochs: to do, None where updates are counted.
+        epochs: the number to do; None if updates are counted.
         step: updates made.
-        batch: batches of this epoch that are done.
-        batches: in an epoch, None where that is not known.
+        batch: completed batches of this epoch.
+        batches: batches of an epoch; None if unknown.
         loss: the mean of this epoch so far.
         samples_per_second: in this epoch; batches per second where the size of a batch is not known.
         fraction: the part of the whole that is done, from 0 to 1; 0 where that is not known.
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
 
 
 class Report:
-    """Where progress goes: to a bar and the error stream, to a function, or nowhere."""
+    """The display of progress: a bar and lines on standard error, a callback, or nothing."""
 
     def __init__(self, wish: bool | Callable[[Progress], None]) -> None:
         self._call = wish if callable(wish) else None
@@ -64,7 +64,7 @@ class Report:
         self._stack.__exit__(*exception)
 
     def is_due(self) -> bool:
-        """Whether it is time to show something."""
+        """Whether it is time to update the display."""
         return self._call is not None or (self._bar is not None and time.monotonic() >= self._next)
 
     def show(self, at: Progress) -> None:
@@ -80,7 +80,7 @@ class Report:
             self._bar.update(min(1.0, at.fraction), "  ".join(parts))
 
     def memory(self, arena_bytes: Mapping[int, int]) -> None:
-        """Write down the working memory of calls, by how many updates they make, once for each."""
+        """Print the working memory of calls once per number of updates."""
         for updates in arena_bytes.keys() - self._told:
             self._told.add(updates)
             if self._bar is not None:
@@ -88,7 +88,7 @@ class Report:
                 self._bar.line(f"{arena_bytes[updates]:,} bytes of working memory for {made}")
 
     def epoch(self, row: Mapping[str, float], at: Progress) -> None:
-        """Write down an epoch."""
+        """Print the line of an epoch."""
         if self._call is not None:
             self._call(at)
         if self._bar is not None:
@@ -104,7 +104,7 @@ class Report:
         return [*found, f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"]
 
     def _left(self, at: Progress) -> float | None:
-        """Seconds to go, by the pace of this part of the run."""
+        """Seconds left, at the pace of this part of the run."""
         if self._first is None:
             self._first = at.fraction, at.seconds
         fraction, seconds = self._first

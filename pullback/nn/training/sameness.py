@@ -32,8 +32,8 @@ def shared(task: Task, source: Batches, optimizer: Any, start: Carry, batch: Any
     """The properties that a resumed run and its checkpoint must share.
 
     Args:
-        task, source, optimizer: what is trained, on what, how.
-        start: what training begins with.
+        task, source, optimizer: the task, its data, and the optimizer.
+        start: the initial parameters and state.
         batch: a first batch.
         order: settings of the order of samples, the seed among them.
     """

@@ -1,9 +1,9 @@
 """Data-parallel updates: several processes compute gradients, each for a part of the batch.
 
-A process has the loss alone. At each update, a process receives the parameters and its part of the batch. It returns
+A process holds only the loss. At each update, a process receives the parameters and its part of the batch. It returns
 the loss, the gradients and the state of that part. As the loss is a mean over the batch, their means, weighted by
-part sizes, are those of the batch. The update itself is made here, once, so that optimizers, checkpoints and
-evaluation are those of one process. Parameters are sent once to each machine, however many processes it has.
+part sizes, are those of the batch. The update itself is made once, in this process. So optimizers, checkpoints and
+evaluation work as in one process. Parameters are sent once to each machine, for any number of processes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SharedUpdates(Updates):
         return SLOW
 
     def __call__(self, batches: Any, step: int) -> NDArray[Any]:
-        """Make an update for each of the stacked batches; the losses before each."""
+        """Make an update for each of the stacked batches; return the loss before each."""
         count = len(tree.flatten(batches)[0][0])
         return np.array([self._shared(tree.map_leaves(lambda x, s=s: x[s], batches), step + s) for s in range(count)])
 
@@ -95,7 +95,7 @@ class SharedUpdates(Updates):
 
     @cached_property
     def _applied(self) -> pb.Function:
-        """The update for gradients that are known, and the state after them."""
+        """Apply given gradients; return the carry after the update."""
 
         def applied(carry: Any, gradients: Any, state: Any, step: Any) -> Any:
             parameters, _, memory = tree.unflatten(self.structure, carry)

@@ -19,10 +19,10 @@ from pullback.tracing import tree
 
 __all__ = ["Carry", "Measure", "Updates", "stack_size"]
 
-RATE: Final = 5e10  # operations a second of a network, roughly
+RATE: Final = 5e10  # operations per second of a network, roughly
 SLOW: Final = 2e-3  # seconds of an update that make the overhead of a call negligible
-CALL: Final = 0.05  # seconds of a call that makes many
-INTERPRETED: Final = 100  # times slower without a compiler
+CALL: Final = 0.05  # target seconds of a call with many updates
+INTERPRETED: Final = 100  # slowdown without a compiler
 
 
 class Carry(NamedTuple):
@@ -34,10 +34,10 @@ class Carry(NamedTuple):
 
 
 def stack_size(seconds: float, steps: int) -> int:
-    """The number of updates per call that leaves few of an epoch over; 1 if an update is slow.
+    """The number of updates per call, chosen to leave few for the end of an epoch; 1 if an update is slow.
 
     Args:
-        seconds: what one update takes, roughly.
+        seconds: the approximate time of one update.
         steps: updates in an epoch.
 
     >>> stack_size(1e-5, 1437), stack_size(1e-5, 10007), stack_size(0.01, 1437), stack_size(1e-5, 3)
@@ -57,13 +57,13 @@ class Updates:
 
     Args:
         loss: traced; (parameters, state, batch) -> the loss, or the loss and the state after it.
-        optimizer: has `update(gradients, state, parameters, step)`, giving what to add and its state.
-        carry: where training begins; its arrays are copied.
+        optimizer: has `update(gradients, state, parameters, step)`, which returns updates and its next state.
+        carry: the initial parameters and states; their arrays are copied.
         options: those of `pb.function`.
 
     Attributes:
-        arena_bytes: working memory of the calls made so far, by how many updates they make; none where calls are
-            interpreted.
+        arena_bytes: working memory of the calls made so far, by the number of updates per call; empty for the
+            interpreter.
     """
 
     def __init__(self, loss: Callable[..., Any], optimizer: Any, carry: Carry, **options: Any) -> None:
@@ -77,7 +77,7 @@ class Updates:
 
     @property
     def carry(self) -> Carry:
-        """The arrays as they are now."""
+        """The current arrays."""
         found: Carry = tree.unflatten(self.structure, self.arrays)
         return found
 
@@ -129,7 +129,7 @@ class Updates:
         return found
 
     def _working_memory(self, function: pb.Function, batch: Any, step: Any) -> int:
-        """Bytes of the arena of calls with such arguments, which is compiled, or found in the cache."""
+        """The arena bytes of calls with such arguments, for which the function is compiled or loaded."""
         from pullback.runtime.executor import compile_program
 
         program = function.program(self.arrays, batch, step)
@@ -176,7 +176,7 @@ class Updates:
 
 
 class Measure:
-    """The compiled function that measures parameters on batches, as inference sees them.
+    """The compiled function that measures parameters on batches in inference mode.
 
     Args:
         measured: traced; (parameters, state, batch) -> a tuple of numbers, means over the batch.
@@ -194,11 +194,11 @@ class Measure:
         self.function.program(carry.parameters, carry.state, batch)
 
     def __call__(self, carry: Carry, batches: Iterable[tuple[Any, int]]) -> list[float]:
-        """The means over all samples.
+        """Return the means over all samples.
 
         Args:
             carry: the parameters and the state.
-            batches: pairs of a batch and how many samples it has.
+            batches: pairs of a batch and its number of samples.
         """
         totals: list[float] = []
         items = 0

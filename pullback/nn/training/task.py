@@ -61,8 +61,8 @@ def task_of(
         loss: of a Layer's result and the target.
         batch: a first batch.
         metrics: of a Layer's result and the target; beside a loss, of (parameters, state, batch).
-        parameters, state: where training begins; a Layer makes its own.
-        seed: for those.
+        parameters, state: the initial parameters and state; a Layer makes its own.
+        seed: for these.
     Raises:
         UsageError: [E518] a Layer without a loss, a loss without parameters, or metrics of one name.
         DataError: [E508] a Layer does not take the data.
@@ -114,10 +114,10 @@ def task_of(
 
 
 def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
-    """Refuse an object that is no function of these arguments.
+    """Refuse an object that is not a function of these arguments.
 
     Raises:
-        UsageError: [E518] it is none.
+        UsageError: [E518] it is not.
     """
     try:
         inspect.signature(f).bind(*arguments)
@@ -161,7 +161,7 @@ def _sized(net: Layer, batch: Any) -> Layer:
     """The network for samples of the size of a batch's.
 
     Raises:
-        DataError: [E508] it is for others. ShapeError: one of its layers does not take them.
+        DataError: [E508] it takes other samples. ShapeError: one of its layers does not accept them.
     """
     if not (isinstance(batch, tuple | list) and len(batch) == 2 and hasattr(batch[0], "shape")):
         raise DataError(
