@@ -20,7 +20,7 @@ from pullback.tracing.tracer import current
 
 
 def result_spec(f: Callable[..., Any]) -> Spec:
-    """The result specification by the annotation of f; unspecified without one, or with a foreign one."""
+    """The result specification from the annotation of f; unspecified for a missing or foreign annotation."""
     if "return" not in getattr(python_function(f), "__annotations__", {}):
         return AnySpec()
     annotation = function_annotations(f, ("return",)).get("return", Any)
@@ -106,7 +106,7 @@ class _Check:
         )
 
     def _fits(self, spec: ArraySpec, extents: Sequence[Index]) -> bool:
-        """Whether the dims of the annotation are these extents."""
+        """Whether the dims of the annotation match these extents."""
         at = spec.variadic
         if len(extents) != len(spec.dims) if at is None else len(extents) < len(spec.dims) - 1:
             return False
@@ -118,7 +118,7 @@ class _Check:
         if unknown:
             if wanted.single is unknown[0]:
                 self.bound[unknown[0]] = extent
-            return True  # what the annotation names for itself
+            return True  # dims that only the annotation names
         return wanted is extent or prove(cond("==", wanted - extent), current().known)
 
 

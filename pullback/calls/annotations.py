@@ -1,6 +1,6 @@
-"""Annotations of a function's parameters, read as specs.
+"""Conversion of parameter annotations to specs.
 
-jaxtyping's array types are recognized by what they carry (`array_type`, `dim_str`, `dtypes`), so the package need not
+jaxtyping's array types are recognized by their attributes (`array_type`, `dim_str`, `dtypes`), so the package need not
 be imported.
 """
 
@@ -34,7 +34,7 @@ from pullback.state import cached
 
 
 class Static:
-    """Annotation of an argument that is a Python value, fixed when the function is traced.
+    """The annotation of an argument that is a Python value, fixed when the function is traced.
 
     >>> import pullback as pb
     >>> @pb.function
@@ -49,9 +49,9 @@ class Static:
 
 
 class Size:
-    """Annotation of an integer argument that binds a dim: `steps: pb.Size["S"]`.
+    """The annotation of an integer argument that binds a dim: `steps: pb.Size["S"]`.
 
-    Type checkers take it for a literal; for one that is to see an int, `Annotated[int, pb.Size["S"]]` says the same.
+    Type checkers take it for a literal. With `Annotated[int, pb.Size["S"]]`, which means the same, they see an int.
     """
 
     def __init__(self, name: str) -> None:
@@ -72,10 +72,10 @@ class Size:
 
 
 def spec_of(annotation: Any, owner: str) -> Spec:
-    """The Spec of an annotation; a Spec is one.
+    """The Spec of an annotation; a Spec is its own.
 
     Raises:
-        TraceError: [E107] it is no supported annotation.
+        TraceError: [E107] the annotation is not supported.
     """
     if isinstance(annotation, Spec):
         return annotation
@@ -157,7 +157,7 @@ def evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
 
 
 def python_function(f: Any) -> Any:
-    """The function behind a partial application, a traced function, or an object that can be called."""
+    """The Python function behind a partial application, a traced function, or a callable object."""
     while not hasattr(f, "__code__"):
         if isinstance(f, functools.partial):
             f = f.func
@@ -169,7 +169,7 @@ def python_function(f: Any) -> Any:
 
 
 def function_annotations(f: Callable[..., Any], wanted: Sequence[str] | None = None) -> dict[str, Any]:
-    """The annotations of a function, or those wanted, strings evaluated in its globals and closure."""
+    """The annotations of a function, or the given ones, with strings evaluated in its globals and closure."""
     f = python_function(f)
     names = dict(getattr(f, "__globals__", {}))
     code, cells = getattr(f, "__code__", None), getattr(f, "__closure__", None) or ()
@@ -187,7 +187,7 @@ def function_annotations(f: Callable[..., Any], wanted: Sequence[str] | None = N
         except NameError:
             if not isinstance(code, python_types.CodeType) or not is_ours(code.co_filename):
                 raise
-            # a function of the package itself, whose annotations are there for type checkers only
+            # a function of the package itself, whose annotations are only for type checkers
     return found
 
 
@@ -202,7 +202,7 @@ def _array_spec(annotation: Any, owner: str) -> Spec:
     names = annotation.dtypes if isinstance(annotation.dtypes, tuple | list) else None
     known = _dtypes_by_name()
     dtypes = tuple(d for n, d in known.items() if names is None or n in names)
-    if not dtypes and names is not None:  # `Float` means the types for computation
+    if not dtypes and names is not None:  # `Float` means the types used for computation
         dtypes = tuple(d for d in types.HALVES if d.title in names)
     complexes = tuple(d for n, d in _PARTS.items() if names is not None and n in names)
     if not dtypes and not complexes:

@@ -1,4 +1,4 @@
-"""Arguments of a call: leaves (arrays, numbers, values), and the arrays that a program takes."""
+"""Arguments of a call: leaves (arrays, numbers, values), and the input arrays of a program."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ LeafKind = Literal["array", "int", "float", "bool", "size", "static", "index"]
 
 
 class Origin:
-    """The origin of a leaf with dims of its own."""
+    """The origin of a leaf that has its own dims."""
 
     def with_dims(self, extents: Sequence[Index]) -> Self:
-        """The same for an array of these extents."""
+        """The origin for an array of these extents."""
         raise NotImplementedError
 
 
@@ -36,8 +36,8 @@ class Origin:
 class Leaf:
     """One argument of the program: its path in the user's spelling, dtype and dims.
 
-    Not in the program are a static value, and an index of the function around the call, known as it is there. Values
-    are told apart by their `key`.
+    Static values are not in the program, nor are indices of an enclosing function. Values are distinguished by their
+    `key`.
     """
 
     path: str
@@ -58,28 +58,28 @@ class Leaf:
 
     @property
     def own_dims(self) -> list[Index]:
-        """The extents, or the size, that an annotation gives in names of its own."""
+        """The extents, or the size, in the annotation's own names."""
         if self.kind == "size":
             return [symbol(self.size)]
         return [parse_dim(t, self.path) for t in self.dims if isinstance(t, str)]
 
     def with_dims(self, extents: Sequence[Index]) -> Leaf:
-        """The leaf of an array of these extents, as if there were no annotation."""
+        """The leaf of an array of these extents, ignoring the annotation."""
         value = self.value.with_dims(extents) if isinstance(self.value, Origin) else self.value
         return dataclasses.replace(self, dims=tuple(extents), value=value)
 
     def with_size(self, extent: Index) -> Leaf:
-        """The leaf of a size that is known."""
+        """The leaf of a known size."""
         return Leaf(self.path, "index", value=extent)
 
     @property
     def is_input(self) -> bool:
-        """Whether it is an array of the program; sizes, static values and indices are not."""
+        """Whether it is an input array of the program; sizes, static values and indices are not."""
         return self.kind not in ("static", "size", "index")
 
 
 class Undetermined(Exception):
-    """The annotation does not say enough; an argument is needed."""
+    """Raised if an annotation is incomplete and an argument is needed."""
 
 
 MISSING: Any = object()
@@ -89,7 +89,7 @@ Leaves = tuple[Structure, list[Leaf], list[Any]]
 
 
 def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
-    """An argument as a NumPy array, without a copy where its memory can be shared."""
+    """Convert an argument to a NumPy array, without a copy if its memory can be shared."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, np.generic | bool | int | float | list | tuple | memoryview | bytearray | bytes):
@@ -109,10 +109,10 @@ def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
 
 
 def array_of(value: list[Any] | tuple[Any, ...], path: str, allowed: Sequence[DType]) -> Any:
-    """Convert a list of numbers to an array of an allowed element type; like numbers, it has none itself.
+    """Convert a list of numbers, which has no element type itself, to an array of an allowed type.
 
     Raises:
-        TraceError: [E138] it is ragged, or holds values that are no numbers. DTypeError: [E122] numbers of another
+        TraceError: [E138] it is ragged, or holds values that are not numbers. DTypeError: [E122] numbers of another
         kind. [E124] an integer does not fit.
     """
     if any(isinstance(x, Array) for x in tree.flatten(value)[0]):
@@ -177,7 +177,7 @@ def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
 
 
 def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DType | None, int]:
-    """Dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
+    """The dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
     if type(value) is np.ndarray:
         return numpy_dtype(value, path), value.ndim
     if isinstance(value, Array):
@@ -194,7 +194,7 @@ def dtypes_text(allowed: Sequence[DType]) -> str:
 
 
 def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -> DTypeError:
-    """An argument of another element type than annotated."""
+    """The error for an argument whose element type differs from the annotation."""
     wanted = dtypes_text(allowed)
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
         kind = type(value).__name__
@@ -218,7 +218,7 @@ def found_text(value: Any) -> str:
 
 
 def prepare(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[list[NDArray], dict[str, int]]:
-    """The arguments as C-contiguous arrays of the right element type, and the sizes."""
+    """Convert arguments to C-contiguous arrays of the right element type; also return the sizes."""
     arrays: list[NDArray] = []
     sizes: dict[str, int] = {}
     for leaf, value in zip(leaves, values):

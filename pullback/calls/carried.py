@@ -1,7 +1,7 @@
-"""Functions in other processes: their pickled form.
+"""The pickled form of functions.
 
-A function that a module holds under its own name is written as that name, as Python's functions are; a derivative as
-how it was made. `cloudpickle`, and with it joblib, carries Python functions by value where no module holds them.
+A function that a module holds under its own name is pickled by that name, like Python functions. A derivative is
+pickled by how it was made. `cloudpickle`, which joblib uses, pickles Python functions by value if no module holds them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def reduced(function: Any, recipe: Recipe | None, again: Recipe) -> Any:
     """The result of a function's `__reduce__`.
 
     Args:
-        recipe: for a derivative, how it was made.
-        again: how the function is made of its Python function.
+        recipe: for a derivative, the way it was made.
+        again: makes the function from its Python function.
 
     Raises:
         TraceError: [E151] no module holds the function.
@@ -63,5 +63,5 @@ def held_by(module: str | None, name: str) -> Any:
 
 
 def item(make: Callable[..., Any], k: int, /, *args: Any, **keywords: Any) -> Any:
-    """One of several functions that are made together."""
+    """Select one of several functions that are made together."""
     return make(*args, **keywords)[k]

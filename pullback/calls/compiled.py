@@ -23,15 +23,15 @@ from pullback.runtime.shim import Look
 from pullback.tracing import tree
 from pullback.tracing.printing import lines
 
-PAYS = 3 * 10**8  # operations in C for all sizes: some tenths of a second, as compiling takes
-CALL = 2000  # operations that go by in calling
+PAYS = 3 * 10**8  # operations of open-size C that take about as long as compiling: some tenths of a second
+CALL = 2000  # operations that take as long as a call's overhead
 
 
 class Trial:
-    """A call counter of a program for some dims; `executable` makes the successor; None if there is none.
+    """A counter of open-size calls for some dims; `executable` makes the successor, if there is one.
 
     Attributes:
-        left: how many more calls C for all sizes serves; 0 until there is a second call, as many dims come once.
+        left: the number of further calls of open-size C; 0 until the second call, because many dims occur once.
     """
 
     def __init__(self, traced: Traced, dims: Mapping[str, int], executable: Callable[[], Any]) -> None:
@@ -42,16 +42,16 @@ class Trial:
         self._calls = 0
 
     def is_over(self, entry: Any) -> bool:
-        """Whether one more call is one too many.
+        """Whether the trial ends before the next call.
 
         Args:
-            entry: what has served calls since, and counts them itself.
+            entry: the entry that has served calls since, and counts them.
         """
         if entry is not None:
             self.left = entry.left
         self._calls += 1
         if self._calls == 2:
-            from pullback.passes.operations import operation_count  # no pass is needed by a start from the cache
+            from pullback.passes.operations import operation_count  # a start from the cache needs no pass
 
             self.left = max(0, int(PAYS / (operation_count(self._traced.program, self._dims) + CALL)) - 1)
         over = self._calls > 1 and not self.left
@@ -65,9 +65,9 @@ class Compiled:
     """The runner of one key's calls: compiled code, with its record and library, or the interpreter.
 
     Attributes:
-        executable: the record, the library and how it is called; None where calls are interpreted.
-        entry: the call for arguments that look like those of this key (`runtime.entry`), once there is one.
-        trial: while its C for all sizes runs and may give way to C for its dims: when that is.
+        executable: the record, the library and its calling convention; None if calls are interpreted.
+        entry: the fast call for arguments like those of this key (`runtime.entry`), once there is one.
+        trial: decides when open-size C is replaced by C for these dims; None after that.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Compiled:
         general: Callable[[], Any] | None = None,
         trial: Trial | None = None,
     ) -> None:
-        """`general` gives the C for all sizes where that is to run; without `threads` the interpreter runs."""
+        """`general` returns the open-size C, if that should run; without `threads` the interpreter runs."""
         self.name = name
         self.look = look
         self.prints = traced.prints
@@ -97,9 +97,9 @@ class Compiled:
         self.executable: Any = None if threads is None else self._compiled(threads, general)
 
     def _compiled(self, threads: int, general: Callable[[], Any] | None) -> Any:
-        """Compile the program for dims or open sizes; None without a compiler, or if a loop has no trips.
+        """Compile the program for dims or open sizes; None without a compiler, or if a loop has no steps.
 
-        Where the record of the program is in the cache, nothing needs its statements.
+        If the record of the program is in the cache, its statements are not needed.
         """
         try:
             from pullback.runtime.executor import compile_program
@@ -125,11 +125,11 @@ class Compiled:
 
     @property
     def is_empty(self) -> bool:
-        """Whether some loop of the program runs over nothing."""
+        """Whether some loop of the program has no steps."""
         return self.executable is None and has_empty_extent(self.traced.program, self.dims)
 
     def enter(self) -> bool:
-        """Whether there is now an entry, and there was none; none is while calls are counted in Python."""
+        """Create the entry; return whether it is new. There is none while calls are counted in Python."""
         calls = -1 if self.trial is None else self.trial.left
         if self.entry is not None or self.look is None or not calls:
             return False
@@ -141,7 +141,7 @@ class Compiled:
         return self.entry is not None
 
     def call(self, arrays: list[NDArray], out: Any) -> Any:
-        """The results as the function's tree; written into `out` where it is given."""
+        """The results as the function's tree, written into `out` if it is given."""
         outputs = None if out is None else self._outputs(out)
         results = self._run(arrays, outputs)
         return out if out is not None else self._tree(results)
@@ -158,12 +158,12 @@ class Compiled:
             raise out_of_memory(self.name, self.executable, error) from None
 
     def _printed(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
-        """The results of a function that prints; its prints are written."""
+        """Run a function that prints; return its results."""
         assert self.prints is not None
         if outputs is not None:
             outputs = [*outputs, *(np.empty(*result) for result in self._results[self.own :])]
         results = self._results_of(arrays, outputs)
-        if len(results) > self.own:  # else its inputs differ from those of the printing function
+        if len(results) > self.own:  # otherwise its inputs differ from those of the printing function
             for line in lines(self.prints.entries, iter(results[self.own :])):
                 sys.stdout.write(f"{line}\n")
         return results[: self.own]
@@ -172,7 +172,7 @@ class Compiled:
         if self.executable is not None:
             trial = self.trial
             if trial is not None and trial.is_over(self.entry):
-                self.trial = self.entry = None  # other threads continue with the old ones
+                self.trial = self.entry = None  # other threads continue with the old entries
                 self.executable = trial.executable() or self.executable
             results: list[NDArray] = self.executable.run(arrays, outputs)
             return self._named(results) if self.bits and outputs is None else results
@@ -184,7 +184,7 @@ class Compiled:
         return self._named(results) if self.bits else results
 
     def _named(self, results: list[NDArray]) -> list[NDArray]:
-        """Results of bfloat16 as arrays of that where the program has a package for them, else their bits."""
+        """Return bfloat16 results as bfloat16 arrays if a package for them is imported, otherwise as bits."""
         package = sys.modules.get("ml_dtypes")
         if package is None:
             return results
@@ -237,7 +237,7 @@ class Compiled:
         return [(tuple(evaluate(d, self.dims) for d in r.shape), r.storage.numpy) for r in self.traced.known.outputs]
 
     def _check_apart(self, outputs: Sequence[NDArray]) -> None:
-        """Two results cannot be in one memory."""
+        """Refuse results that share memory."""
         from pullback.runtime.buffer import Spans
 
         spans = Spans(outputs)

@@ -53,7 +53,7 @@ _COLLECTED: ContextVar[list[Definition] | None] = context_variable("collected", 
 
 @contextmanager
 def collecting() -> Iterator[list[Definition]]:
-    """Collect the functions defined inside, which are not checked yet."""
+    """Collect the functions defined in the block, which are not checked yet."""
     found: list[Definition] = []
     token = _COLLECTED.set(found)
     try:
@@ -67,12 +67,12 @@ class Definition:
 
     Attributes:
         name: the Python function's name.
-        is_derivative: whether it was made of another function's program.
+        is_derivative: whether it was derived from another function's program.
     """
 
     __slots__ = ("__dict__", "__weakref__")
     is_derivative = False
-    made_by: Recipe | None = None  # how a derivative was made
+    made_by: Recipe | None = None  # the way a derivative was made
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Definition:
     ) -> None:
         self.python = f
         self.name = name_of(f)
-        self.place = user_position()  # where it was made
+        self.place = user_position()  # where it was defined
         self._exact = exact or is_in_order()
         self._options = {"threads": threads, "specialize": specialize, "donate": donate, "memory": memory,
                          "memory_limit": memory_limit, "debug": debug, "exact": self._exact}  # fmt: skip
@@ -129,7 +129,7 @@ class Definition:
         return self._made.setdefault(own, make()) if found is None else found
 
     def define(self) -> None:
-        """Trace now where the annotations say enough, so that errors appear where the function is defined."""
+        """Trace now if the annotations are complete, so that errors appear where the function is defined."""
         collected = _COLLECTED.get()
         if collected is not None and not is_tracing():
             collected.append(self)
@@ -151,14 +151,14 @@ class Definition:
             return False
         except Exception as error:
             if isinstance(error, PullbackError) and sized.needs_numbers(error):
-                return False  # a call says them
+                return False  # a call determines them
             present(error)
             raise
         return True
 
     @property
     def _in_order(self) -> bool:
-        """Whether a trace made now is exact: as the function is, or the one that is traced around it."""
+        """Whether a trace made now is exact: the function's setting, or that of the enclosing trace."""
         return self._exact or (bool(_THREAD.tracing) and is_in_order())
 
     def traced(self, signature: Signature) -> Traced:
@@ -168,7 +168,7 @@ class Definition:
         return found
 
     def traced_for(self, signature: Signature, values: Sequence[Any]) -> tuple[Signature, Traced]:
-        """The function traced for a call: for all sizes, or for those of the call where they must be numbers."""
+        """The trace for a call: for all sizes, or for the call's sizes if they must be numbers."""
         own = sized.of_call(self.name, signature, values) if self._sized.get(signature) else None
         if own is None:
             try:
@@ -181,7 +181,7 @@ class Definition:
         return own, self.traced(own)
 
     def _traced_now(self, signature: Signature) -> Traced:
-        """The function traced now, or by another thread meanwhile."""
+        """Trace the function, or take the result of another thread."""
         exact = self._in_order
         key = (self, signature)
         if key in _THREAD.tracing:
@@ -207,7 +207,7 @@ class Definition:
             _THREAD.tracing.discard(key)
 
     def _stands_alone(self, signature: Signature) -> bool:
-        """Whether it was traced outside of other functions, so that no dims but its own are in it."""
+        """Whether it was traced outside other functions, so that it contains only its own dims."""
         found = self._traces.get((signature, self._in_order))
         return found is not None and not found.enclosed
 
@@ -216,9 +216,9 @@ class Definition:
                      self._donate)
 
     def determined(self, dims: Mapping[str, int] | None = None) -> Traced:
-        """The trace that the annotations determine, else the one of the last call.
+        """The trace that the annotations determine, otherwise that of the last call.
 
-        With `dims` it is for these where shapes must be numbers.
+        If shapes must be numbers, the trace is for `dims`.
         """
         try:
             signature, _ = signature_of(self.parameters, None)
@@ -260,7 +260,7 @@ class Definition:
             raise
 
     def _specialized(self, traced: Traced, dims: dict[str, int]) -> Traced:
-        """The trace to compile for these dims: the function's own, or an equal one that costs less for them."""
+        """The trace to compile for these dims: the function's own, or an equivalent, cheaper one."""
         return traced
 
     def arrays_of(self, values: Sequence[Any]) -> tuple[Signature, Traced, list[np.ndarray[Any, Any]], dict[str, int]]:
@@ -317,10 +317,10 @@ class Definition:
         return program, dims
 
     def known_for_dims(self, given: dict[str, Any]) -> tuple[ir.Known, dict[str, int]]:
-        """The same, in outline where nothing needs its statements yet."""
+        """Like `for_dims`, but in outline if the statements are not needed yet."""
         traced = self.determined(given)
         open_dims = determined_dims(traced.known)
-        if not given.keys() <= open_dims.keys():  # a dim that became a number is not in the program
+        if not given.keys() <= open_dims.keys():  # a dim that became a number is no longer in the program
             numbers = sized.dims_of(self.parameters) - open_dims.keys()
             given = {n: v for n, v in given.items() if n not in numbers}
         dims = self._dims(traced.known, given)

@@ -1,4 +1,4 @@
-"""Dims as annotations write them: parsing, and whether a call can determine them."""
+"""Dims of annotations: parsing, and the check that a call can determine them."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _dim(node: ast.expr) -> Index:
 
 
 def check_solvable(inputs: Sequence[tuple[str, tuple[Index, ...]]], sizes: Sequence[str]) -> PullbackError | None:
-    """The error of dims that no call could determine, None if every dim follows from the shapes.
+    """The error for dims that no call could determine; None if every dim follows from the shapes.
 
-    Each extent must be known from those before it, or linear in one dim that it then determines.
+    Each extent must follow from earlier ones, or be linear in one dim that it determines.
     """
     known = {DimSymbol(n) for n in sizes}
     pending = [(name, e) for name, extents in inputs for e in extents]

@@ -37,7 +37,7 @@ class Function(Inspected, Answers):
     _entries: list[Any]  # compiled calls for arguments that fit, the latest first (`runtime.entry`)
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        """An instance whose calls can go straight to compiled code, where the class leaves calls as they are."""
+        """Make an instance whose calls go straight to compiled code, unless the class overrides calls."""
         return object.__new__(quick_class(cls) if cls.__call__ is Function.__call__ else cls)
 
     def __init__(self, f: Callable[..., Any], **options: Any) -> None:
@@ -79,7 +79,7 @@ class Function(Inspected, Answers):
         return (found, arrays) if numbered is None else self._table.find(self.parameters, *numbered, flat)
 
     def _inlined(self, signature: Signature, flat: Sequence[Any]) -> Any:
-        """A call inside of a function that is being traced."""
+        """A call inside a function that is being traced."""
         if not self._stands_alone(signature):
             signature = apart(self.name, signature, flat)
         signature, traced = self.traced_for(signature, flat)
@@ -88,10 +88,10 @@ class Function(Inspected, Answers):
     def _numbered(
         self, signature: Signature, flat: Sequence[Any], compiled: Compiled
     ) -> tuple[Signature, Traced] | None:
-        """The signature and trace with numbers for dims, where a loop runs over nothing.
+        """The signature and trace with numbers for dims, for calls in which a loop has no steps.
 
-        What is traced with names for its dims takes all of them to be at least one, so that a guard may be gone that
-        the empty array needs. Where the numbers refuse it, the program for all sizes says what is wrong.
+        A trace with symbolic dims assumes that all are at least one, so it may lack a guard that an empty array needs.
+        If the numbers are refused, the program for all sizes reports the error.
         """
         if not compiled.dims or not compiled.is_empty:
             return None
@@ -125,14 +125,14 @@ class Function(Inspected, Answers):
         return self
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return self  # as Python's functions are
+        return self  # as for Python functions
 
     def __get__(self, instance: object, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
 
 def _remade(f: Callable[..., Any], **options: Any) -> Function:
-    """The function as another process wrote it down."""
+    """Restore a function that another process has pickled."""
     made = Function(f, **options)
     made.define()
     return made
@@ -172,15 +172,16 @@ def function(
             as compiling is worth get their own C. By default PULLBACK_SPECIALIZE, or "auto".
         donate: names of arguments whose memory the result may overwrite; with these arrays as `out` they are updated in
             place.
-        memory: "fastest"; "less", statements in an order that needs less memory; or "least". Derivatives keep it.
+        memory: "fastest"; "less", with statements in an order that needs less memory; or "least". Derivatives inherit
+            it.
         memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use. If
             the residuals of a loop's backward pass exceed it, steps are recomputed from fewer stored states, on as many
             levels as necessary. Arguments and results do not count.
-        debug: whether it is compiled as written, with every result tested. A NaN or an infinity that a statement makes
-            of finite numbers is an error with the array, the element and the line that made it. Debuggers show these
-            lines. By default PULLBACK_DEBUG, 1 or 0. Derivatives of it are like it.
+        debug: whether to compile it as written, with every result tested. If a statement makes NaN or infinity from
+            finite numbers, the error names the array, the element and the line. Debuggers show these lines. By default
+            PULLBACK_DEBUG, 1 or 0. Derivatives inherit it.
     Returns:
-        The function, or a decorator where only options are given.
+        The function, or a decorator if only options are given.
     Raises:
         ShapeError: shapes in it disagree, or an index may leave its range.
         DTypeError: element types in it do not fit.
@@ -223,12 +224,12 @@ _DEFAULTS = {"threads": None, "specialize": None, "donate": (), "memory": "faste
 
 
 def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:
-    """A Python function traced with these options; a traced one again, with these beside its own.
+    """Trace a Python function with these options, or a traced one again with these added to its own.
 
-    A derivative is derived again, of the function with these options.
+    A derivative is derived again, from the function with these options.
 
     Raises:
-        ValueError: it is no text of the user's that could be compiled otherwise, but C or a rule.
+        ValueError: it is external C or a custom rule, which cannot be compiled with other options.
     """
     if isinstance(f, Function) and f.made_by is not None:
         make, args, keywords = f.made_by

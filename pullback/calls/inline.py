@@ -1,4 +1,4 @@
-"""Calls: a traced function inside another becomes part of its program; with NumPy arguments it runs."""
+"""Calls between traced functions: the callee becomes part of the caller's program."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
 
 
 def apart(name: str, signature: Signature, values: Sequence[Any]) -> Signature:
-    """The signature of a call, whose dims share a name with the caller's only if they are the same.
+    """Rename a call's dims so that they share a name with the caller's only if they are the same.
 
-    A function traced inside another may have dims of that one in it, besides its own: of arguments without annotations,
-    of indices, of what it reads from around itself. Arguments with other dims of such a name are taken as they are.
+    A function traced inside another may contain the outer function's dims, from arguments without annotations, from
+    indices, and from captured values. Arguments with other dims of such a name are unchanged.
     """
     declared = [(leaf, value) for leaf, value in zip(signature.flat, values, strict=True) if leaf.own_dims]
     own = {s.name for leaf, _ in declared for d in leaf.own_dims for s in d.symbols}
@@ -99,7 +99,7 @@ def apart(name: str, signature: Signature, values: Sequence[Any]) -> Signature:
 
 
 def _deferred(known: ir.Outline, handles: Sequence[Array], dims: dict[DimSymbol, Index]) -> list[ir.Ref] | None:
-    """The results of a call whose statements join later; None where some argument is more than an array."""
+    """The results of a call whose statements join later; None if some argument is not an array."""
     refs = [h.ref for h in handles if h.ref is not None and h.weak is None]
     made = current().defer(known, refs, dims) if len(refs) == len(handles) else None
     if made is not None:
@@ -109,7 +109,7 @@ def _deferred(known: ir.Outline, handles: Sequence[Array], dims: dict[DimSymbol,
 
 
 def _fitting(leaf: Leaf, value: Any, position: Position | None) -> Array:
-    """An argument with the dtype of its leaf; weak values take it."""
+    """An argument with the dtype of its leaf, which weak values take."""
     h = as_array(value, leaf.path)
     assert leaf.dtype is not None
     if h.strong is not None and h.storage is leaf.dtype:
@@ -166,7 +166,7 @@ def _determined(
     origin: dict[DimSymbol, str],
     position: Position | None,
 ) -> bool:
-    """Whether an extent's equation holds, or gives a dim; False where others must come first."""
+    """Whether an extent's equation holds or determines a dim; False if others must be solved first."""
     ref, axis, pattern, actual = equation
     unknown = [s for s in pattern.symbols if s not in dims]
     if not unknown:
@@ -213,12 +213,12 @@ def _facts(inputs: Sequence[ir.Ref], handles: Sequence[Array]) -> list[str]:
 def _instantiate(
     p: ir.Program, handles: Sequence[Array], dims: dict[DimSymbol, Index], around: Sequence[ir.Ref]
 ) -> tuple[Any, list[int | None]]:
-    """The body over these arguments, and for each result which argument it is, if it is one.
+    """Instantiate the body over these arguments; for each result, say which argument it is, if any.
 
-    `around` are the inputs that stand for arrays around a closure: what is known of these is known of them.
+    `around` are the inputs for arrays captured by a closure; properties of these arrays hold for them.
 
-    Views that only move data are read where the callee reads its input, so that passing `images[i]` copies nothing;
-    what the callee uses as a whole array, and what computes something, becomes an array first.
+    Views that only move data are read where the callee reads its input, so passing `images[i]` copies nothing.
+    Arguments that are used as whole arrays or computed become arrays first.
     """
     whole: set[ir.Ref] = set()
     for s in walk_statements(p.body):
@@ -236,7 +236,7 @@ def _instantiate(
             known = (h.ref is not None and h.weak is None and simple) or _moves_data(h)
             array = h if known else from_ref(ref_of(h, r.name))
             if array.ref is not None and not simple and not tracer.is_foreign(array.ref):
-                array = from_ref(tracer.whole(array.ref))  # a guard outside does not reach into a loop
+                array = from_ref(tracer.whole(array.ref))  # an outer guard does not hold inside a loop
             refs[r] = ir.Ref(r.name, r.dtype, h.extents)
             rules[refs[r]] = array
         if r not in around:
@@ -255,7 +255,7 @@ def _instantiate(
 
 
 def _pass_bounds(r: ir.Ref, h: Array, dims: dict[DimSymbol, Index]) -> None:
-    """The range that the callee declared for an argument holds for the caller's array too."""
+    """Apply the range that the callee declared for an argument to the caller's array."""
     if r.bounds is None:
         return
     low, high = (Substitution(dims=dims).index(b) for b in r.bounds)
@@ -274,13 +274,13 @@ def _pass_bounds(r: ir.Ref, h: Array, dims: dict[DimSymbol, Index]) -> None:
 
 
 def prove_within(inner: tuple[Index, Index], outer: tuple[Index, Index]) -> bool:
-    """Whether one half-open range lies in another."""
+    """Prove that one half-open range is inside another."""
     known: tuple[Cond, ...] = current().known
     return prove(cond(">=", inner[0] - outer[0]), known) and prove(cond(">=", outer[1] - inner[1]), known)
 
 
 def _moves_data(h: Array) -> bool:
-    """Whether reading an element of h is one plain read that is in range as it stands."""
+    """Whether reading an element of h is one plain read that is in range."""
     if h.weak is not None:
         return False
     variables = axes_for(h.extents)

@@ -1,4 +1,4 @@
-"""A traced function as one looks at it: its type, program, memory, C and derivation; and its exports."""
+"""Inspection of a traced function: its type, program, memory, C and derivation; and its exports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Inspected(Definition):
-    """A definition that can be shown and written out."""
+    """A definition that can be inspected and exported."""
 
     __slots__ = ()
 
@@ -53,14 +53,15 @@ class Inspected(Definition):
     ) -> MemoryTable | SizeTable:
         """The memory of a call: arguments, results, a row for each statement, the peak. Nothing runs.
 
-        It is for as many threads as a call here would use; with `build="export"` for exported C, which is serial and
-        for any processor, so that its arena may be larger or smaller. `arena_bytes` is to the byte what the call takes,
-        or what the exported header says. Where some dims are not given, sizes are in terms of these.
+        It holds for the number of threads that a call here would use. With `build="export"` it holds for exported C,
+        which is serial and portable, so its arena may be larger or smaller. `arena_bytes` is to the byte what the call
+        takes,
+        or what the exported header says. If some dims are not given, sizes are in terms of these.
 
         Args:
-            mode: "fastest", "less" or "least"; by default the function's own. It is given by position, so that any
-                name may be that of a dim.
-            build: "call" or "export", by position too.
+            mode: "fastest", "less" or "least"; by default the function's own. It is positional, so that dims may have
+                any name.
+            build: "call" or "export", positional, too.
             dims: the dims.
         Raises:
             ValueError: the mode or build is unknown.
@@ -88,11 +89,11 @@ class Inspected(Definition):
         return emit.memory(*self.for_dims(dims), mode, policy.thread_count(self._threads), build)
 
     def profile(self, *args: Any, **keywords: Any) -> Profile:
-        """Where the time of a call with these arguments goes: a row for every statement, with its operations.
+        """Measure where the time of a call goes: a row for every statement, with its operations.
 
-        The program is compiled once more, with a look at the clock between statements, and called up to 20 times in at
-        most about a second; the quickest call is shown, whose rows sum to its total. It has the threads that a call
-        would use. No argument is overwritten, donated ones included.
+        The program is compiled once more with clock reads between statements. It is called up to 20 times in at most
+        about a second, with the threads that a call would use. The fastest call is shown, and its rows sum to its
+        total. No argument is overwritten, donated ones included.
 
         Raises:
             CompilerError: [E410] there is no C compiler.
@@ -130,16 +131,16 @@ class Inspected(Definition):
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, plain: bool = False,
                  **dims: int) -> str:
-        """The C of the function; dims that are not given are its arguments, between the arrays and the arena.
+        """The C of the function. Dims that are not given are its arguments, between the arrays and the arena.
 
         Args:
-            names: "user" for your names, "canonical" for numbered ones, by which programs can be compared.
-            comments: whether the C has comments on what it computes.
-            plain: whether it is the C one reads: loops over numbers and functions of libm, for every compiler of C99.
-                Without it kernels are written with the vectors of gcc and clang, and in this form for other compilers.
+            names: "user" for your names, "canonical" for numbered ones, which make programs comparable.
+            comments: whether the C has comments.
+            plain: whether to write readable C99: loops over numbers and functions of libm. Otherwise kernels use the
+                vectors of gcc and clang, and contain this form for other compilers.
             dims: numbers for dims.
         Raises:
-            CompilerError: [E260] the function has a memory limit that no form of it keeps.
+            CompilerError: [E260] no form of the function keeps its memory limit.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array
@@ -185,12 +186,12 @@ class Inspected(Definition):
     ) -> Any:
         """Write a header and a source for microcontrollers: plain C99 without printing or allocation.
 
-        Arrays from around the function that are read-only are `const` tables in the source.
+        Captured read-only arrays are `const` tables in the source.
 
         Args:
             directory: made where it does not exist; files of the same names are replaced.
-            arena: "given", the caller passes working memory; or "static", the source has it, and a second function,
-                with `_run` behind its name, takes none.
+            arena: "given": the caller passes working memory. "static": the source contains it, and a second function,
+                with the suffix `_run`, takes none.
             float_only: whether double precision is ruled out.
             dims: all dims.
         Returns:
@@ -216,8 +217,8 @@ class Inspected(Definition):
     def export_wasm(self, directory: str | os.PathLike[str], **dims: int) -> Any:
         """Write a module for browsers and Node: a JavaScript file that contains it, and its C.
 
-        `const wasm = await NAME.load()` gives a function of typed arrays by name, flat and row by row, and its results
-        likewise: `wasm.NAME({x: new Float32Array(...)}).out`.
+        `const wasm = await NAME.load()` gives functions that take and return typed arrays by name, flat and row by row:
+        `wasm.NAME({x: new Float32Array(...)}).out`.
 
         Args:
             directory: made where it does not exist; files of the same names are replaced.
@@ -254,7 +255,7 @@ class Inspected(Definition):
 
         Args:
             format: how the result prints: "text", or "markdown" with formulas in LaTeX.
-            plain: whether the C is without vectors, as `c_source` gives it.
+            plain: whether the C is without vectors, as in `c_source`.
             html: a file to write a page to, with the stages side by side and lines of C linked to those of your file.
             dims: the dims, for kernels, memory and C to be shown too.
         Raises:
@@ -285,7 +286,7 @@ class Inspected(Definition):
     def drawn(self) -> Picture | None:
         """The graph of the function, or of the one it derives: arrays, and operators on the edges.
 
-        None where it has no floating-point arguments, or more than a thousand arrays. `save` writes the picture as SVG.
+        None if it has no floating-point arguments, or more than a thousand arrays. `save` writes the picture as SVG.
 
         Cost:
             That of the derivation, without any numbers.
@@ -306,11 +307,12 @@ class Inspected(Definition):
         return graph_of(base.determined().program)
 
     def derivation(self, check: bool | None = None) -> Derivation | None:
-        """The derivation of this derivative with the papers' rules; None if it is no derivative.
+        """The derivation of this derivative with the papers' rules; None if it is not a derivative.
 
         Args:
-            check: whether each step is evaluated before and after at random points, local derivatives against central
-                differences; the result's `checked` says how many were. By default where PULLBACK_VERIFY is 1.
+            check: whether to evaluate each step before and after at random points, and compare local derivatives with
+                central differences. `checked` of the result counts the steps. The default is True if PULLBACK_VERIFY is
+                1.
         Raises:
             DerivativeError: [E227] a step changes a value.
 

@@ -1,4 +1,4 @@
-"""Python's errors in a user's function: reworded, and with tracebacks free of our own frames."""
+"""Python's errors in a user's function: reworded, with tracebacks without the package's frames."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ R = TypeVar("R")
 
 
 def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Exception:
-    """The error that Python raised in the function `name`, as one of ours where more can be said.
+    """Convert an error that Python raised in the function `name` to one of ours, if that says more.
 
-    Only what a line of the user's own has raised is looked at, not what comes from inside another library.
+    Only errors raised by the user's own lines are converted, not those from inside another library.
     """
     if isinstance(error, PullbackError):
         return error
@@ -112,7 +112,7 @@ def _undefined(
 
 
 def _wrong_call(found: re.Match[str], position: Position, frame: FrameType) -> TraceError | None:
-    """A call of a public function with arguments that it does not take."""
+    """The error for a public function called with arguments that it does not take."""
     from pullback.tracing.array import Array
 
     name, problem, keyword = found.groups()
@@ -131,7 +131,7 @@ WRITING = "`x = x.set(index, value)` or `x = x.add(index, value)` gives the arra
 
 
 def _dicts(arguments: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """The dicts among the arguments and inside of them, by path, with their keys."""
+    """The dicts among and inside the arguments, by path, with their keys."""
     found: dict[str, tuple[Any, ...]] = {}
 
     def walk(x: Any, path: str) -> None:
@@ -157,11 +157,11 @@ def _missing(key: Any, held: dict[str, tuple[Any, ...]], position: Position) -> 
 
 
 def out_of_memory(name: str, executable: Any, error: MemoryError, remedy: str = "") -> OutOfMemoryError:
-    """The error for a call whose results or working memory cannot be had.
+    """The error for a call whose results or working memory cannot be allocated.
 
     Args:
-        executable: what was to run; None for the interpreter.
-        remedy: by default what a function can tell of its memory.
+        executable: the code to run; None for the interpreter.
+        remedy: the advice; by default how to inspect a function's memory.
     """
     found: list[tuple[int, str]] = []
     if executable is not None:
@@ -182,9 +182,9 @@ def out_of_memory(name: str, executable: Any, error: MemoryError, remedy: str = 
 
 
 def public(f: Callable[P, R]) -> Callable[P, R]:
-    """A function of the package as users call it: wrong arguments and errors inside are presented.
+    """Wrap a public function, so that wrong arguments and errors inside are presented.
 
-    The functions that it gives remember how they were made, for `pickle`.
+    Functions that it returns remember how they were made, for `pickle`.
     """
 
     @functools.wraps(f)

@@ -1,4 +1,4 @@
-"""Settings around calls: threads, exactness, which backend runs."""
+"""Settings around calls: threads, exactness, and the backend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_count(x: object) -> bool:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Calls inside use at most `count` threads; results are the same bit for bit for any number of them.
+    """Limit calls inside to `count` threads; results are the same bit for bit for any number of them.
 
     >>> import pullback as pb
     >>> with pb.threads(1):
@@ -42,9 +42,9 @@ def threads(count: int) -> Iterator[None]:
 def exact() -> Iterator[None]:
     """Make functions compute as written: sums and products in order, every division a division.
 
-    That holds wherever they are called. Their C and the interpreter give the same bits, except for functions of libm
-    such as `exp`, where NumPy has its own. A function made outside keeps its settings when called inside. One called by
-    another is computed as that one is.
+    This holds wherever they are called. Their C and the interpreter give the same bits, except for functions of libm
+    such as `exp`, where NumPy has its own. A function made outside keeps its settings when called inside. A function
+    called by another is computed as its caller is.
 
     >>> with pb.exact():
     ...     total = pb.function(lambda x: pb.sum(x))
@@ -111,7 +111,7 @@ _said: set[str] = registered(set(), 1, stays="with the process: a warning is giv
 
 
 def warn_without_compiler(reason: object) -> None:
-    """Say once that calls run in the interpreter."""
+    """Warn once that calls run in the interpreter."""
     if not _said:
         _said.add("no compiler")
         warnings.warn(

@@ -17,21 +17,21 @@ from pullback.tables import html_note, html_table, text_table
 __all__ = ["Profile", "ProfileRow", "profile_program"]
 
 CALLS: Final = 20
-SECONDS: Final = 1.0  # after which no further call begins
-NAME, MATHEMATICS = 28, 44  # characters that are shown
-RIGHT = (3, 4, 5)  # columns that are numbers
+SECONDS: Final = 1.0  # seconds after which no further call begins
+NAME, MATHEMATICS = 28, 44  # width of the shown text
+RIGHT = (3, 4, 5)  # numeric columns
 
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """A statement, or several that are one loop.
+    """A statement, or several in one loop.
 
     Attributes:
-        name: the arrays that it makes.
+        name: the arrays that it defines.
         mathematics: the head of the first one's text.
         place: the source location; None for derived statements without one.
-        operations: scalar operations: a product and a sum are two.
-        nanoseconds: in the quickest call.
+        operations: scalar operations; a multiply-add counts as two.
+        nanoseconds: its time in the fastest call.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Profile:
     Attributes:
         name: the function's.
         rows: its statements in execution order.
-        calls: how many were timed; the quickest one is shown.
+        calls: the number of timed calls; the fastest one is shown.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Profile:
         return sum(r.nanoseconds for r in self.rows)
 
     def by_place(self) -> dict[str | None, tuple[int, int]]:
-        """Operations and nanoseconds of each line of the user's, those that take longest first."""
+        """The operations and nanoseconds of each line of the user's file, slowest first."""
         found: dict[str | None, tuple[int, int]] = {}
         for r in self.rows:
             operations, nanoseconds = found.get(r.place, (0, 0))

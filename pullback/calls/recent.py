@@ -22,7 +22,7 @@ def most_kept() -> int:
     """The maximal number of values in a table.
 
     Raises:
-        UsageError: [E601] PULLBACK_KEPT_SIZES is no number.
+        UsageError: [E601] PULLBACK_KEPT_SIZES is not a number.
     """
     text = os.environ.get("PULLBACK_KEPT_SIZES", str(KEPT))
     if not text.isdecimal() or int(text) < 1:
@@ -31,7 +31,7 @@ def most_kept() -> int:
 
 
 class _Used(Generic[V]):
-    """A value, and when it was asked for last."""
+    """A value, and the time of its last use."""
 
     __slots__ = ("last", "value")
 
@@ -43,7 +43,7 @@ class _Used(Generic[V]):
 class Recent(Generic[K, V]):
     """A table that, above PULLBACK_KEPT_SIZES values, drops the quarter not used for longest.
 
-    Threads may share one, as each step is one of the interpreter's.
+    Threads may share a table, because each step is atomic in the interpreter.
     """
 
     __slots__ = ("_most", "_values")
@@ -53,7 +53,7 @@ class Recent(Generic[K, V]):
         self._values: dict[K, _Used[V]] = {}
 
     def get(self, key: K) -> V | None:
-        """The value, where it is kept."""
+        """The value, if it is kept."""
         found = self._values.get(key)
         if found is None:
             return None
@@ -61,7 +61,7 @@ class Recent(Generic[K, V]):
         return found.value
 
     def put(self, key: K, value: V) -> V:
-        """Keep a value, unless there is one already; the one that is kept."""
+        """Keep a value, unless there is one already; return the kept one."""
         found = self._values.setdefault(key, _Used(value))
         if len(self._values) > self._most:
             known = sorted(self._values.copy().items(), key=lambda item: item[1].last)

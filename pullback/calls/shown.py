@@ -1,4 +1,4 @@
-"""The presentation of a function: the text of `help`, its signature, and its notebook table."""
+"""The presentation of a function: its `help`, signature and notebook table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Shown(Protocol):
 def made_of(made: Any, base: Shown, name: str, about: str, wrt: Any = None) -> None:
     """Name a derived function and write its `help`: a description, then the original's documentation.
 
-    In `about`, {f} is the function and {x} what it is differentiated by.
+    In `about`, {f} is the function and {x} the differentiated parameters.
     """
     own = inspect.getdoc(base)
     said = about.format(f=f"`{base.name}`", x=_chosen(base, wrt))
@@ -55,7 +55,7 @@ def made_of(made: Any, base: Shown, name: str, about: str, wrt: Any = None) -> N
 
 
 def _chosen(base: Shown, wrt: Any) -> str:
-    """The parameters that a derivative is taken by, in words."""
+    """The differentiated parameters, in words."""
     names = list(_written(base))
     several = wrt if isinstance(wrt, tuple | list) else (0 if wrt is None else wrt,)
     found = [names[k] if isinstance(k, int) and -len(names) <= k < len(names) else k for k in several]
@@ -73,7 +73,7 @@ def _written(f: Shown) -> dict[str, inspect.Parameter]:
 class ShownSignature:
     """The `__signature__` of a derived function: its own parameters, found on demand.
 
-    Those of the function keep their annotations; what it gives is not what the function gives.
+    Parameters of the original keep their annotations. The result annotation does not carry over.
     """
 
     def __get__(self, instance: Shown | None, owner: Any = None) -> inspect.Signature:
@@ -86,7 +86,7 @@ class ShownSignature:
             kind = KINDS[p.kind]
             default = EMPTY if p.default is MISSING else p.default
             if found and kind == KINDS["plain"] and default is EMPTY and found[-1].default is not EMPTY:
-                kind = KINDS["keyword"]  # after one with a default it is given by name
+                kind = KINDS["keyword"]  # keyword-only after a parameter with a default
             annotation = written[p.name].annotation if p.name in written else EMPTY
             found.append(inspect.Parameter(p.name, kind, default=default, annotation=annotation))
         return inspect.Signature(found)
@@ -100,7 +100,7 @@ def about(f: Shown) -> About:
         written, first = inspect.getsourcelines(f.python)
         file = inspect.getsourcefile(f.python) or ""
         place = ("", (0, 0)) if is_ours(file) else (file, (first, first + len(written) - 1))
-    except (OSError, TypeError):  # made of text, or by another function
+    except (OSError, TypeError):  # defined by text, or by another function
         place = ("", (0, 0))
     try:
         said = str(f.type)

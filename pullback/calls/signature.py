@@ -28,8 +28,7 @@ class Parameter:
     """One parameter of a function.
 
     Attributes:
-        kind: whether it takes one argument by position or name, all further ones (`*args`: its value is a tuple), or
-            one by name only.
+        kind: one argument by position or name, all further ones (`*args`, whose value is a tuple), or one by name only.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Signature:
         return self._hash
 
     @functools.cached_property
-    def _hash(self) -> int:  # several tables ask for it
+    def _hash(self) -> int:  # several tables use it
         return hash((self.structures, self.leaves))
 
     @property
@@ -62,7 +61,7 @@ def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
     """The parameters of f. NameError if an annotation uses an undefined name.
 
     Raises:
-        TraceError: [E149] f is nothing that can be traced. [E107] a parameter cannot be.
+        TraceError: [E149] f cannot be traced. [E107] a parameter cannot be.
     """
     check_traceable(f)
     try:
@@ -75,7 +74,7 @@ def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
             remedy="import it, or define it before the first call",
         ) from None
     code = code_of(f)
-    library = code is not None and is_ours(code.co_filename)  # `pb.sort`: what has a default is an option
+    library = code is not None and is_ours(code.co_filename)  # `pb.sort`: parameters with defaults are options
     out = []
     for p in inspect.signature(f).parameters.values():
         if p.kind is p.VAR_KEYWORD:
@@ -103,7 +102,7 @@ def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
 
 
 def check_traceable(f: object) -> None:
-    """Refuse an object that is no Python function of traced values."""
+    """Refuse an object that is not a Python function of traced values."""
     found, remedy = None, "a Python function, or an object that can be called like one"
     if isinstance(f, np.ufunc):
         found, remedy = f"numpy.{f.__name__}, a function of NumPy", elsewhere.remedy(f.__name__)
@@ -128,7 +127,7 @@ def name_of(f: Any) -> str:
 
 
 def code_of(f: Any) -> CodeType | None:
-    """The code that a call of f runs, where it is written in Python."""
+    """The code that a call of f runs, if it is written in Python."""
     f = inspect.unwrap(python_function(f))
     code = getattr(f, "__code__", None)
     return code if isinstance(code, CodeType) else None
@@ -153,13 +152,13 @@ def called_with(f: Callable[..., Any], parameters: Sequence[Parameter], values: 
 def bind(
     name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any], in_order: bool = False
 ) -> list[Any]:
-    """One argument per parameter: a tuple for `*args`.
+    """Bind one argument to each parameter, a tuple to `*args`.
 
     Args:
-        in_order: the arguments came as one tuple, those by name only after the others.
+        in_order: whether the arguments came as one tuple, with keyword-only ones last.
 
     Raises:
-        TraceError: [E145] there are too many or too few, or one of no parameter.
+        TraceError: [E145] there are too many or too few arguments, or an unknown one.
     """
     given, rest = list(args), dict(keywords)
     values: list[Any] = []
@@ -213,7 +212,7 @@ def _form(name: str, parameters: Sequence[Parameter]) -> str:
 
 
 def signature_of(parameters: Sequence[Parameter], values: Sequence[Any] | None) -> tuple[Signature, list[Any]]:
-    """The signature of a call and its leaves; for None, by annotations alone (else Undetermined)."""
+    """The signature of a call and its leaves; without a call, from annotations alone (or Undetermined)."""
     structures, groups, flat = [], [], []
     for k, p in enumerate(parameters):
         structure, leaves, found = _by_annotation(p) if values is None else p.spec.leaves(values[k], p.name)
@@ -226,12 +225,12 @@ def signature_of(parameters: Sequence[Parameter], values: Sequence[Any] | None) 
 
 
 def _by_annotation(p: Parameter) -> Leaves:
-    """The leaves by annotation alone; None if it is optional with default None."""
+    """The leaves from the annotation alone; None if it is optional with default None."""
     return p.spec.leaves(None if p.default is None and isinstance(p.spec, OptionalSpec) else MISSING, p.name)
 
 
 def _same_floating(parameters: Sequence[Parameter], groups: Sequence[tuple[Leaf, ...]], flat: Sequence[Any]) -> None:
-    """`Float` is one dtype throughout a call."""
+    """Check that Check that `Float` is one dtype throughout a call."""
     chosen: tuple[str, DType] | None = None
     for p, group in zip(parameters, groups):
         if isinstance(p.spec, ArraySpec) and set(p.spec.dtypes) == {types.f32, types.f64}:

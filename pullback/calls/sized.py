@@ -1,4 +1,4 @@
-"""Functions whose shapes must be numbers, such as FFT lengths: they are traced for each call's."""
+"""Functions whose sizes must be numbers, such as FFT lengths: they are traced for each call's sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEEDS_NUMBER: Final = "E117"
 
 
 def needs_numbers(error: PullbackError) -> bool:
-    """Whether a function is refused for no more than that an extent is no number."""
+    """Whether a function is refused only because an extent is not a number."""
     return all(e.code == _NEEDS_NUMBER for e in (error, *error.also))
 
 
@@ -79,7 +79,7 @@ def _with(signature: Signature, extents: Mapping[Leaf, Sequence[Index]]) -> Sign
 
 
 def _extents(leaf: Leaf, value: Any) -> tuple[int, ...] | None:
-    """The extents of an argument, or its value where it is a size; None where some are open."""
+    """The extents of an argument, or its value if it is a size; None if some are open."""
     if leaf.kind == "size":
         return _numbers([value.index]) if isinstance(value, Array) and value.index is not None else (int(value),)
     if not leaf.is_input:

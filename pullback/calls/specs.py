@@ -1,7 +1,7 @@
-"""Specifications of arguments by their annotations.
+"""Specifications of arguments, made from their annotations.
 
-A spec together with an argument (or alone, where it says enough) gives a list of `Leaf`s: the arrays of the program,
-with element type and dims. Leaves are hashable: they are the signature by which a function is traced.
+A spec with an argument (or alone, if it is complete) gives a list of `Leaf`s: the arrays of the program, with element
+type and dims. Leaves are hashable, and form the signature for which a function is traced.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Spec:
     """The specification of an annotation. `leaves` gives structure and leaves of an argument, or MISSING."""
 
     def leaves(self, value: Any, path: str) -> Leaves:
-        """The structure, leaves and leaf values of an argument; of MISSING where the annotation says enough."""
+        """The structure, leaves and leaf values of an argument; MISSING works if the annotation is complete."""
         raise NotImplementedError
 
 
 def joined(node: Structure, found: Sequence[Leaves]) -> Leaves:
-    """The leaves of a node that has these children."""
+    """Join the leaves of a node's children."""
     structure = dataclasses.replace(node, children=tuple(s for s, _, _ in found))
     return structure, [leaf for _, leaves, _ in found for leaf in leaves], [v for _, _, values in found for v in values]
 
@@ -115,7 +115,7 @@ class NumberSpec(Spec):
 
 @dataclass(frozen=True)
 class ArraySpec(Spec):
-    """A jaxtyping array type: the dtypes it admits and the tokens of its dims."""
+    """A jaxtyping array type: the dtypes that it accepts and the tokens of its dims."""
 
     text: str
     dtypes: tuple[DType, ...]
@@ -147,7 +147,7 @@ class ArraySpec(Spec):
         return tree.LEAF, [_annotated_leaf(self, dtype, rank, path)], [value]
 
     def tokens(self, rank: int, path: str) -> tuple[str, ...]:
-        """The tokens of the dims, those of `...` and `*names` written out."""
+        """The tokens of the dims, with `...` and `*names` expanded."""
         name = "".join(c if c.isalnum() else "_" for c in path).strip("_")
         at = self.variadic
         fits = rank == len(self.dims) if at is None else rank >= len(self.dims) - 1
@@ -171,7 +171,7 @@ def _annotated_leaf(spec: ArraySpec, dtype: DType, rank: int, path: str) -> Leaf
 
 @dataclass
 class ComplexSpec(Spec):
-    """A jaxtyping array type of complex numbers: two arrays, its parts."""
+    """A jaxtyping array type of complex numbers, which is two arrays, its parts."""
 
     part: ArraySpec
 
@@ -192,7 +192,7 @@ class ComplexSpec(Spec):
 
 @dataclass
 class OptionalSpec(Spec):
-    """`X | None`: whether it is None is known when the function is traced."""
+    """`X | None`; whether it is None is known when the function is traced."""
 
     spec: Spec
 
@@ -293,14 +293,14 @@ def _unannotated(value: Any, path: str) -> Leaf:
             return Leaf(path, kind, value.settled)
         return Leaf(path, "array", value.storage, tuple(value.extents))
     if not is_array_like(value):
-        # a Python object that is no array is fixed, as `self` of a method is
+        # a Python object other than an array is fixed, like `self` of a method
         return Leaf(path, "static", value=value)
     array = as_numpy(value, path)
     return _array_leaf(path, numpy_dtype(array, path), array.shape)
 
 
 def spec_like(x: Any) -> Spec:
-    """The specification of trees like this: same structure, array element types and sizes."""
+    """The specification of trees with the same structure, element types and sizes."""
     node = tree.open_node(x)
     if node is None:
         array = np.asarray(x)

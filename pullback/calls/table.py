@@ -1,12 +1,12 @@
 """The compiled code of a function by key: one table, one bound, and one way to drop entries.
 
-A key is all that compiled code depends on: signature, shapes, sizes, threads and backend. What is found under it has
-an entry (`runtime.entry`), which compares the arguments of a call with those of the key. The function's calls try these
-entries first, the latest ahead, so that a call that was seen before computes no key.
+A key holds everything that compiled code depends on: signature, shapes, sizes, threads and backend. Its code has an
+entry (`runtime.entry`), which compares the arguments of a call with those of the key. Calls try these entries first,
+the latest ahead, so a repeated call computes no key.
 
-The first dims of a function get C of their own at once. Others share C for all sizes until their calls have cost about
-what compiling would. Whoever waits until then does at most twice the work of someone who knew all calls beforehand (the
-ski rental problem: Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching", 1988). Operations are counted, not
+The first dims of a function are compiled at once. Others share open-size C until their calls have cost about as much as
+compiling. This takes at most twice the work of an optimal choice that knows all calls beforehand (the ski rental
+problem: Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching", 1988). Operations are counted, not
 seconds: the same calls run the same code each time, so that their results are the same bit for bit.
 """
 
@@ -29,15 +29,15 @@ from pullback.tracing import tree
 
 __all__ = ["Table"]
 
-FIRST = 4  # dims that get C of their own at once, before one C serves all others
-MOST = 64  # dims that get C of their own at all, the others after many calls
+FIRST = 4  # dims that are compiled at once, before open-size C serves all others
+MOST = 64  # dims that are compiled at all, after many calls
 
 
 class Table:
     """The compiled code of one function.
 
     Attributes:
-        kept: what runs calls, by key: those that were called last.
+        kept: the runners of calls by key, those that were called last.
         entries: their entries, which calls try in this order.
     """
 
@@ -45,7 +45,7 @@ class Table:
         self, name: str, threads: int | None, specialized: Callable[[Traced, dict[str, int]], Traced],
         entries: list[Any],
     ) -> None:
-        """Set up for a function: its name and threads, how it specializes, and its list of entries."""
+        """Set up the table for a function: its name, threads, specialization policy and list of entries."""
         self.kept: Recent[Any, Compiled] = Recent()
         self.entries = entries
         self._name = name
@@ -80,10 +80,10 @@ class Table:
             for k, c in self.kept.items():
                 if c.entry is not None and c.entry.used:
                     c.entry.used = False
-                    self.kept.get(k)  # calls of entries are not seen here
+                    self.kept.get(k)  # calls through entries bypass this table
             found = self.kept.put(key, made)
             left = {id(c.entry) for _, c in self.kept.items()}
-            self.entries[:] = [e for e in self.entries.copy() if id(e) in left]  # a call may move them meanwhile
+            self.entries[:] = [e for e in self.entries.copy() if id(e) in left]  # a concurrent call may reorder them
         return found
 
     def _made(
@@ -99,7 +99,7 @@ class Table:
         return Compiled(self._name, traced, dims, sizes, threads, look, lambda: _general(traced), trial)
 
     def _trial(self, traced: Traced, dims: dict[str, int], threads: int) -> Trial:
-        """The number of calls that C for all sizes serves these dims before they get C of their own."""
+        """The number of calls that open-size C serves these dims before they are compiled."""
 
         def executable() -> Any:
             from pullback.runtime.executor import compile_program
@@ -114,7 +114,7 @@ class Table:
 
 
 def _is_general(traced: Traced, dims: dict[str, int]) -> bool:
-    """Whether C for all sizes is to serve these dims."""
+    """Whether open-size C should serve these dims."""
     settings = traced.known.settings
     wish = settings.specialize
     if wish == "always" or not dims or (wish == "auto" and settings.memory_limit is not None) or settings.debug:
@@ -140,9 +140,9 @@ def _general(traced: Traced) -> Any:
 def _look_of(
     parameters: Sequence[Parameter], signature: Signature, flat: Sequence[Any], threads: int | None
 ) -> Look | None:
-    """The look of calls that have this signature, and the same sizes and static values among their leaves.
+    """The pattern of calls with this signature and equal sizes and static values.
 
-    None where such calls need a closer look each time.
+    None if such calls need a full check each time.
 
     Args:
         parameters: those of the function.
@@ -177,5 +177,5 @@ def _look_of(
 
 
 def _takes_numbers(spec: Spec) -> bool:
-    """Whether a Python number can stand for a rank-0 array: the annotation admits one element type."""
+    """Whether a Python number can replace a rank-0 array, because the annotation has one element type."""
     return isinstance(spec, NumberSpec) or (isinstance(spec, ArraySpec) and len(spec.dtypes) == 1)

@@ -1,4 +1,4 @@
-"""A Python function traced for one signature: its program, and how results are put together."""
+"""A Python function traced for one signature: its program, and the structure of its results."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from pullback.tracing.tree import Structure
 
 @dataclass
 class Traced:
-    """A program, or its outline, with the structure of its results; `leaves` are its input arguments.
+    """A program or its outline, with the structure of its results. `leaves` are its input arguments.
 
-    `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
-    `prints` is what a call of it prints, also where it was made of the function that does.
-    It is `enclosed` where it was traced inside another: dims of that one may be in it, besides its own.
-    `own` are the dims for which it is compiled by itself, `general` is its code for all sizes, once there is one.
+    `foreign` are arrays of the function around a closure, inputs between the arguments and the captured arrays.
+    `prints` is what a call prints, also for a function derived from the printing one. It is `enclosed` if it was traced
+    inside another function, whose dims it may then contain. `own` are the dims for which it is compiled separately,
+    `general` is its open-size code, once there is one.
     Its function sets its `signature`.
     """
 
@@ -61,7 +61,7 @@ class Traced:
 
     @property
     def program(self) -> ir.Program:
-        """The program; made now where it was known in outline."""
+        """The program, made now if only its outline was known."""
         return program_of(self.known)
 
     @cached_property
@@ -81,13 +81,13 @@ class Traced:
 
     @property
     def closes_over_indices(self) -> bool:
-        """Whether index variables of the function around a closure are in it."""
+        """Whether it contains index variables of the function around a closure."""
         known = self.known
         return isinstance(known, ir.Program) and any(free_variables(s, {}) for s in known.body.statements)
 
     @property
     def captured(self) -> list[Any]:
-        """The NumPy arrays that the function reads from around itself: the last inputs of the program."""
+        """The captured NumPy arrays, which are the last inputs of the program."""
         return list(self.known.settings.captured)
 
 
@@ -100,10 +100,10 @@ def trace(
     settings: Settings,
     donate: Sequence[str] = (),
 ) -> Traced:
-    """Run f on handles and record its operations as a program.
+    """Run f on symbolic arrays and record its operations as a program.
 
     Args:
-        result: what its annotation says of what it gives.
+        result: the specification of its result.
         donate: the parameters whose memory results may take.
     """
     inputs = [leaf for leaf in signature.flat if leaf.is_input]
@@ -157,17 +157,17 @@ def derived(
     leaves: Sequence[Leaf] = (),
     settings: Settings | None = None,
 ) -> Traced:
-    """A function made of another, in outline where the cache knows that it can be made.
+    """Derive a function from another, in outline if the cache knows that it can be derived.
 
-    What is made for the first time is made at once, so that errors appear where they are expected; and so is what
-    belongs to a function around it, and what somebody watches.
+    A function that is derived for the first time is made at once, so that errors appear where they are expected. So are
+    enclosed functions, and derivations that are recorded.
 
     Args:
-        body: makes its body of the base's program.
-        what: what the body follows from besides that and the leaves: a value whose text says all.
-        inputs: all of them; those for `leaves` come after the arguments of the base.
+        body: makes its body from the base's program.
+        what: a value whose text identifies everything else that the body depends on.
+        inputs: all inputs; those for `leaves` come after the arguments of the base.
         outputs: arrays like its results, and `names` for them.
-        leaves: the arguments that it has besides.
+        leaves: the additional arguments.
         settings: by default those of the base.
     """
     from pullback.runtime.record import note_derived, was_derived
@@ -216,11 +216,11 @@ def run(
     code: CodeType | None,
     check: Callable[[Any], None],
 ) -> tuple[ir.Known, Structure]:
-    """The program of `body` under the active tracer, and the structure of its result.
+    """Run `body` under the active tracer; return its program and the structure of its result.
 
     Args:
-        code: what the body runs.
-        check: refuses a result.
+        code: the code that the body runs.
+        check: refuses an invalid result.
     """
     try:
         result = body()

@@ -14,7 +14,7 @@ from pullback.tracing.tree import Structure
 
 
 class TypeText(str):
-    """A type as text, and as a table in a notebook."""
+    """A type that shows as text, and as a table in a notebook."""
 
     arguments: Sequence[tuple[str, str]]
     result: str
@@ -44,7 +44,7 @@ def program_type(parameters: Sequence[Parameter], signature: Signature, traced: 
 def arrow(
     parameters: Sequence[Parameter], signature: Signature, traced: Traced, structure: Structure, results: Sequence[str]
 ) -> TypeText:
-    """The type of a function of these parameters with results of its own, given as text."""
+    """The type of a function with these parameters and other results, given as text."""
     refs = iter(traced.known.inputs)
     arguments = []
     for p, given, leaves in zip(parameters, signature.structures, signature.leaves):

@@ -1,1 +1,1 @@
-"""The command line: one module per subcommand, `main` joins them."""
+"""The command line: one module per subcommand; `main` joins them."""

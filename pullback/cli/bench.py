@@ -17,7 +17,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def register(commands: Any) -> None:
-    """Add the subcommand, whose words all go to `python -m benchmarks`, also those that look like options."""
+    """Add the subcommand. It passes all words to `python -m benchmarks`, options included."""
     command = commands.add_parser(
         "bench", help="measure against peers and hand-written C, in a checkout", add_help=False, prefix_chars="\0"
     )

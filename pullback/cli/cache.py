@@ -1,4 +1,4 @@
-"""`pullback cache`: list, check and clear what was compiled."""
+"""`pullback cache`: list, check and clear compiled programs."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     with collecting() as functions:
         try:
             import_file(path)
-        except PullbackError as error:  # what is defined above is checked all the same
+        except PullbackError as error:  # functions defined above are checked all the same
             stopped = error
     errors: list[PullbackError] = []
     unchecked: list[Definition] = []
@@ -65,10 +65,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(function: Definition) -> bool:
-    """Whether the annotations say enough to check a function.
+    """Whether the annotations determine enough to check a function.
 
     Raises:
-        PullbackError: what is wrong in it; [E608] Python's own error in it.
+        PullbackError: the function has an error; [E608] Python raised an exception in it.
     """
     working_on(function.place)
     try:
@@ -88,7 +88,7 @@ def _check(function: Definition) -> bool:
 
 
 def _parts(error: PullbackError) -> list[PullbackError]:
-    """An error and those shown below it, each on its own."""
+    """Split a combined error into its parts."""
     alone = type(error)(error.code, error.what, position=error.position, facts=error.facts, remedy=error.remedy)
     return [alone, *(part for other in error.also for part in _parts(other))]
 

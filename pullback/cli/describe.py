@@ -1,4 +1,4 @@
-"""`pullback describe`: what a network costs at a size, before anything runs."""
+"""`pullback describe`: the cost of a network at a size, before anything runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _trained(name: str) -> dict[str, Any]:
-    """The loss and the optimizer with which `pullback train` trains the network; none where it does not know it."""
+    """The loss and optimizer of `pullback train` for the network; none for other networks."""
     from pullback.nn.models import LAYERED
 
     recipe = LAYERED.get(name)
@@ -60,10 +60,10 @@ def _trained(name: str) -> dict[str, Any]:
 
 
 def _network(name: str, classes: int | None) -> Layer:
-    """The network of a name, for as many classes.
+    """The network of a name for a number of classes.
 
     Raises:
-        UsageError: [E605] there is none of this name, [E601] it needs a number of classes, or takes none.
+        UsageError: [E605] there is no network of this name, [E601] it needs a number of classes, or takes none.
     """
     from pullback.nn.models import NETWORKS as known
 

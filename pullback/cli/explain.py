@@ -1,4 +1,4 @@
-"""`pullback explain`: every stage of a function, from source to C; how its derivative is found; the rules; the time."""
+"""`pullback explain`: every stage of a function from source to C, its derivation, the rules, and the time."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def _files(options: argparse.Namespace, function: Any) -> int:
 
 
 def _say_how_to_give_sizes(explanation: Explanation, function: Definition) -> None:
-    """Print the options that give sizes, where kernels, memory and C are left out for want of them."""
+    """Print the options that give sizes, if kernels, memory and C are left out without them."""
     if explanation.backend is None:
         dims = " ".join(f"--dim {name}=64" for name in determined_dims(function.determined().program))
         print(f"no kernels, memory or C without sizes: give some or all with {dims}", file=sys.stderr)
 
 
 def _function(options: argparse.Namespace) -> Any:
-    """The function asked for, or its gradient."""
+    """The requested function, or its gradient."""
     function = find_function(options.function)
     if options.grad is None:
         return function
@@ -116,7 +116,7 @@ def _time(options: argparse.Namespace) -> int:
     from pullback.explanation import compile_times
     from pullback.runtime.shim import extension
 
-    extension()  # made once for an interpreter, not for a function
+    extension()  # made once per process, not per function
     with record_time() as stages:
         function = _function(options)
         warm, cached = compile_times(*function.known_for_dims(dims_of(options)))
@@ -140,7 +140,7 @@ def _time(options: argparse.Namespace) -> int:
 
 
 def _kernels(program: ir.Program, dims: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The kernels of a program, which candidate each is, its estimate and those of the others, and its time."""
+    """The kernels of a program: the chosen candidate, the estimates of all candidates, and its time."""
     from pullback.loops.program.nodes import kernels_of
     from pullback.machine import native
     from pullback.runtime.cache import another_cache

@@ -25,7 +25,7 @@ def register(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the section of a code, which may come without its E, or all codes."""
+    """Print the section of a code, which may omit its E, or list all codes."""
     found = sections()
     if options.code is None:
         print("\n".join(f"{code}  {_first_sentence(text)}" for code, text in found.items()))
@@ -42,7 +42,7 @@ def _first_sentence(text: str) -> str:
 
 
 def sections() -> dict[str, str]:
-    """The sections of the reference by code: of the page that is installed with the package, or of the repository's."""
+    """The sections of the page of errors by code, from the installed page or the repository."""
     package = Path(pullback.__file__).parent
     installed = package / "errors.md"
     page = installed if installed.is_file() else package.parent / "docs" / "reference" / "errors.md"

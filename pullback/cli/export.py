@@ -1,4 +1,4 @@
-"""`pullback export`: write a function as a C project that stands alone."""
+"""`pullback export`: write a function as a standalone C project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pullback machine`: what estimates know of a processor, and what this one does."""
+"""`pullback machine`: the assumed figures of a processor beside measured ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the record, and what is measured beside what it says."""
+    """Print the record, with measured figures beside it."""
     machine = MACHINES[options.name] if options.name else native()
     meanings = dict(re.findall(r"^ +(\w+): (.*)$", inspect.getdoc(Machine) or "", re.MULTILINE))
     rows = [(name, _text(value), meanings[name]) for name, value in asdict(machine).items()]
@@ -55,7 +55,7 @@ def _measured(machine: Machine) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    """A field's value: numbers with their thousands apart, several with commas."""
+    """A field's value as text: with thousands separators; several values with commas."""
     if isinstance(value, tuple | list):
         return ", ".join(map(_text, value))
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Options that several commands share, and finding a function in a user's file."""
+"""Options that several commands share, and the lookup of a function in a user's file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["HelpWithDefaults", "Parser", "add_dims", "add_json", "at_least", "by
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports a wrong command line like every other error."""
+    """A parser that reports a wrong command line like every other error."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise what argparse would print."""
+        """Raise the error that argparse would print."""
         raise UsageError("E601", f"{self.prog}: {message}", remedy=f"{self.prog} --help")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a word that is no choice, and name the nearest choices."""
+        """Refuse an invalid choice, and name the nearest ones."""
         close = nearest(str(value), map(str, action.choices or ()))
         if close and value not in (action.choices or ()):
             name = action.option_strings[0] if action.option_strings else action.metavar or action.dest
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class HelpWithDefaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that ends with each option's default, where there is one and the text does not say it."""
+    """Help that adds the default of an option, if it has one and the text does not state it."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         said = action.default is None or action.default is False or "(default:" in (action.help or "")
@@ -63,7 +63,7 @@ def dims_of(options: argparse.Namespace) -> dict[str, int]:
     """The dims given with `--dim`.
 
     Raises:
-        UsageError: [E603] one is not of the form NAME=VALUE, or is given twice.
+        UsageError: [E603] a dim is not of the form NAME=VALUE, or is given twice.
     """
     dims: dict[str, int] = {}
     for text in options.dim:
@@ -77,7 +77,7 @@ def dims_of(options: argparse.Namespace) -> dict[str, int]:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """An argument type: whole numbers from `least`."""
+    """An argument type: integers from `least` up."""
 
     def whole(text: str) -> int:
         try:
@@ -193,7 +193,7 @@ def traced_functions(module: ModuleType) -> dict[str, Any]:
 
 
 def is_traced(value: Any) -> bool:
-    """Whether a value is what `pullback.function` makes."""
+    """Whether a value is a traced function."""
     import pullback
 
     kind = getattr(pullback, "Function", None)

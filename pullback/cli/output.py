@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 
 def reported(run: Callable[[], int]) -> int:
-    """Run a command; print its error, where there is one.
+    """Run a command; print its error, if there is one.
 
     Returns:
         The exit status: that of the command, 1 after an error, 130 when interrupted.
@@ -29,7 +29,7 @@ def reported(run: Callable[[], int]) -> int:
         print(error, file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader of our output has left; what is still buffered has nowhere to go.
+        # The reader of our output has closed it; discard what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -41,7 +41,7 @@ def reported(run: Callable[[], int]) -> int:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One object on one line, the last of the output."""
+    """Print one object on one line, the last of the output."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 

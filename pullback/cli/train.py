@@ -1,4 +1,4 @@
-"""`pullback train`: train a network, measure it on the test set, save what it takes to go on."""
+"""`pullback train`: train a network, test it, and save checkpoints."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _epochs(options: argparse.Namespace, recipe: Recipe) -> int:
 
 
 class _Task(NamedTuple):
-    """What is trained, on what, from where."""
+    """A training task: what to train, on which data, from which parameters."""
 
     recipe: Recipe
     model: Any  # a network, or a loss of parameters
@@ -129,7 +129,7 @@ def _task(options: argparse.Namespace, recipe: Recipe, train: Dataset, test: Dat
     """The network for this data, with parameters to start from.
 
     Raises:
-        DataError: [E508] it does not take the data, [E513] a label is no class; those of `load_parameters`.
+        DataError: [E508] it does not accept the data, [E513] a label is out of range; those of `load_parameters`.
         UsageError: [E601] `--init constant` of a network of layers.
     """
     from pullback import nn
@@ -160,7 +160,7 @@ def _task(options: argparse.Namespace, recipe: Recipe, train: Dataset, test: Dat
 
 
 def _with_channel(data: Dataset) -> Dataset:
-    """Images of one channel with an axis for it."""
+    """Add a channel axis to images of one channel."""
     shape = data.inputs.shape
     return replace(data, inputs=data.inputs[:, None]) if len(shape) == 3 else data
 
@@ -177,7 +177,7 @@ def _optimizer(options: argparse.Namespace, recipe: Recipe) -> Any:
 
 
 def _check_size(recipe: Recipe, data: Dataset) -> None:
-    """Refuse images of a size that a network by hand does not take.
+    """Refuse images whose size a hand-written network does not accept.
 
     Raises:
         DataError: [E508] with the two sizes.

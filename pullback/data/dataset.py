@@ -1,4 +1,4 @@
-"""Data sets as values: inputs, targets, and the transforms of samples when they are read."""
+"""Data sets as values: inputs, targets, and transforms that apply when samples are read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Dataset(Answers):
     """Samples with their targets.
 
     Attributes:
-        inputs: (N, ...) an array, one mapped from a file, or anything with `shape` and `dtype` that gives an array for
-            a slice and for an array of indices, such as images that are decoded when they are read.
+        inputs: (N, ...) an array, a memory-mapped file, or an object with `shape` and `dtype` that returns an array for
+            a slice or an index array, such as images that are decoded on demand.
         targets: (N, ...) the same; labels are integers of shape (N,).
         name: for messages.
-        transforms: done to inputs when they are read, in their order.
+        transforms: applied to inputs when they are read, in order.
         classes: the names of the labels, if known.
 
     >>> from pullback import data
@@ -60,10 +60,10 @@ class Dataset(Answers):
 
         Args:
             samples: an array of indices, or a slice.
-            seed: what transformations draw follows from it,
-            epoch: from this, and from the sample.
+            seed: seed of the transforms' random draws.
+            epoch: the epoch, on which the draws depend, too.
         Returns:
-            Inputs (B, ...) as they are after the transformations, and targets.
+            Transformed inputs (B, ...) and targets.
         """
         inputs, targets = np.asarray(self.inputs[samples]), np.asarray(self.targets[samples])
         if self.transforms:
@@ -73,7 +73,7 @@ class Dataset(Answers):
         return inputs, targets
 
     def transformed(self, *transforms: Transform) -> Dataset:
-        """The same samples, with more done to them when they are read."""
+        """The same samples with further transforms."""
         return replace(self, transforms=(*self.transforms, *transforms))
 
     def take(self, count: int | None) -> Dataset:
@@ -93,18 +93,18 @@ class Dataset(Answers):
         return self._part(slice(count))
 
     def split(self, share: float, seed: int | None = None, *, stratified: bool = False) -> tuple[Dataset, Dataset]:
-        """Return two data sets that share the samples: `share` of them, and the others.
+        """Split the samples into two data sets: a fraction `share`, and the rest.
 
         Each part keeps the order of the samples.
 
         Args:
-            share: from 0 to 1; none of the two is left empty where there are two samples.
-            seed: of a random choice; without one, the first ones and the last ones.
-            stratified: whether both parts have the same share of each label, up to one sample.
+            share: from 0 to 1. Neither part is empty if there are at least two samples.
+            seed: seed of a random choice; without it, the first samples and the last ones.
+            stratified: whether both parts have the same fraction of each label, up to one sample.
         Raises:
             DataError: [E507] `stratified`, and the targets are not one label for each sample.
         Cost:
-            A sort of the samples where they are shuffled or stratified.
+            A sort of the samples if they are shuffled or stratified.
 
         >>> from pullback import data
         >>> digits = data.Dataset(np.zeros((10, 8, 8), np.float32), np.array([0] * 6 + [1] * 4))
@@ -120,7 +120,7 @@ class Dataset(Answers):
         return self._part(np.sort(order[:cut])), self._part(np.sort(order[cut:]))
 
     def _labels(self) -> NDArray[Any]:
-        """The targets, where they are one label for each sample."""
+        """The targets, checked to be one label per sample."""
         labels = np.asarray(self.targets)
         if labels.ndim != 1:
             raise DataError(
@@ -136,9 +136,9 @@ class Dataset(Answers):
 
 
 def _spread(labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Return an order whose first samples, however many, have each label in proportion.
+    """Return an order in which every prefix has each label in proportion.
 
-    The k-th of n samples of a label stands at (k + 1/2) / n of the way.
+    The k-th of n samples of a label is at the fraction (k + 1/2) / n.
     """
     place = np.empty(len(labels))
     for label in np.unique(labels):
@@ -149,12 +149,12 @@ def _spread(labels: NDArray[Any]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """A data set in two parts: one to train on, one to measure by."""
+    """A data set in two parts, one for training and one for testing."""
 
     name: str
     train: Dataset
     test: Dataset
 
     def transformed(self, *transforms: Transform) -> Splits:
-        """The same, with more done to the samples of both parts when they are read."""
+        """The same, with further transforms for both parts."""
         return replace(self, train=self.train.transformed(*transforms), test=self.test.transformed(*transforms))

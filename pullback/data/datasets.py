@@ -24,7 +24,7 @@ SIDE = 28
 
 
 def load(name: str | os.PathLike[str]) -> Splits:
-    """Find a data set by name or place.
+    """Find a data set by name or path.
 
     Args:
         name: `digits`, a folder, a text file, or the name of one of these below `PULLBACK_DATA`. A folder holds idx
@@ -69,14 +69,14 @@ def _loader(folder: Path) -> Callable[[Path], Splits]:
 
 
 def load_digits(seed: int | None = 0) -> Splits:
-    """Scikit-learn's digits, 8 × 8 images resized to 28 × 28: 1,437 to train on, 360 to measure by.
+    """Scikit-learn's digits, 8 × 8 images resized to 28 × 28: 1,437 for training, 360 for testing.
 
-    The samples lie by writer. The split is random and stratified: both parts have digits of all writers, and each
-    digit in proportion.
+    The samples are ordered by writer. The split is random and stratified: both parts have all writers, and each digit
+    in proportion.
 
     Args:
-        seed: of the split. With None the last 360 samples are to measure by. Other writers wrote most of them, so
-            networks get fewer right: `zhang` 90.3 % in place of 97.2 %.
+        seed: seed of the split. With None the last 360 samples are the test set. Other writers wrote most of them, so
+            accuracy is lower: `zhang` reaches 90.3 % instead of 97.2 %.
     Returns:
         The data set: inputs f32[N, 28, 28] from 0 to 1, labels u8[N].
     Raises:
@@ -94,7 +94,7 @@ def bundled_digits(seed: int | None = 0) -> Splits:
     """Scikit-learn's digits as they are: images u8[N, 8, 8] with levels 0 to 16, and labels u8[N].
 
     Args:
-        seed: of the split (`load_digits`).
+        seed: seed of the split (`load_digits`).
     Raises:
         DataError: [E506] scikit-learn is not installed.
     """
@@ -117,7 +117,7 @@ def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
 
     Args:
         images: (N, n, n).
-        side: the new extent of both axes.
+        side: the new size of both axes.
     Returns:
         (N, side, side).
     """

@@ -12,8 +12,8 @@ from pullback.ir.identity import digest
 
 __all__ = ["array_digest", "described", "fingerprint"]
 
-WHOLE: Final = 1 << 26  # bytes of an array in memory that is read whole
-ROWS: Final = 64  # samples of others, such as images that are decoded when they are read
+WHOLE: Final = 1 << 26  # arrays in memory of at most this many bytes are read whole
+ROWS: Final = 64  # samples read of others, such as images that are decoded on demand
 
 
 def array_digest(*arrays: Any) -> str:

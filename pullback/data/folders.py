@@ -22,12 +22,12 @@ __all__ = ["ImageFiles", "load_arrays", "load_cifar", "load_image_splits", "load
 SIDE = 32  # of CIFAR's images
 KINDS = {"inputs": ("inputs", "images", "x"), "targets": ("targets", "labels", "y")}
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff"}
-PIXEL = 4  # bytes that a decoder takes for a pixel
+PIXEL = 4  # bytes per pixel that a decoder needs
 LAYOUT = "train/CLASS/*.png and test/CLASS/*.png, with the same classes"
 
 
 def splits(folder: Path, train: Dataset, test: Dataset) -> Splits:
-    """Two parts as one data set, named after the folder.
+    """Combine two parts into one data set, named after the folder.
 
     Raises:
         DataError: [E507] their samples differ in size.
@@ -43,7 +43,7 @@ def splits(folder: Path, train: Dataset, test: Dataset) -> Splits:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of some names, as text."""
+    """The first few names, as text."""
     return ", ".join([*names[:6], *(["…"] if len(names) > 6 else [])]) or "nothing"
 
 
@@ -60,8 +60,8 @@ def _incomplete(folder: Path, missing: str, remedy: str) -> DataError:
 def load_arrays(folder: str | os.PathLike[str]) -> Splits:
     """Read the NumPy files `train-inputs`, `train-targets`, `test-inputs` and `test-targets` of a folder.
 
-    `images` and `labels`, or `x` and `y`, are as good as `inputs` and `targets`, and `_` as `-`. Files in .npy are
-    mapped into memory, and read where samples are used. `train.npz` and `test.npz` may hold the arrays under these
+    `images` and `labels`, or `x` and `y`, may replace `inputs` and `targets`, and `_` may replace `-`. Files in .npy
+    are memory-mapped, and read when samples are used. `train.npz` and `test.npz` may hold the arrays under these
     names instead.
 
     Raises:
@@ -163,7 +163,7 @@ class ImageFiles:
         return len(self.paths)
 
     def __getitem__(self, samples: Any) -> Any:
-        """The images of an array of indices, decoded; for a slice, as yet undecoded ones."""
+        """Decode the images of an index array; for a slice, return images that are still undecoded."""
         if isinstance(samples, slice):
             return ImageFiles(self.paths[samples], self.size, self.color)
         chosen = np.arange(len(self))[samples]
@@ -185,7 +185,7 @@ class ImageFiles:
 def load_images(
     folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True
 ) -> Dataset:
-    """Images in a folder for each class; the classes in the order of their names.
+    """Load images from one folder per class; classes are in the order of their names.
 
     Args:
         folder: holds `CLASS/*.png`, or files of other formats that Pillow reads.
@@ -247,7 +247,7 @@ def _size(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def _image(path: Path) -> Iterator[Any]:
-    """An image whose header has been read, and whose pixels the limit allows."""
+    """Open an image, read its header, and check its size against the limit."""
     pillow = _pillow()
     with reading.parsing(path, "an image", "remove it or replace it"):
         try:

@@ -6,7 +6,7 @@
     rank × 4    extents, unsigned
     rest        elements, big-endian
 
-A file may be compressed with gzip; its first bytes tell, not its name.
+A file may be compressed with gzip, which its first bytes show.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
     """Write one idx file, compressed when the name ends in `.gz`.
 
     Args:
-        path: the file; it appears whole or not at all.
+        path: the file, which is written atomically.
         array: uint8, int8, int16, int32, float32 or float64.
     Raises:
         DataError: [E502] the element type has no idx code. UsageError: [E607] the file cannot be written.

@@ -1,4 +1,4 @@
-"""Batches in their order, stacked for one call, and loaded while the call before it runs."""
+"""Batches in order, stacked for one call, and prefetched while the previous call runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-import pullback.arrays.complex  # noqa: F401  says what trees are to know of complex arrays
+import pullback.arrays.complex  # noqa: F401  registers complex arrays with trees
 from pullback.data.dataset import Dataset
 from pullback.data.fingerprint import described, fingerprint
 from pullback.data.order import permutation
@@ -19,7 +19,7 @@ from pullback.tracing import tree
 __all__ = ["Batches", "Samples", "Stream", "prefetch"]
 
 T = TypeVar("T")
-Request = tuple[int, int, int]  # the epoch, its first batch, how many
+Request = tuple[int, int, int]  # epoch, first batch, number of batches
 Check = Callable[[Any, str], None]
 ORDER = 1 << 32  # the place among the counters of random numbers where transformations have theirs
 
@@ -29,10 +29,10 @@ class Batches(Protocol):
 
     Attributes:
         name: for messages.
-        steps: batches in an epoch; None where that is not known before it ends.
-        whole: how many of them are of one size.
-        items: samples in such a batch, 0 where that is not known.
-        check: refuses a batch that an iterable gives, and is told its place.
+        steps: batches in an epoch; None if unknown before it ends.
+        whole: the number of full batches.
+        items: samples in a full batch; 0 if unknown.
+        check: refuses an invalid batch of an iterable; takes the batch and its position.
     """
 
     name: str
@@ -132,10 +132,10 @@ def _extent(data: Any) -> int:
 
 
 class Stream:
-    """Batches that an iterable of the user gives, an epoch at a time.
+    """Batches from a user's iterable, one epoch at a time.
 
     Args:
-        batches: gives trees of arrays; for more than one epoch it is asked for a new iterator each time.
+        batches: an iterable of trees of arrays; every epoch requests a new iterator.
     """
 
     def __init__(self, batches: Iterable[Any]) -> None:
@@ -150,7 +150,7 @@ class Stream:
         self.check: Check | None = None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
-        """The next batch, stacked alone; None where the epoch has ended."""
+        """The next batch, stacked alone; None at the end of the epoch."""
         if self._iterator is None or self._at[0] != epoch or self._at[1] > first + 1:
             self._start(epoch)
         assert self._iterator is not None
@@ -211,7 +211,7 @@ def batches_of(data: Any, batch_size: int | None, **order: Any) -> Batches:
 
 
 def _is_arrays(data: Any) -> bool:
-    """Whether it is a tree of arrays, as opposed to something that gives batches."""
+    """Whether the data is a tree of arrays, and not an iterable of batches."""
     if isinstance(data, list) or (tree.open_node(data) is None and not hasattr(data, "shape")):
         return False
     return all(hasattr(leaf, "shape") for leaf in tree.flatten(data)[0])
@@ -220,7 +220,7 @@ def _is_arrays(data: Any) -> bool:
 def prefetch(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
     """Load each request on a thread while the previous result is in use; yield requests with results.
 
-    Errors of loading appear at the position of the failed request. One thing is loaded ahead, no more.
+    Errors of loading appear at the position of the failed request. Only one request is loaded in advance.
     """
     with ThreadPoolExecutor(1, "pullback-load") as pool:
         waiting: tuple[Request, Future[T]] | None = None

@@ -1,4 +1,4 @@
-"""Random numbers that are a function of the seed, the epoch and the sample alone.
+"""Random numbers that depend only on seed, epoch and sample.
 
 A counter-based hash (the finalizer of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number
 generators, OOPSLA 2014) gives 64 bits for each combination. So the order of an epoch and the draws for a sample do
@@ -39,7 +39,7 @@ def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def permutation(count: int, *counters: int) -> NDArray[np.intp]:
-    """The numbers below `count` in a random order that follows from the counters.
+    """A random order of the integers below `count`, determined by the counters.
 
     Cost:
         A sort of `count` numbers.
@@ -55,8 +55,8 @@ class Draws:
     """The random draws of a transformation: separate numbers for each sample.
 
     Args:
-        counters: what they follow from besides the sample: the seed, the epoch, the place of the transformation.
-        samples: (B,) the samples' numbers in their data set.
+        counters: what the draws depend on besides the sample: seed, epoch, and position of the transform.
+        samples: (B,) the indices of the samples in their data set.
     """
 
     def __init__(self, counters: tuple[int, ...], samples: NDArray[np.intp]) -> None:
@@ -65,13 +65,13 @@ class Draws:
         self._drawn = 0
 
     def integers(self, high: int) -> NDArray[np.int64]:
-        """(B,) integers from 0 to high - 1, new ones at every call."""
+        """Draw (B,) integers from 0 to high - 1; every call draws new ones."""
         self._drawn += 1
         bits = random_bits(*self._counters, self._drawn, self._samples) >> np.uint64(32)
         return ((bits * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
 
     def uniform(self) -> NDArray[np.float64]:
-        """(B,) numbers from 0 up to 1, new ones at every call."""
+        """Draw (B,) numbers from 0 to below 1; every call draws new ones."""
         self._drawn += 1
         bits: NDArray[Any] = random_bits(*self._counters, self._drawn, self._samples) >> np.uint64(11)
         return bits * 2.0**-53

@@ -1,4 +1,4 @@
-"""Text by character: windows of a length, and the characters that come next."""
+"""Text as windows of characters, with the characters that follow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load_text(path: str | os.PathLike[str], sequence_length: int = 64, stride: i
     """
     path = Path(path)
     content = reading.content(path)
-    reading.check_size(path, (len(content),), 4)  # each character takes four bytes for a while
+    reading.check_size(path, (len(content),), 4)  # a character takes four bytes temporarily
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,6 +1,6 @@
 """Transforms of samples as they are read: random crops and flips, scaling and mean subtraction.
 
-A transformation is a function of the inputs of some samples, (B, ...), and of `Draws`; it gives new inputs.
+A transform is a function of inputs (B, ...) and of `Draws` that returns new inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Transform = Callable[[NDArray[Any], Draws], NDArray[Any]]
 
 
 def scale(divisor: float = 255.0) -> Transform:
-    """Inputs as float32, divided by a number: bytes from 0 to 1.
+    """Convert inputs to float32, divided by a number; by default bytes become 0 to 1.
 
     >>> from pullback import data
     >>> data.Dataset(np.array([[51]], np.uint8), np.array([0])).transformed(data.scale()).batch([0])[0].tolist()
@@ -52,7 +52,7 @@ def random_flip(p: float = 0.5) -> Transform:
 
 
 def random_crop(size: int | tuple[int, int], padding: int = 0) -> Transform:
-    """Crop each image at its own random place.
+    """Crop each image at a random position.
 
     Args:
         size: rows and columns of the window, one number for both alike.
@@ -70,7 +70,7 @@ def random_crop(size: int | tuple[int, int], padding: int = 0) -> Transform:
             raise ValueError(f"a window of {height} × {width} in an image of {padded.shape[-2]} × {padded.shape[-1]}")
         windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), (-2, -1))
         first, second = draws.integers(rows), draws.integers(columns)
-        # the axes between the first and the windows' places stay whole
+        # the axes before the last two stay whole
         inner = np.moveaxis(windows, (-4, -3), (1, 2))
         return np.ascontiguousarray(inner[np.arange(len(inputs)), first, second])
 

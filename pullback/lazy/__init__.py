@@ -7,8 +7,8 @@
     if float(loss) > 1.0:                     # wants a value: what lies below runs as one compiled piece
         lazy.backward(loss)                   # w.grad
 
-Every function of `pullback` is here under its name, and is built from the same definition. Networks, tapes and `await`
-are after Yang (2019), *Monadic deep learning*.
+Every function of `pullback` is here under its name, with the same definition. Networks, tapes and `await` follow Yang
+(2019), *Monadic deep learning*.
 """
 
 from __future__ import annotations

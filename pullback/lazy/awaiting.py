@@ -1,7 +1,7 @@
 """`await` of lazy arrays: in asyncio, in notebooks, and in plain scripts by `lazy.run`.
 
-What several coroutines wait for at the same time is computed together: independent pieces at the same time, and what
-they share once.
+Arrays that several coroutines await at the same time are computed together. Independent pieces run in parallel, and
+shared ones run once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Wanted:
 
 class _Thread(PerThread):
     def __init__(self) -> None:
-        self.depth = 0  # how many `lazy.run` are under way
+        self.depth = 0  # number of active `lazy.run` calls
 
 
 _THREAD: Final = _Thread()
@@ -47,7 +47,7 @@ def _loop() -> asyncio.AbstractEventLoop | None:
 
 
 def awaited(arrays: list[Array]) -> Generator[Any, Any, None]:
-    """Wait for arrays: the driver of `lazy.run` computes them, or a thread while asyncio goes on."""
+    """Wait for arrays: the driver of `lazy.run` computes them, or a thread while asyncio continues."""
     if _THREAD.depth:
         yield _Wanted(arrays)
     elif (loop := _loop()) is not None:
@@ -72,7 +72,7 @@ class _Batch:
         self.waiting: list[tuple[list[Array], asyncio.Future[None]]] = []
 
     def add(self, arrays: list[Array]) -> asyncio.Future[None]:
-        """A future that is done when they are computed."""
+        """Return a future that completes when the arrays are computed."""
         future: asyncio.Future[None] = self.loop.create_future()
         if not self.waiting:
             self.loop.call_soon(lambda: self.loop.create_task(self._compute()))
@@ -88,8 +88,8 @@ class _Batch:
                 _settle(waiting.pop(0)[1], None)
         except Exception as error:
             if len(waiting) == 1:
-                _settle(waiting.pop()[1], error)  # the error's traceback holds this frame, which lets go of the future
-        while waiting:  # where several were asked for each has its own error, or none
+                _settle(waiting.pop()[1], error)  # the error's traceback holds this frame, so drop the future
+        while waiting:  # each of several arrays has its own error, or none
             arrays, future = waiting.pop()
             try:
                 await self.loop.run_in_executor(None, force, arrays)
@@ -126,13 +126,13 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that awaits lazy arrays to its end, in a plain script.
 
     Args:
-        coroutine: what an `async def` gives. It may await lazy arrays, `lazy.gather`, and other such coroutines; for
-            anything else there is asyncio.
+        coroutine: the result of calling an `async def`. It may await lazy arrays, `lazy.gather`, and other such
+            coroutines. For anything else use asyncio.
     Returns:
-        What it returns.
+        The coroutine's result.
     Raises:
-        TraceError: [E706] it is no coroutine; asyncio is running, as in a notebook, where `await` does; or the
-            coroutine awaits something of asyncio's.
+        TraceError: [E706] it is not a coroutine; asyncio is running, as in a notebook, where `await` works; or the
+            coroutine awaits an object of asyncio.
     Cost:
         That of the awaited values; a microsecond or two for each `await`.
 
@@ -180,7 +180,7 @@ def _computed(wanted: Any) -> BaseException | None:
 
 
 class _Together:
-    """Coroutines of `lazy.run` side by side."""
+    """Concurrent coroutines of `lazy.run`."""
 
     def __init__(self, awaitables: tuple[Awaitable[Any], ...]) -> None:
         self._running = [a.__await__() for a in awaitables]
@@ -205,7 +205,7 @@ async def gather(*awaitables: Awaitable[Any]) -> list[Any]:
     """Await arrays and coroutines together: all pending arrays are computed in one batch.
 
     Cost:
-        That of what is awaited, what is shared once.
+        That of the awaited values; shared parts count once.
 
     >>> from pullback import lazy
     >>> async def both(x):

@@ -12,16 +12,16 @@ class Stats:
     """Counters since the process began; subtract two to measure an interval.
 
     Attributes:
-        pieces: straight pieces that are known by their structure.
-        found: how often a piece was known when it was wanted.
+        pieces: straight pieces known by their structure.
+        found: how often a wanted piece was already known.
         compiled: kernels whose C was compiled, or found on disk.
         kernels: calls of kernels.
-        interpreted: those of them that the interpreter ran.
+        interpreted: kernel calls that the interpreter ran.
         foreign: calls of operations in Python (`lazy.Foreign`).
-        live_bytes: bytes that tapes hold for backward passes to come.
+        live_bytes: bytes that tapes hold for future backward passes.
         tapes: tapes that wait for one.
     Cost:
-        Counting is part of every run; a difference takes a microsecond.
+        Every run counts; a difference takes a microsecond.
     """
 
     pieces: int = 0

@@ -11,7 +11,7 @@ from pullback.tracing import elsewhere
 
 __all__ = ["TRACED", "remedy", "unknown"]
 
-# functions of traced functions: lazy arrays use Python for that
+# control flow of traced functions, for which lazy arrays use Python
 _TRACED: Final = """
     lazy apl all_over any_over argmax_over argmin_over build checkpoint cond custom_derivative debug exact fold
     forward_backward function graph hessian hvp in_range jacfwd jacobian jacrev jvp max_over min_over minimize

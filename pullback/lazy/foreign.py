@@ -1,7 +1,7 @@
 """Python operations in lazy arrays: another library, another process, or a user's own type.
 
 class Square(lazy.Foreign):
-    def result(self, x):                    # shapes and element types, when the node is built
+    def result(self, x):                    # shapes and dtypes, when the node is built
         return x.shape, x.dtype
     def forward(self, x):                   # values: NumPy arrays; on a thread of the pool
         return x * x, x                     # the result, and what backward is to be given
@@ -59,7 +59,7 @@ class Foreign:
     trained = False
 
     def result(self, *operands: Array) -> Any:
-        """The shape and element type of the result for these operands; a list of pairs for several results."""
+        """The shape and element type of the result for these operands, or a list of pairs for several results."""
         raise NotImplementedError
 
     def forward(self, *values: Any) -> tuple[Any, Any]:
@@ -71,7 +71,7 @@ class Foreign:
         raise NotImplementedError
 
     def release(self, saved: Any) -> None:
-        """`saved` is not needed any more: the backward pass has run, or will not."""
+        """Release `saved`: the backward pass has run, or will not run."""
 
     def __call__(self, *args: Any) -> Any:
         """The node, or a tuple of the nodes of its results."""
@@ -144,7 +144,7 @@ class ForeignTape(Kept):
         return [(x, d) for x, d in zip(self.leaves, found, strict=True) if d is not None and x.tracked]
 
     def release(self) -> None:
-        """Let go of all that it keeps."""
+        """Release the saved data."""
         if not self.released:
             self.application.operation.release(self._saved)
             self._saved = None

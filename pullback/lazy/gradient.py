@@ -1,4 +1,4 @@
-"""Derivatives by run: `backward` into weights, and `grad` of functions with any control flow."""
+"""Derivatives of a run: `backward` into weights, and `grad` of functions with any control flow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pullback.tracing import tree
 __all__ = ["backward", "grad", "value_and_grad"]
 
 
-_INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # of a function that is being differentiated
+_INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # whether a function is being differentiated
 
 
 def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
@@ -62,7 +62,7 @@ def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: b
 
 
 def _scalar(loss: Any, what: str) -> Array:
-    """The loss as an array of one floating number.
+    """The loss as an array of one floating-point number.
 
     Raises:
         DerivativeError: [E201] it is not.
@@ -84,11 +84,11 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
     Returns:
         The loss.
     Raises:
-        DerivativeError: [E201] the loss is no number. [E702] it has been run backward before. [E703] a weight has been
-            changed since its value was used. [E715] a gradient under way depends on the loss.
+        DerivativeError: [E201] the loss is not one number. [E702] it has run backward before. [E703] a weight has
+            changed since its value was used. [E715] an active gradient depends on the loss.
     Cost:
-        That of the forward pass once or twice again. The bytes kept until then are `lazy.stats().live_bytes`. The walk
-        over tapes that count who reads them is that of Yang (2019), *Monadic deep learning*, section 5.
+        Once or twice that of the forward pass. `lazy.stats().live_bytes` are kept until then. The walk over tapes that
+        count their readers is that of Yang (2019), *Monadic deep learning*, section 5.
 
     >>> import numpy as np
     >>> from pullback import lazy
@@ -118,7 +118,7 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
 
 
 def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:
-    """The arrays of an argument, and how they are put together; lists of numbers are arrays."""
+    """The arrays of an argument and its structure; lists of numbers are arrays."""
     found, structure = tree.flatten(x)
     if isinstance(x, list) and all(isinstance(y, int | float | complex) for y in found):
         found, structure = [np.asarray(x)], tree.LEAF
@@ -181,13 +181,13 @@ def grad(
         f: the function.
         wrt: the position of the argument to differentiate by, or several. It may be a tree of arrays: dicts, tuples,
             lists.
-        differentiable: whether the gradient has derivatives in turn. By default if it is inside a function that is
-            being differentiated; use True for a gradient in a loss, so that weights get their cotangents.
+        differentiable: whether the gradient can be differentiated. The default is True inside a function that is being
+            differentiated. Use True for a gradient in a loss, so that weights get their cotangents.
     Returns:
-        A function of the same arguments that gives an array like the argument, or a tuple of these.
+        A function of the same arguments that returns an array like the argument, or a tuple of such arrays.
     Raises:
-        DerivativeError: [E201] the result of f is not one floating-point number. [E708] a derivative of a derivative
-            comes to an operation in Python. [E715] a value that the gradient depends on leaves as a number.
+        DerivativeError: [E201] the result of f is not one floating-point number. [E708] a second derivative reaches an
+            operation in Python. [E715] a value that the gradient depends on is converted to a number.
     Cost:
         That of one run of f, forward and backward.
 

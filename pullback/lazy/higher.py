@@ -1,7 +1,7 @@
-"""Backward passes that are lazy arrays themselves, so that they have derivatives in turn.
+"""Backward passes that are lazy arrays themselves, so that they can be differentiated.
 
-What waits is differentiated operation by operation, what has run piece by piece; each vector-Jacobian product is an
-operation on lazy arrays, made by `pullback.vjp` from the operation or the piece.
+Pending nodes are differentiated by operation, executed ones by piece. Each vector-Jacobian product is an operation on
+lazy arrays, made by `pullback.vjp` from the operation or the piece.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Alias", "differentiable_cotangents", "variable"]
 
 
 class Alias(Kept):
-    """An alias of an array, so that derivatives by both are separate."""
+    """An alias of an array, so that derivatives with respect to both are separate."""
 
     __slots__ = ()
     work = 0.0
@@ -54,7 +54,7 @@ def differentiable_cotangents(loss: Array, stops: Sequence[Array]) -> dict[Array
     return walk.arrived
 
 
-Unit = Any  # a node that waits, or a tape
+Unit = Any  # a pending node, or a tape
 
 
 class _Walk:
@@ -68,7 +68,7 @@ class _Walk:
         self._waiting: dict[Unit, list[Any]] = {}
 
     def place(self, x: Array) -> tuple[Unit, int] | None:
-        """The unit that an array comes from, and which of its results it is; None of a leaf."""
+        """The unit that computes an array, and the number of its result; None for a leaf."""
         if x in self.stops:
             return None
         if x.application is not None:

@@ -1,7 +1,7 @@
-"""Kernels: programs that run at once, by the interpreter, and are compiled meanwhile.
+"""Kernels: programs that run immediately, in the interpreter, while they are being compiled.
 
-A kernel that was compiled before, by this process or another, is found on disk when it is first called. Any other is
-interpreted, and from its second call on stands in the queue of the thread that compiles.
+A kernel compiled before, by this or another process, is loaded from disk at its first call. Any other is interpreted.
+At its second call it enters the queue of the compiling thread.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Kernel:
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._entry: Callable[..., Any] | None = None
-        self._slowly: Callable[..., Any]  # for arrays that the entry does not take
+        self._slowly: Callable[..., Any]  # for arrays that the compiled entry does not take
         self._cache: CacheEntry | None = None  # where its code is on disk
         self._calls = 0
-        self._state = "new"  # then interpreted, queued, compiled, or refused
+        self._state = "new"  # new, interpreted, queued, compiled, or refused
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The results for arrays of the inputs' types, contiguous in row-major order."""
@@ -96,7 +96,7 @@ class Kernel:
         return self._cache.record is not None
 
     def compile(self) -> None:
-        """Compile it, or find its code on disk."""
+        """Compile the kernel, or load its code from disk."""
         from pullback.runtime.executor import compile_program
 
         if self._state in ("compiled", "refused"):
@@ -111,7 +111,7 @@ class Kernel:
 
         complex_inputs = any(t.form for t in self._inputs)
         look = Look(form=tuple(t.form for t in self._inputs) if complex_inputs else None)
-        form = tuple(t.form + 1 for t in self._outputs)  # arrays even without axes
+        form = tuple(t.form + 1 for t in self._outputs)  # arrays, even of rank 0
         self._slowly = self._slow_entry(made)
         self._entry = made.entry(form, look, self._captured) or self._slowly
         self._state = "compiled"
@@ -143,7 +143,7 @@ def _joined(found: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
 
 
 class _Compiler:
-    """The thread that compiles, started when there is something to do."""
+    """The compiling thread, started on demand."""
 
     def __init__(self) -> None:
         self._queue: queue.Queue[Kernel | None] = queue.Queue()
@@ -184,7 +184,7 @@ class _Compiler:
                 if kernel is None:
                     return
                 kernel.compile()
-            except Exception as error:  # the interpreter goes on with it
+            except Exception as error:  # the interpreter keeps running it
                 policy.warn_without_compiler(f"a piece of a lazy program was not compiled: {error}")
             finally:
                 self._queue.task_done()
@@ -194,10 +194,10 @@ _COMPILER: Final = _Compiler()
 
 
 def finish_compiling() -> None:
-    """Wait until all kernels that were asked for are compiled; for measurements.
+    """Wait until all queued kernels are compiled; for measurements.
 
     Cost:
-        That of the C compiler, 0.1 to some seconds for each kernel that is waiting.
+        That of the C compiler, 0.1 to some seconds for each queued kernel.
 
     >>> from pullback import lazy
     >>> lazy.finish_compiling()

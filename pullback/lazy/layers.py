@@ -34,7 +34,7 @@ def here() -> Place:
 
 
 def noted(error: BaseException, place: Any) -> BaseException:
-    """The error with a note that says where its node was built; once."""
+    """Add a note to an error, once, that says where its node was built."""
     note = f"the value was built at {place}"
     if isinstance(place, Place) and note not in getattr(error, "__notes__", ()):
         error.add_note(note)

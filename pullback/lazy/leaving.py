@@ -1,7 +1,7 @@
-"""Values that leave lazy arrays while a gradient is taken of them.
+"""Conversions of lazy arrays to Python values while a gradient depends on them.
 
-A number of Python is a constant to `lazy.grad`. So an array that depends on an argument of a gradient under way refuses
-to become one (E715), except where derivatives lose nothing: its truth, an `int`, a comparison, text.
+`lazy.grad` treats a Python number as a constant. So an array that depends on an argument of an active gradient refuses
+the conversion (E715). Conversions that lose no derivative are allowed: truth, `int`, comparisons, text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_leaves(x: Array, how: str) -> None:
 
 
 def _depends(arrays: Iterable[Array]) -> bool:
-    """Whether a variable of a gradient under way is among arrays or below them."""
+    """Whether a variable of an active gradient is among arrays or below them."""
     stack = list(arrays)
     seen = set(stack)
     while stack:

@@ -1,6 +1,6 @@
 """The operators and methods of lazy arrays: those of traced arrays, as operations.
 
-A node of an operation that was built before for operands of these types costs a look in a dictionary.
+If the operation was built before for these operand types, a node costs one dictionary lookup.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ OPERATORS: Final = frozenset(f"__{side}{name}__" for name in (*_BINARY, *_COMPAR
 _OWN: Final = frozenset({"to_device", "shape", "dtype", "ndim", "size", "device"})  # attributes known without running
 
 
-NUMBERS: Final = 16  # of an operator and a type that are part of structures
+NUMBERS: Final = 16  # per operator and type: numbers that are part of structures
 ROWS: Final = 4
 
 
 class _Numbers:
-    """The choice of Python numbers that are constants of a structure, rather than values passed to it.
+    """The choice between numbers as constants of a structure and numbers as values passed to it.
 
-    The first few are, so that `2 * x` and `x ** 2` are what they are in a traced function. A number that keeps
-    changing, such as a rate, would make a structure each time: from then on it is handed over.
+    The first few are constants, so `2 * x` and `x ** 2` behave as in a traced function. A number that keeps changing,
+    such as a rate, would create a new structure each time, so it becomes a value.
     """
 
     __slots__ = ("_seen",)
@@ -72,7 +72,7 @@ def _holds(dtype: np.dtype[Any], number: int) -> bool:
 
 
 def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-    """The method of an operator, and the one of its reflection."""
+    """The methods of an operator and of its reflection."""
     known: dict[Any, Any] = {}
 
     def method(self: Array, other: Any) -> Any:
@@ -165,16 +165,16 @@ def general(operation: Operation) -> Callable[..., Any]:
 
 
 class _Rows:
-    """Rows of arrays by their number.
+    """Rows of arrays by index.
 
-    The first few numbers for a type are part of the structure. Where there are more the row is a value, also the rows
-    that were there first: else which of them a text has would make a structure of each.
+    The first few indices for a type are part of the structure. With more indices, all rows become values, the first
+    ones included. Otherwise each combination of rows would create its own structure.
     """
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
         self._fixed: dict[ArrayType, dict[int, Application]] = {}
-        self._open: dict[ArrayType, Application] = {}  # by array type, for an index in range: this cannot fail
+        self._open: dict[ArrayType, Application] = {}  # by array type, for an index in range, which cannot fail
 
     def node(self, x: Array, number: int) -> Any:
         """The node of a row."""
@@ -184,7 +184,7 @@ class _Rows:
             return Array(application, (x,), x.tracked)
         extent = x.type.shape[0] if x.type.shape else 0
         if not -extent <= number < extent or (len(fixed) < ROWS and x.type not in self._open):
-            node = apply(self._operation, (x, number), {})  # an error, or one of the first
+            node = apply(self._operation, (x, number), {})  # an error, or one of the first indices indices
             fixed[number] = node.application
             return node
         row = leaf(np.asarray(number % extent))

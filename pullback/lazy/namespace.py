@@ -51,7 +51,7 @@ def _lazy(name: str, value: Any) -> Any:
     return _function(Operation(name, value), value)
 
 
-_SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values mean the same
+_SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords for which equal values are equivalent
 
 
 def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ def lift(f: Callable[..., Any]) -> Callable[..., Any]:
     """Turn a function of traced arrays into one lazy operation: layers, loops, derivatives.
 
     Args:
-        f: the function, traced or not; arguments may be trees of arrays, and other values are fixed.
+        f: the function, traced or not. Arguments may be trees of arrays; other values are fixed.
     Returns:
         A function that builds a node, or a tree of nodes.
     Cost:
@@ -97,7 +97,7 @@ def lift(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inspecting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of element types and shapes, which lazy arrays tell at once."""
+    """Wrap a function of element types and shapes, which lazy arrays know without computing."""
 
     def inspect(*args: Any, **keywords: Any) -> Any:
         return function(*(x.dtype if isinstance(x, Array) else x for x in args), **keywords)
@@ -142,15 +142,15 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     """Make a lazy array from a NumPy array, number, nested list, or object with DLPack or buffers.
 
     Args:
-        obj: what holds the elements. Of a NumPy array in row-major order the memory is shared, unless `copy` is True:
-            it must not be changed while lazy arrays are built from it.
+        obj: the object that holds the elements. A NumPy array in row-major order shares its memory, unless `copy` is
+            True. It must not change while lazy arrays are built from it.
         dtype: the element type; by default that of `obj`.
         device: "cpu".
         copy: True copies, False does not.
     Raises:
-        ValueError: `copy` is False, and it cannot be had without one.
+        ValueError: `copy` is False, and a copy is necessary.
     Cost:
-        None where the memory is shared, else a copy.
+        None if the memory is shared, otherwise a copy.
 
     >>> from pullback import lazy
     >>> lazy.asarray([[1, 2], [3, 4]]).dtype
@@ -197,7 +197,7 @@ def _parts(x: Any) -> Iterator[Any]:
 
 
 def _stacked(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Nested lists as an array through which derivatives pass to the arrays in them."""
+    """Stack nested lists into an array through which derivatives reach the arrays in them."""
     if isinstance(x, list | tuple):
         return function_named("stack")([_stacked(y, dtype) for y in x])
     return x.leaf.astype(dtype) if isinstance(x, Array) else leaf(np.asarray(x, dtype))
@@ -213,7 +213,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """A lazy array of an array of another library, in the same memory where that is row-major.
 
     Cost:
-        None where the memory is shared, else a copy.
+        None if the memory is shared, otherwise a copy.
 
     >>> import numpy as np
     >>> from pullback import lazy

@@ -1,9 +1,9 @@
-"""A lazy array: an operation on lazy arrays that has not run, or a value.
+"""Lazy arrays: pending operations on lazy arrays, or values.
 
-    application, operands      what computes it; without them it is a leaf
-    value                      its elements, once somebody has asked for them; else None
+    application, operands      the operation that computes it; a leaf has none
+    value                      its elements once computed, otherwise None
     tracked                    whether a weight or an argument of `lazy.grad` is below it
-    origin                     the tape that the value came from, and which of its results it is (`lazy.tape`)
+    origin                     the tape of the value, and the number of its result (`lazy.tape`)
 
 Operators and methods are put on the class by `lazy.methods`, from those of traced arrays.
 """
@@ -34,10 +34,10 @@ class Array:
     """An array that is computed when its value is wanted.
 
     Operators, methods, indexing and functions are those of traced arrays; `await`, `float`, `int`, `bool`, NumPy,
-    DLPack and printing want the value. See `pullback.lazy`.
+    DLPack and printing need the value. See `pullback.lazy`.
 
     Cost:
-        A node 0.3 to 1 µs of Python; a value that is wanted 1 µs for each node below it, and the kernels.
+        A node takes 0.3 to 1 µs of Python. A value takes 1 µs for each node below it, plus the kernels.
     """
 
     __slots__ = ("__weakref__", "application", "operands", "origin", "serial", "tracked", "type", "value")
@@ -46,8 +46,8 @@ class Array:
     awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`
     check: ClassVar[Callable[[Array, str], None]]  # refuses values that gradients depend on; `lazy.leaving` sets it
 
-    type: ArrayType  # None of an operation with several results, which users never see
-    application: Any  # an `operation.Application`, None of a leaf
+    type: ArrayType  # None for an operation with several results, which users never see
+    application: Any  # an `operation.Application`; None for a leaf
     operands: tuple[Array, ...]
     value: Any
     origin: Any  # (tape, which result), the weight of a leaf, or None
@@ -74,7 +74,7 @@ class Array:
         any: Any
         astype: Any
 
-    # What is known before anything runs -----------------------------------------------------------------------------
+    # Known before anything runs -----------------------------------------------------------------------------
 
     @property
     def leaf(self) -> Array:
@@ -107,7 +107,7 @@ class Array:
         return CPU
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
-        """The array, on the only device there is."""
+        """The array itself, on the only device."""
         check_device("to_device", device)
         return self
 
@@ -117,10 +117,10 @@ class Array:
     # The value ------------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The value, computed now if it has not been: an array that must not be written.
+        """The value, computed now if necessary, as an array that must not be written.
 
         Raises:
-            DerivativeError: [E715] a gradient under way depends on it; so do all others that give the value.
+            DerivativeError: [E715] an active gradient depends on it. All other conversions raise this, too.
 
         >>> from pullback import lazy
         >>> (lazy.asarray([1.0, 2.0]) * 2.0).numpy()
@@ -176,7 +176,7 @@ class Array:
         Array.check(self, "pickling")
         return _unpickled, (value_of(self),)  # of its value: derivatives stay in their process
 
-    # What is constant around almost every value, so that derivatives lose nothing: control flow, and text ------------
+    # Piecewise constant conversions, which lose no derivative: control flow and text ------------
 
     def __bool__(self) -> bool:
         return bool(value_of(self))
@@ -234,7 +234,7 @@ class Array:
 
 
 def value_of(x: Array) -> np.ndarray[Any, Any]:
-    """The value of an array for lazy arrays themselves, which lose no derivative by it."""
+    """The value of an array for internal use, which loses no derivative."""
     if x.value is None:
         Array.forced([x])
     found: np.ndarray[Any, Any] = x.value

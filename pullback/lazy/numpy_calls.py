@@ -19,7 +19,7 @@ def array_function(self: Array, function: Any, types: Any, inputs: Any, keywords
     """Apply a NumPy function: this namespace's differentiable version if there is one, else NumPy's.
 
     Raises:
-        DerivativeError: [E715] a gradient under way depends on the values, and the result may hold some of them.
+        DerivativeError: [E715] an active gradient depends on the values, and the result may hold some of them.
     """
     if keywords.get("out") is not None:
         return NotImplemented
@@ -36,7 +36,7 @@ def array_function(self: Array, function: Any, types: Any, inputs: Any, keywords
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-    """The same for functions of elements."""
+    """Apply an elementwise NumPy function in the same way."""
     found = _counterpart(ufunc.__name__) if method == "__call__" and "out" not in keywords else None
     return NotImplemented if found is None else found(*inputs, **keywords)
 
@@ -70,7 +70,7 @@ def _arrays(x: Any) -> Iterator[Array]:
 
 
 def _is_discrete(x: Any) -> bool:
-    """Whether a result is text, truth or whole numbers, which are constant around almost every value."""
+    """Whether a result is text, bools or integers, which are piecewise constant."""
     if isinstance(x, tuple | list):
         return all(map(_is_discrete, x))
     return isinstance(x, str) or (x is not None and np.asarray(x).dtype.kind in "biu")

@@ -1,7 +1,7 @@
 """Functions whose result shapes depend on values: they compute their operands first.
 
-What derivatives can pass through, the elements that a mask selects and the different elements, is read from the operand
-at the places that were found.
+Results with derivatives, such as elements selected by a mask and distinct elements, are read from the operand at the
+positions found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UniqueInverse = namedtuple("UniqueInverse", "values inverse_indices")
 
 
 def nonzero(x: Any, /) -> tuple[Array, ...]:
-    """The places of the elements that are not zero, an array of indices for each axis; it computes x.
+    """The positions of nonzero elements, one index array per axis; it computes x.
 
     Cost:
         x is computed; then one pass over it, in NumPy.
@@ -66,7 +66,7 @@ def _flat(x: Array) -> Array:
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """The different elements in order, and how many there are of each.
+    """The distinct elements in order, and the count of each.
 
     Cost:
         x is computed; then a sort of its n elements, n log n, in NumPy.
@@ -80,7 +80,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The different elements in order, and which of them each element is.
+    """The distinct elements in order, and the inverse indices.
 
     Cost:
         x is computed; then a sort of its n elements, n log n, in NumPy.
@@ -94,7 +94,7 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 
 
 def unique_values(x: Any, /) -> Array:
-    """The different elements in order.
+    """The distinct elements in order.
 
     Cost:
         x is computed; then a sort of its n elements, n log n, in NumPy.

@@ -2,9 +2,9 @@
 
     apply(Operation("pb.sum", pullback.sum), (x,), {"axis": 0})
 
-What an operation gives is found by tracing it once for the types of its operands; so errors of shapes and types are
-those of traced arrays, and appear where the node is built. The `Application` that this makes is remembered: a node that
-was built before costs a look in a dictionary.
+Tracing an operation once for the types of its operands determines its result. So errors of shapes and types are those
+of traced arrays, and appear where the node is built. The resulting `Application` is cached: building the same node
+again costs one dictionary lookup.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from pullback.tracing.tree import LEAF, Structure
 
 __all__ = ["Application", "Operation", "apply", "node_of", "quick_key", "traced_program"]
 
-TERMS: Final = 16  # of a sum that take as long as an element that is read, computed and written: they stay in registers
+TERMS: Final = 16  # terms of a sum, in registers, that take as long as one element read, computed and written
 _COUNT: Final = itertools.count()
 _STATIC: Final = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
 
 class Operation:
-    """A function of traced arrays under a name that is the same in every process.
+    """A function of traced arrays, with a name that is the same in every process.
 
     Attributes:
-        name: what structures call it.   run: the function.
-        known: its applications, by what their arguments are besides values.
+        name: its name in structures.   run: the function.
+        known: its applications, by their arguments other than values.
     """
 
     __slots__ = ("known", "name", "run")
@@ -67,14 +67,14 @@ class Application:
     """An operation for operands of some types, with all its other arguments fixed.
 
     Attributes:
-        number: which it is in this process.   text: what it is, the same in every process.
-        rank: a number that follows from the text.
-        operands: the types of the operands.   results: those of the results.   structure: how results are put together.
-        type: the type of the result where it is one array.
-        floating: whether derivatives pass through it: not through steps, nor `stop_gradient`.
-        work: about how many operations it takes.
-        checked: whether it may fail when it runs, so that its nodes remember where they were written.
-        item: which result of its one operand it takes; -1 for operations.
+        number: its number in this process.   text: its description, the same in every process.
+        rank: a number computed from the text.
+        operands, results: the types of operands and results.   structure: the tree structure of the results.
+        type: the type of the result if it is one array.
+        floating: whether derivatives pass through it; not so for step functions and `stop_gradient`.
+        work: its approximate number of operations.
+        checked: whether it may fail at run time, so that its nodes keep their source location.
+        item: the number of the result that it takes from its operand; -1 for operations.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Application:
 
     @property
     def quick(self) -> bool:
-        """Whether its nodes are one array each that cannot fail: they need not remember where they were built."""
+        """Whether its nodes are single arrays that cannot fail, and so need no source location."""
         return self.type is not None and not self.checked
 
     def run(self, handles: Sequence[Any]) -> Any:
@@ -184,7 +184,7 @@ def _type(structure: Structure, refs: Any) -> ArrayType:
 
 
 class _Operand:
-    """The place of an operand among the arguments of a call."""
+    """The position of an operand among the arguments of a call."""
 
     __slots__ = ("position",)
 
@@ -197,10 +197,10 @@ class _Binding:
 
     def __init__(self) -> None:
         self.operands: list[Array] = []
-        self.depth = 0  # the arguments themselves are at 2
+        self.depth = 0  # index 2 has the arguments themselves
 
     def take(self, x: Any) -> tuple[Any, Any]:
-        """An argument with places for operands, and its key."""
+        """Return an argument with placeholders for its operands, and its key."""
         kind = x.__class__
         if kind is Array:
             return self.operand(x)
@@ -223,7 +223,7 @@ class _Binding:
             return self.take(int(x))  # in a shape or a subscript
         if isinstance(x, Array | np.ndarray | np.generic):
             return self.operand(as_operand(x))
-        if isinstance(x, tuple | list):  # a named tuple, or a list of another kind
+        if isinstance(x, tuple | list):  # a named tuple, or a subclass of list
             parts = [self.take(y) for y in x]
             form = tuple(p[0] for p in parts)
             return (type(x)(*form) if tree.is_namedtuple(x) else form), (type(x).__name__, *(p[1] for p in parts))
@@ -242,7 +242,7 @@ class _Binding:
 
 
 def _filled(x: Any, handles: Sequence[Any]) -> Any:
-    """The argument with traced operands in their places."""
+    """The argument with traced operands in place of the placeholders."""
     kind = x.__class__
     if kind is _Operand:
         return handles[x.position]
@@ -286,7 +286,7 @@ def quick_key(args: Iterable[Any], operands: list[Array]) -> tuple[Any, ...] | N
 
 
 def node_of(application: Application, operands: Sequence[Array]) -> Array:
-    """The node of an application, which does not remember where it was built."""
+    """The node of an application, without a source location."""
     tracked = False
     for x in operands:
         if x.tracked:
@@ -329,12 +329,12 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
 
 
 def _is_checked(s: ir.Statement) -> bool:
-    """Whether a statement may read where an index computed from data says, or run without end."""
+    """Whether a statement may read at an index from data, or loop without end."""
     return not isinstance(s, ir.Build) or any(has_data_index(v) for v in s.values)
 
 
 def _is_smooth(s: ir.Statement) -> bool:
-    """Whether a statement may have a derivative: it reads elements elsewhere than in steps and constants."""
+    """Whether a statement may have a derivative: it reads elements outside step functions and constants."""
     if not isinstance(s, ir.Build):
         return True
     stack: list[ir.Scalar] = list(s.values)
@@ -348,7 +348,7 @@ def _is_smooth(s: ir.Statement) -> bool:
 
 
 def _work(program: ir.Program) -> float:
-    """About how many operations a program takes."""
+    """Estimate the number of operations of a program."""
     return sum(_statement_work(s) for s in program.body.statements)
 
 
@@ -387,7 +387,7 @@ _ITEMS: Final[dict[tuple[ArrayType, int], Application]] = registered(
 
 
 def _item(type: ArrayType, k: int) -> Application:
-    """Result k of an operation with several."""
+    """Take result k of an operation with several results."""
     found = _ITEMS.get((type, k))
     return found or _ITEMS.setdefault((type, k), Application(f"item {k}", None, (), (type,), LEAF, item=k))
 

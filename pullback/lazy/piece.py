@@ -1,7 +1,7 @@
 """Straight pieces: arrays that are computed together, as a function of their leaves.
 
-A piece is known by its structure: which applications, on which of its leaves and steps, and which steps are wanted. Its
-kernels, forward and backward, are programs of the language, made when they are first needed.
+The structure of a piece identifies it: its applications, the leaves and steps they read, and the steps that are wanted.
+Its forward and backward kernels are programs of the language, made when first needed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Backward", "Piece", "piece_of"]
 
-MOST: Final = 4096  # pieces that are kept; one that went is made again, and its code found on disk
+MOST: Final = 4096  # pieces to keep; a dropped piece is made again, with its code from disk
 _KNOWN: Final[dict[tuple[int, ...], Piece]] = registered({}, MOST)
 K = TypeVar("K")
-Step = tuple[Application, tuple[int, ...]]  # operands: a step's place, or -1 - k for leaf k
+Step = tuple[Application, tuple[int, ...]]  # operands: the position of a step, or -1 - k for leaf k
 
 
 class Backward:
-    """A kernel that gives cotangents.
+    """A kernel that computes cotangents.
 
     Attributes:
         kernel: it.   places: for each of its results which leaf of the piece it is the cotangent of; others are zero.
@@ -49,8 +49,8 @@ class Piece:
     """A straight piece of a lazy program.
 
     Attributes:
-        steps: what it does, in order.   leaves: the types of what it reads.   wanted: the steps it gives.
-        types: the types of what it gives.   work: about how many operations it takes.
+        steps: its operations, in order.   leaves: the types of its inputs.   wanted: the steps that are results.
+        types: the types of its results.   work: its approximate number of operations.
     """
 
     __slots__ = ("_kernels", "_program", "_split", "leaves", "steps", "types", "wanted", "work")
@@ -143,7 +143,7 @@ class Piece:
         return self._once(key, make)
 
     def failing(self, values: Sequence[Any]) -> int | None:
-        """The first step that fails for these values of the leaves; the interpreter looks for it."""
+        """The first step that fails for these values of the leaves, found by the interpreter."""
         made: list[Any] = []
         for k, (application, operands) in enumerate(self.steps):
             given = [made[p] if p >= 0 else values[-1 - p] for p in operands]
@@ -160,7 +160,7 @@ class Piece:
         return None
 
     def smooth_leaves(self, result: int) -> list[int]:
-        """The leaves that the derivative of a result may go to."""
+        """The leaves that a result may have derivatives with respect to."""
         stack = [self.wanted[result]]
         seen = set(stack)
         while stack:
@@ -197,7 +197,7 @@ class Piece:
 
     def _seeded(self, program: ir.Program, first: int, given: tuple[int, ...], one: int | None) -> ir.Program:
         """Fix missing cotangents of a derivative: one for result `one`, else zero."""
-        seeds = []  # for each floating array of the results its result
+        seeds = []  # for each floating-point array, the number of its result
         for k, t in enumerate(self.types):
             seeds += [k] * (2 if t.form else 1) if t.floating else []
         refs = program.inputs[first : first + len(seeds)]
@@ -252,7 +252,7 @@ def _types(refs: Sequence[ir.Ref]) -> tuple[ArrayType, ...]:
 
 def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], leaves: Sequence[Array],
              wanted: Sequence[int]) -> Piece:  # fmt: skip
-    """The piece with this structure: a key that says all, and the nodes to make it from where it is new."""
+    """The piece with this structure, given a complete key, and the nodes to make a new piece from."""
     own = tuple(key)
     found = _KNOWN.get(own)
     if found is None:

@@ -1,7 +1,7 @@
 """Planning: collect the arrays to compute, and cut them into chunks.
 
-A chunk is a straight piece, or one operation in Python. Chunks are in an order in which they can run; those that do not
-depend on one another may run at the same time.
+A chunk is a straight piece, or one operation in Python. Chunks are in an executable order. Independent chunks may run
+in parallel.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
 
 LONGEST: Final = 128  # nodes of a piece
 SHORTEST: Final = 24
-ROUNDS: Final = 48  # nodes of a piece that is some rounds of a loop
+ROUNDS: Final = 48  # nodes of a piece that covers some iterations of a loop
 UNIT: Final = 20  # maximal nodes of a repeated unit
 MOST_SEEN: Final = 4096
-_SEEN: Final[set[tuple[int, ...]]] = registered(set(), MOST_SEEN)  # the operations of long pieces that came before
-HEAVY: Final = 6e5  # operations that are worth a thread: some 200 microseconds
+_SEEN: Final[set[tuple[int, ...]]] = registered(set(), MOST_SEEN)  # the operations of earlier long pieces
+HEAVY: Final = 6e5  # operations that pay for a thread: some 200 microseconds
 BLOCKING: Final = float("inf")  # the work of Python operations, which may block
 _serial: Final = attrgetter("serial")
 _rank: Final = attrgetter("rank")
@@ -53,7 +53,7 @@ def _collected(wanted: Sequence[Array]) -> Chunk:
         if node.value is None and node not in seen:
             seen[node] = None
             stack += node.operands
-            if node.application.type is None:  # several results: all that are still referenced
+            if node.application.type is None:  # several results: those still referenced
                 stack += [x for ref in node.origin if (x := ref()) is not None]
     return sorted(seen, key=_serial)
 
@@ -61,7 +61,7 @@ def _collected(wanted: Sequence[Array]) -> Chunk:
 def _levels(nodes: Chunk) -> list[Chunk]:
     """Group nodes by the number of Python operations stacked below them; each such operation is alone.
 
-    So all that can run before the first of these is together, and then they run at the same time.
+    So all nodes that can run before the first of these are together, and the Python operations then run in parallel.
     """
     level: dict[Array, int] = {}
     straight: dict[int, Chunk] = {}
@@ -87,11 +87,11 @@ def _levels(nodes: Chunk) -> list[Chunk]:
 
 
 def _regions(nodes: Chunk) -> list[Chunk]:
-    """Straight nodes apart where they are heavy and independent.
+    """Separate straight nodes that are expensive and independent.
 
-    A node with two or more operands that each have much work of their own below them, which nothing else reads, starts
-    a region for each. A region has one way out, its root: so no regions wait for one another in a circle (they are
-    the maximal fan-out-free cones of circuit design).
+    Take a node with two or more operands, each with much work below it that nothing else reads. Each such operand
+    starts a region. A region has one exit, its root, so regions cannot wait for each other in a cycle. (They are the
+    maximal fan-out-free cones of circuit design.)
     """
     work = sum(n.application.work for n in nodes)
     if work < 2 * HEAVY or work == BLOCKING or any(n.application.type is None for n in nodes):
@@ -100,7 +100,7 @@ def _regions(nodes: Chunk) -> list[Chunk]:
     for n in nodes:
         for x in n.operands:
             users[x] = users.get(x, 0) + 1
-    cone: dict[Array, float] = {}  # the work below a node that only it needs
+    cone: dict[Array, float] = {}  # the work below a node that nothing else needs
     for n in nodes:
         cone[n] = n.application.work + sum([cone[x] for x in n.operands if x in cone and users[x] == 1])
     region: dict[Array, int] = {}
@@ -118,7 +118,7 @@ def _regions(nodes: Chunk) -> list[Chunk]:
 
 
 def _cut(nodes: Chunk) -> list[Chunk]:
-    """Cut nodes into pieces of bounded length, by rounds of a loop, so that loops of any length share."""
+    """Cut nodes into bounded pieces at loop iterations, so that loops of any length share pieces."""
     if len(nodes) <= LONGEST:
         return [nodes]
     rounds: list[Chunk] = [[]]
@@ -130,10 +130,9 @@ def _cut(nodes: Chunk) -> list[Chunk]:
 
 
 def _cut_anywhere(nodes: Chunk) -> list[Chunk]:
-    """Nodes in pieces that are not too long, cut where the operations are such and such.
+    """Cut nodes into pieces of bounded length, at places chosen by a hash of the operations.
 
-    What decides is in the last three operations alone, so that what comes again is cut at the same places, whatever
-    comes before.
+    Only the last three operations decide, so a repeated sequence is cut at the same places, whatever precedes it.
     """
     if len(nodes) <= LONGEST:
         return [nodes]
@@ -155,7 +154,7 @@ def _cut_anywhere(nodes: Chunk) -> list[Chunk]:
 def _parts(chunk: Chunk) -> list[Chunk]:
     """Keep a long chunk that occurred before as one piece, else cut it into short ones.
 
-    What comes once, such as each of many trees, would be traced for one use. Short ones are soon known.
+    A chunk that occurs once, such as each of many trees, would be traced for one use. Short pieces are soon known.
     """
     if len(chunk) <= SHORTEST or chunk[0].application.foreign:
         return [chunk]

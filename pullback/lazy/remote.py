@@ -1,7 +1,7 @@
 """Experts: networks whose weights live in other processes, of this machine or of others.
 
     experts = [lazy.remote(net, optimizer=nn.adam(1e-3), worker=w) for w in lazy.workers(4) for net in nets]
-    y = experts[int(gate)](x)               # a node as any other; nothing runs
+    y = experts[int(gate)](x)               # a node like any other; nothing runs
     lazy.backward(loss(y, target))          # forward and backward happen where the weights are
     for e in experts: e.update()
 
@@ -47,11 +47,11 @@ class Expert:
     Args:
         name: for messages and files.
         network: a Layer, or a traced function (parameters, *inputs).
-        parameters, state: where it begins; a Layer makes its own.
-        seed: for those.
-        optimizer: changes the parameters at `update`; None where they stay.
+        parameters, state: the initial values; a Layer makes its own.
+        seed: seed of the initial values.
+        optimizer: updates the parameters; None if they stay.
         checkpoint: a folder.   every: updates between checkpoints.
-        load: whether it begins with its checkpoint, where there is one.
+        load: whether to start from its checkpoint, if there is one.
     Raises:
         UsageError: [E532] the name is invalid for a file in the folder.
         DataError: [E509] the checkpoint is damaged, [E510] it is that of another network.
@@ -91,7 +91,7 @@ class Expert:
         return self._results[key]
 
     def forward(self, call: int, wanted: tuple[bool, ...], *values: Any) -> Any:
-        """The result of a call; data for its backward pass is kept under its number."""
+        """The result of a call. Data for its backward pass is kept under the call's number."""
         forward, backward = self._function(wanted)
         (out, state), residuals = forward(self.parameters, self.state, *self._parts(wanted, values))
         self._kept[call] = backward, residuals, self.steps
@@ -146,10 +146,10 @@ class Expert:
         structure = tree.flatten(found[0])[1]
         return tree.unflatten(structure, [_sum(leaves) for leaves in zip(*(tree.flatten(g)[0] for g in found))])
 
-    # What it is made of -----------------------------------------------------------------------------------------------
+    # Kernels -----------------------------------------------------------------------------------------------
 
     def _function(self, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
-        """The forward and backward functions for calls that want cotangents of these operands."""
+        """The forward and backward functions for calls that need cotangents of these operands."""
         if wanted not in self._made:
 
             def run(parameters: Any, state: Any, moving: Any, fixed: Any) -> Any:
@@ -174,14 +174,14 @@ class Expert:
         change, memory = self.optimizer.update(gradient, memory, parameters, step)
         return Optimizer.apply(parameters, change), memory
 
-    # What it holds ----------------------------------------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------------------------------
 
     def held(self) -> dict[str, Any]:
         """The parameters, state, optimizer state and number of updates."""
         return {"parameters": self.parameters, "state": self.state, "optimizer": self.memory, "steps": self.steps}
 
     def put(self, parameters: Any) -> None:
-        """Let it hold other parameters from now on."""
+        """Replace the parameters."""
         given, structure = tree.flatten(parameters)
         own, wanted = tree.flatten(self.parameters)
         if structure != wanted or any(np.shape(a) != b.shape for a, b in zip(given, own)):
@@ -248,8 +248,8 @@ class Worker:
 
     Args:
         name: for messages.
-        restart: whether it is started again when it is lost, each of its experts from its last checkpoint.
-        options: those of an actor of Ray, such as `num_cpus`, `resources`, `scheduling_strategy`.
+        restart: whether to start it again when it is lost, with each expert at its last checkpoint.
+        options: options of a Ray actor, such as `num_cpus`, `resources`, `scheduling_strategy`.
 
     Raises:
         UsageError: [E713] Ray is not installed.
@@ -264,7 +264,7 @@ class Worker:
         self._process = Process(name, _Shelf, options=options)
 
     def add(self, name: str, settings: dict[str, Any]) -> None:
-        """Put an expert into it."""
+        """Create an expert in the process."""
         if name in self._experts:
             raise UsageError("E518", f"{self.name} holds an expert {name} already", remedy="`name=`, one for each")
         with self._lock:
@@ -280,7 +280,7 @@ class Worker:
         """Wait for the result of a call to an expert.
 
         Raises:
-            LostError: [E711] its process is lost; where that is wished for, it has been started again.
+            LostError: [E711] its process is lost; with `restart` it has been started again.
         """
         process, reference = promised
         try:
@@ -312,13 +312,13 @@ def workers(count: int, *, restart: bool = False, **options: Any) -> list[Worker
     """Processes for experts, on this machine or on the cluster that `ray.init` names.
 
     Args:
-        count: how many.
-        restart: whether one that is lost is started again, its experts from their last checkpoints.
-        options: those of an actor of Ray.
+        count: the number of processes.
+        restart: whether to restart a lost one, with its experts at their last checkpoints.
+        options: options of a Ray actor.
     Raises:
         UsageError: [E713] Ray is not installed.
     Cost:
-        That of as many processes, which start side by side.
+        The start of as many processes, in parallel.
     """
     return [Worker(f"worker {k}", restart=restart, **options) for k in range(count)]
 
@@ -327,7 +327,7 @@ class Remote:
     """A network in another process, called like a function of lazy arrays. `remote` makes one.
 
     Attributes:
-        name: what messages and checkpoints call it.   worker: the process that holds it.
+        name: its name in messages and checkpoints.   worker: the process that holds it.
     Cost:
         A call is a message each way, forward and backward, and copies of the data: `remote`.
     """
@@ -343,7 +343,7 @@ class Remote:
         return _Call(self, next(self._numbers))(*inputs)
 
     def update(self) -> None:
-        """Change the weights by the gradients that came since the last update; does not wait.
+        """Update the weights by the gradients since the last update, without waiting.
 
         Later requests to the expert use the new weights. An error is raised by `wait`, or by the next update.
         """
@@ -364,12 +364,12 @@ class Remote:
         return self._asked("gradient")
 
     def held(self) -> dict[str, Any]:
-        """Copies of its parameters, its state and its optimizer's state, and how many updates there were."""
+        """Copies of parameters, state and optimizer state, and the number of updates."""
         found: dict[str, Any] = self._asked("held")
         return found
 
     def put(self, parameters: Any) -> None:
-        """Let it hold other parameters from now on."""
+        """Replace the parameters."""
         self._asked("put", parameters)
 
     def save(self) -> None:
@@ -390,7 +390,7 @@ class Remote:
             return self.worker.wait(self.name, self.worker.ask(self.name, method, *arguments))
 
     def result(self, types: Types, wanted: tuple[bool, ...]) -> tuple[Types, bool]:
-        """Types of its results for operands of these types, asked for once."""
+        """The types of its results for operands of these types, requested once."""
         key = tuple(types), wanted
         if key not in self._types:
             self._types[key] = self.repeated("result", types, wanted)
@@ -401,7 +401,7 @@ class Remote:
 
 
 class _Call(Foreign):
-    """One call of an expert. `number` keeps it apart from others, which may run at the same time."""
+    """One call of an expert. `number` distinguishes it from concurrent calls."""
 
     trained = True
 
@@ -448,7 +448,7 @@ def remote(
     restart: bool = False,
     **options: Any,
 ) -> Remote:
-    """Put a network with its weights into another process; calls of it are nodes as any others.
+    """Put a network with its weights into another process; calls of it are nodes like any others.
 
     Forward, backward and update happen where the weights are. Only values of operands and results, and their
     cotangents, are sent. Gradients are exact: the same to the last bit as those of one process that runs the same
@@ -457,28 +457,27 @@ def remote(
     Args:
         expert: a Layer of known input size (`net.on("N 784")`), or a function (parameters, *inputs) of traced arrays
             that returns an array or a tuple of them.
-        parameters: where it begins. A Layer makes its own, in its process: they are not here.
-        state: what a Layer carries besides, likewise.
-        seed: for those.
-        optimizer: such as `nn.adam(1e-3)`; what `update` uses.
-        worker: a process that may hold other experts too; by default one of its own.
+        parameters: the initial parameters. A Layer makes its own, in its process.
+        state: the initial state, likewise.
+        seed: seed of the initial values.
+        optimizer: the optimizer of `update`, such as `nn.adam(1e-3)`.
+        worker: the process, which may hold other experts, too; by default a new one.
         name: for messages and checkpoints.
         checkpoint: a folder that the process can write, where it saves the expert.
         every: updates between checkpoints.
-        restart: whether a process that is lost is started again, the expert from its last checkpoint. A forward pass is
-            then repeated. A backward pass or an update raises, as its data is lost: repeat the step.
-        options: for a process of its own, those of an actor of Ray, such as `resources={"gpu_node": 1}`.
+        restart: whether to restart a lost process, with the expert at its last checkpoint. A forward pass is then
+            repeated. A backward pass or an update raises, because its data is lost: repeat the step.
+        options: for a new process: options of a Ray actor, such as `resources={"gpu_node": 1}`.
     Returns:
         The expert, to be called with lazy arrays.
     Raises:
-        UsageError: [E712] it cannot be sent. [E713] Ray is not installed. [E518] what is given contradicts itself.
+        UsageError: [E712] it cannot be sent. [E713] Ray is not installed. [E518] arguments contradict each other.
             [E532] its name is invalid for a checkpoint.
-        LostError: [E711] when a value is wanted: the process is lost.
+        LostError: [E711] when a value is needed: the process is lost.
         DerivativeError: [E703] in a backward pass: the weights were changed since the forward pass.
     Cost:
         A call takes one message each way, forward and backward, and two copies of the data. The first call for operands
-        of new shapes asks for the types of the results; compiled code is shared with other processes of the machine by
-        the cache.
+        of new shapes requests the types of the results. Processes of one machine share compiled code through the cache.
     """
     if not _is_network(expert):
         raise UsageError("E518", f"remote: {type(expert).__name__} is no network", remedy="a Layer, or a function")

@@ -21,8 +21,8 @@ from pullback.state import cached
 __all__ = ["LOCK", "Straight", "at_once", "force", "job_of", "raise_first", "run_chunks", "thread_count", "together"]
 
 LOCK: Final = threading.RLock()
-HELD: Final = 3  # references to a node that are not its users': a chunk, `places`, an argument
-MOST: Final = 32  # operations in Python that may run at the same time
+HELD: Final = 3  # internal references to a node: a chunk, `places`, an argument
+MOST: Final = 32  # Python operations that may run in parallel
 T = TypeVar("T")
 
 
@@ -30,9 +30,9 @@ class Straight:
     """A chunk that is a straight piece, found by its structure.
 
     Attributes:
-        piece: the piece.   leaves: what it reads.   outputs: the nodes that it gives.
-        wrt: the leaves that derivatives are wanted by.   tracked: whether derivatives pass through it.
-        places: where the nodes that may fail were built, by their places among the steps.
+        piece: the piece.   leaves: its inputs.   outputs: the nodes that it computes.
+        wrt: the leaves to differentiate with respect to.   tracked: whether derivatives pass through it.
+        places: the source locations of nodes that may fail, by step.
     """
 
     __slots__ = ("leaves", "outputs", "piece", "places", "tracked", "wrt")
@@ -89,19 +89,19 @@ class Straight:
             raise noted(error, None if step is None else self.places[step]) from None
 
     def settle(self, results: Sequence[Any]) -> None:
-        """The outputs have these values from now on."""
+        """Store the values of the outputs."""
         count = len(self.outputs)
         tape = Tape(self.piece, self.wrt, self.leaves, results[count:]) if self.tracked else None
         self.settle_with(results, tape)
 
     def settle_with(self, results: Sequence[Any], tape: Tape | None) -> None:
-        """The outputs have these values, and come from this tape."""
+        """Store the values of the outputs, and the tape that they come from."""
         for k, (node, value) in enumerate(zip(self.outputs, results)):
             settle(node, value, (tape, k) if tape is not None and node.tracked else None)
 
 
 class Call:
-    """A chunk that is one operation in Python, and its items where it has several results."""
+    """A chunk that is one operation in Python, with its items if it has several results."""
 
     __slots__ = ("application", "items", "node")
     work = BLOCKING
@@ -118,7 +118,7 @@ class Call:
             raise noted(error, self.application.place) from None
 
     def settle(self, found: Any) -> None:
-        """The nodes have these values from now on."""
+        """Store the values of the nodes."""
         results, saved = found
         leaves = self.node.operands
         tape = ForeignTape(self.application, leaves, saved) if self.node.tracked else None
@@ -130,7 +130,7 @@ class Call:
 
 
 def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
-    """The node has this value, and is a leaf from now on."""
+    """Store the value of a node, which is a leaf from now on."""
     value.setflags(write=False)
     node.value = value
     node.origin = origin
@@ -143,7 +143,7 @@ def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
     return Call(chunk) if chunk[0].application.foreign else Straight(chunk, wanted)
 
 
-# At the same time ---------------------------------------------------------------------------------------------------
+# Parallel runs ---------------------------------------------------------------------------------------------------
 
 
 def thread_count() -> int:
@@ -164,10 +164,10 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def together(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> list[T | BaseException]:
-    """Run calls, each with its work estimate, in parallel where worthwhile; return results or exceptions."""
+    """Run calls, each with its work estimate, in parallel if that pays; return results or exceptions."""
     blocking = [k for k, (work, _) in enumerate(calls) if work == BLOCKING]
     heavy = [k for k, (work, _) in enumerate(calls) if HEAVY <= work < BLOCKING]
-    own = heavy[-1] if heavy and not blocking else None  # this thread does one of them
+    own = heavy[-1] if heavy and not blocking else None  # this thread runs one of them
     pooled = {*blocking, *(heavy if threads > 1 else [])} - {own} if len(calls) > 1 else set()
     slots = threading.Semaphore(max(1, threads - (own is not None)))
 
@@ -190,7 +190,7 @@ def together(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> li
 
 
 def raise_first(found: list[Any]) -> None:
-    """Raise the first exception among results; the list is emptied, as the traceback holds it."""
+    """Raise the first exception among results. The list is emptied, because the traceback holds it."""
     errors = [x for x in found if isinstance(x, BaseException)]
     if errors:
         found.clear()
@@ -208,7 +208,7 @@ def _outcome(call: Callable[[], T]) -> T | BaseException:
 
 
 def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> list[T]:
-    """The results of calls; the first error where one raised."""
+    """Return the results of calls, or raise the first error."""
     if len(calls) == 1:
         return [calls[0][1]()]
     found: list[Any] = together(calls, threads)
@@ -253,7 +253,7 @@ def run_chunks(chunks: list[Chunk], wanted: Sequence[Array], threads: int) -> No
 
 
 def _waves(chunks: Sequence[Chunk]) -> list[list[int]]:
-    """The chunks that can run at the same time, one set after the other."""
+    """Group chunks into sets that can run in parallel, one set after the other."""
     home = {node: k for k, chunk in enumerate(chunks) for node in chunk}
     wave: list[int] = []
     for chunk in chunks:

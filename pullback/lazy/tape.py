@@ -35,8 +35,8 @@ class Kept:
     """The data that an executed operation keeps for its backward pass.
 
     Attributes:
-        number: which it is in the order of running.   leaves: what it read, until it is released.
-        count: how many results it has.   released: whether it has let go.
+        number: its number in execution order.   leaves: its inputs, until it is released.
+        count: the number of its results.   released: whether its data was released.
     """
 
     __slots__ = ("__weakref__", "_bytes", "count", "leaves", "number", "released")
@@ -80,7 +80,7 @@ class Tape(Kept):
     """The data that a straight piece keeps for its backward pass.
 
     Attributes:
-        residuals: what its forward kernel kept; None where the backward pass computes it again.
+        residuals: the values saved by its forward kernel; None if the backward pass recomputes them.
     """
 
     __slots__ = ("piece", "residuals", "wrt")
@@ -123,7 +123,7 @@ class Tape(Kept):
 
 
 def released() -> DerivativeError:
-    """The error of a backward pass whose data was released."""
+    """The error for a backward pass whose data was released."""
     return DerivativeError(
         "E702", "the backward pass comes to a part of the network that has been run backward and released",
         position=user_position(), remedy="`retain=True` in the first backward pass keeps it for another",
@@ -134,15 +134,15 @@ class Cotangents:
     """Pending cotangents: of tapes' results, and final ones of leaves.
 
     Args:
-        stops: arrays at which they stop.
+        stops: arrays at which the backward pass stops.
     """
 
     def __init__(self, stops: Sequence[Array] = ()) -> None:
         self.arrived: dict[Array, Any] = {}
         self._waiting: dict[Kept, list[Any]] = {}
         self._stops = frozenset(stops)
-        self._users: dict[Kept, int] = {}  # how many tapes that read a tape's results have not run yet
-        self._below: dict[Kept, set[Kept]] = {}  # whose results a tape reads
+        self._users: dict[Kept, int] = {}  # number of pending tapes that read a tape's results
+        self._below: dict[Kept, set[Kept]] = {}  # the tapes whose results a tape reads
         self._ready: list[Kept] = []
 
     def add(self, node: Array, cotangent: Any) -> None:
@@ -191,7 +191,7 @@ class Cotangents:
         return self._waiting.pop(tape, None)
 
     def done(self, tape: Kept) -> None:
-        """A tape has run."""
+        """Record that a tape has run."""
         for below in self._below.pop(tape):
             self._users[below] -= 1
             if not self._users[below]:

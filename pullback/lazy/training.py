@@ -28,7 +28,7 @@ MOST: Final = 1024  # cached update plans for sets of weights that are updated t
 
 
 def weights(parameters: Any) -> Any:
-    """A tree of arrays as a tree of weights, named after their places, such as "conv1/w".
+    """Convert a tree of arrays to a tree of weights, named by their paths, such as "conv1/w".
 
     Cost:
         A copy of each array.
@@ -50,9 +50,9 @@ class Trainer:
         weights: a tree of weights.
         optimizer: one of `pullback.nn`, such as `nn.clip_by_global_norm(1.0) >> nn.adam(1e-3)`.
     Attributes:
-        steps: how many updates there were.
+        steps: the number of updates.
     Raises:
-        TraceError: [E171] the optimizer makes no updates of gradients. [E707] two weights have one name.
+        TraceError: [E171] the optimizer does not turn gradients into updates. [E707] two weights have one name.
     Cost:
         A step: forward and backward, then one kernel that reads weights, cotangents and optimizer state, and writes
         weights and state. The formulas are those of `pullback.nn`, with their sources.
@@ -85,13 +85,13 @@ class Trainer:
         return _nested(self._kept)
 
     def step(self, loss: Array) -> float:
-        """One step of training: backward from the loss, and an update. The loss."""
+        """Make one training step: backward from the loss, and an update; return the loss."""
         found = backward(loss)
         self.update()
         return found
 
     async def train(self, loss: Array) -> float:
-        """The same as a coroutine: while it computes, other tasks of asyncio go on."""
+        """Make one training step as a coroutine: other asyncio tasks continue while it computes."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -118,7 +118,7 @@ class Trainer:
     def _plan(self, changed: Sequence[Weight]) -> tuple[list[Path], Kernel]:
         """The state paths that an update of these weights reads and writes, and its kernel.
 
-        Others of their types have the same kernel where names do not matter.
+        Weights of equal types share a kernel if names do not matter.
         """
         names = tuple([w.name for w in changed])
         types = tuple([w.type for w in changed])

@@ -23,12 +23,12 @@ _KNOWN: Final[dict[Any, ArrayType]] = registered(
 
 
 class ArrayType:
-    """An element type and a shape. Types are compared by identity: `array_type` gives the one there is.
+    """An element type and a shape. Types are compared by identity: `array_type` returns the unique one.
 
     Attributes:
         dtype: the element type.   shape: the extents.   numpy: the NumPy dtype.
         floating: whether its elements have derivatives.   bytes: of all its elements.
-        form: 2 where programs take it as two arrays, real and imaginary part, else 0 (`lang.tree.form`).
+        form: 2 if programs take it as two arrays, real and imaginary part, otherwise 0 (`tracing.tree.form`).
     """
 
     __slots__ = ("bytes", "dtype", "floating", "form", "numpy", "shape")
@@ -43,7 +43,7 @@ class ArrayType:
 
     @property
     def part(self) -> DType:
-        """The element type of the arrays that a program has for it."""
+        """The element type of the arrays that represent it in a program."""
         return self.dtype.part if isinstance(self.dtype, ComplexType) else self.dtype
 
     @property
@@ -52,7 +52,7 @@ class ArrayType:
         return prod(self.shape)
 
     def enter(self, tracer: Tracer, name: str) -> Any:
-        """A traced array of this type as a further input; without a name in messages."""
+        """Add a traced input of this type, without a name in messages."""
         extents = [as_index(n) for n in self.shape]
         made = []
         for suffix in ("_re", "_im") if self.form else ("",):
@@ -71,7 +71,7 @@ def array_type(dtype: DType | ComplexType, shape: tuple[int, ...]) -> ArrayType:
 
 
 def type_of_value(value: np.ndarray[Any, Any]) -> ArrayType | None:
-    """The type of a NumPy array; None where the language has no such elements."""
+    """The type of a NumPy array; None if the language has no such element type."""
     found = _KNOWN.get((value.dtype, value.shape))
     if found is None:
         dtype = complex_type(value.dtype) if value.dtype.kind == "c" else dtype_of(value.dtype)

@@ -1,4 +1,4 @@
-"""Weights: cells whose arrays training changes."""
+"""Weights: mutable cells for arrays that training updates."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _names: Final = itertools.count()
 
 
 class Weight(Array):
-    """A cell that holds an array which training changes. Networks may share it.
+    """A mutable cell for an array that training updates. Networks may share it.
 
-    A weight stands wherever an array does. Arrays built from it use the array that it holds then, so later changes do
-    not affect them. A backward pass through such an array is refused once the weight holds another. Copies and
+    A weight can be used like an array. Arrays built from it use the array that it holds at that time, so later changes
+    do not affect them. Once the weight holds another array, a backward pass through them is refused. Copies and
     unpickled weights are independent, with the same array and name, and no cotangent.
 
     Args:
-        value: its first array.
+        value: its initial array.
         name: the name in messages, optimizers and files.
     Cost:
-        A copy of its first array, which is not modified. An update makes a new array.
+        A copy of the initial array, which is not modified. An update makes a new array.
 
     >>> import numpy as np
     >>> from pullback import lazy
@@ -49,13 +49,13 @@ class Weight(Array):
         self.set_value(value)
 
     def set_value(self, value: Any) -> None:
-        """Let it hold a copy of another array from now on."""
+        """Replace the array by a copy of another one."""
         made = leaf(np.array(value, order="C"))
         self.type, self.serial = made.type, made.serial
         self.hold(made.value)
 
     def hold(self, value: np.ndarray[Any, Any]) -> None:
-        """Let it hold another array of its type, in row-major order."""
+        """Replace the array by another one of its type, in row-major order."""
         value.setflags(write=False)
         self.leaf = leaf_of(value, self.type, True, self)
         self.value = value

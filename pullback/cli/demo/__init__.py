@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     _say(2, "Derive the gradient of one line of maths, as a program one can read.")
     gradient = _show_gradient(folder)
     _say(3, "Train a small convolutional network on handwritten digits.")
-    compiler, digits = find_compiler(), load_digits()  # before the long work: both may be missing
+    compiler, digits = find_compiler(), load_digits()  # check before the long work: both may be missing
     network, trained = _train(digits)
     _say(4, "Write the network as C, compile it, and have it read ten digits.")
     measured = _read_in_c(folder, compiler, network, trained.parameters, digits)
@@ -143,7 +143,7 @@ def _train(digits: Splits) -> tuple[Any, Any]:
 def _read_in_c(
     folder: Path, compiler: Compiler, network: Any, parameters: Any, digits: Splits
 ) -> dict[str, Any]:
-    """Export the network, compile a program that calls it, print what this reads, and return its sizes and time."""
+    """Export the network, compile and run a program that calls it, and return its sizes and time."""
     made = network.export(folder / "c", parameters, weights="const")
     source, program = _write(folder / "read.c", _text("read.c")), folder / "read"
     first = [np.flatnonzero(digits.test.targets == digit)[0] for digit in range(10)]
@@ -161,7 +161,7 @@ def _read_in_c(
 
 
 def _compile(compiler: Compiler, sources: list[Path], program: Path) -> None:
-    """Compile a program, and put it in its place when it is whole.
+    """Compile a program, and move it into place when it is complete.
 
     Raises:
         CompilerError: [E411] it failed.
@@ -179,7 +179,7 @@ def _compile(compiler: Compiler, sources: list[Path], program: Path) -> None:
 
 
 def _drawn(images: NDArray[np.float32], found: list[int]) -> str:
-    """Draw images (N, 28, 28) five in a row, two pixels of ink one character, with what was read below each."""
+    """Draw images (N, 28, 28), five in a row, two pixels per character, with the recognized digit below."""
     ink = images.reshape(len(images), 14, 2, 14, 2).mean((2, 4)) > 0.5
     pictures = BLOCKS[ink[:, ::2].astype(int), ink[:, 1::2].astype(int)]  # (N, 7, 14)
     rows = []
@@ -190,7 +190,7 @@ def _drawn(images: NDArray[np.float32], found: list[int]) -> str:
 
 
 def _draw_filters(path: Path, filters: NDArray[np.float32]) -> None:
-    """Draw filters (N, height, width) beside each other; where matplotlib is not installed, say so."""
+    """Draw filters (N, height, width) side by side; if matplotlib is not installed, say so."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
