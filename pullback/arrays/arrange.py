@@ -32,7 +32,7 @@ Mode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
 
 @by_parts
 def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
-    """Two axes exchanged.
+    """Exchange two axes.
 
     >>> pb.function(lambda x: pb.swapaxes(x, 0, 2))(np.zeros((2, 3, 4))).shape
     (4, 3, 2)
@@ -45,7 +45,7 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
-    """The shape that arrays of these shapes have together.
+    """The common shape to which arrays of these shapes broadcast.
 
     >>> pb.broadcast_shapes((2, 1), (3,), ())
     (2, 3)
@@ -76,11 +76,11 @@ def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
 
 @each_by_parts
 def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, ...]:
-    """Coordinate arrays of a grid, one for each vector, which varies along its own axis.
+    """Coordinate arrays of a grid, one per vector, each varying along its own axis.
 
     Args:
         arrays: vectors, or numbers, of one element type.
-        indexing: "ij": axis k of the grid is that of vector k. "xy": the first two are exchanged, as in pictures.
+        indexing: "ij": axis k of the grid belongs to vector k. "xy": the first two axes are exchanged, as in pictures.
 
     >>> @pb.function
     ... def rows(x, y):
@@ -121,11 +121,11 @@ def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Array]:
 
     Args:
         x: array.
-        indices_or_sections: an int: this many equal parts, which must divide the axis. Positions in a list or tuple:
-            part k goes from the one before, or 0, up to position k; the last one to the end.
-        axis: the first unless given.
+        indices_or_sections: an int: the number of equal parts, which must divide the axis. A list or tuple of
+            positions: part k ends at position k, and the last part at the end of the axis.
+        axis: by default the first.
     Raises:
-        ShapeError: [E104] the extent is not divisible. [E103] a position is not known to be within the axis.
+        ShapeError: [E104] the size is not divisible. [E103] a position is not known to be within the axis.
 
     >>> @pb.function
     ... def middle(x):
@@ -161,7 +161,7 @@ def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Array]:
 
 
 def _unequal(extent: Index, parts: int) -> str:
-    """The remedy for an uneven split: NumPy's `array_split` cuts, where the first parts are larger."""
+    """The remedy for an uneven split: the cuts of NumPy's `array_split`, where the first parts are larger."""
     if extent.constant is None:
         return f'state in the annotation that it is divisible, e.g. "{parts}*N", or give the places of the cuts'
     places = np.cumsum([extent.constant // parts + (k < extent.constant % parts) for k in range(parts - 1)]).tolist()
@@ -170,11 +170,11 @@ def _unequal(extent: Index, parts: int) -> str:
 
 @by_parts
 def diag(x: Any, /, k: int = 0) -> Array:
-    """The matrix with a vector on a diagonal, or that diagonal of a matrix.
+    """Make the matrix with a vector on a diagonal, or read that diagonal of a matrix.
 
     Args:
         x: a vector or a matrix.
-        k: how far above the main diagonal.
+        k: the number of the diagonal, counted upward from the main one.
 
     >>> pb.function(lambda x: pb.diag(x))(np.array([1, 2])).tolist()
     [[1, 0], [0, 2]]
@@ -202,7 +202,7 @@ def diag(x: Any, /, k: int = 0) -> Array:
 
 @bilinear
 def kron(x1: Any, x2: Any, /) -> Array:
-    """Kronecker's product: blocks of x2, each times an element of x1.
+    """The Kronecker product: blocks of x2, each times an element of x1.
 
     >>> pb.function(lambda x, y: pb.kron(x, y))(np.array([1, 10]), np.array([1, 2, 3])).tolist()
     [1, 2, 3, 10, 20, 30]
@@ -220,7 +220,7 @@ def kron(x1: Any, x2: Any, /) -> Array:
 
 
 def vander(x: Any, /, n: Any = None, *, increasing: bool = False) -> Array:
-    """Powers of the elements of a vector: column k has power n - 1 - k, or k where they increase.
+    """Powers of the elements of a vector: column k has power n - 1 - k, or k if increasing.
 
     >>> pb.function(lambda x: pb.vander(x, 3))(np.array([2.0, 3.0])).tolist()
     [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
@@ -245,14 +245,14 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
 
     Args:
         x: array.
-        pad_width: how many: one number for all, (before, after) for every axis, or such a pair for each axis. Numbers
-            are ints, dims or arithmetic on these.
-        mode: what is added. "constant": `constant_values`; "edge": the first or last element; "reflect": the neighbors
-            in reverse order, without the edge element; "symmetric": the same with it; "wrap": elements of the other
-            end.
+        pad_width: the number of added elements: one number for all, (before, after) for every axis, or one such pair
+            per axis. Numbers are ints, dims or arithmetic on these.
+        mode: the added values. "constant": `constant_values`; "edge": the first or last element; "reflect": the
+            neighbors in reverse order, without the edge element; "symmetric": the same with the edge element; "wrap":
+            elements of the other end.
         constant_values: one number.
     Returns:
-        The array; of complex numbers where x or the constant is complex.
+        The array, which is complex if x or the constant is.
     Raises:
         ShapeError: [E104] more elements are reflected or wrapped than exist. If the sizes are unknown at definition,
             the call is refused [E114].
@@ -317,7 +317,7 @@ def _padded(h: Array, axis: int, before: Index, after: Index, mode: Mode, fill: 
 
     def rule(indices: Indices) -> ir.Scalar:
         i = indices[axis] - before
-        left, right = -1 - indices[axis] + before, i - n  # how far outside, from 0
+        left, right = -1 - indices[axis] + before, i - n  # the distance outside, from 0
         places = {
             "edge": (ZERO_INDEX, n - 1),
             "reflect": (left + 1, n - 2 - right),

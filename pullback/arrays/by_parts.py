@@ -39,7 +39,7 @@ def by_parts(f: F) -> F:
 
 
 def each_by_parts(f: F) -> F:
-    """Extend a function from arrays to as many arrays, by parts for complex ones; types are kept."""
+    """Extend a function from arrays to as many arrays, by parts for complex ones; types stay."""
 
     @functools.wraps(f)
     def each(*arrays: Any, **keywords: Any) -> Any:
@@ -80,10 +80,10 @@ def bilinear(f: F) -> F:
 
 
 def of_type(*values: int) -> Callable[[F], F]:
-    """A function that makes an array of a dtype on a device, for complex ones too.
+    """Extend a function that makes an array of a dtype on a device to complex dtypes.
 
     Args:
-        values: the arguments whose numbers are in the result; where one is complex it is complex.
+        values: the arguments whose numbers enter the result, which is complex if one of them is.
     """
 
     def decorate(f: F) -> F:

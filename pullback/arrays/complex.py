@@ -36,7 +36,7 @@ def _analytic(name: str) -> Callable[[ComplexArray], ComplexArray]:
 
 
 def _power(z: Any, w: Any) -> ComplexArray:
-    """By squaring for a whole number, else exp(w log z); 0 to a power of positive real part is 0."""
+    """The power z^w: by squaring for an integer, else exp(w log z); 0^w is 0 where Re w > 0."""
     if isinstance(w, int) and abs(w) <= 64:
         one = _alike(1.0, as_complex(z))
         found = functools.reduce(multiply, _squares(as_complex(z), abs(w)), one)
@@ -113,7 +113,7 @@ def complex_elementwise(name: str, values: Sequence[Any]) -> Any:
 
 
 def _alike(x: Any, z: ComplexArray) -> ComplexArray:
-    """Convert a number to the complex type of an array, so that it does not take another's."""
+    """Convert a number to the complex type of an array, so that it does not take another type."""
     number = as_complex(x)
     return number if number.real.weak is None else convert_complex(number, z.dtype)
 
@@ -156,7 +156,7 @@ def angle(x: Any, /) -> Array:
 
 
 def make_complex(real: Any, imag: Any, /) -> ComplexArray:
-    """The complex numbers with these parts, floating arrays of one type; they broadcast.
+    """Make complex numbers from parts: floating arrays of one type, which broadcast.
 
     >>> pb.function(lambda x, y: pb.complex(x, y))(np.array([1.0]), np.array([2.0])).tolist()
     [(1+2j)]

@@ -1,6 +1,6 @@
 """Arithmetic of complex arrays by their parts, without undue overflow or underflow.
 
-Operands near the ends of their type are first multiplied by a power of two, which rounds nothing.
+Operands near the ends of their range are first multiplied by a power of two, which is exact.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def real(name: str, *values: Any) -> Array:
 
 @dataclass(frozen=True)
 class Range:
-    """The middle of the range of a floating-point type; the factors are powers of four.
+    """The safe range of a floating-point type, with factors to scale into it, powers of four.
 
     Attributes:
-        top: twice a larger number may overflow; `down` brings it below.
-        bottom: a smaller number may be subnormal; `up` brings it to where even its last bit is normal.
+        top: twice a larger number may overflow; `down` scales it below.
+        bottom: a smaller number may be subnormal; `up` scales it so that even its last bit is normal.
         exponent: e to the power of this and of minus this is normal.
     """
 
@@ -46,7 +46,7 @@ _RANGES: Final[dict[DType, Range]] = {
 
 
 def range_of(x: Array) -> Range:
-    """The middle of the range of an array's type."""
+    """The safe range of an array's type."""
     return _RANGES[x.settled]
 
 
@@ -106,9 +106,9 @@ def square(z: ComplexArray) -> ComplexArray:
 
 
 def divide(z: ComplexArray, w: ComplexArray) -> ComplexArray:
-    """The quotient: both parts are divided by the larger part of the divisor first (R. Smith, 1962).
+    """The quotient; both parts are first divided by the larger part of the divisor (R. Smith, 1962).
 
-    A finite number by an infinite one is 0, and by 0 each part is divided by 0.
+    A finite number divided by an infinite one is 0. Division by 0 divides each part by 0.
     """
     (w, grown, _), (z, _, back) = balanced(w), balanced(z)
     by_real = real("greater_equal", real("abs", w.real), real("abs", w.imag))

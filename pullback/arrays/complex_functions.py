@@ -1,8 +1,7 @@
 """Analytic functions of complex arrays in terms of real and imaginary parts.
 
-Each has the special values, branch cuts and signs of zero of C99, Annex G, wherever it leaves no choice. The
-derivative is a rule: near the real axis, parts of a formula have none, such as the absolute value of the imaginary
-part.
+Each has the special values, branch cuts and signs of zero of C99, Annex G, where these are specified. The derivative is
+a rule, because parts of a formula have none near the real axis, such as the absolute value of the imaginary part.
 
 Sources: W. Kahan, Branch cuts for complex elementary functions, 1987 (inverse functions); T. E. Hull, T. F. Fairgrieve
 and P. T. P. Tang, Implementing complex elementary functions using exception handling, 1994 (scaling).
@@ -35,7 +34,7 @@ from pullback.tracing.complex_array import ComplexArray
 from pullback.tracing.custom import emit_call
 
 Function = Callable[[ComplexArray], ComplexArray]
-FAR: Final = 1e9  # beyond, adding 1 to z or z² is below rounding
+FAR: Final = 1e9  # beyond this, adding 1 to z or z² changes nothing
 
 
 # Exponentials and hyperbolic functions ------------------------------------------------------------------------------
@@ -47,10 +46,10 @@ def _lost(z: ComplexArray) -> Array:
 
 
 def _in_steps(x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
-    """Whether x is large, the rest of e^x, and `grown(a, f(rest))`, which is a e^x without early overflow.
+    """Whether x is large, the reduced exponent, and `grown(a, f(rest))`: a e^x without early overflow.
 
-    A small number a is multiplied first by the powers of e that were taken off. They are under choices, as nothing may
-    reorder a product that way.
+    A small number a is first multiplied by the powers of e that were split off. Each is under a choice, so that no
+    rewrite can reorder the product.
     """
     limit = range_of(x).exponent
     once, twice = real("greater", x, limit), real("greater", x, 2 * limit)
@@ -74,7 +73,7 @@ def _exp(z: ComplexArray) -> ComplexArray:
 
 def _expm1(z: ComplexArray) -> ComplexArray:
     half, grown = real("sin", 0.5 * z.imag), _exp(z)
-    turned = choose(is_zero(z.real), 0.0, real("expm1", z.real) * real("cos", z.imag))  # 0 for -0, too
+    turned = choose(is_zero(z.real), 0.0, real("expm1", z.real) * real("cos", z.imag))  # -0 becomes 0
     near = turned - 2.0 * half * half
     return pair(choose(real("less", real("abs", z.real), 1.0), near, grown.real - 1.0), grown.imag)
 
@@ -172,13 +171,13 @@ def _is_far(z: ComplexArray) -> Array:
 
 
 def _inside(z: ComplexArray) -> tuple[Array, ComplexArray]:
-    """Whether z is far from the origin, and z, or 0 where it is."""
+    """Whether z is far from the origin, and z with 0 in place of far values."""
     far = _is_far(z)
     return far, pair(choose(far, 0.0, z.real), choose(far, 0.0, z.imag))
 
 
 def _acos(z: ComplexArray) -> ComplexArray:
-    """Far from the origin the angle of z, and log |2 z|."""
+    """Complex acos; far from the origin, the angle of z and log |2 z|."""
     far, w = _inside(z)
     u, v = _sqrt(_one_less(w)), _sqrt(_one_more(w))
     outside = real("copysign", _log_size(z) + math.log(2.0), -z.imag)
@@ -201,7 +200,7 @@ def _asin(z: ComplexArray) -> ComplexArray:
 
 
 def _acosh(z: ComplexArray) -> ComplexArray:
-    """Acos turned by a right angle into the right half plane."""
+    """Complex acosh: acos rotated by a right angle into the right half plane."""
     w = _acos(z)
     return pair(real("abs", w.imag), real("copysign", w.real, z.imag))
 
@@ -209,9 +208,7 @@ def _acosh(z: ComplexArray) -> ComplexArray:
 def _atanh(z: ComplexArray) -> ComplexArray:
     """Complex atanh; its real part is log1p(4 |x| / ((1 - |x|)² + y²)) / 4.
 
-    Near 1 and -1 it is the difference of two logarithms.
-
-    Far from the origin it is that of 1 / z.
+    Near 1 and -1 it is the difference of two logarithms. Far from the origin it is atanh of 1 / z.
     """
     far, w = _inside(z)
     x, y = real("abs", w.real), w.imag
@@ -255,7 +252,7 @@ def _cos(z: ComplexArray) -> ComplexArray:
 
 
 def analytic(name: str, f: Function, derivative: Callable[..., ComplexArray]) -> Function:
-    """The function with the rule of its derivative, `derivative(z, f(z))`."""
+    """Give a function the derivative rule `derivative(z, f(z))`."""
 
     def jvp(primals: Any, out: ComplexArray, tangents: Any) -> ComplexArray:
         return multiply(derivative(primals[0], out), tangents[0])
@@ -268,7 +265,7 @@ def analytic(name: str, f: Function, derivative: Callable[..., ComplexArray]) ->
 
 
 def _over(*divisors: ComplexArray) -> ComplexArray:
-    """1 divided by one number after another."""
+    """Return 1 divided by one number after another."""
     x = divisors[0].real
     out = pair(number(1.0, x), number(0.0, x))
     for d in divisors:

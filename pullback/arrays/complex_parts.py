@@ -24,7 +24,7 @@ def pair(real: Any, imag: Any) -> ComplexArray:
 
 
 def _alike(a: Array, b: Array) -> tuple[Array, Array]:
-    """Two arrays broadcast, and of one floating type."""
+    """Broadcast two arrays and convert them to one floating type."""
     position = user_position()
     dtype = common_dtype("complex", [a, b], position)
     if dtype is None or not dtype.is_floating:
@@ -46,7 +46,7 @@ def _alike(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def as_complex(x: Any) -> ComplexArray:
-    """A number or array as a complex one."""
+    """Convert a number or array to a complex one."""
     if isinstance(x, ComplexArray):
         return x
     if isinstance(x, np.ndarray | np.complexfloating) and np.asarray(x).dtype.kind == "c":

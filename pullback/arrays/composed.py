@@ -45,20 +45,20 @@ def reciprocal(x: Any, /) -> Array:
 def logaddexp(x1: Any, x2: Any, /) -> Array:
     """log(exp(x1) + exp(x2)) without overflow. Elementwise; operands broadcast.
 
-    Where the larger one is infinite it is the result.
+    If the larger one is infinite, it is the result.
 
     >>> pb.function(lambda x, y: pb.logaddexp(x, y))(np.array([0.0, -np.inf]), np.array([-1000.0, -np.inf])).tolist()
     [0.0, -inf]
     """
-    high, low = elementwise("maximum", x1, x2), elementwise("minimum", x2, x1)  # of equal ones each is one of the two
+    high, low = elementwise("maximum", x1, x2), elementwise("minimum", x2, x1)  # if equal, one is x1 and one is x2
     rest = elementwise("log1p", elementwise("exp", elementwise("subtract", low, high)))
     return choose(elementwise("isinf", high), high, elementwise("add", high, rest))
 
 
 def _lowered(h: Array, axis: Any, what: str) -> tuple[Array, Array]:
-    """The largest element along the axes, and x less that, so that no exponential overflows.
+    """The largest element along the axes, and x minus it, so that no exponential overflows.
 
-    Equal infinities differ by 0. What is taken out changes no derivative.
+    Equal infinities differ by 0. The subtraction changes no derivative.
     """
     if not h.settled.is_floating:
         raise DTypeError(
@@ -78,7 +78,7 @@ def _lowered(h: Array, axis: Any, what: str) -> tuple[Array, Array]:
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
     """Log of the sum of exp(x) over all or the given axes, without overflow.
 
-    Where the largest element is infinite it is the result.
+    If the largest element is infinite, it is the result.
 
     >>> pb.function(lambda x: pb.logsumexp(x))(np.array([1000.0, -1000.0])).item()
     1000.0
@@ -103,12 +103,12 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Arr
 
 
 def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
-    """Each element less the one before it along an axis, n times over.
+    """Differences of neighboring elements along an axis, taken n times.
 
     Args:
         x: numbers.
-        axis: the last one unless given.
-        n: how often the difference is taken; for 0 the result is x.
+        axis: by default the last one.
+        n: the number of differences; for 0 the result is x.
         prepend: an array that is joined in front of x first.
         append: an array that is joined behind it.
 
@@ -134,7 +134,7 @@ def _differences(x: Any, axis: int, n: int) -> Array:
 
 
 def _one_axis(what: str, h: Array, axis: int | None) -> int:
-    """The axis, which a vector need not say."""
+    """The axis, which is optional for a vector."""
     if axis is None and h.rank != 1:
         raise ShapeError(
             "E104",
@@ -147,7 +147,7 @@ def _one_axis(what: str, h: Array, axis: int | None) -> int:
 
 
 def _running_product(x: Any, axis: int | None, include_initial: bool) -> Any:
-    """The products so far of complex numbers."""
+    """Running products of complex numbers."""
     z = as_complex(x)
     axis = _one_axis("cumulative_prod", z.real, axis)
     rows = moveaxis(z, axis, 0)
@@ -215,7 +215,7 @@ def _running(name: str, what: str, x: Any, axis: int | None, dtype: Any, include
 
 @by_parts
 def cumulative_sum(x: Any, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The sum of the elements so far along an axis, each included; integers are added in 64 bits.
+    """Running sums along an axis; integers are added in 64 bits.
 
     Args:
         x: numbers.
@@ -230,7 +230,7 @@ def cumulative_sum(x: Any, /, axis: int | None = None, *, dtype: Any = None, inc
 
 
 def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The product of the elements so far along an axis, each included; integers are multiplied in 64 bits.
+    """Running products along an axis; integers are multiplied in 64 bits.
 
     Args:
         x: numbers.
@@ -295,7 +295,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
 def softmax(x: Any, /, axis: int = -1) -> Array:
     """exp(x) divided by its sum along an axis, without overflow.
 
-    Where the largest element is infinite, those equal to it share alike.
+    Elements equal to an infinite maximum have equal shares.
 
     >>> pb.function(lambda x: pb.softmax(x))(np.array([0.0, 0.0])).tolist()
     [0.5, 0.5]
@@ -318,7 +318,7 @@ def nan_to_num(x: Any, /, *, nan: Any = 0.0, posinf: Any = None, neginf: Any = N
 
     Args:
         x: numbers.
-        nan: what NaN becomes.
+        nan: the replacement of NaN.
         posinf: the replacement of infinity; by default the largest number of the element type.
         neginf: the replacement of -infinity; by default the smallest number of the element type.
 
@@ -335,7 +335,7 @@ def nan_to_num(x: Any, /, *, nan: Any = 0.0, posinf: Any = None, neginf: Any = N
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
-    """Whether each element of x1 is in x2, or is not with `invert`. All pairs are compared.
+    """Whether each element of x1 is in x2, or is not in it with `invert`. All pairs are compared.
 
     >>> pb.function(lambda x, y: pb.isin(x, y))(np.array([1, 2, 3]), np.array([3, 1])).tolist()
     [True, False, True]
@@ -360,7 +360,7 @@ def _extreme_so_far(name: str, what: str, x: Any, axis: int | None) -> Array:
 
 
 def cumulative_max(x: Any, /, axis: int | None = None) -> Array:
-    """The largest of the elements so far along an axis, each included; NaN from the first one on.
+    """Running maxima along an axis; NaN from the first NaN on.
 
     Derivative:
         Of equal elements that of the first.
@@ -372,7 +372,7 @@ def cumulative_max(x: Any, /, axis: int | None = None) -> Array:
 
 
 def cumulative_min(x: Any, /, axis: int | None = None) -> Array:
-    """The smallest of the elements so far along an axis, each included; NaN from the first one on.
+    """Running minima along an axis; NaN from the first NaN on.
 
     Derivative:
         Of equal elements that of the first.

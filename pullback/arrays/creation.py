@@ -1,4 +1,4 @@
-"""Array creation: zeros, ones, full, arange, linspace, eye, and the like. All are views."""
+"""Array creation: zeros, ones, full, arange, linspace, eye and similar functions. All are views."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _shape(shape: Any, what: str) -> list[Index]:
 
 @of_type(1)
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of one value; a Python float is f32 where all floating inputs are, else f64.
+    """An array of one value; a Python float is f32 if all floating inputs are, otherwise f64.
 
     >>> pb.function(lambda: pb.full((2,), 7))().tolist()
     [7, 7]
@@ -122,10 +122,10 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     """Numbers from start up to, not including, stop.
 
     Args:
-        start: an int, a dim or arithmetic on these, or a Python float; 0 where it alone is given, then as `stop`.
+        start: an int, a dim or arithmetic on these, or a Python float. Given alone it is `stop`, and the start is 0.
         stop: the same.
-        step: how far apart they are; negative counts down.
-        dtype: int64 unless given, floating where one of the numbers is.
+        step: the distance between numbers; negative counts down.
+        dtype: by default int64, or floating if one of the numbers is.
     Raises:
         ShapeError: [E104] the step is 0, or a dim whose sign is not known.
 
@@ -178,7 +178,7 @@ def _float_range(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
 
 
 def _number_type(what: str, dtype: Any, default: DType) -> DType:
-    """The dtype asked for, which must be one of numbers."""
+    """The requested dtype, which must be numeric."""
     target = default if dtype is None else dtype_from(dtype)
     if target.is_bool:
         raise DTypeError("E121", f"{what} gives numbers, not bool", position=user_position(), remedy="compare them")
@@ -204,7 +204,7 @@ def linspace(
         i = indices[0]
         way = expr.apply("divide", expr.mul(expr.from_index(i, floating), expr.add(b, expr.negative(a))), gaps)
         value = expr.add(a, expr.bracket([cond(">=", i - 1)], way))  # with one value there is no gap to divide by
-        if endpoint:  # rounding may miss the stop
+        if endpoint:  # rounding may miss `stop`
             at_stop = [cond(">=", i - 1), cond("==", i - (count - 1))]
             value = expr.select(expr.test(at_stop), b, value)
         return value if target.is_floating else expr.cast(expr.apply("floor", value), target)
@@ -280,7 +280,7 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
 
 
 def asarray(x: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
-    """A number, NumPy array or traced array as a traced array; lists of values become vectors.
+    """Convert a number, NumPy array or traced array to a traced array; lists of values become vectors.
 
     `copy` has no effect, as arrays are immutable.
 
@@ -301,7 +301,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """Import an array of a DLPack library while tracing; it is captured like a NumPy array.
 
     Raises:
-        TraceError: [E145] another device is asked for.
+        TraceError: [E145] another device is requested.
 
     >>> pb.function(lambda: pb.from_dlpack(np.arange(3)))().tolist()
     [0, 1, 2]
@@ -320,12 +320,12 @@ def _asarray(x: Any, *, dtype: Any = None) -> Array:
 
 
 def _is_plain(x: Any) -> bool:
-    """Whether a list, or lists in it, holds Python numbers alone."""
+    """Whether a list, nested or not, holds only Python numbers."""
     return all(_is_plain(v) if isinstance(v, list | tuple) else type(v) in (bool, int, float, complex) for v in x)
 
 
 def _as_numpy(x: Any) -> np.ndarray[Any, Any] | None:
-    """A list as NumPy reads it; None where its rows have different lengths, which `stack` explains."""
+    """Convert a list as NumPy does; None if its rows have different lengths, which `stack` reports."""
     try:
         return np.asarray(x)
     except ValueError:

@@ -26,7 +26,7 @@ _KINDS: Final = {
 }
 
 _RANKS: Final = {"bool": 0, "signed": 1, "unsigned": 1, "floating": 2, "half": 2, "complex": 3}
-API_VERSION: Final = "2025.12"  # of the Python array API standard
+API_VERSION: Final = "2025.12"  # version of the Python array API standard
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ Kind = DType | ComplexType
 
 
 def _named(x: Any) -> Kind:
-    """The type that a name, a type of NumPy or one of the language means."""
+    """The type for a name, a NumPy type or a type of the language."""
     return complex_type(x) or dtype_from(x)
 
 
 def _type_of(x: Any) -> Kind:
-    """The same, or the type of an array."""
+    """The type for a name or type, or the type of an array."""
     if isinstance(x, Array):
         return x.storage
     return _named(x.dtype if isinstance(x, np.ndarray | np.generic | ComplexArray) else x)
@@ -76,7 +76,7 @@ def _promoted(a: Kind, b: Kind) -> Kind | None:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """Limits of a floating-point type or an array's; for complex types, those of the parts.
+    """Limits of a floating-point type, or of an array's type; for complex types, those of the parts.
 
     >>> pb.finfo(pb.float32).eps
     1.1920928955078125e-07
@@ -137,7 +137,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> Kind:
-    """The element type that arrays, types and Python numbers have together.
+    """The common element type of arrays, types and Python numbers.
 
     Raises:
         DTypeError: [E120] they have none.
@@ -181,7 +181,7 @@ class NamespaceInfo:
         return "cpu"
 
     def devices(self) -> list[str]:
-        """The processor alone."""
+        """The only device, the processor."""
         return ["cpu"]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Kind]:

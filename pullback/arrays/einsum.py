@@ -29,13 +29,13 @@ from pullback.tracing.index import reduced
 from pullback.tracing.making import as_array, describe, emit, scalar, view
 from pullback.tracing.tracer import current
 
-Labels = tuple[str, ...]  # a letter for each axis; axes of an ellipsis are called ".1", ".2", counted from the last
-Cost = tuple[int, ...]  # how many multiplications, by degree in the dims, the highest first
-EXHAUSTIVE = 8  # up to this many operands are tried in every order
+Labels = tuple[str, ...]  # a letter per axis; axes of an ellipsis are ".1", ".2", counted from the last
+Cost = tuple[int, ...]  # number of multiplications by degree in the dims, highest first
+EXHAUSTIVE = 8  # up to this many operands, all orders are tried
 
 
 def einsum(subscripts: str, /, *operands: Any) -> Array:
-    """Sum of products of operands, by the letters that name their axes.
+    """Sum products of operands, by the letters that name their axes.
 
     Args:
         subscripts: the letters of each operand, separated by commas, then `->` and those of the result. A letter twice
@@ -43,14 +43,14 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
             `->` the result has the ellipsis and then, in alphabetical order, the letters that occur once.
         operands: an array for each group of letters.
     Returns:
-        The sum over all letters that the result lacks.
+        The sum over all letters that are not in the result.
     Raises:
         ShapeError: [E104] the subscripts are not well formed, or an operand has another number of axes. [E102] a letter
             has two extents.
         DTypeError: [E120] the element types have no common one.
     Cost:
-        Operands meet two at a time, in the order that needs fewest multiplications (of all orders for up to eight
-        operands, of the cheapest next pair for more). Where sizes are not numbers, those of the highest degree count.
+        Operands are multiplied in pairs, in the order that needs fewest multiplications: of all orders for up to eight
+        operands, otherwise by the cheapest next pair. If sizes are not numbers, terms of the highest degree count.
 
     >>> @pb.function
     ... def bilinear(x, m, y):
@@ -139,7 +139,8 @@ def _kept(pair: Sequence[_Part], rest: Sequence[_Part], result: Labels) -> Label
     return tuple(c for c in dict.fromkeys(c for p in pair for c in p.labels) if c in later)
 
 
-# In which order -----------------------------------------------------------------------------------------------------
+# Contraction order
+# -----------------------------------------------------------------------------------------------------
 
 
 def _order(parts: Sequence[_Part], result: Labels) -> list[tuple[int, int]]:
@@ -201,7 +202,7 @@ def _degree(extent: Index) -> tuple[int, int]:
     return degree, sum(c for monomial, c in extent.terms if len(monomial) == degree)
 
 
-# Reading the subscripts ---------------------------------------------------------------------------------------------
+# Parsing ---------------------------------------------------------------------------------------------
 
 
 class _Reader:
@@ -238,7 +239,7 @@ class _Reader:
         return terms, (*dots, *sorted(c for c in set(every) if c[0] != "." and every.count(c) == 1))
 
     def _letters(self, at: int, group: str) -> list[tuple[int, str]]:
-        """The letters and the ellipsis of a group, with their places."""
+        """The letters and the ellipsis of a group, with their positions."""
         out: list[tuple[int, str]] = []
         k = 0
         while k < len(group):

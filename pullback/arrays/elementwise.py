@@ -1,4 +1,4 @@
-"""Elementwise functions of the array API, one for each primitive, of real and complex arrays."""
+"""Elementwise functions of the array API, one per primitive, for real and complex arrays."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ subtract = binary("subtract")
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     """Choose elements of x1 where the condition holds, else of x2.
 
-    Only the side taken is evaluated, and its derivative too: the gradient of `where(x > 0, log(x), 0)` at 0 is 0.
-    A condition on indices alone counts in the proof that an index is in range.
+    Only the chosen side is evaluated, and so is its derivative: the gradient of `where(x > 0, log(x), 0)` at 0 is 0.
+    Conditions on indices count in the proof that an index is in range.
 
     >>> pb.function(lambda x: pb.where(x > 0, pb.log(x), 0.0))(np.array([1.0, -1.0])).tolist()
     [0.0, 0.0]

@@ -76,7 +76,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
 
 
 def _alike(a: Sequence[Index], b: Sequence[Index]) -> list[tuple[slice, slice]]:
-    """Match minimal groups of adjacent axes of two shapes that hold equally many elements."""
+    """Match minimal groups of adjacent axes of two shapes with equally many elements."""
     out, i, j = [], 0, 0
     for k in range(1, len(a) + 1):
         own = product(a[:k])
@@ -137,7 +137,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
 
 @by_parts
 def matrix_transpose(x: Any, /) -> Array:
-    """The last two axes exchanged.
+    """Exchange the last two axes.
 
     >>> pb.function(lambda x: pb.matrix_transpose(x))(np.array([[1, 2], [3, 4]])).tolist()
     [[1, 3], [2, 4]]
@@ -154,7 +154,7 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 def transpose(h: Array) -> Array:
-    """`x.T`, which the array API has for matrices alone."""
+    """Return `x.T`, which the array API defines only for matrices."""
     if h.rank != 2:
         raise ShapeError(
             "E104",
@@ -168,7 +168,7 @@ def transpose(h: Array) -> Array:
 
 @by_parts
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
-    """Axes moved to other places, the rest in order.
+    """Move axes to other positions; the rest stay in order.
 
     >>> pb.function(lambda x: pb.moveaxis(x, 0, 2))(np.zeros((2, 3, 4))).shape
     (3, 4, 2)
@@ -182,7 +182,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 @by_parts
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
-    """Insert axes of size 1 at these places of the result.
+    """Insert axes of size 1 at these positions of the result.
 
     >>> pb.function(lambda x: pb.expand_dims(x, axis=(0, 2)))(np.arange(2)).tolist()
     [[[0], [1]]]
@@ -248,7 +248,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
 
 @by_parts
 def flip(x: Any, /, axis: Any = None) -> Array:
-    """The order of elements reversed along all or the given axes.
+    """Reverse the order of elements along all or the given axes.
 
     >>> pb.function(lambda x: pb.flip(x))(np.arange(3)).tolist()
     [2, 1, 0]
@@ -280,7 +280,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
             remedy="one shift for each axis, or one for all",
         )
     shifts = [ZERO_INDEX] * h.rank
-    for a, s in zip(given, by):  # an axis that is given twice moves by both
+    for a, s in zip(given, by):  # an axis given twice moves by the sum
         (at,) = normal_axes(h, a, "roll")
         shifts[at] = shifts[at] + s
     rule = lambda own: h.element(tuple((i - s) % e if s.terms else i for i, s, e in zip(own, shifts, h.extents)))
@@ -289,7 +289,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
 
 @by_parts
 def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
-    """Arrays joined along an axis; None joins them flattened.
+    """Join arrays along an axis; None joins them flattened.
 
     >>> pb.function(lambda x, y: pb.concat([x, y]))(np.arange(2), np.arange(3)).tolist()
     [0, 1, 0, 1, 2]
@@ -341,7 +341,7 @@ def disjoint(parts: Sequence[tuple[list[Cond | bool], ir.Scalar]], dtype: Any) -
 
 @by_parts
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
-    """Arrays of one shape along a new axis; scalars make a vector.
+    """Stack arrays of one shape along a new axis; scalars make a vector.
 
     >>> pb.function(lambda x: pb.stack([x, x + 1]))(np.arange(3)).tolist()
     [[0, 1, 2], [1, 2, 3]]
@@ -416,7 +416,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Array:
 
 @by_parts
 def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
-    """Elements of x at positions along an axis that an integer array of the same rank gives.
+    """Elements of x at positions along an axis, given by an integer array of the same rank.
 
     >>> pb.function(lambda x, i: pb.take_along_axis(x, i))(np.array([[1, 2], [3, 4]]), np.array([[1], [0]])).tolist()
     [[2], [3]]
@@ -444,7 +444,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
 
 @by_parts
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
-    """Every slice along the axis `repeats` times in a row, or each as often as a list says.
+    """Repeat every slice along the axis `repeats` times, or as often as a list says.
 
     None repeats the elements of x flattened.
 
@@ -464,7 +464,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
 
 
 def _repeated_each(h: Array, at: int, repeats: Any) -> Array:
-    """Slice k as often as number k says, which is known when the function is defined."""
+    """Repeat slice k by number k of the list, which is known at the definition."""
     counts, n = np.asarray(repeats), h.extents[at].constant
     if n is None or counts.dtype.kind not in "iu" or counts.shape not in ((n,), (1,)) or np.any(counts < 0):
         raise ShapeError(

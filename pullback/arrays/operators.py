@@ -40,7 +40,7 @@ def _primitive(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _logic(name: str) -> Callable[[Any, Any], Any]:
-    """`&` and its kin: logical on bools, on integers bitwise."""
+    """The operators `&`, `|` and `^`: logical on bools, bitwise on integers."""
     return lambda a, b: elementwise.elementwise(f"{'logical' if _is_bool(a, b) else 'bitwise'}_{name}", a, b)
 
 
@@ -60,7 +60,7 @@ def _reduction(function: Callable[..., Any]) -> Method:
 
 def _prod(self: TracedArray, axis: Any = None, keepdims: bool = False) -> Any:
     """Product of the elements over all or the given axes; integers are multiplied in 64 bits."""
-    from pullback.arrays.composed import prod  # few programs have one, and it needs much of the room
+    from pullback.arrays.composed import prod  # few programs need it, and its import is large
 
     return prod(self, axis=axis, keepdims=keepdims)
 
@@ -80,7 +80,7 @@ def _iter(self: TracedArray) -> Iterator[Any]:
 
 
 def _at(self: TracedArray, *indices: Any, fill: Any = 0) -> Any:
-    """The element at these indices, `fill` where they leave the array. Fewer indices than axes give a row.
+    """The element at these indices, or `fill` outside the array. Fewer indices than axes give a row.
 
     >>> pb.function(lambda x: x.at(3, fill=0.5))(np.array([2.0])).item()
     0.5
@@ -92,7 +92,7 @@ def _at(self: TracedArray, *indices: Any, fill: Any = 0) -> Any:
 
 
 def _set(self: TracedArray, index: Any, value: Any) -> Any:
-    """A copy of the array with `self[index]` set to the value; the last of several writes stays.
+    """A copy of the array with `self[index]` set to the value; of several writes the last one counts.
 
     Args:
         index: what stands in a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
@@ -125,7 +125,7 @@ def _changed(x: TracedArray, index: Any, value: Any, what: str) -> Any:
 
 
 def _astype(self: TracedArray, dtype: Any) -> Any:
-    """Every element converted: floating to integer saturates, NaN gives 0."""
+    """Convert every element: floating-point to integer saturates, NaN gives 0."""
     return elementwise.convert(self, dtype)
 
 
@@ -145,7 +145,7 @@ def _matrix_transposed(self: TracedArray) -> Any:
 
 
 def _methods() -> dict[str, Any]:
-    """All of them, by name."""
+    """All operators and methods by name."""
     found: dict[str, Any] = {
         "__getitem__": _subscript, "__iter__": _iter, "__invert__": _invert, "__round__": _round,
         "__pos__": lambda self: self, "__divmod__": lambda self, other: (self // other, self % other),

@@ -108,7 +108,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     Args:
         x1: array.
         x2: array.
-        axes: how many last axes of x1 meet the first of x2, or two lists of axes.
+        axes: the number of last axes of x1 paired with the first axes of x2, or two lists of axes.
 
     >>> pb.function(lambda x, y: pb.tensordot(x, y, axes=1))(np.array([[1.0, 2.0]]), np.array([3.0, 4.0])).tolist()
     [11.0]
@@ -177,7 +177,7 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
 
 
 def shared_axis(what: str, a: Array, b: Array, axis: int) -> int:
-    """An axis of two arrays that broadcast, counted from the last."""
+    """The axis that two broadcasting arrays share, counted from the last."""
     (first,) = normal_axes(a, axis, what)
     (second,) = normal_axes(b, axis, what)
     if first - a.rank != second - b.rank:

@@ -23,12 +23,12 @@ from pullback.tracing.tracer import current
 
 
 def normal_axes(h: Array, axis: Any, what: str) -> tuple[int, ...]:
-    """The axes meant, non-negative; all of them for None."""
+    """Normalize axes to nonnegative ones; None stands for all."""
     return tuple(range(h.rank)) if axis is None else places(h.rank, axis, what, h)
 
 
 def places(rank: int, axis: Any, what: str, h: Array) -> tuple[int, ...]:
-    """The nonnegative axes of an array of this rank. `h` is the function's argument."""
+    """Normalize the axes of an array of this rank. `h` is the function's argument."""
     out = []
     for a in axis if isinstance(axis, tuple | list) else (axis,):
         if isinstance(a, bool) or not isinstance(a, int) or not -rank <= a < rank:
@@ -129,7 +129,7 @@ def min(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether any element is true; numbers are where they are not 0.
+    """Whether any element is true; nonzero numbers are true.
 
     >>> pb.function(lambda x: pb.any(x > 3, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
     [False, True]
@@ -138,7 +138,7 @@ def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def all(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether all elements are true; numbers are where they are not 0.
+    """Whether all elements are true; nonzero numbers are true.
 
     >>> pb.function(lambda x: pb.all(x > 1, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
     [False, True]
@@ -147,7 +147,7 @@ def all(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def _truth(x: Any, what: str) -> Any:
-    """Bools as they are, numbers by whether they are not 0."""
+    """Convert numbers to bools: whether they are not 0."""
     if not is_complex(x) and as_array(x, what).settled.is_bool:
         return x
     return elementwise("not_equal", x, 0)
@@ -199,7 +199,7 @@ def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """Variance over all or the given axes; the divisor is the number of elements less `correction`, or 0.
+    """Variance over all or the given axes; the divisor is the number of elements minus `correction`, or 0.
 
     >>> pb.function(lambda x: pb.var(x, correction=1))(np.array([1.0, 2.0, 3.0])).item()
     1.0
@@ -213,7 +213,7 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
 
 
 def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """Standard deviation over all or the given axes; where all elements are equal, its derivative is 0.
+    """Standard deviation over all or the given axes; if all elements are equal, its derivative is 0.
 
     >>> pb.function(lambda x: pb.std(x))(np.array([1.0, 1.0, 5.0, 5.0])).item()
     2.0

@@ -33,11 +33,11 @@ def convolve(x1: Any, x2: Any, /, mode: Literal["full", "same", "valid"] = "full
 
     Args:
         x1: a vector of n elements.
-        x2: a vector of m elements. Where it is not known which is longer, x1 has to be: calls are checked [E114].
-        mode: "full": all n + m - 1 elements; "same": as many as the longer one has, in the middle; "valid": those for
-            which no element is missing, the longer one's less the shorter one's plus 1.
+        x2: a vector of m elements. If it is not known which is longer, x1 must be; calls are checked [E114].
+        mode: "full": all n + m - 1 elements; "same": the middle ones, as many as the longer vector has; "valid": those
+            without missing terms, as many as the difference of the lengths plus 1.
     Cost:
-        n m multiply-adds; the derivatives are convolutions too.
+        n m multiply-adds. The derivatives are convolutions, too.
 
     >>> pb.function(lambda x, y: pb.convolve(x, y))(np.array([1, 2, 3]), np.array([1, 10])).tolist()
     [1, 12, 23, 30]
@@ -70,12 +70,12 @@ def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None) -> 
 
     Args:
         x: array.
-        xp: a vector of increasing places.
-        fp: a vector, as long, of the values there.
-        left: the value for x below xp[0]; fp[0] unless given.
-        right: the value for x above xp[-1]; fp[-1] unless given.
+        xp: a vector of increasing positions.
+        fp: a vector of the same length with the values there.
+        left: the value for x below xp[0]; by default fp[0].
+        right: the value for x above xp[-1]; by default fp[-1].
     Derivative:
-        By x, xp and fp, of the piece that x is on; at xp[k] of the piece to its right.
+        With respect to x, xp and fp, that of the piece that contains x; at xp[k] that of the piece to its right.
     Cost:
         A comparison of every x with every element of xp.
 
@@ -125,7 +125,7 @@ def gradient(f: Any, /, *spacing: Any, axis: Any = None, edge_order: Literal[1, 
     Args:
         f: floating-point samples.
         spacing: the spacing: 1 by default, a number for all axes, or a number or a vector of positions for each axis.
-        axis: the axes along which; all unless given.
+        axis: the axes to differentiate along; by default all.
         edge_order: 1 or 2.
     Returns:
         An array like f; for several axes a tuple of them.
@@ -201,5 +201,5 @@ def _slope(h: Array, axis: int, step: Array, edge_order: int) -> Array:
 
 
 def _end(f0: Array, f1: Array, f2: Array, a: Any, b: Any) -> Any:
-    """The derivative at f0 of the parabola through three samples, a and b apart."""
+    """The derivative at f0 of the parabola through three samples with spacings a and b."""
     return (f1 - f0) * ((a + b) / (a * b)) - (f2 - f0) * (a / (b * (a + b)))

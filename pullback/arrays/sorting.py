@@ -1,7 +1,7 @@
-"""Elements in order: sort, argsort, top_k, median, quantile, searchsorted, histogram, bincount.
+"""Order and counts: sort, argsort, top_k, median, quantile, searchsorted, histogram, bincount.
 
-A program has one statement for all of them: the positions of the elements of a row in order. Everything else reads at
-these positions, so derivatives are those of gathers: of equal elements the one that was first stays first.
+They share one statement, the positions that sort a row. Everything else reads at these positions, so derivatives are
+those of gathers. Equal elements keep their order.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from pullback.tracing.tracer import current
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The elements along an axis in order, the least first.
+    """Sort the elements along an axis, ascending.
 
-    NaN is last, whether the order is descending or not. Of equal elements the first stays first.
+    NaN is last, also in descending order. Equal elements keep their order.
 
     Args:
         x: any elements.
-        axis: the last one unless given.
+        axis: by default the last one.
         descending: whether the largest is first.
-        stable: taken for the array API's sake: the order is always stable.
+        stable: accepted for the array API; the order is always stable.
     Derivative:
-        That of reading each element where it was.
+        That of reading each element at its original position.
     Cost:
         n log₂ n comparisons for each row of n elements.
 
@@ -56,7 +56,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The positions that sort the elements along an axis, ascending, as int64.
 
-    Args as for `sort`.
+    Arguments are those of `sort`.
 
     Derivative:
         Positions have none.
@@ -75,11 +75,11 @@ def top_k(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> tuple[A
 
     Args:
         x: any elements.
-        k: how many, at most as many as there are.
-        axis: the last one unless given.
-        largest: False for the least ones, the least first.
+        k: their number, at most the size of the axis.
+        axis: by default the last one.
+        largest: False for the smallest ones, in ascending order.
     Derivative:
-        Of the values that of reading each where it was.
+        For the values, that of reading each at its original position.
     Cost:
         As `sort` of all elements.
 
@@ -110,12 +110,12 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     """The insertion positions of x2 in the sorted x1, by bisection.
 
     Args:
-        x1: one axis, the least element first; any, where `sorter` puts it in order.
+        x1: a vector in ascending order, or in any order with a `sorter`.
         x2: any elements of the same type.
-        side: "left" for the first place that keeps the order, "right" for the last.
-        sorter: the positions of the elements of x1 in order, as from `argsort`.
+        side: "left" for the first position that keeps the order, "right" for the last.
+        sorter: the positions that sort x1, as from `argsort`.
     Returns:
-        int64 in the shape of x2: how many elements of x1 are less, or with "right" no larger.
+        int64 in the shape of x2: the number of elements of x1 that are less, or with "right" not larger.
     Derivative:
         Positions have none.
     Cost:
@@ -141,7 +141,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
         k = Var("k", ordered.extents[0])
         element, wanted = scalar(ordered.element((as_index(k),))), scalar(v.element(indices))
         before = elementwise(test, element, wanted)
-        if wanted.settled.is_floating:  # NaN is behind all others
+        if wanted.settled.is_floating:  # NaN comes after all others
             unordered = elementwise("isnan", wanted)
             if side == "left":
                 ordinary = elementwise("logical_not", elementwise("isnan", element))
@@ -175,7 +175,7 @@ def median(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Arr
 def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The q-quantile along an axis or of all elements, with linear interpolation.
 
-    For q from 0 for the least to 1 for the largest element; NaN if any element is.
+    q is from 0 for the smallest to 1 for the largest element. The result is NaN if any element is.
 
     Args:
         x: floating elements.
@@ -185,7 +185,7 @@ def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = Fal
     Derivative:
         That of the linear interpolation between the two elements around q (n - 1).
     Cost:
-        As `sort`, and a few operations for each share.
+        As `sort`, and a few operations for each quantile.
 
     >>> pb.function(lambda x: pb.quantile(x, 0.25))(np.array([5.0, 1.0, 2.0, 4.0])).item()
     1.75
@@ -237,22 +237,22 @@ def _from_sorted(
 def histogram(
     x: Any, bins: Any = 10, range: Any = None, *, weights: Any = None, density: bool = False
 ) -> tuple[Array, Array]:
-    """Count elements in each of several intervals; return the counts and the interval ends.
+    """Count the elements in each of several intervals; return the counts and the interval ends.
 
-    Each holds its lower end, the last one its upper end too.
+    Each interval contains its lower end, and the last one also its upper end.
 
     Args:
         x: numbers, of any shape.
-        bins: how many intervals of equal width, or an array with their ends in order.
-        range: the lowest and highest end; those of the elements unless given.
+        bins: the number of intervals of equal width, or an array with their ends in order.
+        range: the lowest and highest end; by default the smallest and largest element.
         weights: the weight of each element, in the shape of x; 1 by default.
         density: whether to divide by the total and the widths, so that the area is 1.
     Returns:
-        Counts (int64, or the type of the weights; floating with `density`), and one end more than counts.
+        The counts (int64, or the type of the weights; floating with `density`), and one more end than counts.
     Derivative:
         Of sums of weights by the weights; counts have none.
     Cost:
-        A search among the ends for each element, by bisection, and an addition.
+        A bisection among the ends and an addition for each element.
 
     >>> counts, ends = pb.function(lambda x: pb.histogram(x, 2))(np.array([0.0, 1.0, 1.5, 2.0]))
     >>> counts.tolist(), ends.tolist()
@@ -293,7 +293,7 @@ def bincount(x: Any, /, length: Any, *, weights: Any = None) -> Array:
 
     Args:
         x: integers along one axis.
-        length: how many numbers are counted, an int or dim.
+        length: the number of counted integers, an int or dim.
         weights: the weight of each element; 1 by default.
     Derivative:
         Of sums of weights by the weights; counts have none.
@@ -315,7 +315,7 @@ def bincount(x: Any, /, length: Any, *, weights: Any = None) -> Array:
 
 
 def _tallied(places: Array, weights: Any, count: Any) -> Array:
-    """The sum of the weights at each of `count` places."""
+    """The sum of the weights at each of `count` positions."""
     n = shape_value(places.extents[0])
     one = convert(1, types.i64)
     weight: Callable[[Any], Array] = partial(subscript, as_array(weights)) if weights is not None else lambda j: one

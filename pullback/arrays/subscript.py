@@ -1,4 +1,4 @@
-"""Subscripts: elements, rows, slices, new axes and gathers of an array, as views without a statement."""
+"""Subscripts: elements, rows, slices, new axes and gathers, as views without a statement."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def selection(h: Array, key: object, position: Position | None) -> Selection:
         )
     extents: list[Index] = []
     parts: list[Any] = []
-    singles: list[tuple[int, int]] = []  # where indices and gathers stand: in the key, and in the result
+    singles: list[tuple[int, int]] = []  # positions of indices and gathers, in the key and in the result
     for place, item in enumerate(_expand(h, key, position)):
         if item is None:
             extents.append(as_index(1))
@@ -103,14 +103,14 @@ def _expand(h: Array, key: object, position: Position | None) -> list[Any]:
 def _joint_place(singles: Sequence[tuple[int, int]]) -> int:
     """The position of index arrays' axes in the result.
 
-    As in NumPy: their place in the key where they and single indices are side by side, else the front.
+    As in NumPy: their position in the key if they and single indices are adjacent, otherwise the front.
     """
     places = [place for place, _ in singles]
     return singles[0][1] if places == list(range(places[0], places[0] + len(places))) else 0
 
 
 def _index(h: Array, axis: int, item: object, position: Position | None) -> Any:
-    """An index for one axis: an Index, or a handle of rank 1 or more for a gather."""
+    """An index for one axis: an Index, or an array of rank 1 or more for a gather."""
     extent = h.extents[axis]
     if isinstance(item, bool | np.bool_):
         raise DTypeError(
@@ -132,7 +132,7 @@ def _index(h: Array, axis: int, item: object, position: Position | None) -> Any:
     if i.rank:
         return i
     index = index_of(i)
-    if isinstance(item, Array):  # an index of index notation is the place it says, if it comes to a number too
+    if isinstance(item, Array):  # an index of index notation is not counted from the end, even if it is a number
         return index
     return extent + index if index.constant is not None and index.constant < 0 else index
 
@@ -208,7 +208,7 @@ def _slice(h: Array, axis: int, s: slice, position: Position | None) -> tuple[In
 
 
 def _bound(b: Index, extent: Index) -> Index:
-    """A bound of a slice, counted from the end where it is a negative number."""
+    """A bound of a slice; negative numbers count from the end."""
     return extent + b if b.constant is not None and b.constant < 0 else b
 
 
@@ -226,7 +226,7 @@ def at(h: Array, indices: Sequence[object], fill: object = 0) -> Array:
     plain: list[Index] = []
     for axis, item in enumerate(indices):
         if isinstance(item, int | np.integer) and not isinstance(item, bool):
-            plain.append(as_index(int(item)))  # a negative number lies outside
+            plain.append(as_index(int(item)))  # negative numbers are outside
             continue
         found = _index(h, axis, item, position)
         if not isinstance(found, Index):
@@ -276,7 +276,7 @@ _ITERATING = {
 
 
 def rows(h: Array) -> list[Array]:
-    """The rows that iteration over an array gives, if their number is fixed."""
+    """The rows for iteration over an array, if their number is fixed."""
     if not h.rank or h.extents[0].constant is None:
         what = f"{h.name or 'the array'} has {h.extents[0]} rows" if h.rank else f"{type_text(h)} has no rows"
         raise TraceError(

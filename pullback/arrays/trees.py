@@ -31,7 +31,7 @@ def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:
 
 
 def tree_dot(x: Any, y: Any) -> Array:
-    """The sum of the products of all elements in the same places of two trees.
+    """The sum of the products of corresponding elements of two trees.
 
     >>> @pb.function
     ... def size(x):

@@ -1,8 +1,8 @@
 """Arrays with some elements changed: `x.set(index, value)`, `x.add(index, value)`.
 
-Arrays are immutable; these functions return new ones, which the compiler stores over the old ones where possible.
-Slices and single indices become conditions on the indices of the result. For index arrays, additions become one sum of
-deltas, and assignments a fold in order, so the last of several writes stays.
+Arrays are immutable. These functions return new ones, which the compiler stores over the old ones if possible. Slices
+and single indices become conditions on the indices of the result. For index arrays, additions become one sum of deltas.
+Assignments become a fold in order, so the last of several writes counts.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _written(h: Array, found: Selection, value: Array, what: str, position: Posi
 
 
 def _checked(place: Index, extent: Index, what: str, position: Position | None) -> Index:
-    """A place in range: proven, or tested when the program runs."""
+    """An index that is in range: proven, or checked at run time."""
     known = current().known
     if prove(cond(">=", place), known) and prove(cond(">=", extent - 1 - place), known):
         return place
@@ -127,7 +127,7 @@ def _full(found: Selection, h: Array, own: Indices, rank: int) -> list[Index]:
 
 
 def _added(h: Array, found: Selection, value: Array, shape: Indices, rank: int, position: Position | None) -> Array:
-    """A copy of `h` plus the sum of selected values for each place."""
+    """A copy of `h` plus the sum of the values for each position."""
     variables = axes_for(shape)
     selected = tuple(as_index(v) for v in variables)
 
@@ -140,7 +140,7 @@ def _added(h: Array, found: Selection, value: Array, shape: Indices, rank: int, 
 
 
 def _set_each(h: Array, found: Selection, value: Array, shape: Indices, joint: Indices) -> Array:
-    """A copy of `h` after a write for each element of the index arrays, row-major; the last one stays."""
+    """A copy of `h` after one write per element of the index arrays, in row-major order."""
     assert found.joint is not None
     at = found.joint
     whole = view(shape, h.settled, lambda i: aligned(value, i, h.settled), None, value.name)

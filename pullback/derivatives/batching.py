@@ -49,7 +49,7 @@ class Mapped(Origin):
 
 @dataclass
 class BatchedSpec(Spec):
-    """An argument with an axis more than the annotation of the mapped function says."""
+    """An argument with one axis more than in the annotation of the mapped function."""
 
     spec: Spec
     axes: Axes
@@ -92,7 +92,7 @@ class BatchedSpec(Spec):
         return structure, out, restored
 
     def _single(self, value: Any, axis: int, path: str) -> Any:
-        """A stand-in for one of the values along the axis; of rank 0 the value itself."""
+        """A stand-in for one of the values along the axis; for rank 0 the value itself."""
         if isinstance(value, Array):
             extents: tuple[Any, ...] = value.extents
         elif isinstance(value, int | float | str) or callable(value):
@@ -134,7 +134,7 @@ class BatchedSpec(Spec):
 def spread(
     what: str, which: str, axes: Axes, structure: Structure, path: str, position: Position | None
 ) -> list[int | None]:
-    """One axis for each leaf: an int or None holds for all of a tree.
+    """Expand axes to one per leaf; an int or None holds for a whole tree.
 
     Raises:
         DerivativeError: [E223] the tree of axes does not fit.
@@ -156,7 +156,7 @@ def spread(
 
 
 class Batched(Derived):
-    """The function over a further axis of its arguments."""
+    """The function mapped over a further axis of its arguments."""
 
     def __init__(self, base: Function, in_axes: Axes, out_axes: Axes, position: Position | None) -> None:
         super().__init__(base, "vmap", position, "{f} for each element of a batch.")
@@ -244,14 +244,14 @@ def _printed(
 
 
 def _longer(r: ir.Ref, extent: Index, axis: int) -> ir.Ref:
-    """An array with one more axis."""
+    """Add an axis to an array."""
     return ir.Ref(r.name, r.dtype, (*r.shape[:axis], extent, *r.shape[axis:]), r.bounds, r.storage)
 
 
 def _batched(
     program: ir.Program, inputs: Sequence[ir.Ref], axes: Sequence[int | None], places: Sequence[int], extent: Index
 ) -> ir.Block:
-    """The program's body over the new axis, which inputs and results have at these places."""
+    """The program's body over the new axis, at these positions of inputs and results."""
     from pullback.ir.traverse import instantiate
     from pullback.rewrite.batch import batch
 
@@ -266,7 +266,7 @@ def _batched(
 
 
 def _moved_out(r: ir.Ref, at: int, after: list[ir.Statement]) -> ir.Ref:
-    """The array with its first axis at another place."""
+    """Move the first axis of an array to another position."""
     if at == 0:
         return r
     order = [*range(1, at + 1), 0, *range(at + 1, r.rank)]
@@ -277,7 +277,7 @@ def _moved_out(r: ir.Ref, at: int, after: list[ir.Statement]) -> ir.Ref:
 
 
 def _in_front(r: ir.Ref, axis: int, before: list[ir.Statement]) -> ir.Ref:
-    """The array with this axis as its first."""
+    """Move this axis of an array to the front."""
     if axis == 0:
         return r
     order = [axis, *range(axis), *range(axis + 1, r.rank)]
@@ -293,7 +293,7 @@ def _read(r: ir.Ref, variables: Sequence[Var], order: Sequence[int]) -> expr.Sca
 
 
 def free_name(known: ir.Known, wanted: str = "B") -> str:
-    """A name for an extent of its own that no dim of the program has."""
+    """A name for a new dim that the program does not use."""
     indices = [*(e for r in known.inputs for e in r.shape), *(c.index for c in known.requires)]
     used = {*known.sizes, *(s.name for i in indices for s in i.symbols), *(current().dim_names if is_tracing() else ())}
     name, k = wanted, 1
@@ -305,14 +305,13 @@ def free_name(known: ir.Known, wanted: str = "B") -> str:
 
 @public
 def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Function:
-    """The function applied along an axis of its arguments, all at once.
+    """Map a function over an axis of its arguments.
 
     Args:
         f: the function of single values.
-        in_axes: which axis of the arguments is mapped over: an int, or None for an argument that is the same for all.
-            A tuple has one item for each parameter; an item may be a tree of these for a tree. Static values and
-            sizes are not mapped. Static values and sizes are not mapped.
-        out_axes: where the axis is in the result: an int, or a tree of these.
+        in_axes: the axis of the arguments to map over: an int, or None for an argument that is the same for all. A
+            tuple has one item per parameter; an item may be a tree of these. Static values and sizes are not mapped.
+        out_axes: the position of the axis in the result: an int, or a tree of these.
     Returns:
         A traced function. The size of the axis is a new dim, equal in all arguments.
     Raises:

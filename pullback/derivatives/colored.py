@@ -1,7 +1,7 @@
 """Sparse derivatives by coloring: the pattern per call, and one sweep per group of columns or rows.
 
-The structural way (`ad.sparse`) needs no call to know the pattern, and computes each entry by itself. This one runs
-the whole derivative for each group, and goes through loops, conditions and everything else.
+The structural method (`ad.sparse`) knows the pattern without a call, and computes each entry separately. This method
+runs the whole derivative for each group, and works through loops, conditions and everything else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Direction = Literal["forward", "reverse"]
 
 
 class Compressed(Derived):
-    """A map `(*args, seeds) -> tuple of tuples`: for each seed the derivative times each of its rows."""
+    """The function `(*args, seeds) -> tuple of tuples`: the derivative times each row of each seed."""
 
     def __init__(self, base: Function, wrt: Wrt | None, mode: Direction, position: Position | None) -> None:
         about = "{f}: rows or columns of its Jacobian with respect to {x}, added up."
@@ -76,7 +76,7 @@ class Plan:
     """The decompression of a call's matrices.
 
     Attributes:
-        blocks: for each seed the coloring of all its matrices, one below the other.
+        blocks: for each seed the coloring of all its matrices, stacked.
         heights: for each seed the rows of each of its matrices.
     """
 
@@ -148,7 +148,7 @@ class Colored:
         arrays: Sequence[NDArray],
         sizes: Mapping[str, int],
     ) -> Plan:
-        """The plan for these arguments: that of the last call, where the pattern cannot have changed."""
+        """The plan for these arguments; that of the last call if the pattern cannot have changed."""
         from pullback.ad.pattern import depends_on_values, patterns
 
         if signature not in self._by_value:
@@ -186,7 +186,7 @@ def _stacked(patterns: Sequence[Pattern]) -> Pattern:
 
 
 def _read(plan: Plan, block: int, answers: Sequence[NDArray]) -> list[SparseMatrix]:
-    """The matrices of one seed from its compressed ones."""
+    """Decompress the matrices of one seed."""
     coloring = plan.blocks[block]
     pattern = coloring.pattern
     heights = plan.heights[block]

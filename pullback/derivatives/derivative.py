@@ -90,7 +90,7 @@ _GRAD = "The gradient of {f} with respect to {x}, shaped like {x}."
 
 
 def _body(program: ir.Program, positions: Sequence[int], places: Sequence[int]) -> ir.Block:
-    """The results at these places of the vector-Jacobian product, for a cotangent of 1 of the first."""
+    """The results of the vector-Jacobian product at these positions, for cotangent 1 of the first result."""
     from pullback.ad.reverse import vjp
 
     made = vjp(program, positions)

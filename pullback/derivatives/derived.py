@@ -1,4 +1,4 @@
-"""`Derived`: a function made of another's program, as every derivative is."""
+"""`Derived`: a function made from another's program, as every derivative is."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = ["Derived", "as_function"]
 
 
 class Derived(Function):
-    """A function made of another's program.
+    """A function made from another function's program.
 
     It is a `Function`: it nests, prints, compiles, and may be called inside another traced function.
 
     Attributes:
-        base: the function it is the derivative of.
-        wrt: the parameters that it is taken by.
+        base: the original function.
+        wrt: the differentiated parameters.
         what: its name in messages.
     """
 
     is_derivative = True
     __signature__ = ShownSignature()
-    donates = False  # whether results may overwrite donated arguments, like those of the base
+    donates = False  # whether results may overwrite donated arguments, as in the base
 
     def __init__(
         self, base: Function, mode: str, position: Position | None, about: str, wrt: Wrt | None = None
@@ -50,7 +50,7 @@ class Derived(Function):
         return self.base.parameters
 
     def sources(self, signature: Signature) -> tuple[list[int], Structure]:
-        """Positions of the inputs to differentiate by, and the structure of a derivative by them."""
+        """The positions of the differentiated inputs, and the structure of a derivative."""
         return direction.sources(self.what, self.base, self.wrt, signature, self.position)
 
     def _result(
@@ -70,7 +70,7 @@ class Derived(Function):
             inputs=direction.inputs_with(base, extra),
             body=body,
             output_names=direction.unique(names),
-            settings=replace(program.settings, donate=()),  # its results are others
+            settings=replace(program.settings, donate=()),  # its results differ
         )
         return replace(base, known=tidy(made), structure=structure, leaves=(*base.leaves, *leaves))
 
@@ -96,5 +96,5 @@ class Derived(Function):
 
 
 def as_function(f: Callable[..., Any]) -> Function:
-    """A traced function of f."""
+    """Return f as a traced function."""
     return f if isinstance(f, Function) else function(f)

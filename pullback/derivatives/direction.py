@@ -85,7 +85,7 @@ class DirectionSpec(Spec):
 
 
 def _array_leaf(path: str, dtype: DType | None, rank: int) -> Leaf:
-    own = identifier(path)  # dims of its own: that its extents are those of the primal is found later
+    own = identifier(path)  # its own dims: that its extents equal the primal's is checked later
     return Leaf(path, "array", dtype, tuple(f"{own}_{k}" for k in range(rank)))
 
 
@@ -116,7 +116,7 @@ def leaf_count(s: Structure) -> int:
 
 
 def with_leaves(s: Structure, leaves: Sequence[Structure]) -> Structure:
-    """The structure with others in the place of its leaves."""
+    """The structure with its leaves replaced by other structures."""
     rest = iter(leaves)
 
     def walk(s: Structure) -> Structure:
@@ -126,7 +126,7 @@ def with_leaves(s: Structure, leaves: Sequence[Structure]) -> Structure:
 
 
 def with_pairs(results: Structure, slots: Sequence[Slot], wanted: Structure, leaves: Sequence[Structure]) -> Structure:
-    """The tree `wanted` for each floating result, with its leaves in turn; None for other results."""
+    """The tree `wanted` for each floating result; None for other results."""
     rest = iter(leaves)
     each = leaf_count(wanted)
     return with_leaves(
@@ -167,7 +167,7 @@ def some_floating(what: str, slots: Sequence[Slot], position: Position | None) -
 
 
 def split(structure: Structure, leaves: Sequence[Leaf]) -> Signature:
-    """The signature of a call whose arguments came as one tuple."""
+    """The signature of a call whose arguments are one tuple."""
     groups, rest = [], list(leaves)
     for child in structure.children:
         count = leaf_count(child)
@@ -293,7 +293,7 @@ def substituted(
 
 
 def selection(wrt: Wrt | None) -> str | int | tuple[str | int, ...] | None:
-    """`wrt` as derivatives are kept by it: a list is the tuple of the same.
+    """Normalize `wrt` as a key: a list becomes a tuple.
 
     Raises:
         TraceError: [E108] something in it is neither a name nor a position.
@@ -336,7 +336,7 @@ def chosen(what: str, base: Function, wrt: Wrt | None, position: Position | None
 def sources(
     what: str, base: Function, wrt: Wrt | None, signature: Signature, position: Position | None
 ) -> tuple[list[int], Structure]:
-    """Positions of the inputs to differentiate by and the structure of a derivative by them.
+    """The positions of the differentiated inputs, and the structure of a derivative.
 
     Raises:
         DerivativeError: [E202] one of them is not floating-point.
@@ -359,7 +359,7 @@ def sources(
 
 
 def input_positions(signature: Signature, parameter: int) -> list[int | None]:
-    """The position among the program's inputs of each leaf of a parameter; None if it is no input."""
+    """The input position of each leaf of a parameter; None if it is not an input."""
     at = sum(leaf.is_input for group in signature.leaves[:parameter] for leaf in group)
     out: list[int | None] = []
     for leaf in signature.leaves[parameter]:
@@ -369,13 +369,13 @@ def input_positions(signature: Signature, parameter: int) -> list[int | None]:
 
 
 def inputs_with(base: Traced, extra: Sequence[ir.Ref]) -> tuple[ir.Ref, ...]:
-    """The inputs of a traced function, others after its arguments."""
+    """The inputs of a traced function, with others after its arguments."""
     inputs, count = base.known.inputs, len(base.leaves)
     return (*inputs[:count], *extra, *inputs[count:])
 
 
 def unique(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, those that repeat an earlier one numbered."""
+    """Make names unique by numbering repeated ones."""
     out: list[str] = []
     for k, n in enumerate(names):
         out.append(f"{n}_{k}" if n in out else n)

@@ -48,7 +48,7 @@ class ExternalFunction(Whole):
 
         call.__name__ = call.__qualname__ = foreign.name
         frame = user_frame()
-        call.__module__ = frame.f_globals.get("__name__", __name__) if frame else __name__  # under which it is pickled
+        call.__module__ = frame.f_globals.get("__name__", __name__) if frame else __name__  # the name for pickling
         super().__init__(call, jvp, vjp)
 
     def _find_parameters(self) -> list[Parameter]:
@@ -84,7 +84,7 @@ def emit_external(arrow: Arrow, foreign: Foreign, values: tuple[Any, ...]) -> An
 
 
 def _dims(arrow: Arrow) -> list[DimSymbol]:
-    """The dims of a type in the order in which they come."""
+    """The dims of a type in order of appearance."""
     extents: list[Dim] = [d for r in arrow.inputs for d in r.shape]
     return list(dict.fromkeys(s for d in extents for s in sorted(d.symbols, key=str)))
 
@@ -93,31 +93,31 @@ def _dims(arrow: Arrow) -> list[DimSymbol]:
 def external(
     c_source: str | PathLike[str], type: str, *, vjp: Rule | None = None, jvp: Rule | None = None
 ) -> ExternalFunction:
-    """Make a traced function of one written in C, usable in index notation, loops and networks.
+    """Make a traced function from C, for use in index notation, loops and networks.
 
     The C is part of the generated C, so exported projects are complete; the interpreter runs the same text. It is `void
     f(const T *x, .., T *y, .., int64_t N, ..)`: arguments, results, then the dims of the type in order of appearance.
-    Arrays are whole and row-major, single numbers are pointers too. It writes every element of its results, and has no
-    other effect: calls may be left out, repeated, moved to other threads.
+    Arrays are contiguous and row-major; single numbers are pointers, too. It writes every element of its results, and
+    has no other effect: calls may be left out, repeated or moved to other threads.
 
     Args:
         c_source: C text, or the path of a file that ends in `.c`. It may include headers of libc and libm, and define
             helpers.
-        type: such as `"f(x: f64[N], k: f64) -> f64[N]"`, of several results `"(x: f64[N]) -> (f64[N], f64)"`. Dims of
-            results follow from those of arguments. The name is that of the C function; without it the last function of
-            the text is taken.
+        type: such as `"f(x: f64[N], k: f64) -> f64[N]"`, or with several results `"(x: f64[N]) -> (f64[N], f64)"`. Dims
+            of results follow from those of arguments. The name is that of the C function, by default the last function
+            of the text.
         vjp: `vjp(primals, out, cotangent) -> cotangents`, as in `custom_derivative`.
-        jvp: `jvp(primals, out, tangents) -> tangent`. One rule is enough, and none where no derivative is taken.
+        jvp: `jvp(primals, out, tangents) -> tangent`. One rule is enough; without derivatives, none is needed.
     Returns:
         A traced function of these arguments.
     Raises:
-        TraceError: [E152] the type is no type.
+        TraceError: [E152] the type cannot be read.
         CompilerError: [E413] the C does not compile, or defines no function of the type. [E410] there is no compiler.
         DataError: [E501] the file cannot be read.
         DerivativeError: [E254] when a derivative is taken: there is no rule. [E252] the result of a rule does not fit.
     Cost:
-        That of the C, once for each call; under `vmap` and inside `build` one call after another for all elements, on
-        rows that are copied for it. It is compiled when it is defined, which takes a tenth of a second once.
+        That of the C for each call. Under `vmap` and inside `build`, elements are computed by one call after another,
+        on copied rows. Compiling it at the definition takes a tenth of a second, once.
     Derivative:
         By the rule, which is itself traced and may call C.
 
@@ -146,7 +146,7 @@ def external(
     types = tuple(r.dtype for r in arrow.inputs), tuple(t for t, _ in arrow.results)
     foreign = Foreign(name, text, *types, len(_dims(arrow)))
     try:
-        foreign.run  # noqa: B018  compiled now, so that errors appear where it is written
+        foreign.run  # noqa: B018  compiled now, so that errors appear at the definition
     except ForeignError as error:
         raise _placed(error, arrow, foreign, place, position) from None
     made = ExternalFunction(arrow, foreign, jvp, vjp)
@@ -161,7 +161,7 @@ def _check_text(given: Mapping[str, object], position: Position | None) -> None:
 
 
 def _text(c_source: str | PathLike[str], position: Position | None) -> tuple[str, TextPlace | None]:
-    """The C, and where its first line stands, as far as that can be found."""
+    """The C text, and the location of its first line, if that can be found."""
     if not isinstance(c_source, str) or (c_source.endswith(".c") and "{" not in c_source):
         try:
             text = reading.content(c_source).decode("utf-8")
@@ -196,7 +196,7 @@ def _arrow(type: str, position: Position | None) -> Arrow:
 def _placed(
     error: ForeignError, arrow: Arrow, foreign: Foreign, place: TextPlace | None, position: Position | None
 ) -> CompilerError:
-    """The error at the user's line of C; of a function of another type, with both types."""
+    """Move an error to the user's line of C; if the type differs, show both types."""
     if not error.line:
         names = [*(r.name for r in arrow.inputs), *("result" for _ in arrow.results), *map(str, _dims(arrow))]
         given = ", ".join(f"{p}{n}" for p, n in zip(parameters(foreign), names, strict=True))

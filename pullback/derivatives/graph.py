@@ -25,12 +25,12 @@ NDArray = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class ComputationGraph:
-    """The arrays of a function at a point, and how each changes with those before it: dx = L dx.
+    """The arrays of a function at a point, with the derivative of each by earlier ones: dx = L dx.
 
     Attributes:
         nodes: names of the arrays, the arguments first; every edge leads to a later one.
         values: their values.
-        sources: how many of them are arguments.
+        sources: the number of arguments.
         outputs: the positions of the function's results.
         L: strictly lower triangular; element (i, j) is the derivative of node i by node j as an operator.
         name: that of the function.
@@ -56,7 +56,7 @@ class ComputationGraph:
 
     @property
     def linearized(self) -> Linearized:
-        """Both, with sensitivities, gradients and the Jacobian as solutions of one system."""
+        """The system of M and L, whose solutions are sensitivities, gradients and the Jacobian."""
         return Linearized(self.M, self.inner)
 
     def seed(self, *cotangents: Any) -> list[Any]:

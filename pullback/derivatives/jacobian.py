@@ -40,7 +40,7 @@ class Jacobian(Derived):
         about = "The Jacobian of {f} with respect to {x}: axes of the result, then of {x}."
         super().__init__(base, "jacobian", position, about, wrt)
         self.mode = mode
-        self.dims = dims or {}  # numbers by which orders of elimination are compared
+        self.dims = dims or {}  # dims at which orders of elimination are compared
 
     def _trace(self, signature: Signature) -> Traced:
         if self.mode not in MODES:
@@ -103,7 +103,7 @@ class Jacobian(Derived):
         for mode in self._worth_trying(signature, dims):
             try:
                 other = (mixed if mode == "mixed" else jacobian(self.base, self.wrt, mode)).traced(signature)
-            except DerivativeError:  # a mode that cannot go through a loop
+            except DerivativeError:  # a mode that cannot differentiate a loop
                 continue
             count = operation_count(other.program, dims)
             if count < least:
@@ -111,7 +111,7 @@ class Jacobian(Derived):
         return best
 
     def _worth_trying(self, signature: Signature, dims: dict[str, int]) -> tuple[Mode, ...]:
-        """The modes that sizes leave open: with one row it is reverse, with one column forward."""
+        """The modes to compare: only reverse for one row, only forward for one column."""
         program = self.base.traced(signature).program
         positions, _ = self.sources(signature)
 
@@ -146,16 +146,17 @@ def jacobian(
     Args:
         f: the function.
         wrt: name or position of the parameter to differentiate by, or a tuple or list of these; the first by default.
-        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
-            run together, and those of structural zeros not at all. "mixed" eliminates the arrays between them one by
-            one, in a cheap order, and goes through loops by their edges. It pays off when the program has a bottleneck,
+        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each element of the result.
+            All sweeps run together; those of structural zeros are skipped. "mixed" eliminates the intermediate arrays
+            one by one, in a cheap order, and passes through loops by their edges. It pays off when the program has a
+            bottleneck,
             or when parts of a loop's state are independent. "auto" picks the mode with the fewest operations for the
             dims of a call. For `.ir` and inside other functions, where dims are unknown, it is forward unless the
             result is smaller for all sizes.
-        sparse: give a `SparseMatrix` of the entries that the index structure admits, values, rows and columns, in the
-            place of each array. Where loops hide the structure, or for "colored", the pattern is found at the call,
-            and one sweep serves all columns (or rows) that have none in common. It is found again only when integers
-            or shapes change, or where it depends on values.
+        sparse: return each array as a `SparseMatrix` of the entries that the index structure allows. If loops hide the
+            structure, or for "colored", the pattern is found at the call. One sweep then serves all columns (or rows)
+            without common entries. The pattern is found again only when integers or shapes change, or if it depends on
+            values.
     Returns:
         A function that returns, for each array of f's result, the derivative by each array of `wrt`. These are trees of
         `wrt` in the tree of the result, with None for arrays that are not floating-point.
@@ -163,8 +164,8 @@ def jacobian(
         DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
             floating. [E204] sparse, and a result depends on every element.
     Cost:
-        Forward as many `jvp` as the parameter has elements, reverse as many `vjp` as the result has; sparse as the
-        entries that there are, or one sweep for each color.
+        Forward: as many `jvp` as the parameter has elements. Reverse: as many `vjp` as the result has. Sparse: the
+        entries, or one sweep per color.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64
@@ -205,7 +206,7 @@ def hessian(
     Args:
         f: the function.
         wrt: as in `grad`; the first parameter by default.
-        sparse: give a `SparseMatrix` in the place of each array, as in `jacobian`.
+        sparse: return each array as a `SparseMatrix`, as in `jacobian`.
     Returns:
         A function that gives an array shaped (*parameter, *parameter); trees of `wrt` in a tree of `wrt`.
     Raises:

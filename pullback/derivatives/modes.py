@@ -1,7 +1,7 @@
 """Derivatives of functions of any kind as traced functions: jvp, vjp, hvp; stop_gradient.
 
-Each is a `Function`: it nests, prints, compiles, and may be called inside another traced function. What they have in
-common is in `direction`: all arguments as one tuple, and trees of tangents or cotangents checked against them.
+Each is a `Function`: it nests, prints, compiles, and may be called inside another traced function. `direction` has the
+common parts: all arguments as one tuple, and checked trees of tangents or cotangents.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class JacobianVector(Derived):
         (arguments, given), (leaves, tangents) = signature.structures, signature.leaves
         slots = direction.argument_slots(leaves)
         missing = len(arguments.children) - len(given.children)
-        if given.kind == "tuple" and missing > 0:  # of arguments left to their defaults
+        if given.kind == "tuple" and missing > 0:  # for arguments left to their defaults
             given = direction.tuple_of([*given.children, *[NONE] * missing])
         matched = direction.match(self.what, arguments, slots, given, tangents, "tangents")
         base = self.base.traced(direction.split(arguments, leaves))
@@ -110,7 +110,7 @@ class VectorJacobian(Derived):
         return self._in_outline(base, body, outputs, names, structure, what, extra, cotangents)
 
     def wanted(self, signature: Signature) -> tuple[list[int], Structure]:
-        """Positions of the inputs whose cotangents are asked for, and the structure of these."""
+        """The positions of the inputs whose cotangents are requested, and their structure."""
         if self.wrt is not None:
             return self.sources(signature)
         slots = direction.argument_slots(signature.flat)
@@ -170,7 +170,7 @@ def _pushed(
 
 
 def _inputs(leaves: Sequence[Leaf]) -> list[int]:
-    """The input position of each leaf; meaningless for leaves that are no inputs."""
+    """The input position of each leaf; meaningless for leaves that are not inputs."""
     out, at = [], 0
     for leaf in leaves:
         out.append(at)
@@ -179,17 +179,17 @@ def _inputs(leaves: Sequence[Leaf]) -> list[int]:
 
 
 def _like(refs: Sequence[ir.Ref], positions: Iterable[int], suffix: str, names: Sequence[str] = ()) -> list[ir.Ref]:
-    """Tangents or cotangents of the arrays at these positions, called after `names` or after them."""
+    """Tangents or cotangents of the arrays at these positions, named after `names` or after the arrays."""
     chosen = ((names[k] if names else refs[k].name, refs[k]) for k in positions)
     return [ir.Ref(f"{name}_{suffix}", r.dtype, r.shape) for name, r in chosen]
 
 
 @public
 def jvp(f: Callable[..., Any]) -> Function:
-    """The function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
+    """Return the function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
 
     `primals` is the tuple of all arguments, `tangents` a tuple of the same structure. A tangent of None is zero, for an
-    array or a whole tree, and required for arrays that are not floating-point; likewise in the result.
+    array or a whole tree. It is required for arrays that are not floating-point. The same holds for the result.
 
     Args:
         f: the function.
@@ -198,7 +198,7 @@ def jvp(f: Callable[..., Any]) -> Function:
     Raises:
         DerivativeError: [E220] the tangents do not fit the arguments.
     Cost:
-        About that of f once more for the tangent, and no memory beyond the tangents.
+        The tangent costs about as much as f, and no memory beyond the tangents.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

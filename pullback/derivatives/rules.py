@@ -1,4 +1,4 @@
-"""Functions that derivatives take as a whole: custom_derivative and checkpoint."""
+"""Functions that derivatives treat as one unit: custom_derivative and checkpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Whole(Function):
             values = bind(what, self.parameters, args, keywords)
             return emit_call(what, in_order, tuple(values), jvp, vjp)
 
-        def in_order(*values: Any) -> Any:  # one for each parameter, as rules have them
+        def in_order(*values: Any) -> Any:  # one for each parameter, as rules take them
             return called_with(f, self.parameters, values)
 
         super().__init__(functools.wraps(own)(emit))
@@ -38,7 +38,7 @@ class Whole(Function):
         self.define()
 
     def _call_slowly(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
-        if is_tracing() and any(map(rule_is_traced, self.bodies)):  # in its own rule it is not a program of its own
+        if is_tracing() and any(map(rule_is_traced, self.bodies)):  # inside its own rule it has no separate program
             return self.emit(*args, **keywords)
         return super()._call_slowly(*args, out=out, **keywords)
 
@@ -52,15 +52,15 @@ def custom_derivative(f: Body, *, jvp: Body | None = ..., vjp: Body | None = ...
 def custom_derivative(*, jvp: Body | None = ..., vjp: Body | None = ...) -> Callable[[Body], Function]: ...
 @public
 def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Body | None = None) -> Any:
-    """The function with a derivative of your own, in every mode and to every order.
+    """Give a function your own derivative, in every mode and to every order.
 
-    One rule is enough: the other direction is its transpose. The rule is itself traced, so that higher derivatives
-    differentiate it. It may use the function, which there has the same rules.
+    One rule is enough: the other direction is its transpose. The rule is traced, so higher derivatives differentiate
+    it. Inside the rule the function keeps its rules.
 
     Args:
-        f: the function; without it a decorator is given.
-        jvp: `jvp(primals, out, tangents) -> tangent`: from the tuple of all arguments, f's result, and tangents (a
-            tuple like the arguments, None where they are not floating-point) the tangent of the result.
+        f: the function; without it, a decorator is returned.
+        jvp: `jvp(primals, out, tangents) -> tangent`. It takes the tuple of all arguments, f's result, and tangents (a
+            tuple like the arguments, None if not floating-point). It returns the tangent of the result.
         vjp: `vjp(primals, out, cotangent) -> cotangents`: a tuple with a cotangent for each argument, None for zero and
             for arguments that are not floating-point.
     Returns:
@@ -70,7 +70,7 @@ def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Bo
             When a derivative is taken: [E250] f captures an array that the derivative is taken by; [E251] a rule is not
             linear, so it has no transpose.
     Cost:
-        That of f, and of the rule where a derivative is taken.
+        That of f, plus that of the rule when a derivative is taken.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64
@@ -111,7 +111,7 @@ def checkpoint(f: Body) -> Function:
     Returns:
         A traced function of the same arguments.
     Cost:
-        In reverse mode f once more; memory only for the inside of one checkpoint at a time.
+        In reverse mode, f runs once more; memory holds the inside of only one checkpoint at a time.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

@@ -1,4 +1,4 @@
-"""Sparse derivatives for callers: the entries compiled, the matrices assembled from them."""
+"""Sparse derivatives: compiled entries, assembled to matrices at the call."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ How = Literal[True, "colored"]
 
 
 class _Entries(NamedTuple):
-    """The entries of one matrix: its terms, each values, rows, columns, inside, and the matrix's extents."""
+    """The entries of one matrix: terms (values, rows, columns, inside), and the matrix's extents."""
 
     height: Any
     width: Any
     terms: tuple[tuple[NDArray, NDArray, NDArray, NDArray], ...]
 
     def matrix(self) -> SparseMatrix:
-        """The matrix of the entries that are inside."""
+        """Assemble the matrix from the entries that are inside."""
         kept = [[np.asarray(part)[np.asarray(inside)] for part in term] for *term, inside in self.terms]
         values, rows, columns = (np.concatenate([term[k] for term in kept]) for k in range(3))
         return SparseMatrix(values, rows, columns, (int(self.height), int(self.width)))
@@ -58,7 +58,7 @@ def _structure(terms: int) -> Structure:
 
 
 def _matrices(x: Any) -> Any:
-    """The tree with a matrix in the place of its entries."""
+    """Replace the entries in a tree by matrices."""
     if isinstance(x, _Entries):
         return x.matrix()
     node = tree.open_node(x)
@@ -70,7 +70,7 @@ def _matrices(x: Any) -> Any:
 
 
 class Entries(Derived):
-    """The entries of sparse derivatives as a traced function: for each result and parameter the terms."""
+    """The entries of sparse derivatives as a traced function: the terms for each result and parameter."""
 
     def __init__(self, base: Function, wrt: Wrt | None, mode: Mode, name: str, position: Position | None) -> None:
         super().__init__(base, name, position, "The entries of a sparse derivative of {f} with respect to {x}.", wrt)
@@ -115,8 +115,8 @@ def _count(name: str, r: ir.Ref, statements: list[ir.Statement]) -> ir.Ref:
 class SparseDerivative:
     """`f(*args)` gives matrices; `entries` is the traced function behind it, with `.ir` and `.c_source`.
 
-    Where loops hide the index structure, or on request, the pattern is found at the call, and the entries come from
-    sweeps for groups of columns or rows; see `api.colored`.
+    If loops hide the index structure, or on request, the pattern is found at the call. The entries then come from
+    sweeps for groups of columns or rows; see `derivatives.colored`.
     """
 
     is_derivative = True
@@ -142,7 +142,7 @@ class SparseDerivative:
         return function_html(self)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The matrices at these arguments: for one result and one parameter a matrix, else trees of them."""
+        """The matrices at these arguments: one matrix for one result and one parameter, otherwise trees."""
         if not self.by_colors:
             try:
                 return _matrices(self.entries(*args, **keywords))

@@ -1,7 +1,7 @@
-"""A matrix by its entries, and the other forms it takes.
+"""Sparse matrices as lists of entries, with conversions.
 
-It goes where SciPy takes a linear operator as it is (it has `shape`, `dtype`, `matvec` and `rmatvec`), where it takes a
-sparse matrix as `m.tocsr()`, and where an array is wanted as one.
+SciPy accepts it as a linear operator (it has `shape`, `dtype`, `matvec` and `rmatvec`), and as a sparse matrix by
+`m.tocsr()`. NumPy accepts it as an array.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.tables import html_table
 
-SHOWN = 12  # entries in a notebook
+SHOWN = 12  # entries shown in a notebook
 NDArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class SparseMatrix:
-    """A matrix by its entries: values[k] at (rows[k], columns[k]); equal positions add up.
+    """A matrix given by its entries: values[k] at (rows[k], columns[k]); equal positions add up.
 
     Attributes:
         values: floating, one for each entry.   rows, columns: int64, row-major positions in the result and in the
@@ -33,7 +33,7 @@ class SparseMatrix:
     columns: NDArray
     shape: tuple[int, int]
 
-    __array_ufunc__ = None  # an array times the matrix is for the matrix to do
+    __array_ufunc__ = None  # NumPy leaves array @ matrix to this class
 
     @property
     def nnz(self) -> int:
@@ -86,7 +86,7 @@ class SparseMatrix:
         return product.T
 
     def matvec(self, x: Any) -> NDArray:
-        """The product with a vector, as SciPy's linear operators have it."""
+        """The product with a vector, under the name of SciPy's linear operators."""
         product: NDArray = self @ x
         return product
 
@@ -114,7 +114,7 @@ class SparseMatrix:
         return out
 
     def summed(self) -> SparseMatrix:
-        """The same matrix with one entry for each position, in row-major order.
+        """The same matrix with one entry per position, in row-major order.
 
         >>> import numpy as np
         >>> twice = SparseMatrix(np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 0]), (2, 1))

@@ -34,7 +34,7 @@ def _field(name: str) -> str:
 
 @dataclass
 class _Made:
-    """One trace in two parts: the base, both programs, and the structures around them."""
+    """A trace split in two parts: the base, both programs, and the structures around them."""
 
     base: Traced
     forward: Traced
@@ -45,7 +45,7 @@ class _Made:
 
 
 class _Parts:
-    """Both parts for each signature; residuals know by their type which they belong to."""
+    """Both parts for each signature. The type of residuals identifies their signature."""
 
     def __init__(self, base: Function, wrt: Wrt | None, position: Position | None) -> None:
         self.base = base
@@ -165,10 +165,10 @@ class Backward(Derived):
 def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Function, Function]:
     """Split reverse mode: `forward(*args) -> (out, residuals)` and `backward(residuals, cotangent)`.
 
-    For code between a function and its backward pass: another library's tape, a server, a pipeline of stages. The
-    residuals are a named tuple of the arrays that the backward pass reads, of types and shapes known before anything
-    runs (`forward.type`), and own their memory. An array `extent_N` of one byte an element stands for a dim that no
-    other residual has.
+    Use it for code between a function and its backward pass: another library's tape, a server, a pipeline. The
+    residuals are a named tuple of the arrays that the backward pass reads. They own their memory, and their types and
+    shapes are known before anything runs (`forward.type`). An array `extent_N` of one byte per element represents a dim
+    that no other residual has.
 
     Args:
         f: the function.

@@ -112,12 +112,12 @@ def tracing_kept() -> setting:
 
 
 def float_beside(dtypes: Sequence[DType]) -> DType:
-    """The dtype of Python floats in a function of these: f32 if all floating ones are f32, else f64."""
+    """The dtype of Python floats beside these dtypes: f32 if all floating ones are f32, else f64."""
     floating = {d.computed for d in dtypes if d.computed.is_floating}
     return f32 if floating == {f32} else f64
 
 
 def default_float() -> DType:
-    """The dtype of a Python float that meets no other, in the function being traced."""
+    """The dtype of a Python float without a partner, in the function being traced."""
     found: DType = current().default_float
     return found

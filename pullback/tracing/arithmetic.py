@@ -19,8 +19,8 @@ from pullback.tracing.ranges import compare, to_index
 from pullback.tracing.tracer import current
 
 _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
-_ROUNDING = ("ceil", "floor", "round", "trunc")  # which leave integers as they are
-_CLASSES = ("isfinite", "isinf", "isnan")  # classes of floating-point numbers; integers are all finite
+_ROUNDING = ("ceil", "floor", "round", "trunc")  # primitives that leave integers unchanged
+_CLASSES = ("isfinite", "isinf", "isnan")  # tests of floating-point numbers; integers are always finite
 _OF_NUMBERS = ("add", "subtract", "multiply", "negative", "positive", "square", *_ROUNDING, *_CLASSES)
 NAMES = frozenset((*_OF_NUMBERS, *(p.name for p in PRIMITIVES)))
 
@@ -30,7 +30,7 @@ def _kinds(name: str) -> tuple[str, ...]:
 
 
 def apply_scalars(name: str, args: Sequence[ir.Scalar]) -> ir.Scalar:
-    """The operation on elements; all have one dtype."""
+    """Apply the operation to elements of one dtype."""
     match name:
         case "add":
             return expr.add(*args)
@@ -73,8 +73,8 @@ def apply_scalars(name: str, args: Sequence[ir.Scalar]) -> ir.Scalar:
 def _equation(a: ir.Scalar, b: ir.Scalar) -> Cond | bool | None:
     """Write a == b as an index condition, if both are sums with indices; else None.
 
-    The other part is a datum. Its arithmetic wraps as it did, and an index is no larger than memory is, so
-    both sides are equal as indices where they are equal as integers of 64 bits.
+    The other part is a datum. Its arithmetic wraps as before, and an index is no larger than memory. So both sides are
+    equal as indices if they are equal as 64-bit integers.
     """
     if a.dtype is not types.i64:
         return None
@@ -93,7 +93,7 @@ def _equation(a: ir.Scalar, b: ir.Scalar) -> Cond | bool | None:
 
 
 def _on_indices(name: str, a: Index, b: Index) -> Array | None:
-    """The operation where both operands are indices; None where the result is not one."""
+    """The operation on two indices; None if the result is not an index."""
     match name:
         case "add":
             return from_index(a + b)
@@ -122,7 +122,7 @@ def _meets_index(operands: Sequence[Array]) -> bool:
 
 
 def index_of(h: Array) -> Index:
-    """An integer value of rank 0 as an index."""
+    """Convert an integer value of rank 0 to an index."""
     return h.index if h.index is not None else to_index(h.element())
 
 
@@ -160,7 +160,7 @@ def _mixed(name: str, operands: Sequence[Array], position: Position | None) -> D
 
 
 def _together(operands: Sequence[Array]) -> str:
-    """The remedy that brings operands of several kinds to one."""
+    """The remedy that converts operands of several kinds to one kind."""
     dtypes = [h.settled for h in operands]
     if any(d.is_bool for d in dtypes) and not all(d.is_bool for d in dtypes):
         return "`pb.where(condition, x, 0)` keeps x where the condition holds; `condition.astype(...)` is 1 or 0"
@@ -236,7 +236,7 @@ def _is_captured(h: Array) -> bool:
 
 
 def aligned(h: Array, indices: Indices, dtype: DType | None = None) -> ir.Scalar:
-    """The element of h that broadcasting puts at `indices`."""
+    """The element of h that broadcasting reads at `indices`."""
     own = indices[len(indices) - h.rank :]
     return h.element(tuple(ZERO_INDEX if e.constant == 1 else i for i, e in zip(own, h.extents)), dtype)
 
@@ -274,7 +274,7 @@ def elementwise(name: str, *values: object, position: Position | None = None) ->
 
 
 def _weakly(name: str, operands: Sequence[Array]) -> Array:
-    """An operation on Python numbers and indices alone: its dtype stays open."""
+    """An operation on Python numbers and indices only, whose dtype stays open."""
     kinds = _kinds(name)
     weaks = [h.weak for h in operands]
 
@@ -327,7 +327,7 @@ def choose(condition: object, then: object, otherwise: object, position: Positio
 
 
 def common_settled(*handles: Array) -> DType:
-    """The common dtype of weak values alone."""
+    """The common dtype of weak values."""
     return next((h.settled for h in handles if h.settled.is_floating), handles[0].settled)
 
 
@@ -336,7 +336,7 @@ def _is_zero(h: Array) -> bool:
 
 
 def convert(value: object, dtype: object) -> Array:
-    """Every element converted: floating to integer saturates, NaN gives 0."""
+    """Convert every element: floating-point to integer saturates, NaN gives 0."""
     h, target = as_array(value, "astype"), dtype_from(dtype)
     if target.is_half:
         return _stored(h, target)
@@ -367,7 +367,7 @@ _BY_ALIAS = {d.title: d for d in _ALL} | {d.name: d for d in _ALL}
 
 
 def dtype_from(x: object) -> DType:
-    """A dtype from the language's own, a NumPy dtype or type, or a name."""
+    """Convert a dtype of the language or of NumPy, a type or a name to a dtype."""
     if isinstance(x, DType):
         return x
     if isinstance(x, str) and x in _BY_ALIAS:

@@ -1,11 +1,11 @@
 """Traced arrays: `Array`, with the operators and methods of the array API.
 
-While tracing it is given by a rule for its elements, and is one of
-    an array of the program       a Ref, and reading is an element of it
-    a view                        slices, transposes, broadcasts, rows: a rule over another array, no statement
+While tracing, an array is given by an expression for its elements. It is one of
+    an array of the program       a Ref; reading gives an element of it
+    a view                        slices, transposes, broadcasts, rows: an expression over another array, no statement
     a scalar                      rank 0: the expression of one element
     a weak scalar                 a Python number, an index or dim, a plain `int` or `float` argument, or arithmetic
-                                  on these: it takes the dtype of what it meets
+                                  on these: it takes the dtype of its partner
 Reading is `element(indices)`; `extents` is the shape as dims. `pullback.tracing.making` makes them.
 """
 
@@ -67,7 +67,7 @@ class TracedArray(Methods, Refusals):
         return CPU
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
-        """The array, on the only device there is."""
+        """The array itself, on the only device."""
         check_device("to_device", device)
         return self
 
@@ -78,8 +78,8 @@ class TracedArray(Methods, Refusals):
 class Array(TracedArray):
     """A traced array, scalar or index.
 
-    Indexing, slicing, operators and methods follow the Python array API standard. A traced value has no truth value and
-    no number: `if`, `and`, `range(n)` and `0 <= i < n` raise a TraceError with a remedy.
+    Indexing, slicing, operators and methods follow the Python array API standard. A traced value cannot become a bool
+    or a number: `if`, `and`, `range(n)` and `0 <= i < n` raise a TraceError with a remedy.
     """
 
     __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "stored", "weak")
@@ -117,7 +117,7 @@ class Array(TracedArray):
         return self.stored or self.settled
 
     def element(self, indices: Indices = (), dtype: DType | None = None) -> ir.Scalar:
-        """The element at these indices; weak values take `dtype`."""
+        """Read the element at these indices; weak values take `dtype`."""
         if self.make is not None:
             return self.make(dtype or self.settled)
         return self._rule(indices)
@@ -129,7 +129,7 @@ class Array(TracedArray):
 
     @property
     def type_text(self) -> str:
-        """The type in messages: f32[N, M]; of a weak value its kind."""
+        """The type in messages, as f32[N, M]; for a weak value its kind."""
         if self.weak is not None:
             return _WEAK[self.weak]
         return f"{self.storage}{shape_text(self.extents) if self.extents else ''}"

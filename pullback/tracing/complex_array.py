@@ -1,8 +1,8 @@
 """Complex arrays: pairs of real arrays that act as one.
 
-The core knows no complex numbers: an array of them is a pair of real ones, its real and imaginary part, at every
-boundary too (a tree of two leaves). So passes, derivatives and C stay as they are, and the loops run over plain floats.
-What is here is the pair. `pullback.arrays.complex` has its arithmetic, `pullback.arrays.by_parts` the functions that
+The core has no complex numbers. A complex array is a pair of real ones, its real and imaginary part, also at every
+boundary (a tree of two leaves). So passes, derivatives and C need no changes, and loops run over plain floats. This
+module defines the pair. `pullback.arrays.complex` has its arithmetic, `pullback.arrays.by_parts` the functions that
 only move elements, or add and multiply them.
 """
 
@@ -44,7 +44,7 @@ _TYPES: Final[dict[Any, ComplexType]] = {
 
 
 def complex_type(dtype: object) -> ComplexType | None:
-    """The complex type that a dtype names; None for any other."""
+    """The complex type for a dtype; None if it is not complex."""
     try:
         return _TYPES.get(dtype)
     except TypeError:
@@ -52,10 +52,10 @@ def complex_type(dtype: object) -> ComplexType | None:
 
 
 class ComplexArray(TracedArray):
-    """An array of complex numbers: `real` and `imag` are its parts, of one shape and element type.
+    """A complex array, with parts `real` and `imag` of one shape and element type.
 
-    Indexing, slicing, operators and methods follow the Python array API standard. There is no order. Methods apply to
-    both parts, at twice the cost; products of two complex arrays take four real ones, quotients some ten operations.
+    Indexing, slicing, operators and methods follow the Python array API standard. Complex numbers are not ordered.
+    Methods apply to both parts, at twice the cost. A product takes four real products, a quotient some ten operations.
 
     >>> pb.function(lambda z: (z * z.conj()).real + z.imag)(np.array([1.0 + 2.0j])).tolist()
     [7.0]
@@ -81,11 +81,11 @@ class ComplexArray(TracedArray):
 
     @property
     def weak(self) -> None:  # type: ignore[override]
-        """A complex array has a type, even where its parts are Python numbers."""
+        """None, as a complex array has a type, even if its parts are Python numbers."""
 
     @property
     def index(self) -> None:  # type: ignore[override]
-        """A complex number is no index."""
+        """None, as a complex number is not an index."""
 
     @property
     def dtype(self) -> ComplexType:
@@ -111,7 +111,7 @@ class ComplexArray(TracedArray):
 
 @dataclass(frozen=True)
 class Parts:
-    """The properties of a complex array's parts, in place of the array."""
+    """Stand-in for a complex array that applies properties to its parts."""
 
     real: Any
     imag: Any
@@ -125,7 +125,7 @@ def is_complex(x: object) -> bool:
 
 
 def joined(real: Any, imag: Any) -> Any:
-    """The complex array with these parts, traced or of NumPy; of anything else the pair."""
+    """Join two parts, traced or NumPy, to a complex array; anything else to a pair."""
     if isinstance(real, Array) and isinstance(imag, Array):
         return ComplexArray(real, imag)
     if isinstance(real, np.ndarray | np.generic) and isinstance(imag, np.ndarray | np.generic):

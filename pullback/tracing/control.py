@@ -24,7 +24,7 @@ from pullback.tracing.tree import Structure
 
 
 class _State:
-    """The state of a loop: structure, and for each leaf a name, a start and a dtype (None: still open)."""
+    """The state of a loop: structure, and per leaf a name, an initial value and a dtype (None if open)."""
 
     def __init__(self, what: str, init: Any, position: Position | None) -> None:
         self.what = what
@@ -37,7 +37,7 @@ class _State:
         self.kinds = [h.weak for h in self.handles]
 
     def refs(self, tracer: Tracer) -> list[ir.Ref]:
-        """Fresh arrays for the states, of the current block."""
+        """Fresh arrays for the states in the current block."""
         return [tracer.define(n, d or h.settled, h.extents) for n, d, h in zip(self.names, self.dtypes, self.handles)]
 
     def view(self, refs: Sequence[ir.Ref]) -> Any:
@@ -67,7 +67,7 @@ class _State:
         return out
 
     def check(self, structure: Structure, results: Sequence[Array], position: Position | None) -> list[Array]:
-        """The results with the dtypes of the states; errors where structure, shape or dtype changed."""
+        """The results with the dtypes of the states; raises if structure, shape or dtype changed."""
         if structure != self.structure:
             raise ShapeError(
                 "E139",
@@ -109,7 +109,7 @@ class _State:
 
 
 def _trips(n: Any, what: str) -> tuple[Index, Index]:
-    """(number of steps to make room for, number of steps): they differ where it depends on an index."""
+    """The number of steps to allocate for, and the number of steps; they differ if it depends on an index."""
     extent = extent_of(n, what)
     if extent.constant is not None:
         if extent.constant < 0:
@@ -201,12 +201,12 @@ def fold(n: Any, init: Any, f: Callable[[Any, Any], Any]) -> Any:
     Args:
         n: an int or dim; it may depend on the indices around it.
         init: the first state: an array, a number, or a tree of these.
-        f: gives the next state, of the same structure, shapes and element types.
+        f: returns the next state, of the same structure, shapes and element types.
     Returns:
-        The last state; `init` where n is 0.
+        The last state; `init` if n is 0.
     Raises:
-        ShapeError: [E139] f gives another structure or shape.
-        DTypeError: [E139] f gives another element type.
+        ShapeError: [E139] f returns another structure or shape.
+        DTypeError: [E139] f returns another element type.
 
     >>> import pullback as pb
     >>> @pb.function
@@ -224,7 +224,7 @@ def scan(n: Any, init: Any, f: Callable[[Any, Any], tuple[Any, Any]]) -> tuple[A
     Args:
         n: an int or dim.
         init: the first state.
-        f: gives the next state and a row, an array or a tree of arrays.
+        f: returns the next state and a row, an array or a tree of arrays.
     Returns:
         The last state, and the rows stacked along a new leading axis.
 
@@ -251,14 +251,14 @@ def while_loop(
     """The state after `state = body(state)` as long as `test(state)` holds.
 
     Args:
-        test: a bool of rank 0 from a state.
-        body: the next state, of the same structure, shapes and element types.
+        test: returns a bool of rank 0 for a state.
+        body: returns the next state, of the same structure, shapes and element types.
         init: the first state.
         max_trips: the limit of steps; reverse mode needs it.
         at_limit: the reaction if the test still holds after `max_trips` steps. "error": stop what needs the state or
             its derivative with UnfinishedError. "report": the result says so.
     Returns:
-        The last state; with "report" the pair of it and of a bool, whether `max_trips` was reached too early.
+        The last state; with "report", a pair with a bool: whether `max_trips` was reached too early.
     Raises:
         UnfinishedError: [E404] when the function runs.
 
@@ -349,7 +349,7 @@ def check_at_limit(kind: str, at_limit: str) -> None:
 
 
 def finished(result: Any, failed: Array, position: Position | None) -> Any:
-    """A tree of arrays; programs that need them, or their derivatives, stop if the bool `failed` holds.
+    """Return the tree x; programs that need its arrays or their derivatives stop if `failed` holds.
 
     Raises:
         UnfinishedError: [E404] when the function runs.
@@ -400,7 +400,7 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
 
 
 def promoted_cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
-    """The `cond` of languages with one number type: differing integer results become floating-point."""
+    """The `cond` for languages with one number type: differing integer results become floating-point."""
     return _chosen(test, then, otherwise, operands, _promoted)
 
 
@@ -421,7 +421,7 @@ def _chosen(
     owed: list[Obligation] = []
     test_ref = ref_of(chosen, "test")
     results: list[tuple[Structure, list[Array]]] = []
-    for f in (then, otherwise):  # once for the element types, which may depend on the other side
+    for f in (then, otherwise):  # once for the element types, which may depend on the other branch
         with tracer.block():
             leaves, structure = tree.flatten(f(*operands))
             results.append((structure, [as_array(v, "cond") for v in leaves]))
@@ -441,7 +441,7 @@ def _chosen(
 
 
 def _pairs(results: list[tuple[Structure, list[Array]]], position: Position | None) -> Iterator[tuple[Array, Array]]:
-    """The results of both sides of a cond, which must agree in structure and shapes."""
+    """The results of both branches of a cond, which must agree in structure and shapes."""
     (first, a), (second, b) = results
     if first != second:
         raise ShapeError(
@@ -462,7 +462,7 @@ def _pairs(results: list[tuple[Structure, list[Array]]], position: Position | No
 
 
 def _common(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
-    """The dtypes of both sides of a cond, which must agree."""
+    """The dtypes of both branches of a cond, which must agree."""
     dtypes = []
     for h, g in _pairs(results, position):
         found = h.strong or g.strong or common_settled(h, g)
@@ -478,7 +478,7 @@ def _common(results: list[tuple[Structure, list[Array]]], position: Position | N
 
 
 def _promoted(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
-    """The dtypes of both sides of a cond: of two that differ the wider one."""
+    """The dtypes of both branches of a cond; if two differ, the wider one."""
 
     def order(d: DType) -> tuple[bool, bool, int]:
         return d.is_floating, not d.is_bool, d.numpy.itemsize

@@ -50,11 +50,11 @@ class _Arguments:
 
     @property
     def moving(self) -> list[int]:
-        """The places of leaves that have a derivative."""
+        """The positions of leaves that have a derivative."""
         return [k for k, r in zip(self.places, self.params) if r.dtype.is_floating]
 
     def beside(self, refs: Sequence[ir.Ref]) -> Any:
-        """A tree like the arguments with these arrays in the place of floating leaves, None elsewhere."""
+        """A tree like the arguments, with these arrays for floating leaves and None elsewhere."""
         leaves: list[Any] = [None] * len(self.leaves)
         given = dict(zip(self.places, self.handles))
         for k, r in zip(self.moving, refs, strict=True):
@@ -68,7 +68,7 @@ class _Arguments:
 
 
 def _standing_for(given: Array, r: ir.Ref) -> Any:
-    """An array in the place of an argument, or of its tangent: weak where that is."""
+    """An array that replaces an argument or its tangent; weak if the argument is."""
     if given.weak is None:
         return from_ref(r)
     return weak(given.weak, lambda dtype: expr.cast(current().read(r, ()), dtype))
@@ -76,7 +76,7 @@ def _standing_for(given: Array, r: ir.Ref) -> Any:
 
 @dataclass(eq=False)
 class _Open:
-    """A call whose rules are being traced, and the name that a use of it inside gives it."""
+    """A call whose rules are being traced, with the name for recursive uses."""
 
     key: tuple[Any, ...]
     what: str
@@ -84,17 +84,17 @@ class _Open:
 
 
 def _again(key: tuple[Any, ...]) -> _Open | None:
-    """The call around this place that is of the same function, and of arguments alike."""
+    """The enclosing call of the same function with similar arguments."""
     return next((c for c in current().ruled if c.key == key), None)
 
 
 def rule_is_traced(f: Body) -> bool:
-    """Whether this place is in a rule of a call of f."""
+    """Whether a rule of a call of f is being traced."""
     return any(c.key[0] is f for c in current().ruled)
 
 
 def _name(what: str) -> str:
-    """A name that no call around has."""
+    """A name that no enclosing call has."""
     taken = {c.name for c in current().ruled}
     names = (what if k < 2 else f"{what}_{k}" for k in count(1))
     return next(n for n in names if n not in taken)
@@ -103,7 +103,7 @@ def _name(what: str) -> str:
 def emit_call(what: str, f: Body, args: tuple[Any, ...], jvp: Body | None = None, vjp: Body | None = None) -> Any:
     """f(*args) as one Call statement, with rules for its derivatives or, with none, as a checkpoint.
 
-    Where a rule uses the function that it is a rule of, on arguments alike, that call has the same rules by its name.
+    If a rule uses its own function on similar arguments, that call takes the same rules by its name.
     """
     tracer = current()
     position = user_position()
@@ -182,7 +182,7 @@ class _Rules:
         places: Sequence[int],
         expected: Sequence[ir.Ref],
     ) -> ir.Rule:
-        """A rule as a block: from directions like `like` to a tree with floating leaves `expected`."""
+        """Trace a rule as a block, from directions like `like` to a tree with floating leaves `expected`."""
         tracer = current()
         outs = [ir.Ref(r.name, r.dtype, r.shape, r.bounds) for r in self.outs]
         directions = [ir.Ref(f"{r.name}_{mark}", r.dtype, r.shape) for r in like]
@@ -202,7 +202,7 @@ class _Rules:
     def _checked(
         self, kind: str, answer: Any, structure: Structure, places: Sequence[int], expected: Sequence[ir.Ref]
     ) -> list[ir.Ref]:
-        """The arrays of a rule's answer, zeros where it gives None."""
+        """The arrays of a rule's result, with zeros for None."""
         found = _leaves_beside(answer, structure)
         paths = tree.leaf_paths(structure, "result")
         if found is None or any(v is not None for k, v in enumerate(found) if k not in places):
@@ -236,7 +236,7 @@ class _Rules:
 
 
 def _leaves_beside(answer: Any, structure: Structure) -> list[Any] | None:
-    """The answer's entry for each leaf of the structure; None if the trees differ."""
+    """The result's entry for each leaf of the structure; None if the trees differ."""
     if structure.kind == "leaf":
         node = tree.open_node(answer)
         return [answer] if node is None or node[0].kind == "none" else None

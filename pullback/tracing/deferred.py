@@ -1,8 +1,8 @@
 """Deferred calls of outlined programs: their statements join the caller's on demand.
 
-A caller with such calls is known in outline itself: by its own statements, in which the results of a call are arrays
-that come from nowhere, and by the identities of what it calls. Where its machine code is in the cache, no statement of
-theirs is ever made; where it is not, the program is the one that joining them at once would have given.
+A caller with such calls is an outline, too. It is identified by its own statements, in which the results of a call are
+undefined arrays, and by the identities of its callees. If its machine code is in the cache, the callees' statements are
+not made. Otherwise the program equals the one that joining them at once would give.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Deferred:
 
     @staticmethod
     def of(callee: ir.Outline, operands: Sequence[ir.Ref], dims: Mapping[DimSymbol, Index], at: int) -> Deferred:
-        """The call, with arrays for its results."""
+        """Make the call, with arrays for its results."""
         s = Substitution(dims=dims)
         outs = tuple(s.define(r) for r in callee.outputs)
         return Deferred(callee, tuple(operands), dims, outs, at)
 
 
 def outline_of(caller: ir.Program, calls: Sequence[Deferred]) -> ir.Outline:
-    """The program with these calls in it, in outline."""
+    """The outline of the program with these calls."""
     p = caller
     return ir.Outline(p.name, p.inputs, p.outputs, _identity(p, calls), lambda: _joined(p, calls), p.output_names,
                    p.requires, p.sizes, p.doc, p.settings)
@@ -58,7 +58,7 @@ def _text(dims: Mapping[DimSymbol, Index]) -> str:
 
 
 def _joined(caller: ir.Program, calls: Sequence[Deferred]) -> ir.Program:
-    """The program with the statements of the calls in their places."""
+    """The program with the statements of the calls inserted."""
     sub = Substitution()
     statements: list[ir.Statement] = []
     done = 0

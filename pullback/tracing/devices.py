@@ -11,7 +11,7 @@ CPU: Final = "cpu"
 
 
 def check_device(what: str, device: object) -> None:
-    """Refuse any other device than the one there is.
+    """Refuse any device but the processor.
 
     Raises:
         TraceError: [E145] another one is named.

@@ -19,7 +19,7 @@ def distinct(value: Any) -> Hashable:
     >>> distinct(float("nan")) == distinct(float("nan"))
     True
     """
-    hash(value)  # mutable values are no keys
+    hash(value)  # mutable values cannot be keys
     kind = type(value)
     match value:
         case np.generic():
@@ -30,7 +30,7 @@ def distinct(value: Any) -> Hashable:
             return kind, struct.pack("dd", value.real, value.imag)
         case int():
             return kind, value
-        case Number():  # a Decimal with its number of places
+        case Number():  # a Decimal with its number of digits
             return kind, repr(value)
         case tuple():
             return kind, *map(distinct, value)

@@ -52,7 +52,7 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 def one_of(name: str, known: Iterable[str]) -> str:
-    """For messages: the nearest of the known names, or all of them where none is near."""
+    """For messages: the nearest known names, or all of them if none is near."""
     names = list(known)
     close = nearest(name, names)
     if close:
@@ -61,14 +61,14 @@ def one_of(name: str, known: Iterable[str]) -> str:
 
 
 def public_names() -> ModuleType:
-    """The package as users see it, whose names are complete on first use."""
+    """The public package, whose names are complete after first use."""
     return sys.modules[__name__.partition(".")[0]]
 
 
 def running(frames: Sequence[FrameType]) -> str | None:
-    """The name of the outermost public function that frames run, possibly a wrapper's.
+    """The name of the outermost public function among the frames, possibly a wrapper's.
 
-    Functions of one maker share their code, and are told apart by their `name`.
+    Functions made by one factory share their code, and are distinguished by `name`.
     """
     package = public_names()
     for frame in frames:

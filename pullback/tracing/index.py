@@ -79,7 +79,7 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
 
 
 def _itself(value: ir.Scalar, variables: tuple[Var, ...]) -> Array | None:
-    """The array whose elements in order are `value` over the variables; None if that takes a statement."""
+    """The array whose elements, in order, are `value` over the variables; None if that needs a statement."""
     own = tuple(map(as_index, variables))
     if not isinstance(value, ir.Get) or value.indices[len(value.indices) - len(own) :] != own:
         return None
@@ -149,7 +149,7 @@ def _largest(extent: Index, what: str) -> Index:
             remedy="sum over a dim, with the condition in `where`",
         )
     if not prove(cond(">=", bound - 1), tracer.known):
-        bound = bound + 1  # the largest value may be 0: one more keeps the axis at 1, the guard leaves it out
+        bound = bound + 1  # the largest value may be 0: one more keeps the axis at 1, and the guard excludes it
     return tracer.extent(bound, what)
 
 
@@ -166,7 +166,7 @@ def _reduce_leaf(op: ReduceOp, variables: Sequence[Var], guards: Sequence[Cond |
 
 
 def check_reduction(op: ReduceOp, h: Array) -> None:
-    """Refuse element types that a reduction has no meaning for."""
+    """Refuse element types for which a reduction is meaningless."""
     dtype = h.settled
     of_bools = REDUCTIONS[op].of_bools
     if of_bools != dtype.is_bool and (of_bools or op in ("sum", "prod")):
@@ -251,7 +251,7 @@ def all_over(shape: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
 def search_over(size: Any, f: Callable[..., Any]) -> Any:
     """Count by bisection how often a test holds before it first fails.
 
-    The test must hold up to some index and fail from there on, as `x[i] < v` does for sorted elements; otherwise the
+    The test must hold up to some index and fail from there on, as `x[i] < v` does for sorted elements. Otherwise the
     result is unspecified.
 
     Args:
@@ -287,7 +287,7 @@ def in_range(indices: Any, extent: Any) -> Array:
         indices: an integer array that is an argument of the function.
         extent: an int or dim.
     Returns:
-        The same array; reading another array at its elements then needs no check while the program runs.
+        The same array. Reading another array at its elements then needs no check at run time.
 
     >>> from jaxtyping import Int64
     >>> from pullback import Array

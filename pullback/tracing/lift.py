@@ -1,4 +1,4 @@
-"""Lifting a statement: the index variables it depends on become leading axes of all it defines."""
+"""Lifting of statements: the index variables that a statement depends on become leading axes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lift_statement(
 
     Args:
         statement: the statement; `variables` occur free in it.
-        variables: what becomes the leading axes, outermost first.
+        variables: the variables of the new leading axes, outermost first.
         mapping: filled with array -> lifted array for everything the statement defines.
         views: arrays lifted earlier, as (array, the variables of its leading axes).
     """
@@ -31,7 +31,7 @@ def lift_statement(
 
 
 def free_variables(statement: ir.Statement, views: Views) -> frozenset[Var]:
-    """The index variables of the surroundings that a statement depends on."""
+    """The outer index variables that a statement depends on."""
     free: set[Var] = set()
     bound: tuple[Var, ...] = ()
     match statement:
@@ -114,7 +114,7 @@ class _Lift:
                 for k, r in enumerate(s.outs):
                     if k < len(states):
                         outs.append(self.define(r))
-                    else:  # rows are stacked in front of the lifted axes; give them back in the lifted order
+                    else:  # rows are stacked in front of the lifted axes; restore the lifted order
                         outs.append(
                             ir.Ref(r.name, r.dtype, (s.var.extent, *(v.extent for v in self.variables), *r.shape[1:]))
                         )

@@ -1,4 +1,4 @@
-"""Constructors of arrays: from the program, a rule, an expression, numbers, indices; to references."""
+"""Constructors of arrays from refs, rules, expressions, numbers and indices; and the way back to refs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from pullback.tracing.array import (
 from pullback.tracing.naming import assigned_name, axis_names
 from pullback.tracing.tracer import current
 
-DEEPEST: Final = 32  # nodes on a way down an expression
+DEEPEST: Final = 32  # nodes on a path down an expression
 WIDEST: Final = 64  # terms or factors
 Extent = Any  # int, dim, index handle, or None
 
 
 def from_ref(ref: ir.Ref) -> Array:
-    """The handle of an array of the program."""
+    """The traced array for an array of the program."""
     h = blank()
     h.extents, h._dtype, h.ref, h.name = ref.shape, ref.dtype, ref, ref.name
     h.stored = ref.storage if ref.storage.is_half else None
@@ -44,7 +44,7 @@ def from_ref(ref: ir.Ref) -> Array:
 def view(
     extents: Sequence[Index], dtype: DType, rule: Rule, position: Position | None = None, name: str | None = None
 ) -> Array:
-    """An array given by a rule for its elements. `position` is where an element it reads is written."""
+    """An array given by an expression for its elements. `position` is the source location of its reads."""
     h = blank()
     h.extents, h._dtype, h.name, h.position = tuple(extents), dtype, name, position
     rule = _where_there_are_any(h.extents, rule, dtype)
@@ -60,7 +60,7 @@ def view(
 
 
 def _where_there_are_any(extents: Indices, rule: Rule, dtype: DType) -> Rule:
-    """The rule, not called for empty arrays: it may divide by a size, or read an element."""
+    """The rule, guarded for empty arrays: it may divide by a size, or read an element."""
     return (lambda _: expr.zero(dtype)) if any(e.constant == 0 for e in extents) else rule
 
 
@@ -76,7 +76,7 @@ def scalar(e: ir.Scalar) -> Array:
 
 
 def from_number(value: bool | int | float) -> Array:
-    """A Python number: a constant of the dtype it meets."""
+    """A Python number, which takes the dtype of its partner."""
     if isinstance(value, bool):
         h = weak("bool", lambda dtype: expr.const(value, dtype))
     elif isinstance(value, int):
@@ -108,7 +108,7 @@ def weak_input(ref: ir.Ref, kind: Weak) -> Array:
 
 
 def as_array(x: object, what: str = "operand") -> Array:
-    """Anything an operation accepts, as a handle."""
+    """Convert any valid operand to a traced array."""
     if isinstance(x, Array):
         return x
     if isinstance(x, bool | int | float):
@@ -147,7 +147,7 @@ def as_array(x: object, what: str = "operand") -> Array:
 
 
 def table(array: np.ndarray[Any, Any], name: str) -> Array:
-    """An array that belongs to a function of the library, under a name for programs."""
+    """A constant array of a library function, with a name for programs."""
     return from_ref(current().capture(array, name))
 
 
@@ -213,7 +213,7 @@ def extent_of(x: object, what: str) -> Index:
 
 
 def axes_for(extents: Sequence[Index]) -> tuple[Var, ...]:
-    """Fresh index variables for an array of this shape, named after its dims where that reads well."""
+    """Fresh index variables for an array of this shape, named after its dims if possible."""
     names: list[str] = []
     symbols = {s.name for e in extents for s in e.symbols}
     for fallback, extent in zip(axis_names(len(extents)), extents):
@@ -243,7 +243,7 @@ def emit(
 
 
 def ref_of(h: Array, name: str | None = None) -> ir.Ref:
-    """The handle as an array of the program; a view becomes a statement."""
+    """The array as a ref of the program; a view becomes a statement."""
     if h.ref is not None and (h.weak is None or h.ref.dtype is h.settled):
         if not current().is_foreign(h.ref):
             current().visible(h.ref)

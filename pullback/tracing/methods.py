@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 
 class Methods:
-    """Operators and methods of arrays, by their types."""
+    """The types of array operators and methods."""
 
     __slots__ = ()
 

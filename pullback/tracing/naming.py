@@ -15,12 +15,12 @@ from pullback.state import cached
 
 @cached(512)
 def _stores(code: CodeType) -> dict[int, str]:
-    """Offset of an instruction -> name of the variable that the next instruction stores its result in."""
+    """Map each instruction offset to the variable in which the next instruction stores its result."""
     out: dict[int, str] = {}
     previous = 0
     for instruction in dis.get_instructions(code):
         if instruction.opname.startswith("STORE_") and isinstance(instruction.argval, str):
-            # an offset may point at an inline cache of the instruction before
+            # an offset may point at an inline cache of the previous instruction
             out.update(dict.fromkeys(range(previous, instruction.offset, 2), instruction.argval))
         previous = instruction.offset
     return out
@@ -28,7 +28,7 @@ def _stores(code: CodeType) -> dict[int, str]:
 
 def assigned_name(position: Position | None) -> str | None:
     """The variable to which the result of the instruction at `position` is assigned directly."""
-    if not isinstance(position, Position):  # none, or one in another language's text, which knows
+    if not isinstance(position, Position):  # no position, or one in another language's text, which has its own names
         return getattr(position, "assigned", None)
     return _stores(position.code).get(position.offset)
 
@@ -60,13 +60,13 @@ def _inside(x: object) -> Mapping[Any, object]:
 
 
 def parameter_names(f: Callable[..., Any], count: int, taken: Iterable[str] = ()) -> list[str]:
-    """Names for `count` index variables, from the parameters of f where they are written out."""
+    """Names for `count` index variables, taken from the parameters of f if possible."""
     names = [n if n.isidentifier() and not n.startswith("_") else "i" for n in _positional(f)[:count]]
     return names + axis_names(count)[len(names) :] if len(names) < count else names
 
 
 def takes(f: Callable[..., Any], count: int) -> bool:
-    """Whether f can be called with this number of arguments, as far as it says."""
+    """Whether f can be called with this number of arguments, as far as its signature tells."""
     if _is_plain(f):
         most = f.__code__.co_argcount
         return most - len(f.__defaults__ or ()) <= count <= most
@@ -83,7 +83,7 @@ def check_callable(f: object, what: str, wanted: Sequence[str]) -> None:
     """Refuse an object that cannot be called with the arguments in `wanted`.
 
     Raises:
-        TraceError: [E137] it is no function, or one of another number of parameters.
+        TraceError: [E137] it is not a function, or has another number of parameters.
     """
     if callable(f) and takes(f, len(wanted)):
         return

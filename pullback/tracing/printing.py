@@ -1,7 +1,7 @@
 """Prints of a function: texts and their arrays, which its program returns after its results.
 
-A print in a loop is one for each step: its arrays are rows of the loop. So no statement has an effect, and what is
-printed comes when the call has ended, in the order of the program.
+A print in a loop happens once per step, so its arrays are rows of the loop. No statement has an effect: the text is
+printed when the call has ended, in the order of the program.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class _Elements(string.Formatter):
 
 
 def formatted(text: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """The text with values in it."""
+    """Format the text with values."""
     return _Elements().vformat(text, args, named)
 
 
 @dataclass(frozen=True)
 class Print:
-    """A printed text. `values` are its operands as leaves, None where an array comes from `refs`."""
+    """A printed text. `values` are its operands as leaves, with None for arrays from `refs`."""
 
     text: str
     structure: tree.Structure
@@ -47,14 +47,14 @@ class Print:
     refs: tuple[ir.Ref, ...]
 
     def line(self, arrays: Iterator[NDArray]) -> str:
-        """The text with these arrays."""
+        """Format the line with these arrays."""
         leaves = [next(arrays)[()] if v is None else v for v in self.values]
         return formatted(self.text, *tree.unflatten(self.structure, leaves))
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """The prints of a loop's steps. `refs` are stacked: whether a step is taken, and the printed arrays."""
+    """The prints of a loop. `refs` are stacked over steps: whether a step is taken, and the arrays."""
 
     prints: tuple[Entry, ...]
     refs: tuple[ir.Ref, ...]
@@ -69,7 +69,7 @@ def arrays_of(prints: Sequence[Entry]) -> list[ir.Ref]:
 
 
 def over(prints: Sequence[Entry], refs: Iterator[ir.Ref]) -> tuple[Entry, ...]:
-    """The prints of other arrays."""
+    """The same prints over other arrays."""
     return tuple(replace(p, refs=tuple(next(refs) for _ in p.refs)) for p in prints)
 
 
@@ -93,12 +93,12 @@ def lines(prints: Sequence[Entry], arrays: Iterator[NDArray]) -> Iterator[str]:
             continue
         taken, *rows = own
         for t in range(len(taken)):
-            if taken[t].any():  # of several calls at once any
+            if taken[t].any():  # any of several calls at once
                 yield from lines(p.prints, (row[t] for row in rows))
 
 
 def refuse() -> NoReturn:
-    """Refuse a print where that is not known."""
+    """Refuse a print where the number of prints is unknown."""
     raise TraceError(
         "E133",
         "debug.print inside of a `build`, a reduction, a `cond` or a `while_loop`, where it is not known how often "
@@ -114,7 +114,7 @@ class Prints:
 
     Attributes:
         of: its program.
-        known: the same with the arrays of the prints as results after its own.
+        known: the program with the printed arrays as further results.
     """
 
     entries: tuple[Entry, ...]
@@ -122,7 +122,7 @@ class Prints:
     known: ir.Known
 
     def alone(self) -> ir.Program:
-        """The program of the printed arrays alone."""
+        """The program that computes only the printed arrays."""
         program = program_of(self.known)
         results = program.outputs[len(self.of.outputs) :]
         body = ir.Block(needed_for(program.body.statements, results), results)

@@ -3,9 +3,9 @@
 An index is proven under the conditions that hold on its path: brackets, and the tests of `where`. Python evaluates
 `x[i - 1]` before `where(i > 0, ..., 0)` sees it, so proofs wait until the body of a statement is complete.
 
-A statement that was lifted out of a `where` cannot know its guard. What it reads out of range is replaced by zero,
-and an `Obligation` stays with the array it makes. Wherever an element of that array is read, the condition must hold
-for its indices. At the end of the block an obligation that nobody discharged is the user's error.
+A statement that was lifted out of a `where` cannot know its guard. Its out-of-range reads are replaced by zero, and its
+array gets an `Obligation`. Wherever an element of that array is read, the condition must hold
+for its indices. At the end of the block, an obligation that was not discharged is the user's error.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Access:
 
 @dataclass(frozen=True)
 class Obligation:
-    """`condition` must hold wherever the array that owes it is read; `known` held where it arose.
+    """A `condition` that must hold wherever its array is read; `known` held where it arose.
 
-    With `data` the condition is about data: where it is not known to hold, the array with run-time checks is read.
+    With `data` the condition is about data: if it is not known to hold, the checked array is read.
     """
 
     condition: Cond | bool
@@ -81,7 +81,7 @@ class Traced(Protocol):
 
     @property
     def known(self) -> Known:
-        """The conditions known where the checker begins."""
+        """The conditions known at the start of the check."""
 
     @property
     def guardable(self) -> frozenset[Var]:
@@ -98,7 +98,7 @@ class Traced(Protocol):
 
 
 class RangeChecker:
-    """Walks the body of a statement and settles every element it reads."""
+    """Checks every element read in the body of a statement."""
 
     def __init__(self, tracer: Traced, own: frozenset[Var], strict: bool = False) -> None:
         self.tracer = tracer
@@ -109,7 +109,7 @@ class RangeChecker:
         self._memo: dict[tuple[ir.Scalar, Known], ir.Scalar] = {}
 
     def scalar(self, e: ir.Scalar, known: Known) -> ir.Scalar:
-        """`e` with run-time checks where they are needed; obligations and errors are collected."""
+        """Return `e` with the necessary run-time checks; collect obligations and errors."""
         if not e.refs:
             return e
         key = (e, known)
@@ -158,9 +158,9 @@ class RangeChecker:
                 return e
 
     def _side(self, e: ir.Scalar, test: ir.Scalar, truth: bool, known: Known) -> ir.Scalar:
-        """One side of a choice, under the test's index conditions.
+        """Check one side of a choice under the test's index conditions.
 
-        Comparisons of data with an extent are conditions on indices too, written as a bracket where they count.
+        Comparisons of data with an extent are index conditions too, written as brackets where they matter.
         """
         facts = conditions(test, truth)
         out = self.scalar(e, _join(known, facts))
@@ -168,7 +168,7 @@ class RangeChecker:
         return expr.bracket(data, out) if data and _reads_at(out, data) else out
 
     def index(self, e: Index, known: Known) -> Index:
-        """`e` with the elements read inside it settled."""
+        """Return `e` with the elements read inside it checked."""
         if not any(isinstance(a, Data | Floor | Mod) for a in e.atoms):
             return e
         out = as_index(0)
@@ -221,7 +221,7 @@ class RangeChecker:
         return expr.bracket(guards, out) if guards else out
 
     def _may_wait(self, c: Cond | bool) -> bool:
-        """Whether a condition on data may be known where the statement, which is lifted, is read."""
+        """Whether a condition on data may be known where the lifted statement is read."""
         return isinstance(c, Cond) and not c.free.isdisjoint(self.lifting)
 
     def _owed(self, ref: ir.Ref, indices: list[Index], known: Known, facts: Known) -> ir.Ref:
@@ -245,7 +245,7 @@ class RangeChecker:
 
 
 def _reads_at(e: ir.Scalar, conds: list[Cond]) -> bool:
-    """Whether an element is read at an index that holds data that the conditions are about."""
+    """Whether an element is read at an index with data that the conditions mention."""
     data = {a for c in conds for a in c.index.data}
     return any(not data.isdisjoint(i.every_atom) for g in walk(e) if isinstance(g, ir.Get) for i in g.indices)
 
@@ -290,7 +290,7 @@ def conditions(test: ir.Scalar, truth: bool) -> list[Cond]:
 
 
 def compare(name: str, a: Index, b: Index) -> Cond | bool:
-    """The condition that a comparison of two indices is."""
+    """The condition equivalent to a comparison of two indices."""
     match name:
         case "greater_equal":
             return cond(">=", a - b)
@@ -344,7 +344,7 @@ def to_index(e: ir.Scalar) -> Index:
 
 
 def from_end(e: ir.Scalar, extent: Index) -> Index:
-    """An integer of an index array as an index: from the end of the axis where it is negative."""
+    """Convert an element of an index array to an index; negative ones count from the end of the axis."""
     index = to_index(e)
     if e.dtype.kind == "unsigned" or prove_nonnegative(index) or _nonnegative(e):
         return index
@@ -399,7 +399,7 @@ def _nonnegative(e: ir.Scalar) -> bool:
 
 
 def range_of(e: ir.Scalar) -> tuple[Index, Index] | None:
-    """The known range [low, high) of an integer: of a position, or of the array it is read from."""
+    """The known range [low, high) of an integer: a position, or an element of an array."""
     if isinstance(e, ir.Reduce) and e.op in POSITIONS:
         total = expr.places(e)
         return None if total.free else (ZERO_INDEX, total)

@@ -1,6 +1,6 @@
-"""Refusals of traced values, which have no value yet: truth, numbers, iteration over data, NumPy.
+"""Errors for uses of traced values that need a value: truth, numbers, iteration over data, NumPy.
 
-Each refusal says what to write instead, after the line of the user's code that asked.
+Each error says what to write instead, based on the user's line.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Refusals:
             "E146", f"a traced array has no attribute {name!r}", position=user_position(), remedy=remedy
         )
 
-    # What NumPy does with one -------------------------------------------------------------------------------
+    # Uses by NumPy -------------------------------------------------------------------------------
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
         position = user_position()
@@ -147,7 +147,7 @@ class Refusals:
         return self._as_here(own, found, inputs, keywords)
 
     def _as_here(self, name: str, found: Any, inputs: Any, keywords: Any) -> Any:
-        """Call the equivalent of a NumPy function; TraceError if there is none, or not for these arguments."""
+        """Call the equivalent of a NumPy function; TraceError if it is missing or refuses these arguments."""
         if found is None:
             raise self._refused(
                 f"numpy.{name} was given a traced array, whose values it needs",
@@ -192,7 +192,7 @@ def _truth_remedy(position: Position | None) -> str:
 
 
 def _number_remedy(position: Position | None) -> str:
-    """The remedy for a traced value used as a number, by what it is given to."""
+    """The remedy for a traced value used as a number, by the function that receives it."""
     module, _, name = (called(position) or "").rpartition(".")
     if module == "math" or module.split(".")[0] in ("np", "numpy"):
         return elsewhere.remedy("random" if "random" in module else name)

@@ -1,4 +1,4 @@
-"""A block under construction, and how statements in it can be made again."""
+"""Blocks under construction, and recipes to rebuild their statements."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Recipe", "Scope"]
 class Scope:
     """A block under construction.
 
-    `lifted` are the variables of the builds and reductions around the current expression, outermost first;
-    `parameters` those that are fixed while the block runs (the variables around it, and its own loop variable).
-    `prints` is what it prints, None where it cannot.
+    `lifted` are the variables of the builds and reductions around the current expression, outermost first. `parameters`
+    are fixed while the block runs: the variables around it, and its own loop variable. `prints` are its prints; None if
+    it cannot print.
     """
 
     def __init__(self, parameters: frozenset[Var] = frozenset()) -> None:

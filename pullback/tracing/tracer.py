@@ -1,6 +1,7 @@
 """Tracing: recording the user's Python function as a program.
 
-A `Tracer` collects statements while the user's function runs on handles (`pullback.tracing.array`). It knows the block
+A `Tracer` collects statements while the user's function runs on traced arrays (`pullback.tracing.array`). It knows the
+block
 under construction and the index variables in scope.
 
 Lifting. The core has no local arrays. A statement made inside the function given to `build` or `sum_over` may depend
@@ -10,8 +11,8 @@ Reading it supplies them again:
     build(N, lambda n: sum(exp(x[n])))   -->   e = build n < N, m < M { exp(x[n, m]) }
                                                build n < N { sum m < M { e[n, m] } }
 
-Only the variables that a statement really depends on are added. Blocks of fold, while and cond are blocks of their
-own: the variables around them are fixed while they run, and the finished statement is lifted as a whole.
+Only the variables that a statement depends on are added. fold, while and cond have their own blocks. The variables
+around them are fixed while they run, and the finished statement is lifted as a whole.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ NDArray = np.ndarray[Any, Any]
 
 
 class Tracer:
-    """The program being written. One is active per thread; see `current`.
+    """The program under construction. One is active per thread; see `current`.
 
-    A function traced inside another may be a closure over values of the outer one. What it reads of `parent` becomes
-    a further input (`foreign`: the parent's array -> the input), and indices in scope there are fixed here.
+    A function traced inside another may be a closure over values of the outer one. Each array of `parent` that it reads
+    becomes a further input (`foreign`: the parent's array -> the input). Indices in scope there are fixed here.
     """
 
     def __init__(self, name: str, default_float: DType = f64, parent: Tracer | None = None) -> None:
@@ -116,7 +117,7 @@ class Tracer:
 
     @contextmanager
     def block(self, *variables: Var) -> Iterator[Scope]:
-        """A new block; the variables around it are its parameters, `variables` are its own."""
+        """Open a new block; the variables around it are its parameters, `variables` are its own."""
         scope = Scope(self.guardable.union(variables))
         self.scopes.append(scope)
         try:
@@ -129,7 +130,7 @@ class Tracer:
     def define(
         self, name: str, dtype: DType, shape: Sequence[Index], bounds: tuple[Index, Index] | None = None
     ) -> ir.Ref:
-        """A new array of the current block."""
+        """Define a new array in the current block."""
         return self.own(ir.Ref(name, dtype, shape, bounds))
 
     def own(self, ref: ir.Ref) -> ir.Ref:
@@ -138,7 +139,7 @@ class Tracer:
         return ref
 
     def input(self, name: str, dtype: DType, shape: Sequence[Index]) -> ir.Ref:
-        """A new input of the program."""
+        """Add a new input to the program."""
         ref = self.own(ir.Ref(name, dtype.computed, shape, storage=dtype))
         self.inputs.append(ref)
         return ref
@@ -151,8 +152,8 @@ class Tracer:
             assert storage is not None
             dtype = storage.computed
             shape = [as_index(int(n)) for n in array.shape]
-            bounds = None  # what its integers are now: an index into another array needs no check, as with in_range
-            if dtype.is_integer and array.size and array.max() < i64.maximum:  # larger ones are no indices
+            bounds = None  # with the current range of its integers, indices need no check, as with in_range
+            if dtype.is_integer and array.size and array.max() < i64.maximum:  # larger integers cannot be indices
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
             name = name or captured_name(array) or f"captured_{len(self.captured)}"
             ref = ir.Ref(name, dtype, shape, bounds, storage)
@@ -161,7 +162,7 @@ class Tracer:
         return found[0]
 
     def read(self, ref: ir.Ref, indices: Sequence[Index]) -> ir.Scalar:
-        """An element of an array, the axes that lifting added supplied."""
+        """Read an element of an array, supplying the axes that lifting added."""
         if self.is_foreign(ref):
             return self._read_foreign(ref, indices)
         self.visible(ref)
@@ -177,7 +178,7 @@ class Tracer:
 
     def _read_foreign(self, ref: ir.Ref, indices: Sequence[Index]) -> ir.Scalar:
         assert self.parent is not None
-        e = self.parent.read(self.parent.whole(ref), indices)  # a guard outside does not reach into a closure
+        e = self.parent.read(self.parent.whole(ref), indices)  # an outer guard does not hold inside a closure
         assert isinstance(e, ir.Get)
         mine = self.foreign.get(e.ref)
         if mine is None:
@@ -195,7 +196,7 @@ class Tracer:
         return ref in self._views
 
     def visible(self, ref: ir.Ref) -> None:
-        """Refuse an array of a block that is finished, and one that an index out of scope selects from."""
+        """Refuse arrays of a finished block, and arrays that depend on an index out of scope."""
         view = self._views.get(ref)
         if view is not None and not self.guardable.issuperset(view[1]):
             self._foreign([v for v in view[1] if v not in self.guardable], user_position())
@@ -221,7 +222,7 @@ class Tracer:
     ) -> list[ir.Ref]:
         """Emit arrays with these elements as one statement; `strict` data checks do not wait for guards."""
         names = [self.place + name for name in names]
-        if self.scope.lifted and not strict:  # what depends on nothing around is not lifted, and no guard is to come
+        if self.scope.lifted and not strict:  # a statement without outer variables is not lifted, and no guard follows
             stand_in = ir.Build(
                 tuple(ir.Ref(n, v.dtype, ()) for n, v in zip(names, values)), tuple(variables), tuple(values)
             )
@@ -254,7 +255,7 @@ class Tracer:
 
     @contextmanager
     def at_place(self, place: str) -> Iterator[None]:
-        """Arrays that are made inside have names that begin so."""
+        """Set the name prefix of arrays that are made inside."""
         before, self.place = self.place, place
         try:
             yield
@@ -262,9 +263,9 @@ class Tracer:
             self.place = before
 
     def with_checks(self, ref: ir.Ref) -> tuple[ir.Ref, ir.Ref]:
-        """The array with run-time checked data reads, in place of one that relied on a guard.
+        """Replace an array that relied on a guard by one with run-time checks.
 
-        Returns it as the user's code sees it and as it stands in the program.
+        Returns it as the user's code sees it, and as it is in the program.
         """
         recipe = self._recipes[ref]
         if recipe.outs[0] not in self._checked:
@@ -284,7 +285,7 @@ class Tracer:
         return found, self._views[found][0]
 
     def whole(self, ref: ir.Ref) -> ir.Ref:
-        """The array to use where all of it is used, and no guard can be known."""
+        """The array to use if all of it is read and no guard can be known."""
         if ref in self._recipes and any(o.data for o in self.obligations(self._views[ref][0])[1]):
             return self.with_checks(ref)[0]
         return ref
@@ -357,9 +358,9 @@ class Tracer:
     def defer(
         self, callee: ir.Outline, operands: Sequence[ir.Ref], dims: Mapping[DimSymbol, Index]
     ) -> list[ir.Ref] | None:
-        """The results of a call whose statements join later; None where they cannot wait.
+        """The results of a call whose statements join later; None if they cannot be deferred.
 
-        They can at the top of a function, over arrays as they are: elsewhere they may become part of what is around.
+        They can at the top level of a function, over plain arrays. Elsewhere they may fuse with the code around.
         """
         if self.parent is not None or len(self.scopes) > 1 or not all(map(self.holds, operands)):
             return None
@@ -380,7 +381,7 @@ class Tracer:
         return tuple(self.requires)
 
     def extent(self, extent: Index, what: str) -> Index:
-        """Use a size for an axis: it is at least 1 from here on."""
+        """Use a size for an axis; from here on it is assumed to be at least 1."""
         if extent.constant is not None and extent.constant < 0:
             raise ShapeError("E105", f"{what}: the extent {extent} is negative", position=user_position())
         if extent.constant is None:
@@ -422,7 +423,7 @@ class Tracer:
     def settle_block(self, results: Sequence[ir.Ref], facts: tuple[Cond, ...] = ()) -> list[Obligation]:
         """Settle the results' obligations at a block's end, as far as the surrounding variables decide.
 
-        An obligation on a variable of the block itself is an error: nothing is left that could hold.
+        An obligation on a variable of the block itself is an error, because nothing can discharge it any more.
         """
         around = self.scopes[-2].parameters.union(self.scopes[-2].lifted)
         left: list[Obligation] = []
@@ -434,10 +435,10 @@ class Tracer:
         return left
 
     def prints(self, *entries: Entry) -> None:
-        """Record prints of the current block.
+        """Record prints in the current block.
 
         Raises:
-            TraceError: [E133] it is not known how often that happens.
+            TraceError: [E133] the number of prints is unknown.
         """
         if entries and any(s.prints is None or s.lifted for s in self.scopes):
             refuse()
@@ -445,7 +446,7 @@ class Tracer:
             self.scope.prints += entries
 
     def report(self, error: PullbackError) -> None:
-        """Keep an error and go on, to report all errors of a function together."""
+        """Keep an error and continue, to report all errors of a function together."""
         if all(error.message != e.message for e in self.errors):
             self.errors.append(error)
 
@@ -458,7 +459,7 @@ class Tracer:
         doc: str = "",
         settings: Settings = DEFAULT,
     ) -> ir.Known:
-        """The program; in outline where calls wait to join it."""
+        """Finish the program; return an outline if calls wait to join it."""
         prints = tuple(self.scopes[0].prints or ())
         more = arrays_of(prints)
         for o in self.settle(*results, *more):

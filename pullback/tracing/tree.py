@@ -2,9 +2,9 @@
 
 A complex array is a tree of its real and imaginary part.
 
-The core knows lists of arrays only. A `Structure` remembers how a list of leaves is put together again; it is
-hashable and compares by value, so it serves in signatures. Dicts are ordered by key, an OrderedDict is as it is; other
-classes made of dict are taken for dicts. None is a tree without leaves.
+The core knows only lists of arrays. A `Structure` records how to rebuild a tree from its leaves. It is hashable and
+compares by value, so it serves in signatures. Dicts are ordered by key, OrderedDicts keep their order, and other
+subclasses of dict count as dicts. None is a tree without leaves.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PAIR = Structure("complex", None, ("real", "imag"))
 
 
 def has_form(s: Structure) -> bool:
-    """Whether calls that bypass Python handle such trees: not ordered dicts, or dicts with unusual keys."""
+    """Whether calls that bypass Python handle such trees; not OrderedDicts, or dicts with unusual keys."""
     known = s.kind != "dict" or (s.type is dict and all(type(k) in (str, int) for k in s.keys))
     return known and all(map(has_form, s.children))
 
@@ -62,8 +62,8 @@ def has_form(s: Structure) -> bool:
 def form(s: Structure) -> Any:
     """Return a structure in the form for calls that bypass Python (`runtime/c/call.c`).
 
-    A leaf is 0, a complex array 2, None is None and a tuple is a tuple; other nodes are a list of type, keys, children,
-    and the function that makes one of its children.
+    A leaf is 0, a complex array 2, None is None and a tuple is a tuple. Other nodes are a list of type, keys, children,
+    and the function that builds a node from its children.
 
     >>> form(flatten((1.0, (None, 2.0)))[1])
     (0, (None, 0))
@@ -89,12 +89,12 @@ def is_namedtuple(x: object) -> bool:
 
 
 def is_pair(x: Any) -> TypeGuard[Any]:
-    """Whether x is a complex array or number, or known by its parts."""
+    """Whether x is a complex array or number, or a pair of parts."""
     return is_complex(x) or isinstance(x, Parts)
 
 
 def open_node(x: object) -> tuple[Structure, Sequence[Any]] | None:
-    """The node of x with its children, None where x is a leaf."""
+    """The node of x with its children; None if x is a leaf."""
     if type(x) is np.ndarray and x.dtype.kind != "c":  # the commonest leaf
         return None
     if isinstance(x, OrderedDict):
@@ -111,7 +111,7 @@ def open_node(x: object) -> tuple[Structure, Sequence[Any]] | None:
     if x is None:
         return NONE, []
     if is_pair(x):
-        return PAIR, (x.real, x.imag)  # of a NumPy array both are views
+        return PAIR, (x.real, x.imag)  # views of a NumPy array
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         keys = tuple(f.name for f in dataclasses.fields(x))
         return Structure("dataclass", type(x), keys), [getattr(x, k) for k in keys]
@@ -140,7 +140,7 @@ def _flatten(x: object, leaves: list[Any]) -> Structure:
 
 
 def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:
-    """Append the leaves of x in order; False if x is not of this structure. Use `flatten` to find it."""
+    """Append the leaves of x in order; return False if x does not have this structure (see `flatten`)."""
     if s.kind == "leaf":
         leaves.append(x)
         return open_node(x) is None
@@ -209,7 +209,7 @@ def _new_dataclass(s: Structure, children: Sequence[Any]) -> Any:
 
 
 def step(kind: Kind, key: Any) -> str:
-    """The way from a node of this kind to a child, in the user's spelling.
+    """The step from a node of this kind to a child, in the user's spelling.
 
     >>> step("dict", "w"), step("dataclass", "w")
     ("['w']", '.w')
@@ -234,7 +234,7 @@ def leaf_paths(s: Structure, name: str = "") -> list[str]:
 def leaf_names(s: Structure, name: str = "out", own: Iterable[str | None] = ()) -> list[str]:
     """An identifier for each leaf: the keys on the way to it, joined by underscores.
 
-    `own` are names of the leaves themselves, where they have any, for those whose last key is a position.
+    `own` are the leaves' own names, if any, for leaves whose last key is a position.
     """
     rest = iter(own)
     return _leaf_names(s, name, lambda default: next(rest, None) or default)
