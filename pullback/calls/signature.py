@@ -230,7 +230,7 @@ def _by_annotation(p: Parameter) -> Leaves:
 
 
 def _same_floating(parameters: Sequence[Parameter], groups: Sequence[tuple[Leaf, ...]], flat: Sequence[Any]) -> None:
-    """Check that Check that `Float` is one dtype throughout a call."""
+    """Check that `Float` is one dtype throughout a call."""
     chosen: tuple[str, DType] | None = None
     for p, group in zip(parameters, groups):
         if isinstance(p.spec, ArraySpec) and set(p.spec.dtypes) == {types.f32, types.f64}:

@@ -184,7 +184,7 @@ class _Rows:
             return Array(application, (x,), x.tracked)
         extent = x.type.shape[0] if x.type.shape else 0
         if not -extent <= number < extent or (len(fixed) < ROWS and x.type not in self._open):
-            node = apply(self._operation, (x, number), {})  # an error, or one of the first indices indices
+            node = apply(self._operation, (x, number), {})  # an error, or one of the first indices
             fixed[number] = node.application
             return node
         row = leaf(np.asarray(number % extent))
