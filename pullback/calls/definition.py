@@ -193,7 +193,7 @@ class Definition:
             )
         _THREAD.tracing.add(key)
         try:
-            # a tracing thread does not wait: functions may call one another in a circle
+            # a tracing thread does not wait, because functions may call each other in a cycle
             with nullcontext() if is_tracing() else single_flight(key), uncollected(), in_order(exact):
                 found = self._traces.get((signature, exact))
                 if found is None:

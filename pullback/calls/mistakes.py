@@ -41,7 +41,7 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
         return _endless(error, name)
     frame, position = last_frame(error.__traceback__)
     if frame is not None and is_ours(frame.f_code.co_filename) and WRONG_CALL.fullmatch(str(error)):
-        frame, position = _before_last(error.__traceback__)  # a decorated function hands its arguments on
+        frame, position = _before_last(error.__traceback__)  # a decorated function passes its arguments on
     if frame is None or is_ours(frame.f_code.co_filename):
         return error
     if position.code.co_code[position.offset] == dis.opmap["RAISE_VARARGS"]:

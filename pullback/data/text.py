@@ -15,7 +15,7 @@ __all__ = ["load_text"]
 
 
 def load_text(path: str | os.PathLike[str], sequence_length: int = 64, stride: int | None = None) -> Dataset:
-    """Windows of a text file, each with the characters that follow it: the same window, one further.
+    """Load windows of a text file, each with the same window shifted by one as its target.
 
     Args:
         path: a file in UTF-8.

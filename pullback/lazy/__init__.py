@@ -4,7 +4,7 @@
 
     w = lazy.Weight(rng.normal(size=(784, 10)))
     loss = cross_entropy(x @ w, labels)       # builds nodes; nothing runs
-    if float(loss) > 1.0:                     # wants a value: what lies below runs as one compiled piece
+    if float(loss) > 1.0:                     # needs a value: the graph below runs as one compiled piece
         lazy.backward(loss)                   # w.grad
 
 Every function of `pullback` is here under its name, with the same definition. Networks, tapes and `await` follow Yang

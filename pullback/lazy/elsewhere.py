@@ -22,7 +22,7 @@ TRACED: Final = frozenset(_TRACED.split())
 
 
 def remedy(name: str) -> str:
-    """The replacement for a name that neither lazy arrays nor their namespace have."""
+    """The replacement for a name that is missing in lazy arrays and their namespace."""
     own = elsewhere.words("names", "pullback").get(name, name)
     table = elsewhere.words("instead", "lazy")
     if found := table.get(name) or table.get(own):

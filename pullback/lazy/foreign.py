@@ -4,7 +4,7 @@ class Square(lazy.Foreign):
     def result(self, x):                    # shapes and dtypes, when the node is built
         return x.shape, x.dtype
     def forward(self, x):                   # values: NumPy arrays; on a thread of the pool
-        return x * x, x                     # the result, and what backward is to be given
+        return x * x, x                     # the result, and data for backward
     def backward(self, saved, gradient):       # gradients of the operands, None for zero; None is given for zero
         return (2 * saved * gradient,)
 """

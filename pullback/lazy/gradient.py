@@ -28,7 +28,7 @@ _INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # whether 
 
 
 def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
-    """The cotangents of all tracked leaves below an array, for its own; None stands for one."""
+    """The cotangents of all tracked leaves below an array, given its own cotangent; None stands for one."""
     cotangents = Cotangents(stops)
     with LOCK:
         threads = thread_count()

@@ -125,7 +125,7 @@ class _Walk:
 
 
 def _pulled(unit: Unit, operands: Sequence[Array], cotangents: list[Any]) -> list[tuple[Array, Any]]:
-    """The cotangents of a unit's operands, as nodes."""
+    """Return the cotangents of a unit's operands, as nodes."""
     if isinstance(unit, Alias):
         return unit.pull(cotangents)
     if isinstance(unit, ForeignTape) or (not isinstance(unit, Kept) and unit.application.foreign):

@@ -131,7 +131,7 @@ def released() -> DerivativeError:
 
 
 class Cotangents:
-    """Pending cotangents: of tapes' results, and final ones of leaves.
+    """Pending cotangents of tapes' results, and final cotangents of leaves.
 
     Args:
         stops: arrays at which the backward pass stops.

@@ -39,7 +39,7 @@ class Weight(Array):
     """
 
     __slots__ = ("grad", "leaf", "name", "version")
-    leaf: Array  # that it holds now
+    leaf: Array  # the current array
 
     def __init__(self, value: Any, name: str | None = None) -> None:
         self.name = name or f"weight{next(_names)}"

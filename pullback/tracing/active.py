@@ -43,7 +43,7 @@ def _outside() -> TraceError:
     given: Sequence[Any] = ()
     arguments: Sequence[Any] = ()
     frames: list[FrameType] = []
-    while frame is not None and is_ours(frame.f_code.co_filename):  # the last one was called by the user
+    while frame is not None and is_ours(frame.f_code.co_filename):  # the last frame was called by the user
         if not is_guard(frame):
             code, given = frame.f_code, [*frame.f_locals.values()]
             arguments = given[: code.co_argcount + code.co_kwonlyargcount]

@@ -129,7 +129,7 @@ class accumulate_gradients(Optimizer):
 
     Args:
         steps: how many gradients make one.
-        optimizer: what the mean is given to.
+        optimizer: the optimizer that receives the mean.
 
     >>> from pullback import nn
     >>> optimizer = nn.accumulate_gradients(2, nn.sgd(1.0))

@@ -114,7 +114,7 @@ class Optimizer(Settings):
         return rebuilt(parameters, {**leaves_of(parameters), **self.averages(state)})
 
     def learning_rate_at(self, step: int) -> float | None:
-        """The learning rate of a step, for reports: that of the first group; None if there is none."""
+        """The learning rate of a step, for reports. For groups it is that of the first; None if there is none."""
         return None
 
     def __rshift__(self, other: Any) -> Optimizer:

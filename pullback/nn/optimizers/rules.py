@@ -1,6 +1,6 @@
 """Optimizers that turn gradients into updates, each as a rule for one parameter.
 
-    p    a parameter          g    its gradient, or what came before in a chain made of it
+    p    a parameter          g    its gradient, changed by earlier parts of a chain
     u    what is added to p   α    the learning rate  t = 1, 2, …   the update's number
 
 All arithmetic is in the parameter's element type. Rates and corrections are computed in f64, once per step.
@@ -50,8 +50,8 @@ class sgd(Rule):
 
     Args:
         learning_rate: α, a number or a schedule.
-        momentum: μ, from 0 to below 1; there is no state without momentum.
-        nesterov: whether the gradient is looked at a step ahead.
+        momentum: μ, from 0 to below 1. Without momentum there is no state.
+        nesterov: whether to use Nesterov momentum.
         dampening: τ, from 0 to below 1.
         learning_rate_in_momentum: whether the learning rate is kept with the momentum.
 

@@ -67,24 +67,25 @@ def fit(
         steps: updates, instead of epochs.
         batch_size: samples in a batch, 32 unless told otherwise; all where there are fewer.
         seed: for the order of samples, the draws of transformations, and a Layer's initial parameters.
-        parameters: where to begin; a Layer makes its own. They are left as they are.
-        state: what the loss carries besides, likewise.
+        parameters: the initial parameters, which are not changed; a Layer makes its own.
+        state: the initial state of the loss, likewise.
         validation_data: data that is measured after every epoch, as inference sees it.
-        metrics: measured there too: traced functions of a Layer's result and the target, or of (parameters, state,
+        metrics: also measured on that data: traced functions of a Layer's result and the target, or of (parameters,
+            state,
             batch) for a loss function. Each returns one number, a mean over the batch.
-        save: a folder for checkpoints and the history, or `Checkpoints` that say how often. Where it holds
-            checkpoints of this run, training goes on from the last one. One run at a time may use it.
-        resume: True requires a checkpoint, False that there is none. "newest intact" passes over damaged ones, and sets
-            them aside as `.damaged`. "anyway" goes on although the loss, the optimizer, the data, the seed or the batch
-            size is another; where batches differ, the epoch begins anew.
-        progress: whether to show it on the error stream, or a callback between calls instead.
+        save: a folder for checkpoints and the history, or `Checkpoints` with the frequency. If it holds checkpoints of
+            this run, training continues from the last one. One run at a time may use it.
+        resume: True requires a checkpoint, False that there is none. "newest intact" skips damaged ones, and renames
+            them to `.damaged`. "anyway" continues although loss, optimizer, data, seed or batch size differ. If batches
+            differ, the epoch starts again.
+        progress: whether to show progress on standard error, or a callback between calls instead.
         early_stopping: epochs without gain after which training ends, or an `EarlyStopping`.
-        shuffle: whether every epoch has an order of its own, which follows from the seed.
+        shuffle: whether every epoch has its own random order, determined by the seed.
         drop_last: whether the last, smaller batch of an epoch is left out. To keep it costs a second program.
-        memory, memory_limit, threads, debug: as `pb.function` takes them.
-        workers: how many processes compute the gradients, each of a part of every batch, on this machine or the
-            cluster that `ray.init` names. The loss is a mean over the batch; a layer that measures a batch, or draws
-            for it, sees its part.
+        memory, memory_limit, threads, debug: as in `pb.function`.
+        workers: the number of processes that compute gradients, each for a part of every batch, on this machine or on
+            the cluster of `ray.init`. The loss is a mean over the batch. A layer that measures a batch, or draws random
+            numbers for it, sees its part.
     Returns:
         The parameters and the record of the run. Ctrl-C ends training between two updates with the current result; a
         second one raises.
@@ -185,7 +186,7 @@ def evaluate(
 
 
 def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any, drop_last: Any) -> None:
-    """Refuse settings that would fail, or go unnoticed, after training has begun.
+    """Refuse settings that would fail, or be ignored, once training has begun.
 
     Raises:
         UsageError: [E518] arguments contradict each other or are invalid.

@@ -51,7 +51,7 @@ class Report:
         self._wanted = wish is True
         self._bar: Bar | None = None
         self._next = 0.0
-        self._told: set[int] = set()  # the calls whose memory is written down
+        self._told: set[int] = set()  # the calls whose memory was printed
         self._first: tuple[float, float] | None = None  # the fraction and the seconds when this part of the run began
         self._stack = ExitStack()
 

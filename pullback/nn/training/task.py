@@ -35,8 +35,8 @@ class Task:
         loss: traced; (parameters, state, batch) -> the loss, or the loss and the next state.
         measured: traced; (parameters, state, batch) -> the loss and every metric, as inference sees them.
         metrics: the names of the metrics.
-        parameters: where training begins.
-        state: likewise.
+        parameters: the initial parameters.
+        state: the initial state.
         labels: the classes of the network, or None.
     """
 
