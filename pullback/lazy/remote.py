@@ -5,11 +5,10 @@
     lazy.backward(loss(y, target))          # forward and backward happen where the weights are
     for e in experts: e.update()
 
-What is sent is the value of an operand, and the cotangent of a result, each way once. Parameters, what a forward pass
-keeps for its backward pass, gradients and the optimizer's state never leave their process. Each call has a number. It
-identifies the call's saved data and fixes the order in which gradients are added. Calls run side by side in any
-order, and the result is the same to the last bit, as is that of one process which holds the experts itself
-(`Expert`).
+Only values of operands and cotangents of results are sent, each once. Parameters, data saved for the backward pass,
+gradients and optimizer state never leave their process. Each call has a number. It identifies the call's saved data and
+fixes the order in which gradients are added. So concurrent calls in any order give the same result to the last bit. It
+is also that of one process which holds the experts itself (`Expert`).
 """
 
 from __future__ import annotations

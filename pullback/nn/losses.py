@@ -253,7 +253,7 @@ def _reduced(kind: str, losses: Any, reduction: str) -> Array:
 
 
 def _equal(kind: str, input: Any, target: Any) -> tuple[Array, Array]:
-    """Return both as arrays of one shape. Other shapes would broadcast: a column with a row makes a square."""
+    """Return both as arrays of one shape. Others would broadcast: a column with a row makes a square."""
     a, b = as_array(input, kind), as_array(target, kind)
     if a.extents != b.extents:
         labels = kind == "cross_entropy" and b.ndim + 1 == a.ndim

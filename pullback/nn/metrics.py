@@ -131,7 +131,7 @@ def f1_score(input: Any, target: Any) -> Array:
 
 
 def _share(input: Any, target: Any, axis: int | None) -> Array:
-    """The diagonal of the confusion matrix, divided by its sums along an axis, or by the mean of both sums."""
+    """The diagonal of the confusion matrix, divided by its sums along an axis or by the mean of both."""
     counts = confusion_matrix(input, target).astype(as_array(input).dtype)
     whole = (pb.sum(counts, axis=0) + pb.sum(counts, axis=1)) / 2 if axis is None else pb.sum(counts, axis=axis)
     share: Array = pb.where(whole > 0, pb.diagonal(counts) / pb.where(whole > 0, whole, 1), 0)

@@ -1,4 +1,4 @@
-"""Names of other libraries, with their names here or replacements; and names that this package had before.
+"""Names of other libraries and old names of this package, with their names here or replacements.
 
 Messages read the tables `words.toml` and `renamed.toml`, and calls of NumPy's functions on traced values find the
 function of pullback in the first.
@@ -28,7 +28,7 @@ def _read(file: str) -> dict[str, Any]:
 
 
 def renamed_to(section: str, name: str) -> str:
-    """The new name of a parameter or an attribute of a callable or of its class; empty if it has not changed."""
+    """The new name of a parameter or an attribute of a callable or its class; empty if unchanged."""
     owner = section.rpartition(".")[0]  # a method has the names of its class
     return (renamed(section).get(name) or renamed(owner).get(name) or [""])[0]
 
@@ -40,7 +40,7 @@ def words(kind: str, section: str = "") -> dict[str, Any]:
 
 
 def renamed(section: str) -> dict[str, list[str]]:
-    """The old names of a module or the old parameters of a callable, each with the new one and whose it is."""
+    """The old names of a module, or old parameters of a callable, with the new ones and their origin."""
     return _read("renamed.toml").get(section, {})  # type: ignore[no-any-return]
 
 
@@ -119,12 +119,12 @@ def section(written: str) -> str:
 
 
 def call(section: str, problem: str) -> str:
-    """What to write for a call without the arguments that are needed, where the tables say more than its form."""
+    """The remedy for a call with missing arguments, if the tables say more than its form."""
     return str(words("calls").get(section, "")) if problem.startswith("missing") else ""
 
 
 def parameter(section: str, keyword: str, known: Sequence[str]) -> str:
-    """What to write for a keyword that a callable lacks: its new name, its name here, the nearest, or a sentence."""
+    """The remedy for an unknown keyword: its new name, its name here, the nearest, or a sentence."""
     if (new := renamed_to(section, keyword)).partition("=")[0] in known:
         return f"`{keyword}` is now `{new}`"
     for name in words("parameters").get(keyword, ()):
@@ -155,7 +155,7 @@ def unknown(name: str, module: str = "pullback") -> UnknownNameError:
 
 
 def _replacement(name: str, module: str) -> str:
-    """What to write for a name that a module lacks."""
+    """The remedy for a name that a module lacks."""
     from importlib.util import find_spec
 
     known = sys.modules[module].__all__
@@ -187,7 +187,7 @@ def attribute(value: object, name: str) -> UnknownNameError:
 
 
 def member(kind: type, name: str) -> str:
-    """What to write for an attribute that a class lacks, from the tables."""
+    """The remedy for an attribute that a class lacks, from the tables."""
     room = kind.__module__.removeprefix("pullback.").partition(".")[0]
     if new := renamed_to(f"{room}.{kind.__name__}", name):
         return f"`{name}` is now `{new}`"

@@ -1,4 +1,4 @@
-"""Public modules and calls as users meet them: wrong arguments, unknown names, and tracebacks without our frames."""
+"""Guards of public modules and calls: wrong arguments, unknown names, and short tracebacks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FULL: Final = "PULLBACK_TRACEBACK"  # `full` keeps our own frames
 def wrong_arguments(
     function: Callable[..., Any], name: str, problem: str, keyword: str | None, position: Place | None
 ) -> TraceError:
-    """The error for a call that the function's parameters do not allow; `name` as in `pb.sum` or `nn.adam`."""
+    """The error for a call that the function's parameters do not allow; `name` is as in `pb.sum`."""
     parameters = inspect.signature(function).parameters
     own = elsewhere.section(name)
     remedy = elsewhere.parameter(own, keyword, list(parameters)) if keyword else elsewhere.call(own, problem)
@@ -81,7 +81,7 @@ def guarded(function: Callable[P, R], name: str) -> Callable[P, R]:
 
 
 def guarded_function(value: Any, name: str) -> Any:
-    """A public function, guarded where it is defined, too, for `pickle` looks there; other values as they are."""
+    """Guard a public function, also where it is defined, as `pickle` looks there; keep other values."""
     if not isinstance(value, FunctionType) or hasattr(value, "__signature__"):  # layers answer for themselves
         return value
     home, better = sys.modules[value.__module__], guarded(value, name)
