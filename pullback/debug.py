@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback import state
+from pullback.notebook import Displayed
 from pullback.tables import html_table, text_table
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing
@@ -60,7 +61,7 @@ def print(text: str, /, *values: Any, **named: Any) -> None:
     current().prints(Print(text, structure, constants, refs))
 
 
-class Caches(tuple[state.Entry, ...]):
+class Caches(tuple[state.Entry, ...], Displayed):
     """Rows of state; `str` and notebooks show them as a table."""
 
     __slots__ = ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["html_note", "html_table", "text_table"]
+__all__ = ["html_note", "html_table", "html_text", "text_table"]
 
 Rows = Sequence[Sequence[str]]
 
@@ -36,26 +36,38 @@ def text_table(rows: Rows, right: Collection[int] = ()) -> list[str]:
 
 
 def html_table(rows: Rows, right: Collection[int] = (), caption: str = "") -> str:
-    """The same as a table of HTML, all text escaped, under a caption.
+    """Return the same as an HTML table, all text escaped; the caption wraps and a wide table scrolls.
 
     >>> html_table([("a",), ("x < y",)]).count("x &lt; y")
     1
     """
     head, *body = rows
-    parts = ['<table style="border-collapse: collapse; font-family: monospace">']
-    if caption:
-        parts.append(f'<caption style="text-align: left; white-space: pre-wrap">{_escaped(caption)}</caption>')
+    parts = [f'<div style="margin: 6px 0">{html_text(caption)}</div>'] if caption else []
+    parts.append('<div style="overflow-x: auto"><table style="border-collapse: collapse; font-family: monospace">')
     parts.append(f"<thead>{_row('th', head, right, 'border-bottom: 1px solid; ')}</thead><tbody>")
     parts += [_row("td", row, right) for row in body]
-    return "\n".join([*parts, "</tbody></table>"])
+    return "\n".join([*parts, "</tbody></table></div>"])
+
+
+def html_text(text: str) -> str:
+    """Escape text for HTML, with words between backticks as code.
+
+    >>> html_text("`f` at x < 1")
+    '<code>f</code> at x &lt; 1'
+    """
+    pieces = [_escaped(piece) for piece in text.split("`")]
+    if len(pieces) % 2 == 0:  # a backtick without its other
+        return _escaped(text)
+    return "".join(f"<code>{piece}</code>" if k % 2 else piece for k, piece in enumerate(pieces))
 
 
 def html_note(*lines: str) -> str:
-    """Lines below a table."""
-    return f'<pre style="background: none">{_escaped(chr(10).join(lines))}</pre>'
+    """Lines below a table, which wrap."""
+    return f'<pre style="background: none; white-space: pre-wrap">{_escaped(chr(10).join(lines))}</pre>'
 
 
 def _row(kind: str, cells: Sequence[str], right: Collection[int], style: str = "") -> str:
-    styled = (f'<{kind} style="{style}white-space: pre; text-align: {"right" if k in right else "left"}">'
+    style += "padding: 2px 14px 2px 0; white-space: pre; text-align: "
+    styled = (f'<{kind} style="{style}{"right" if k in right else "left"}">'
               f"{_escaped(cell)}</{kind}>" for k, cell in enumerate(cells))
     return f"<tr>{''.join(styled)}</tr>"

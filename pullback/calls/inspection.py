@@ -14,6 +14,7 @@ from pullback.errors import ShapeError
 from pullback.ir.dims import determined_dims, has_empty_extent, solve_dims
 from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.verify import verifying
+from pullback.notebook import Displayed
 from pullback.source import user_position
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pullback.pictures import Picture
 
 
-class Inspected(Definition):
+class Inspected(Definition, Displayed):
     """A definition that can be inspected and exported."""
 
     __slots__ = ()

@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.ir import nodes as ir
 from pullback.ir.printer import print_statement
+from pullback.notebook import Displayed
 from pullback.passes.operations import operation_count
 from pullback.tables import html_note, html_table, text_table
 
@@ -42,7 +43,7 @@ class ProfileRow:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(Displayed):
     """The time of a call by its statements.
 
     Attributes:

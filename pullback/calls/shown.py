@@ -15,6 +15,7 @@ from pullback.tables import html_note, html_table
 if TYPE_CHECKING:
     from pullback.explanation.stages import About
 
+SHOWN = 24  # lines of a program that is not folded
 EMPTY = inspect.Parameter.empty
 KINDS = {
     "plain": inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -110,11 +111,15 @@ def about(f: Shown) -> About:
 
 
 def function_html(f: Shown) -> str:
-    """A function in a notebook: its documentation, and the types of its arguments and results."""
+    """A function in a notebook: its documentation, its types, and the program that it computes."""
     first = (inspect.getdoc(f) or "").partition("\n\n")[0]
     caption = f"{f.name}: {first}" if first else f.name
     try:
-        return f.type.html(caption)
+        types, program = f.type.html(caption), str(getattr(f, "ir", "")).rstrip()
     except Exception:  # unknown before the first call, or wrong, which the call reports
         rows = [("argument", "annotation"), *((n, str(p).partition(":")[2].strip()) for n, p in _written(f).items())]
         return html_table(rows, caption=caption) + html_note("types are known after the first call")
+    stages = html_note(f'{f.name}.explain(html="{f.name}.html") writes a page with every stage, down to C')
+    unfolded = " open" * (len(program.splitlines()) <= SHOWN)
+    shown = f"<details{unfolded}><summary>program</summary>{html_note(program)}</details>"
+    return "\n".join([types, shown, stages]) if program else types

@@ -9,11 +9,12 @@ from pullback.calls.signature import Parameter, Signature
 from pullback.calls.traced import Traced
 from pullback.ir import nodes as ir
 from pullback.ir.index import cond
+from pullback.notebook import Displayed
 from pullback.tables import html_table
 from pullback.tracing.tree import Structure
 
 
-class TypeText(str):
+class TypeText(str, Displayed):
     """A type that shows as text, and as a table in a notebook."""
 
     arguments: Sequence[tuple[str, str]]

@@ -10,6 +10,7 @@ from pullback.derivation.check import Checked
 from pullback.derivation.document import Document, Line, Section
 from pullback.derivation.style import LATEX, TEXT
 from pullback.ir import nodes as ir
+from pullback.notebook import Displayed
 from pullback.rewrite.fired import Step
 
 UNDERSCORE = r"\_"
@@ -17,7 +18,7 @@ WIDTH = 88  # the column at which the rules stand, where the formula leaves room
 
 
 @dataclass(frozen=True)
-class Derivation:
+class Derivation(Displayed):
     """The steps that led to a derivative, the resulting program, and the number of checked steps."""
 
     program: ir.Program

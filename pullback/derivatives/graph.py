@@ -13,6 +13,7 @@ from pullback.calls.mistakes import public
 from pullback.calls.signature import bind, signature_of
 from pullback.derivatives.derived import as_function
 from pullback.explanation.drawing import drawn, local_derivatives, one_vertex_each, total
+from pullback.notebook import Displayed
 from pullback.operators.blocks import BlockMatrix
 from pullback.operators.derivatives import Linearized
 from pullback.operators.graph import strictly_lower
@@ -24,7 +25,7 @@ NDArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class ComputationGraph:
+class ComputationGraph(Displayed):
     """The arrays of a function at a point, with the derivative of each by earlier ones: dx = L dx.
 
     Attributes:

@@ -26,6 +26,7 @@ from pullback.ir import expr, types
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, as_index
 from pullback.ir.traverse import instantiate
+from pullback.notebook import Displayed
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.tree import LEAF, Structure
@@ -112,7 +113,7 @@ def _count(name: str, r: ir.Ref, statements: list[ir.Statement]) -> ir.Ref:
     return statements[-1].outs[0]
 
 
-class SparseDerivative:
+class SparseDerivative(Displayed):
     """`f(*args)` gives matrices; `entries` is the traced function behind it, with `.ir` and `.c_source`.
 
     If loops hide the index structure, or on request, the pattern is found at the call. The entries then come from

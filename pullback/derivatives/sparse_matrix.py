@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
+from pullback.notebook import Displayed
+from pullback.pictures import Picture
+from pullback.plots import spy
 from pullback.tables import html_table
 
 SHOWN = 12  # entries shown in a notebook
@@ -20,7 +23,7 @@ NDArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class SparseMatrix:
+class SparseMatrix(Displayed):
     """A matrix given by its entries: values[k] at (rows[k], columns[k]); equal positions add up.
 
     Attributes:
@@ -60,10 +63,21 @@ class SparseMatrix:
         rows, columns = self.shape
         return f"<SparseMatrix of {rows} x {columns} elements with {self.nnz} entries, {self.dtype}>"
 
+    def spy(self) -> Picture:
+        """Plot which elements are entries, as a picture that notebooks show and `save` writes as SVG.
+
+        A square of a large matrix stands for several elements.
+
+        >>> SparseMatrix(np.array([2.0]), np.array([0]), np.array([1]), (2, 2)).spy()
+        <picture 'SparseMatrix of 2 x 2 elements with 1 entries, float64', 340 × 340>
+        """
+        return spy(repr(self)[1:-1], zip(self.rows.tolist(), self.columns.tolist(), strict=True), self.shape)
+
     def _repr_html_(self) -> str:
         shown = [(str(r), str(c), f"{v:.6g}") for r, c, v in zip(self.rows[:SHOWN], self.columns, self.values)]
         more = [("⋮", "⋮", "⋮")] if self.nnz > SHOWN else []
-        return html_table([("row", "column", "value"), *shown, *more], right=(0, 1, 2), caption=repr(self)[1:-1])
+        entries = html_table([("row", "column", "value"), *shown, *more], right=(0, 1, 2), caption=repr(self)[1:-1])
+        return f"{self.spy().svg}\n{entries}"
 
     def __matmul__(self, other: Any) -> NDArray:
         """The product with a vector, or with the columns of a matrix.

@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from pullback.memory.rows import BufferRow, StatementRow
-from pullback.pictures import TINTS, Picture, element, text
+from pullback.pictures import TINTS, Picture, element, round_step, text
 
 __all__ = ["picture"]
 
@@ -73,7 +73,7 @@ def _box(k: int, b: BufferRow, when: str, across: tuple[float, float], up: tuple
 def _axes(top: int, left: float, right: float, y: Scale) -> list[str]:
     """Lines at round numbers of bytes."""
     unit, name = next((u for u in UNITS if top >= 2 * u[0]), UNITS[-1])
-    step = _step(top / unit) * unit
+    step = max(1.0, round_step(top / unit)) * unit
     out = [text(left, TOP - 10, f"address in the arena, {name}", class_="small faint")]
     at = 0.0
     while at <= top:
@@ -81,14 +81,6 @@ def _axes(top: int, left: float, right: float, y: Scale) -> list[str]:
         out.append(text(left - 8, y(at) + 4, f"{at / unit:,.6g}", class_="small faint", text_anchor="end"))
         at += step
     return out
-
-
-def _step(most: float) -> float:
-    """A round step of which about five cover the maximum."""
-    size = 1.0
-    while most / size > 6:
-        size *= 2 if most / (size * 2) <= 6 else 5 if most / (size * 5) <= 6 else 10
-    return size
 
 
 def _alive(statements: Sequence[StatementRow], x: Scale, y: Scale) -> str:

@@ -9,6 +9,7 @@ from pullback.ir.index import Index
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Function
 from pullback.loops.program.values import Buffer
+from pullback.notebook import Displayed
 from pullback.tables import html_note, html_table, text_table
 
 
@@ -23,7 +24,7 @@ class SizeRow:
 
 
 @dataclass(frozen=True)
-class SizeTable:
+class SizeTable(Displayed):
     """The memory of a program for all sizes: one row per buffer, inputs and outputs apart from the arena.
 
     Buffers in one slot live at different times. `peak` is the size of the arena as a formula; `peak_bytes` gives it

@@ -12,6 +12,7 @@ from pullback.loops.program.nodes import Call, Comment, Copy, Fill, For, Functio
 from pullback.loops.program.values import Buffer
 from pullback.memory.rows import BufferRow, StatementRow
 from pullback.memory.swap import SwapPlan, swap_plan
+from pullback.notebook import Displayed
 from pullback.tables import html_note, html_table, text_table
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ NAME, MATHEMATICS = 28, 44  # most characters shown of a statement's name and of
 
 
 @dataclass(frozen=True)
-class MemoryTable:
+class MemoryTable(Displayed):
     """The memory of a program.
 
     Attributes:
@@ -132,7 +133,8 @@ class MemoryTable:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return "\n".join([*(html_table(rows, right) for rows, right in self._tables()), html_note(*self._foot())])
+        tables = [html_table(rows, right) for rows, right in self._tables()]
+        return "\n".join([*([self.plot().svg] if self.buffers else []), *tables, html_note(*self._foot())])
 
     def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
         """The tables of arguments and of statements: rows, and which columns are numbers."""

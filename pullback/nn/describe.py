@@ -21,6 +21,7 @@ from pullback.nn.objective import objective
 from pullback.nn.optimizers import sgd
 from pullback.nn.training.step import Carry, Updates
 from pullback.nn.types import Network
+from pullback.notebook import Displayed
 from pullback.passes.operations import operation_count
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
@@ -56,7 +57,7 @@ class LayerRow:
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(Displayed):
     """A table of a network's layers, and the cost of running and training it.
 
     Attributes:

@@ -22,12 +22,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import pullback as pb
-from pullback.errors import ShapeError, TraceError
+from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.nn.scope import Scope
 from pullback.nn.settings import check_seed, refused
 from pullback.nn.types import NetworkType, find_type, function_types
+from pullback.notebook import Displayed
 from pullback.source import user_position
 from pullback.state import temporary
+from pullback.tables import html_note, html_table
 from pullback.tracing import elsewhere
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array
@@ -46,7 +48,7 @@ LONGEST: Final = 72  # letters of a layer in an error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Layer(Answers):
+class Layer(Answers, Displayed):
     """A layer with its settings, or a network made of layers.
 
     Attributes:
@@ -73,6 +75,14 @@ class Layer(Answers):
 
     def __repr__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        """The table of its type; the layers as written where their type is not known."""
+        try:
+            return self.type._repr_html_()
+        except PullbackError as error:  # such as E165: no layer says what shape it takes
+            rows = [("layer", ""), *((part.name or part.kind, str(part)) for part in self.parts or (self,))]
+            return html_table(rows) + html_note(f"types are not known: {error.what}", f"try: {error.remedy}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # results that other processes recompute stay

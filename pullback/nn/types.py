@@ -14,7 +14,9 @@ import pullback as pb
 from pullback.calls.specs import spec_like
 from pullback.errors import ShapeError, TraceError
 from pullback.nn.scope import Call, LayerPart, Replaced, Scope, Wanted
+from pullback.notebook import Displayed
 from pullback.source import user_position
+from pullback.tables import html_table
 from pullback.tracing.array import shape_text
 
 __all__ = ["Network", "NetworkType", "find_type", "function_types"]
@@ -23,7 +25,7 @@ Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, repr=False)
-class NetworkType:
+class NetworkType(Displayed):
     """The type of a network: its input, and the result of each layer.
 
     Attributes:
@@ -43,6 +45,10 @@ class NetworkType:
         columns = [max((len(row[k]) for row in self.rows), default=0) for k in range(3)]
         lines += ["  " + "  ".join(c.ljust(n) for c, n in zip(row, [*columns, 0])).rstrip() for row in self.rows]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [("layer", "", "result", "parameters"), *self.rows]
+        return html_table(rows, caption=f"`(x: {self.takes}) -> {self.result}`")
 
     def wanted(self, what: str) -> Iterator[tuple[tuple[str, ...], Wanted]]:
         """The arrays that layers requested, with paths: "parameters" or "state", shared ones once."""

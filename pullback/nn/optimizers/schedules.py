@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ import numpy as np
 import pullback as pb
 from pullback.arrays.elementwise import convert
 from pullback.nn.settings import Settings, check_number, check_whole, refused
+from pullback.notebook import Displayed
+from pullback.pictures import Picture
+from pullback.plots import curves
 from pullback.tracing.array import Array
 
 __all__ = [
@@ -33,9 +36,11 @@ __all__ = [
     "step_decay",
 ]
 
+PLOTTED = 200  # steps of a curve
+
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Schedule(Settings):
+class Schedule(Settings, Displayed):
     """The base of schedules, maps from a step to a learning rate.
 
     Define your own with a method `at(t, xp)` in array API functions.
@@ -52,6 +57,35 @@ class Schedule(Settings):
         if isinstance(step, Array):
             return self.at(convert(step, "float64"), pb)
         return float(self.at(np.float64(step), np))
+
+    def plot(self, steps: int | None = None) -> Picture:
+        """Plot the learning rate over the steps, as a picture that notebooks show and `save` writes as SVG.
+
+        Args:
+            steps: how many to plot; by default until the schedule has come to rest, or most of the way there.
+
+        >>> from pullback import nn
+        >>> nn.cosine_decay_schedule(0.1, decay_steps=100).plot().title
+        'cosine_decay_schedule(0.1, 100) over 125 steps'
+        """
+        length = self._length() if steps is None else steps
+        points = [(t, self(t)) for t in sorted({length * k // PLOTTED for k in range(PLOTTED)})]
+        return curves(f"{self!r} over {length:,} steps", [{"learning rate": points}], "step")
+
+    def _length(self) -> int:
+        """Steps to plot: more than any setting counts, doubled while much of the change is still to come."""
+        values = [getattr(self, f.name) for f in fields(self)]
+        counts = [n for v in values for n in (v if isinstance(v, Mapping) else (v,)) if isinstance(n, int)]
+        length = max(10, *counts, 100 * (not counts)) * 5 // 4
+        for _ in range(4):
+            last, most = self(length), max(self(length * k // 20) for k in range(20))
+            if last == self(length // 2) or last < 0.02 * most:
+                break
+            length *= 2
+        return length
+
+    def _repr_html_(self) -> str:
+        return self.plot().svg
 
     def at(self, t: Any, xp: Any) -> Any:
         """Return the learning rate at step t, a scalar in f64 of `xp`.

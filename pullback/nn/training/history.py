@@ -14,7 +14,10 @@ import numpy as np
 
 from pullback.errors import DataError, MissingKeyError, UsageError
 from pullback.files import put_file
+from pullback.notebook import Displayed
+from pullback.plots import curves
 from pullback.source import user_position
+from pullback.tables import html_note, html_table, text_table
 from pullback.tracing.elsewhere import one_of
 
 __all__ = ["NOT_MEASURED", "VALIDATION_LOSS", "EarlyStopping", "History"]
@@ -22,9 +25,11 @@ __all__ = ["NOT_MEASURED", "VALIDATION_LOSS", "EarlyStopping", "History"]
 VALIDATION_LOSS = "validation_loss"
 NOT_MEASURED = ("epoch", "step", "seconds", "learning_rate", "samples_per_second")  # columns about the run itself
 
+SHOWN = 16  # rows of a table for people
 
-@dataclass(frozen=True)
-class History:
+
+@dataclass(frozen=True, repr=False)
+class History(Displayed):
     """The epochs of a run, each a mapping from names of measured values to values.
 
     A row has `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
@@ -99,6 +104,32 @@ class History:
                 remedy="a folder that exists and may be written to",
             ) from error
 
+    def _chosen(self, names: Sequence[str] = ()) -> list[list[str]]:
+        """The columns of each panel: losses together, each metric alone; by default all that were measured."""
+        chosen = list(names) or [n for n in self.names if n not in NOT_MEASURED]
+        losses = [n for n in chosen if n.endswith("loss")]
+        return [*([losses] if losses else []), *([n] for n in chosen if n not in losses)]
+
+    def _points(self, name: str) -> list[tuple[float, float]]:
+        return [(row["epoch"], row[name]) for row in self.rows if name in row]
+
+    def _table(self) -> list[list[str]]:
+        """Rows of text for people; the middle of a long history is left out."""
+        shown = [[_cell(row.get(name)) for name in self.names] for row in self.rows]
+        if len(shown) > SHOWN:
+            shown[SHOWN // 4 : -3 * SHOWN // 4] = [["⋮"] * len(self.names)]
+        return [[name.replace("_", " ") for name in self.names], *shown]
+
+    def __repr__(self) -> str:
+        return "\n".join(text_table(self._table(), range(len(self.names)))) if self.rows else "<History: no epochs>"
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return html_note(repr(self))
+        panels = [{name.replace("_", " "): self._points(name) for name in panel} for panel in self._chosen()]
+        picture = curves(f"{len(self)} epochs of training", panels, "epoch").svg
+        return f"{picture}\n{html_table(self._table(), range(len(self.names)))}"
+
     def plot(self, path: str | os.PathLike[str] | None = None, names: Sequence[str] = ()) -> Any:
         """Plot curves over the epochs: losses in one panel, each metric in another.
 
@@ -121,20 +152,23 @@ class History:
                 facts=(str(error),),
                 remedy="pip install 'pullback[demo]', or `History.save` for CSV",
             ) from error
-        chosen = list(names) or [n for n in self.names if n not in NOT_MEASURED]
-        losses = [n for n in chosen if n.endswith("loss")]
-        panels = [*([losses] if losses else []), *([n] for n in chosen if n not in losses)]
+        panels = self._chosen(names)
         figure = Figure(figsize=(5 * max(1, len(panels)), 3.5), layout="constrained")
         for place, panel in enumerate(panels, 1):
             axes = figure.add_subplot(1, len(panels), place)
             for name in panel:
-                points = [(row["epoch"], row[name]) for row in self.rows if name in row]
-                axes.plot(*zip(*points, strict=True), marker=".", label=name.replace("_", " "))
+                axes.plot(*zip(*self._points(name), strict=True), marker=".", label=name.replace("_", " "))
             axes.set_xlabel("epoch")
             axes.legend()
         if path is not None:
             figure.savefig(path)
         return figure
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.5g}"
 
 
 @dataclass(frozen=True)

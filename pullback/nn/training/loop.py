@@ -22,6 +22,8 @@ from pullback.nn.training.history import NOT_MEASURED, EarlyStopping, History
 from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Measure, Updates, stack_size
+from pullback.notebook import Displayed
+from pullback.tables import html_note
 from pullback.tracing import tree
 from pullback.tracing.public import Answers
 
@@ -31,7 +33,7 @@ StopReason = Literal["finished", "stopped early", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Run(Answers):
+class Run(Answers, Displayed):
     """The result of training.
 
     Attributes:
@@ -59,6 +61,9 @@ class Run(Answers):
         last = self.history.rows[-1] if self.history.rows else {}
         measured = "".join(f", {name} {last[name]:.5g}" for name in last if name not in NOT_MEASURED)
         return f"<Run: {self.steps} steps in {self.seconds:.3g} s, {self.stop_reason}{measured}>"
+
+    def _repr_html_(self) -> str:
+        return f"{html_note(repr(self)[1:-1])}\n{self.history._repr_html_()}"
 
 
 @dataclass(frozen=True)
