@@ -54,7 +54,7 @@ def _panel(panel: Mapping[str, Points], across: str) -> list[str]:
         out.append(element("line", x1=LEFT, x2=end, y1=y, y2=y, class_="axis", stroke_width=0.5))
         out.append(text(LEFT - 6, y + 4, f"{value:.5g}", class_="small faint", text_anchor="end"))
     out += [text(place(value, low)[0], base + 15, f"{value:,.6g}", class_="small faint", text_anchor="middle")
-            for value in _ticks(left, right)]
+            for value in _ticks(left, right, 1.0)]
     out.append(text(end, HEIGHT - 8, across, class_="small faint", text_anchor="end"))
     at = float(LEFT)
     for k, (name, points) in enumerate(finite.items()):
@@ -76,9 +76,9 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return low - around, high + around
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers from `low` to `high`."""
-    step = round_step(high - low)
+def _ticks(low: float, high: float, least: float = 0.0) -> list[float]:
+    """Round numbers from `low` to `high`, at least `least` apart."""
+    step = max(least, round_step(high - low))
     first = -int(-low // step)
     return [k * step for k in range(first, int(high / step + 1e-9) + 1)]
 

@@ -1,20 +1,30 @@
-"""Progress of long work on the error stream: a bar on a terminal, only the lines that last elsewhere."""
+"""Progress of long work: an overwritten line on a terminal, one output in a notebook, or plain lines.
+
+The text of an update is parts with two spaces between, the most important first. A narrow terminal shows the first.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from html import escape
+from typing import Any, Final, Protocol
 
-__all__ = ["Bar", "Plain", "duration", "progress_bar"]
+from pullback.notebook import Displayed
+
+__all__ = ["Bar", "Notebook", "Plain", "duration", "progress_bar"]
+
+GAP: Final = "  "
+KEPT: Final = 40  # lines that a notebook shows
 
 
 class Bar(Protocol):
     """Progress of long work, as a share with a line of text."""
 
     def update(self, share: float, text: str) -> None:
-        """Show that `share` (0 to 1) is done."""
+        """Show that `share` (0 to 1) is done; 0 also where that is not known."""
 
     def line(self, text: str) -> None:
         """Write a line that stays."""
@@ -31,55 +41,97 @@ class Plain:
         """Show that `share` is done."""
         if not self.terminal:
             return
-        full = round(24 * share)
-        line = f"[{'#' * full}{'.' * (24 - full)}] {share:4.0%}  {text}"
-        print(f"\r{line.ljust(self.shown)}", end="", file=sys.stderr, flush=True)
+        room = _columns() - 1
+        size = 0 if room < 60 else 10 if room < 100 else 24
+        full = round(size * share)
+        bar = f"[{'#' * full}{'.' * (size - full)}] " * bool(size)
+        before = f"{bar}{share:4.0%}{GAP}" * bool(share)
+        line = (before + _wrapped(text, room - len(before))[0])[:room]
+        print(f"\r{line.ljust(min(self.shown, room))}", end="", file=sys.stderr, flush=True)
         self.shown = len(line)
 
     def line(self, text: str) -> None:
-        """Write a line that stays."""
+        """Write a line that stays; on a narrow terminal it is folded between its parts."""
         self.clear()
-        print(text, file=sys.stderr, flush=True)
+        print("\n".join(_wrapped(text, _columns() - 1) if self.terminal else [text]), file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Take the overwritten line away."""
         if self.shown:
-            print(f"\r{' ' * self.shown}\r", end="", file=sys.stderr, flush=True)
+            print(f"\r{' ' * min(self.shown, _columns() - 1)}\r", end="", file=sys.stderr, flush=True)
             self.shown = 0
 
 
-class _Rich:
-    def __init__(self, progress: Any) -> None:
-        self.progress = progress
-        self.task = progress.add_task("", total=1.0)
+class Notebook(Displayed):
+    """Progress in one output of a notebook, which is overwritten: a bar above the last lines."""
+
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self.share, self.text = 0.0, ""
+        self.lines: list[str] = []
+        self.handle = display(self, display_id=True)
 
     def update(self, share: float, text: str) -> None:
-        self.progress.update(self.task, completed=share, description=text)
+        """Show that `share` is done."""
+        self.share, self.text = share, text
+        self.handle.update(self)
 
     def line(self, text: str) -> None:
-        self.progress.console.print(text, markup=False, highlight=False)
+        """Write a line that stays."""
+        self.lines.append(text)
+        self.handle.update(self)
+
+    def clear(self) -> None:
+        """Leave the lines only."""
+        self.update(0.0, "")
+
+    def _last(self) -> list[str]:
+        return [*["⋮"] * (len(self.lines) > KEPT), *self.lines[-KEPT:]]
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._last(), self.text] if self.text else self._last())
+
+    def _repr_html_(self) -> str:
+        bar = f'<progress value="{self.share:.4f}" max="1"></progress> {self.share:.0%} ' if self.share else ""
+        now = f"<div>{bar}{escape(self.text)}</div>" if self.text else ""
+        lines = escape("\n".join(self._last()))
+        return f'{now}<pre style="background: none; font-family: monospace; white-space: pre-wrap">{lines}</pre>'
 
 
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
-    """A progress bar on the error stream: rich's on a terminal where it is installed, else a plain one."""
-    terminal = sys.stderr.isatty()
-    if terminal:
-        try:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn
-        except ImportError:
-            pass
-        else:
-            columns = (BarColumn(), TextColumn("{task.percentage:3.0f} %  {task.description}"))
-            with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-                yield _Rich(progress)
-            return
-    plain = Plain(terminal=terminal)
+    """A progress bar: in the output of a notebook's cell, or on the error stream."""
+    jupyter = sys.modules.get("IPython")
+    shell = jupyter.get_ipython() if jupyter is not None else None
+    made: Notebook | Plain
+    if jupyter is not None and hasattr(shell, "kernel"):
+        made = Notebook(jupyter.display.display)
+    else:
+        made = Plain(terminal=sys.stderr.isatty())
     try:
-        yield plain
+        yield made
     finally:
-        plain.clear()
+        made.clear()
+
+
+def _columns() -> int:
+    """The width of the terminal behind the error stream."""
+    try:
+        found = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):  # no terminal, or a stream that only says so
+        found = 0
+    return found or 80
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """Fold the text between its parts at `room` characters; a longer part has its own line."""
+    lines = [""]
+    for part in text.split(GAP):
+        whole = f"{lines[-1]}{GAP}{part}" if lines[-1] else part
+        if len(whole) <= room or not lines[-1]:
+            lines[-1] = whole
+        else:
+            lines.append(f"{GAP * 2}{part}")
+    return lines
 
 
 def duration(seconds: float) -> str:

@@ -54,6 +54,7 @@ def register(commands: Any) -> None:
         flag = f"--resume-{how.replace(' ', '-')}"
         resume(flag, dest="resume", action="store_const", const=how, default=False, help=about)
     add("--history", metavar="FILE.csv", help="write what was measured in every epoch")
+    add("--quiet", action="store_true", help="show no progress")
     add_json(command)
     command.set_defaults(run=run)
 
@@ -71,7 +72,8 @@ def run(options: argparse.Namespace) -> int:
     recipe = find(options.network)
     splits = load(options.data)
     task = _task(options, recipe, splits.train.take(options.images), splits.test)
-    print(_headline(options, task, splits.name), file=sys.stderr, flush=True)
+    if not options.quiet:
+        print(_headline(options, task, splits.name), file=sys.stderr, flush=True)
     done = nn.fit(
         task.model,
         task.loss,
@@ -88,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
         metrics=recipe.metrics,
         save=options.save,
         resume=options.resume if options.save else None,
+        progress=not options.quiet,
     )
     if options.history:
         done.history.save(options.history)

@@ -311,7 +311,7 @@ def test_without_a_compiler_the_interpreter_runs_with_one_warning():
 
 
 def test_importing_is_light():
-    heavy = ("jaxtyping", "platformdirs", "safetensors", "rich")
+    heavy = ("jaxtyping", "platformdirs", "safetensors")
     code = f"import sys, pullback; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code],

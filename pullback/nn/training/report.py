@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Self
 
-from pullback.nn.training.history import NOT_MEASURED
+from pullback.nn.training.history import NOT_MEASURED, VALIDATION_LOSS
 from pullback.progress import Bar, duration, progress_bar
 
 __all__ = ["Progress", "Report"]
@@ -53,11 +53,13 @@ class Report:
         self._next = 0.0
         self._told: set[int] = set()  # the calls whose memory was printed
         self._first: tuple[float, float] | None = None  # the fraction and the seconds when this part of the run began
+        self._validation: float | None = None  # the loss of the last epoch that was measured
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         if self._wanted:
             self._bar = self._stack.enter_context(progress_bar())
+            self._bar.update(0.0, "compiling the training step")
         return self
 
     def __exit__(self, *exception: Any) -> None:
@@ -74,9 +76,11 @@ class Report:
         if self._bar is not None:
             self._next = time.monotonic() + OFTEN
             epoch = f"epoch {at.epoch + 1}" + (f"/{at.epochs}" if at.epochs else "")
-            parts = [epoch, f"loss {at.loss:.5f}", *self._pace(at.learning_rate, at.samples_per_second)]
-            if (left := self._left(at)) is not None:
-                parts.append(f"{duration(left)} left")
+            left = self._left(at)
+            parts = [epoch, f"loss {at.loss:.4g}"]  # in the order in which a narrow terminal needs them
+            parts += [] if left is None else [f"{duration(left)} left"]
+            parts += [] if self._validation is None else [f"validation {self._validation:.4g}"]
+            parts += self._pace(at.learning_rate, at.samples_per_second)
             self._bar.update(min(1.0, at.fraction), "  ".join(parts))
 
     def memory(self, arena_bytes: Mapping[int, int]) -> None:
@@ -91,6 +95,7 @@ class Report:
         """Print the line of an epoch."""
         if self._call is not None:
             self._call(at)
+        self._validation = row.get(VALIDATION_LOSS)
         if self._bar is not None:
             measured = [n for n in row if n not in NOT_MEASURED]
             parts = [f"epoch {row['epoch']:3d}", *(f"{n.replace('_', ' ')} {row[n]:.5f}" for n in measured)]

@@ -17,6 +17,7 @@ from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Updates, stack_size
 from pullback.nn.training.task import _structure
+from pullback.progress import Plain
 from pullback.tracing import tree
 from tests.unit.nn.test_fit import Descent, fit, line, loss, start
 
@@ -45,7 +46,7 @@ def test_a_bar_is_left_when_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     @contextmanager
     def bar() -> Iterator[Any]:
         events.append("begun")
-        yield None
+        yield Plain(terminal=False)
         events.append("ended")
 
     monkeypatch.setattr(report, "progress_bar", bar)
@@ -66,7 +67,7 @@ def test_a_bar_is_moved_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
         assert where.is_due()
         where.show(at(0.25, 1.0))
         assert not where.is_due()
-    assert shown == [(0.25, "epoch 1/2  loss 0.50000  4/s")]
+    assert shown[1:] == [(0.25, "epoch 1/2  loss 0.5  4/s")]
     assert Report._pace(0.125, 2.5) == ["learning rate 0.125", "2.5/s"]
 
 

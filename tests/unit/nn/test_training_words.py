@@ -223,9 +223,11 @@ def test_what_a_bar_shows(bar: Bar) -> None:
     with Report(True) as shown:
         shown.show(Progress(1, 2, 3, 3, 10, 0.5, 0.5, 1.5, 70.0))
     assert bar.shown == [
-        (0.25, "epoch 1  loss 0.50000  4/s"),
-        (0.5, "epoch 2/2  loss 0.50000  learning rate 0.125  40/s  20 s left"),
-        (1.0, "epoch 2/2  loss 0.50000  0.5/s"),
+        (0.0, "compiling the training step"),
+        (0.25, "epoch 1  loss 0.5  4/s"),
+        (0.5, "epoch 2/2  loss 0.5  20 s left  learning rate 0.125  40/s"),
+        (0.0, "compiling the training step"),
+        (1.0, "epoch 2/2  loss 0.5  0.5/s"),
     ]
 
 
@@ -236,10 +238,12 @@ def test_rows_and_memory_are_written_down(bar: Bar) -> None:
         row = {"epoch": 3, "step": 7, "loss": 0.5, "validation_loss": 0.25}
         row |= {"learning_rate": 0.01, "samples_per_second": 1234.5, "seconds": 61}
         shown.epoch(row, Progress(3, 4, 7, 0, None, 0.5, 2.0, 0.75, 61.0))
-    assert bar.shown == [
+        shown.show(Progress(3, 4, 8, 1, 10, 0.5, 40.0, 0.8, 62.0))
+    assert bar.shown[1:] == [
         "2,048 bytes of working memory for an update",
         "1,000,000 bytes of working memory for 40 updates in a call",
         "epoch   3  loss 0.50000  validation loss 0.25000  learning rate 0.01  1,234/s  1:01",
+        (0.8, "epoch 4/4  loss 0.5  validation 0.25  40/s"),
     ]
 
 
@@ -257,7 +261,7 @@ def test_who_is_shown_what(bar: Bar) -> None:
             where.show(at)
             where.memory({1: 0})
             where.epoch({"epoch": 1, "samples_per_second": 1.0, "seconds": 1.0}, at)
-        assert len(bar.shown) == 3 * shown
+        assert len(bar.shown) == 4 * shown
     assert told == [at, at]
 
 
