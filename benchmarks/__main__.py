@@ -43,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> Parser:
     command = Parser(
         prog="pullback bench",
-        description="Run the same work by Pullback, the peers that are installed and hand-written C, interleaved.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Run the same work with Pullback, the installed peers and hand-written C, interleaved.",
     )
     add = command.add_argument
     add("suite", choices=SUITES, help="what to measure")

@@ -63,7 +63,8 @@ def html_text(text: str) -> str:
 
 def html_note(*lines: str) -> str:
     """Lines below a table, which wrap."""
-    return f'<pre style="background: none; font-family: monospace; white-space: pre-wrap">{_escaped(chr(10).join(lines))}</pre>'
+    style = "background: none; font-family: monospace; white-space: pre-wrap"
+    return f'<pre style="{style}">{_escaped(chr(10).join(lines))}</pre>'
 
 
 def _row(kind: str, cells: Sequence[str], right: Collection[int], style: str = "") -> str:

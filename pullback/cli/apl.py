@@ -15,15 +15,16 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "apl",
-        help="run a script in APL, or a session",
-        description="Run a script in APL, whose arguments are ⎕ARGS. Without a script, a session: lines are evaluated, "
-        "and ] shows its commands.",
+        help="run an APL script or session",
+        description="Run an APL script with its arguments in ⎕ARGS. Without a script, start a session that evaluates "
+        "lines; ] lists its commands.",
+        examples=("pullback apl", "pullback apl life.apl 10 20", "pullback apl --limit 5 life.apl"),
     )
-    command.add_argument("--limit", metavar="SECONDS", type=positive, help="the time of a line, or of the whole script")
+    command.add_argument("--limit", metavar="SECONDS", type=positive, help="time limit of a line or a script")
     command.add_argument("--workspace", metavar="BYTES", type=bytes_of_memory,
-                         help="the memory of values, as in 2G; half of the machine's by default")  # fmt: skip
-    command.add_argument("file", metavar="FILE", nargs="?")
-    command.add_argument("arguments", metavar="ARGUMENT", nargs="*")
+                         help="memory limit of values, as in 2G (default: half of the machine's)")  # fmt: skip
+    command.add_argument("file", metavar="FILE", nargs="?", help="an APL script")
+    command.add_argument("arguments", metavar="ARGUMENT", nargs="*", help="arguments of the script")
     command.set_defaults(run=run)
 
 

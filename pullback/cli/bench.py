@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[2]
 def register(commands: Any) -> None:
     """Add the subcommand. It passes all words to `python -m benchmarks`, options included."""
     command = commands.add_parser(
-        "bench", help="measure against peers and hand-written C, in a checkout", add_help=False, prefix_chars="\0"
+        "bench", help="run the benchmarks; needs a copy of the repository", add_help=False, prefix_chars="\0"
     )
     command.add_argument("words", nargs=argparse.REMAINDER)
     command.set_defaults(run=run)

@@ -19,13 +19,14 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "cache",
-        help="list, check or clear what was compiled",
-        description="List the entries of the cache folder, check that they are as they were written, or remove them.",
+        help="list, check or clear the compilation cache",
+        description="List the entries of the compilation cache, check that they are undamaged, or remove them.",
+        examples=("pullback cache", "pullback cache clear --kind libraries"),
     )
     command.add_argument("action", nargs="?", default="list", choices=("list", "check", "clear"), metavar="ACTION",
                          help="list (the default), check or clear")  # fmt: skip
     command.add_argument("--kind", action="append", choices=KINDS, metavar="KIND",
-                         help=f"only entries of this kind: {', '.join(KINDS)}; repeat for several")  # fmt: skip
+                         help=f"only entries of this kind: {', '.join(KINDS)}; repeat for others")  # fmt: skip
     add_json(command)
     command.set_defaults(run=run)
 

@@ -22,10 +22,12 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "check",
-        help="check the shapes of every function of a file",
-        description="Import a file, trace every annotated function, compile and run none, report all errors.",
+        help="check the shapes of all functions in a file",
+        description="Import a file, check the shapes of every annotated function, and report all errors. Nothing is "
+        "compiled or run.",
+        examples=("pullback check model.py",),
     )
-    command.add_argument("file", metavar="FILE.py")
+    command.add_argument("file", metavar="FILE.py", help="a Python file")
     add_json(command)
     command.set_defaults(run=run)
 

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pullback.cli.explain_error import sections
+from pullback.nn.models import NETWORKS
 from pullback.templates import filled
 
 __all__ = ["register", "run"]
@@ -18,10 +20,15 @@ def register(commands: Any) -> None:
     command = commands.add_parser(
         "completion",
         help="print a script that completes commands in a shell",
-        description='Print a completion script: eval "$(pullback completion bash)" in ~/.bashrc, the same with zsh in '
-        "~/.zshrc; pullback completion fish > ~/.config/fish/completions/pullback.fish.",
+        description="Print a script that completes commands, options, values and files. In bash and zsh, put the line "
+        "below into ~/.bashrc or ~/.zshrc.",
+        examples=(
+            'eval "$(pullback completion bash)"',
+            'eval "$(pullback completion zsh)"',
+            "pullback completion fish > ~/.config/fish/completions/pullback.fish",
+        ),
     )
-    command.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help=", ".join(SCRIPTS))
+    command.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help=f"one of {', '.join(SCRIPTS)}")
     command.set_defaults(run=run)
 
 
@@ -41,42 +48,62 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def _choices(actions: Iterable[argparse.Action]) -> list[str]:
-    return [str(choice) for action in actions for choice in action.choices or ()]
+    """The words that arguments take: their choices, or those that the command itself checks."""
+    checked: dict[str, Iterable[str]] = {"network": NETWORKS, "code": sections()}
+    return [str(choice) for action in actions for choice in action.choices or checked.get(action.dest, ())]
 
 
 def _flags(actions: Iterable[argparse.Action]) -> list[str]:
     return [flag for action in actions for flag in action.option_strings]
 
 
+def _kind(action: argparse.Action) -> str:
+    """The kind of a value's completions: "words", "files", "folders", or empty for none."""
+    name = str(action.metavar or "")
+    if _choices([action]):
+        return "words"
+    return "folders" if name == "DIR" else "files" if name.startswith(("FILE", "PATH", "ARGUMENT")) else ""
+
+
 BASH: Final = """\
 # Completion of pullback in bash: eval "$(pullback completion bash)"
 _pullback() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words= kind=words k
+    if [[ $word == = ]]; then word=; fi
+    if [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi  # --option=value is three words
     if ((COMP_CWORD == 1)); then
         words={{commands}}
     else
-        case "${COMP_WORDS[1]} $before" in  # values of options; where there are no words bash completes files
+        case "${COMP_WORDS[1]} $before" in
 {{values}}
         *)
             case "${COMP_WORDS[1]} $word" in
 {{options}}
-            esac ;;
+            esac
+            for ((k = 2; k < COMP_CWORD; k++)); do  # a word that is there needs no other
+                if [[ $word != -* && " $words " == *" ${COMP_WORDS[k]} "* ]]; then words=; fi
+            done ;;
         esac
     fi
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    case $kind in
+    files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    folders) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+    *) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
+    esac
 }
-complete -o default -F _pullback pullback
+complete -F _pullback pullback
 """
 
 
 def _bash(commands: Commands, own: list[argparse.Action]) -> str:
     values, options = [], []
     for name, (_, actions) in commands.items():
-        values += [f"        '{name} {flag}') words={_quoted(_choices([action]))} ;;"
+        values += [f"        '{name} {flag}') words={_quoted(_choices([action]))} kind={_kind(action)} ;;"
                    for action in actions if action.nargs != 0 for flag in action.option_strings]  # fmt: skip
         places = [action for action in actions if not action.option_strings]
+        kind = next(map(_kind, places), "")
         options += [f"            '{name} -'*) words={_quoted(_flags(actions))} ;;",
-                    f"            '{name} '*) words={_quoted(_choices(places))} ;;"]  # fmt: skip
+                    f"            '{name} '*) words={_quoted(_choices(places))} kind={kind} ;;"]  # fmt: skip
     parts = {"values": "\n".join(values), "options": "\n".join(options)}
     return filled(BASH, {"commands": _quoted([*commands, *_flags(own)]), **parts})
 
@@ -112,12 +139,17 @@ def _zsh(commands: Commands, own: list[argparse.Action]) -> str:
 
 def _zsh_specs(action: argparse.Action) -> list[str]:
     """Specifications for `_arguments`, one for each flag."""
-    choices = _choices([action])
-    value = "" if action.nargs == 0 else f":{action.dest}:{'(' + ' '.join(choices) + ')' if choices else '_files'}"
-    about = action.help or ""
+    done = {"words": f"({' '.join(_choices([action]))})", "files": "_files", "folders": "_files -/", "": " "}
+    value = "" if action.nargs == 0 else f":{action.dest}:{done[_kind(action)]}"
+    about = _about(action)
     for character in "\\[]:":
         about = about.replace(character, "\\" + character)
-    return [f"*{flag}[{about}]{value}" for flag in action.option_strings] or [value if choices else f"*{value}"]
+    flags = [f"{flag}{'=' * (action.nargs != 0 and flag.startswith('--'))}" for flag in action.option_strings]
+    return [f"*{flag}[{about}]{value}" for flag in flags] or [f"*{value}" if action.nargs == "*" else value]
+
+
+def _about(action: argparse.Action) -> str:
+    return (action.help or "").replace("%%", "%")
 
 
 def _fish(commands: Commands, own: list[argparse.Action]) -> str:
@@ -127,15 +159,19 @@ def _fish(commands: Commands, own: list[argparse.Action]) -> str:
     lines += [start + _fish_argument(action) for action in own]
     for name, (_, actions) in commands.items():
         start = f"complete -c pullback -n '__fish_seen_subcommand_from {name}'"
-        lines += [start + _fish_argument(action) for action in actions if action.option_strings or action.choices]
+        lines += [start + _fish_argument(action) for action in actions if action.option_strings or _choices([action])]
+        if not any(_kind(action) == "files" for action in actions if not action.option_strings):
+            lines.append(f"{start} -f")  # no files where no argument is one
     return "\n".join(lines) + "\n"
 
 
 def _fish_argument(action: argparse.Action) -> str:
     words = [f" -{'l' if flag.startswith('--') else 's'} {flag.lstrip('-')}" for flag in action.option_strings]
-    words += [" -r"] if words and action.nargs != 0 else []
-    words += [f" -f -a {_quoted(_choices([action]))}"] if action.choices else []
-    return "".join(words) + f" -d {_quoted([action.help or ''])}"
+    if words and action.nargs != 0:
+        words.append({"words": " -x", "files": " -r -F", "folders": " -x -a '(__fish_complete_directories)'"}.get(
+            _kind(action), " -x"))  # fmt: skip
+    words += [f" -f -a {_quoted(_choices([action]))}"] if _kind(action) == "words" else []
+    return "".join(words) + f" -d {_quoted([_about(action) if action.option_strings else str(action.metavar).lower()])}"
 
 
 SCRIPTS: Final = {"bash": _bash, "zsh": _zsh, "fish": _fish}

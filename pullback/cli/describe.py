@@ -7,7 +7,7 @@ import inspect
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from pullback.cli.options import HelpWithDefaults, add_json, at_least
+from pullback.cli.options import add_json, at_least
 from pullback.cli.output import print_json
 from pullback.errors import UsageError
 from pullback.tracing.elsewhere import nearest
@@ -25,16 +25,17 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "describe",
-        help="show what a network costs",
-        description="Print a network's layers with shapes, parameters, operations and bytes, and its peaks of memory.",
-        formatter_class=HelpWithDefaults,
+        help="print the layers of a network and its memory",
+        description="Print a table of a network's layers: shapes, parameters, operations and bytes. Below it is the "
+        "peak memory of inference and training.",
+        examples=("pullback describe lenet --input 1,28,28", "pullback describe resnet18 --input 3,224,224"),
     )
     add = command.add_argument
-    add("network", metavar="NETWORK", help="one of those in `pullback.nn.models`")
+    add("network", metavar="NETWORK", help="a network of `pullback.nn.models`, such as lenet")
     add("--input", type=_extents, required=True, metavar="C,H,W", help="the shape of one sample")
-    add("--batch-size", type=at_least(1), default=1, metavar="N", help="samples")
+    add("--batch-size", type=at_least(1), default=1, metavar="N", help="samples in a batch")
     add("--classes", type=at_least(1), metavar="N", help="classes, letters or actions (default: the network's)")
-    add("--limit", type=at_least(1), metavar="BYTES", help="also show what to swap out so that training keeps this")
+    add("--limit", type=at_least(1), metavar="BYTES", help="also plan which arrays to swap out to train in this memory")
     add_json(command)
     command.set_defaults(run=run)
 

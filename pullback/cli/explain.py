@@ -24,20 +24,28 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "explain",
-        help="show every stage of a function, from source to C, and how its derivative is found",
-        description="Show every stage of a function, from source to C, with the rules that fired; with --grad those of "
-        "its gradient and the derivation, step by step.",
+        help="show a function at every stage of compilation",
+        description="Show a function at every stage of compilation, from source to C, with the rules that were "
+        "applied. With --grad, show its gradient, and how that is derived step by step. Kernels, memory and C need "
+        "sizes of the dimensions (--dim).",
+        examples=(
+            "pullback explain model.py:loss --grad w",
+            "pullback explain model.py:loss --grad w --dim N=64 --dim M=32 --html loss.html",
+            "pullback explain model.py:loss --dim N=64 --time",
+            "pullback explain --rules",
+        ),
     )
-    command.add_argument("function", metavar="FILE.py:FUNCTION", nargs="?")
-    command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient by this parameter")
-    command.add_argument("--format", choices=("text", "markdown"), default="text", help="plain text, or with LaTeX")
-    command.add_argument("--plain", action="store_true", help="show the C without vectors")
-    command.add_argument("--html", metavar="FILE", help="write a page with the stages side by side instead")
-    command.add_argument("--graph", metavar="FILE", help="write the graph of local derivatives instead, as SVG")
-    command.add_argument("--rules", action="store_true", help="list the rules instead")
-    command.add_argument("--passes", action="store_true", help="list the passes instead")
+    marked = "a function marked @pb.function"
+    command.add_argument("function", metavar="FILE.py:FUNCTION", nargs="?", help=marked)
+    command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient with respect to this parameter")
+    command.add_argument("--format", choices=("text", "markdown"), default="text", help="text, or Markdown with LaTeX")
+    command.add_argument("--plain", action="store_true", help="show C without vector instructions")
+    command.add_argument("--html", metavar="FILE", help="write an HTML page with the stages side by side")
+    command.add_argument("--graph", metavar="FILE", help="write the graph of local derivatives as SVG")
+    command.add_argument("--rules", action="store_true", help="list all rewrite rules")
+    command.add_argument("--passes", action="store_true", help="list all compiler passes")
     command.add_argument("--time", action="store_true",
-                         help="show instead where the time of compilation goes, and that of each kernel")
+                         help="show the time of each stage of compilation, and of each kernel")
     add_dims(command)
     add_json(command)
     command.set_defaults(run=run)

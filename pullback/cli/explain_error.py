@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import Any
 
 import pullback
@@ -17,10 +19,11 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "explain-error",
-        help="say what an error's code means",
-        description="Print what the reference says of an error's code; without one, the codes that there are.",
+        help="explain an error code",
+        description="Explain an error code. Without a code, list all codes.",
+        examples=("pullback explain-error E103", "pullback explain-error 103"),
     )
-    command.add_argument("code", metavar="E103", nargs="?")
+    command.add_argument("code", metavar="CODE", nargs="?", help="the code in the message, with or without its E")
     command.set_defaults(run=run)
 
 
@@ -30,11 +33,17 @@ def run(options: argparse.Namespace) -> int:
     if options.code is None:
         print("\n".join(f"{code}  {_first_sentence(text)}" for code, text in found.items()))
         return 0
-    code = f"E{options.code.upper().removeprefix('E')}"
+    code = f"E{options.code.strip('[]').upper().removeprefix('E')}"
     if code not in found:
         raise UsageError("E609", f"there is no error {options.code}", remedy="`pullback explain-error` lists the codes")
-    print(f"{code}: {found[code]}")
+    print(_folded(f"{code}: {found[code]}", min(100, get_terminal_size().columns)))
     return 0
+
+
+def _folded(text: str, width: int) -> str:
+    """Fold paragraphs at a width; lists, tables and code stay."""
+    parts = text.split("\n\n")
+    return "\n\n".join(p if re.search(r"^(```|[-|* ])", p, re.MULTILINE) else fill(p, width) for p in parts)
 
 
 def _first_sentence(text: str) -> str:

@@ -18,26 +18,33 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "export",
-        help="write a function as a C project",
-        description="Write a function as a C project that needs nothing but libc and libm.",
+        help="export a function as a C project",
+        description="Export a function as a C project that needs libc and libm only, or as WebAssembly.",
+        examples=(
+            "pullback export model.py:predict --out model_c",
+            "pullback export model.py:predict --dim N=8 --out model_c --microcontroller",
+            "pullback export classifier.onnx --out classifier_c",
+        ),
     )
-    command.add_argument("function", metavar="FILE.py:FUNCTION | MODEL.onnx", nargs="?")
+    command.add_argument("function", metavar="FILE.py:FUNCTION | MODEL.onnx", nargs="?",
+                         help="a function marked @pb.function, or an ONNX file")
     add_dims(command)
     size = "the first size of the inputs of an ONNX file"
     command.add_argument("--batch-size", type=at_least(1), metavar="N", help=size)
-    command.add_argument("--out", metavar="DIR", help="folder to write; created if need be")
+    command.add_argument("--out", metavar="DIR", help="folder to write, created if missing")
     command.add_argument(
-        "--wasm", metavar="DIR", help="a module for browsers instead; without a function, a page that learns digits"
+        "--wasm", metavar="DIR", help="write a WebAssembly module; without a function, a page that learns digits"
     )
     command.add_argument(
-        "--microcontroller", action="store_true", help="one header and one source without vectors, for small machines"
+        "--microcontroller", action="store_true", help="write one header and one source without vector instructions"
     )
     command.add_argument(
-        "--arena", choices=("given", "static"), help="--microcontroller, with working memory as an argument or in the C"
+        "--arena", choices=("given", "static"), help="with --microcontroller: memory from the caller, or a static array"
     )
-    command.add_argument("--float-only", action="store_true", help="--microcontroller, without double precision")
-    command.add_argument("--binding", metavar="LANGUAGE", help="also text for cpp, rust, julia or python")
-    command.add_argument("--abi", choices=("casadi",), help="with the C interface of CasADi's generated code")
+    command.add_argument("--float-only", action="store_true", help="with --microcontroller: refuse double precision")
+    languages = ("cpp", "rust", "julia", "python")
+    command.add_argument("--binding", choices=languages, help="also write a binding for this language")
+    command.add_argument("--abi", choices=("casadi",), help="also write the C interface of CasADi's generated code")
     command.add_argument("--build", action="store_true", help="compile the binding and its example")
     add_json(command)
     command.set_defaults(run=run)

@@ -19,11 +19,13 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "machine",
-        help="what estimates know of the processor",
-        description="Print the record of a processor by which kernels are chosen; by default that of this one.",
+        help="print the processor model that chooses kernels",
+        description="Print the processor model by which kernels are chosen, by default that of this machine.",
+        examples=("pullback machine", "pullback machine avx2", "pullback machine --measure"),
     )
-    command.add_argument("name", nargs="?", choices=list(MACHINES), metavar="NAME", help=", ".join(MACHINES))
-    command.add_argument("--measure", action="store_true", help="measure this processor and compare (needs a compiler)")
+    known = f"one of {', '.join(MACHINES)}"
+    command.add_argument("name", nargs="?", choices=list(MACHINES), metavar="NAME", help=known)
+    command.add_argument("--measure", action="store_true", help="also measure this machine; needs a C compiler")
     add_json(command)
     command.set_defaults(run=run)
 

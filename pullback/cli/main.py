@@ -33,15 +33,20 @@ COMMANDS = (
 
 def parser() -> argparse.ArgumentParser:
     """Return the whole command line; without a command it prints its help."""
-    root = Parser(prog="pullback", description="A differentiable array language, compiled to C.")
+    root = Parser(
+        prog="pullback",
+        description="Differentiate, train and export array programs, compiled to C. "
+        "`pullback COMMAND --help` describes a command.",
+        examples=("pullback demo", "pullback train lenet --epochs 5 --save run", "pullback explain-error E103"),
+    )
 
     def help_of_all(options: argparse.Namespace) -> int:
         root.print_help()
         return 0
 
     root.set_defaults(run=help_of_all, root=root)
-    root.add_argument("--version", action="version", version=f"pullback {version()}")
-    commands = root.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    root.add_argument("--version", action="version", help="print the version", version=f"pullback {version()}")
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for command in COMMANDS:
         command.register(commands)
     return root

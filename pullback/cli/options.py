@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import math
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from pullback.errors import PullbackError, UsageError
 from pullback.source import Position, working_on
@@ -19,43 +20,77 @@ __all__ = ["HelpWithDefaults", "Parser", "add_dims", "add_json", "at_least", "by
            "find_function", "import_file", "last_place", "positive"]  # fmt: skip
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser that reports a wrong command line like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the error that argparse would print."""
-        raise UsageError("E601", f"{self.prog}: {message}", remedy=f"{self.prog} --help")
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse an invalid choice, and name the nearest ones."""
-        close = nearest(str(value), map(str, action.choices or ()))
-        if close and value not in (action.choices or ()):
-            name = action.option_strings[0] if action.option_strings else action.metavar or action.dest
-            raise UsageError(
-                "E601",
-                f"{self.prog}: {name} {value} is not known",
-                remedy=f"did you mean {' or '.join(close)}? `{self.prog} --help` lists all",
-            )
-        super()._check_value(action, value)
+WORDED: Final = (  # what argparse says, and what is said instead
+    (r"argument (.+?): expected .+", r"\1: a value is missing"),
+    (r"argument (.+?): not allowed with argument (.+)", r"\1 and \2 exclude each other"),
+    (r"argument (.+?): ignored explicit argument .+", r"\1 takes no value"),
+    (r"argument (.+?): (.+)", r"\1 \2"),
+    (r"the following arguments are required: (.+)", r"\1 is missing"),
+)
 
 
 class HelpWithDefaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that adds the default of an option, if it has one and the text does not state it."""
+    """Help that adds the defaults which the text does not say, and keeps examples as they are written."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        said = action.default is None or action.default is False or "(default:" in (action.help or "")
+        said = action.default is None or action.default is False or "default" in (action.help or "")
         return action.help if said else super()._get_help_string(action)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a wrong command line like every other error, and shows examples below its help.
+
+    Args:
+        examples: command lines.
+        settings: as of argparse.
+    """
+
+    def __init__(self, *, examples: Sequence[str] = (), **settings: Any) -> None:
+        shown = "\n  ".join(["examples:", *examples]) if examples else None
+        super().__init__(formatter_class=HelpWithDefaults, epilog=shown, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse would print."""
+        for pattern, words in WORDED:
+            if found := re.fullmatch(pattern, message):
+                message = found.expand(words)
+                break
+        raise UsageError("E601", f"{self.prog}: {message}", remedy=f"{self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line, and refuse what no argument takes: here, where the command is known."""
+        options, rest = super().parse_known_args(args, namespace)
+        if rest:
+            flag = rest[0].partition("=")[0]
+            what = "there is no option" if flag.startswith("-") else "one argument too many:"
+            close = nearest(flag, self._option_string_actions) if flag.startswith("-") else []
+            self._refuse(f"{what} {flag}", close)
+        return options, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is no choice, and name the nearest choices."""
+        if action.choices is not None and value not in action.choices:
+            name = action.option_strings[0] if action.option_strings else action.metavar or action.dest
+            words = [str(choice) for choice in action.choices]
+            self._refuse(f"{name} {value} is not known", nearest(str(value), words), words)
+
+    def _refuse(self, what: str, close: Sequence[str], words: Sequence[str] = ()) -> NoReturn:
+        meant = f"did you mean {' or '.join(close)}? " if close else f"one of {', '.join(words)}. " if words else ""
+        raise UsageError("E601", f"{self.prog}: {what}", remedy=f"{meant}`{self.prog} --help` lists all")
 
 
 def add_json(command: argparse.ArgumentParser) -> None:
     """`--json`."""
-    command.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    command.add_argument("--json", action="store_true", help="print the result as JSON, on the last line")
 
 
 def add_dims(command: argparse.ArgumentParser) -> None:
     """`--dim N=500`, any number of times."""
     command.add_argument(
-        "--dim", action="append", default=[], metavar="NAME=VALUE", help="the value of a dimension; repeat for each"
+        "--dim", action="append", metavar="NAME=VALUE", help="the size of a dimension, as in N=500; repeat for others"
     )
 
 
@@ -66,7 +101,7 @@ def dims_of(options: argparse.Namespace) -> dict[str, int]:
         UsageError: [E603] a dim is not of the form NAME=VALUE, or is given twice.
     """
     dims: dict[str, int] = {}
-    for text in options.dim:
+    for text in options.dim or ():
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier() and value.isdecimal()):
             raise UsageError("E603", f"--dim {text}: not a dimension and its value", remedy="--dim N=500")

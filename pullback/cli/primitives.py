@@ -16,7 +16,7 @@ __all__ = ["register", "run"]
 
 def register(commands: Any) -> None:
     """Add the subcommand."""
-    command = commands.add_parser("primitives", help="list the primitives", description="List every primitive.")
+    command = commands.add_parser("primitives", help="list the primitives", description="List all primitives.")
     add_json(command)
     command.set_defaults(run=run)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.cli.options import HelpWithDefaults, add_json, at_least, positive
+from pullback.cli.options import add_json, at_least, positive
 from pullback.cli.output import INTERRUPTED, print_json
 from pullback.data import Dataset, load
 from pullback.errors import DataError, UsageError
@@ -26,34 +26,37 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "train",
-        help="train a network and measure it",
-        description="Train a network on images or text, measuring the test set after every epoch.",
-        formatter_class=HelpWithDefaults,
+        help="train a network",
+        description="Train a network on images or text, and evaluate it on the test set after every epoch.",
+        examples=(
+            "pullback train lenet --epochs 5 --save run",
+            "pullback train lenet --save run --resume",
+            "pullback train resnet18 --data photos/ --history history.csv",
+        ),
     )
     add = command.add_argument
-    add("network", choices=NAMES, help="which network")
-    add("--data", default="digits", metavar="NAME", help="`digits`, a folder of images, or a text file")
+    add("network", choices=NAMES, metavar="NETWORK", help=f"one of {', '.join(NAMES)}")
+    add("--data", default="digits", metavar="PATH", help="`digits`, a folder of images, or a text file")
     add("--images", type=at_least(1), metavar="N", help="train on the first N samples only")
     length = command.add_mutually_exclusive_group()
     epochs = "passes over the samples (default: 20 for lenet, 10 for most others)"
     length.add_argument("--epochs", type=at_least(0), metavar="N", help=epochs)
-    length.add_argument("--steps", type=at_least(0), metavar="N", help="updates, instead of epochs")
+    length.add_argument("--steps", type=at_least(0), metavar="N", help="number of updates, instead of epochs")
     add("--batch-size", type=at_least(1), metavar="N", help="samples per update (default: 1 for zhang, 64 for lenet)")
-    add("--optimizer", choices=OPTIMIZERS, help="what an update does with the gradient (default: the network's)")
-    rates = "the size of an update (default: 0.5 for zhang, 0.1 for lenet)"
-    add("--learning-rate", type=positive, metavar="R", help=rates)
+    add("--optimizer", choices=OPTIMIZERS, help="optimizer (default: the network's)")
+    add("--learning-rate", type=positive, metavar="R", help="learning rate (default: 0.5 for zhang, 0.1 for lenet)")
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="of the uniform start and the order of samples")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="of the initial parameters and the order of samples")
     add("--no-shuffle", action="store_true", help="take the samples in their order, in every epoch")
-    add("--load", metavar="PATH", help="start from the parameters in this file, or folder of checkpoints")
-    add("--save", metavar="DIR", help="write checkpoints and the history into this folder")
+    add("--load", metavar="PATH", help="start from the parameters in this file or folder of checkpoints")
+    add("--save", metavar="DIR", help="write checkpoints and the history to this folder")
     resume = command.add_mutually_exclusive_group().add_argument
-    resume("--resume", action="store_true", help="go on from the last checkpoint in the folder of --save")
-    intact, anyway = "go on from the last one that is not damaged", "go on although that of another run is there"
+    resume("--resume", action="store_true", help="continue from the last checkpoint in the folder of --save")
+    intact, anyway = "continue from the last undamaged checkpoint", "continue although it belongs to another run"
     for how, about in (("newest intact", intact), ("anyway", anyway)):
         flag = f"--resume-{how.replace(' ', '-')}"
         resume(flag, dest="resume", action="store_const", const=how, default=False, help=about)
-    add("--history", metavar="FILE.csv", help="write what was measured in every epoch")
+    add("--history", metavar="FILE.csv", help="write the loss and metrics of every epoch as CSV")
     add("--quiet", action="store_true", help="show no progress")
     add_json(command)
     command.set_defaults(run=run)

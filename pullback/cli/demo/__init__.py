@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.cli.options import HelpWithDefaults, add_json, import_file
+from pullback.cli.options import add_json, import_file
 from pullback.cli.output import print_json, table
 from pullback.data import Splits, load_digits
 from pullback.errors import CompilerError, ShapeError
@@ -37,12 +37,12 @@ def register(commands: Any) -> None:
     """Add the subcommand."""
     command = commands.add_parser(
         "demo",
-        help="see what there is: an error, a gradient, a network in C",
-        description="Show a shape error and a gradient, train a network on the bundled digits, run it as a C program, "
-        "and write a page of every stage.",
-        formatter_class=HelpWithDefaults,
+        help="show an error, a gradient, and a network trained and exported to C",
+        description="Show a shape error and a gradient. Train a network on the bundled digits, export it to C and run "
+        "the C program. Write a page with every stage of compilation. It takes some ten seconds.",
+        examples=("pullback demo", "pullback demo --out /tmp/demo"),
     )
-    command.add_argument("--out", metavar="DIR", default="pullback-demo", help="folder to write")
+    command.add_argument("--out", metavar="DIR", default="pullback-demo", help="folder for the files that it writes")
     add_json(command)
     command.set_defaults(run=run)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ COMPLETE = """
 eval "$SCRIPT"
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
+compopt() { :; }  # which asks for a completion under way
 _pullback
 printf '%s\\n' "${COMPREPLY[@]}"
 """
@@ -46,18 +48,47 @@ def test_the_script_has_every_command_and_is_of_its_shell(shell: str, capsys: py
         (["train", ""], list(NAMES)),
         (["train", "zhang", "--re"], ["--resume", "--resume-newest-intact", "--resume-anyway"]),
         (["train", "zhang", "--optimizer", "ad"], ["adam", "adamw"]),
-        (["train", "--save", "l"], [""]),  # bash completes files
+        (["train", "zhang", "--optimizer", "=", "ad"], ["adam", "adamw"]),  # as bash splits --optimizer=ad
+        (["train", "zhang", "--optimizer", "="], ["sgd", "momentum", "rmsprop", "adam", "adamw", "lion"]),
+        (["train", "zhang", "le"], [""]),  # there is a network already
+        (["train", "--save", "f"], ["folder"]),
+        (["train", "--load", "f"], ["file.py", "folder"]),
+        (["train", "--epochs", ""], [""]),
+        (["explain", "f"], ["file.py", "folder"]),
+        (["export", "--binding", "r"], ["rust"]),
+        (["explain-error", "E10"], ["E101", "E102", "E103", "E104", "E105", "E106", "E107", "E108", "E109"]),
+        (["describe", "resnet1"], ["resnet18"]),
         (["cache", "c"], ["check", "clear"]),
     ],
 )
-def test_completion_in_bash(words: list[str], found: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_in_bash(
+    words: list[str], found: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file.py").touch()
     done = subprocess.run(
         ["bash", "-c", COMPLETE, "bash", "pullback", *words],
-        env={"SCRIPT": script("bash", capsys)}, capture_output=True, text=True, check=True,
+        env={"SCRIPT": script("bash", capsys)}, capture_output=True, text=True, check=True, cwd=tmp_path,
     )  # fmt: skip
-    assert done.stdout.splitlines() == found
+    assert sorted(done.stdout.splitlines()) == sorted(found)
 
 
 def test_an_unknown_shell(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bahs"]) == 1
     assert "SHELL bahs is not known\n  try: did you mean bash?" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish installed")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("train lenet --optimizer a", ["adam", "adamw"]),
+        ("describe resnet1", ["resnet18"]),
+        ("train --epochs ", []),
+        ("completion ", ["bash", "fish", "zsh"]),
+    ],
+)
+def test_completion_in_fish(line: str, found: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    asked = f"{script('fish', capsys)}\ncomplete -C 'pullback {line}'"
+    done = subprocess.run(["fish", "--no-config", "-c", asked], capture_output=True, text=True, check=True)
+    assert [row.partition("\t")[0] for row in done.stdout.splitlines()] == found

@@ -277,9 +277,14 @@ ShapeError [E106] twice has no dim M
 """
 
 
-def test_explain_error(capsys: pytest.CaptureFixture[str]) -> None:
-    section = "E102: A product sums over an axis that has different sizes in its two operands.\n"
-    for code in ("E102", "e102", "102"):
+def test_explain_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    section = "E102: A product sums over an axis whose extents differ in its two operands.\n"
+    monkeypatch.setenv("COLUMNS", "50")
+    assert main(["explain-error", "E103"]) == 0
+    folded = capsys.readouterr().out
+    assert folded.startswith("E103: ") and max(map(len, folded.splitlines())) <= 50
+    monkeypatch.delenv("COLUMNS")
+    for code in ("E102", "e102", "102", "[E102]"):
         assert main(["explain-error", code]) == 0
         assert capsys.readouterr().out == section
     assert main(["explain-error"]) == 0

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pullback.cli.main import main
+from pullback.cli.main import COMMANDS, main, parser
 from pullback.cli.options import at_least, dims_of, find_function, import_file, positive
 from pullback.errors import UsageError
+
+NAMES = [command.__name__.rpartition(".")[2].replace("_", "-") for command in COMMANDS]
 
 
 def dims(*texts: str) -> dict[str, int]:
@@ -95,37 +97,69 @@ def test_missing_files_and_functions(tmp_path: Path) -> None:
             find_function(target)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["nonsense"], ["train"], ["train", "vgg"], ["train", "zhang", "--epochs", "x"], ["export", "a.py:f"]],
-)
-def test_a_wrong_command_line_is_an_error_like_others(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("UsageError [E601] pullback")
-    assert "--help" in err
+WRONG = {
+    "nonsense": ("pullback: COMMAND nonsense is not known", f"one of {', '.join(NAMES)}. `pullback --help` lists all"),
+    "trian zhang": ("pullback: COMMAND trian is not known", "did you mean train? `pullback --help` lists all"),
+    "train": ("pullback train: NETWORK is missing", "pullback train --help"),
+    "train lenet_than": (
+        "pullback train: NETWORK lenet_than is not known", "did you mean lenet_tanh? `pullback train --help` lists all",
+    ),
+    "train gpt --optimizer addam": (
+        "pullback train: --optimizer addam is not known",
+        "did you mean adam or adamw? `pullback train --help` lists all",
+    ),
+    "train zhang --epochs x": (
+        "pullback train: --epochs x: a whole number of at least 0 is needed", "pullback train --help",
+    ),
+    "train zhang --epohs=3": (
+        "pullback train: there is no option --epohs",
+        "did you mean --epochs or --steps? `pullback train --help` lists all",
+    ),
+    "train zhang --epochs": ("pullback train: --epochs: a value is missing", "pullback train --help"),
+    "train zhang --steps 1 --epochs 1": (
+        "pullback train: --epochs and --steps exclude each other", "pullback train --help",
+    ),
+    "train zhang --quiet=3": ("pullback train: --quiet takes no value", "pullback train --help"),
+    "train zhang lenet": ("pullback train: one argument too many: lenet", "`pullback train --help` lists all"),
+    "cache lits": ("pullback cache: ACTION lits is not known", "did you mean list? `pullback cache --help` lists all"),
+    "completion ksh": (
+        "pullback completion: SHELL ksh is not known", "one of bash, zsh, fish. `pullback completion --help` lists all",
+    ),
+    "--verzion": ("pullback: there is no option --verzion", "did you mean --version? `pullback --help` lists all"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "found"),
-    [
-        (["trian", "zhang"], "pullback: COMMAND trian is not known\n  try: did you mean train?"),
-        (["train", "lenet_than"], "network lenet_than is not known\n  try: did you mean lenet_tanh?"),
-        (["train", "gpt", "--optimizer", "addam"], "--optimizer addam is not known\n  try: did you mean adam or adamw"),
-        (["cache", "lits"], "ACTION lits is not known\n  try: did you mean list?"),
-    ],
-)
-def test_a_misspelled_word(arguments: list[str], found: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 1
-    assert found in capsys.readouterr().err
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_command_line_is_an_error_like_others(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 1
+    what, remedy = WRONG[line]
+    said = f"UsageError [E601] {what}\n  try: {remedy}      See `pullback explain-error E601`\n"
+    assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize("name", [*NAMES, ""])
+def test_help_is_plain_and_its_examples_are_accepted(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every argument is explained, no default is None, and no line is wider than the terminal but for examples."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*([name] if name else []), "--help"])
+    said, _, examples = capsys.readouterr().out.partition("examples:\n")
+    assert "None" not in said and "False" not in said
+    assert all(len(line) <= 80 for line in said.splitlines()) or name == "bench"
+    for line in examples.splitlines():
+        if line.strip().startswith("pullback"):
+            parser().parse_args(line.partition(">")[0].split()[1:])
+    below = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    assert all(action.help for action in (below.choices[name]._actions if name and name != "bench" else ()))
 
 
 def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("usage: pullback")
-    assert "train a network and measure it" in out
+    assert "train a network\n" in out
     assert err == ""
 
 
