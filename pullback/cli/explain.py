@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pullback.cli.options import add_dims, add_json, dims_of, find_function
 from pullback.cli.output import print_json, table
 from pullback.errors import UsageError
-from pullback.ir.dims import determined_dims
 
 if TYPE_CHECKING:
-    from pullback.calls.definition import Definition
     from pullback.explanation import Explanation
     from pullback.ir import nodes as ir
 
@@ -69,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         return _files(options, function)
     explanation = function.explain(format=options.format, plain=options.plain, **dims_of(options))
     print(explanation, flush=True)
-    _say_how_to_give_sizes(explanation, function)
+    _say_how_to_give_sizes(explanation)
     if options.json:
         stages = [{"name": s.name, "text": s.text, "rules": list(s.rules)} for s in explanation.stages]
         derivation = explanation.derivation
@@ -95,17 +93,17 @@ def _files(options: argparse.Namespace, function: Any) -> int:
     files = [file for file in (options.graph, options.html) if file]
     print("\n".join(files), flush=True)
     if options.html:
-        _say_how_to_give_sizes(explanation, function)
+        _say_how_to_give_sizes(explanation)
     if options.json:
         print_json({"files": files})
     return 0
 
 
-def _say_how_to_give_sizes(explanation: Explanation, function: Definition) -> None:
+def _say_how_to_give_sizes(explanation: Explanation) -> None:
     """Print the options that give sizes, if kernels, memory and C are left out without them."""
     if explanation.backend is None:
-        dims = " ".join(f"--dim {name}=64" for name in determined_dims(function.determined().program))
-        print(f"no kernels, memory or C without sizes: give some or all with {dims}", file=sys.stderr)
+        dims = " ".join(f"--dim {name}=64" for name in explanation.dims)
+        print(f"kernels, memory and C need sizes: give some or all with {dims}", file=sys.stderr)
 
 
 def _function(options: argparse.Namespace) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pullback.explanation.stages import About, Backend, Explained, Explanation, Format, KernelRow
 from pullback.ir import nodes as ir
+from pullback.ir.dims import determined_dims
 from pullback.ir.printer import print_program
 from pullback.pictures import Picture
 from pullback.rewrite.fired import record_steps
@@ -33,14 +34,15 @@ def explanation_of(
     from pullback.passes.pipeline import stages
 
     made = stages(program, dims or {}, native())
+    names = tuple(map(str, determined_dims(program)))
     found = [Explained(s.name, s.purpose, print_program(s.program), s.rules) for s in made]
     if dims is None:
-        return Explanation(tuple(found), derivation, format, about, None, find_graph)
+        return Explanation(tuple(found), derivation, format, about, None, find_graph, names)
     backend, text = _backend(program, dims, plain)
     chosen = "\n".join(f"{k.name}: {k.chosen.described}" for k in backend.kernels)
     found.append(Explained("kernels", "what is chosen for each statement here, by estimated cycles", chosen, {}))
     found.append(Explained("C", "what the compiler is given", text, {}))
-    return Explanation(tuple(found), derivation, format, about, backend, find_graph)
+    return Explanation(tuple(found), derivation, format, about, backend, find_graph, names)
 
 
 def _backend(program: ir.Program, dims: Mapping[str, int], plain: bool) -> tuple[Backend, str]:

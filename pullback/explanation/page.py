@@ -16,7 +16,7 @@ from pullback.explanation.difference import Changed, changes
 from pullback.explanation.sources import Sources
 from pullback.explanation.stages import Backend, Explained, Explanation
 from pullback.explanation.text_of_c import c_blocks
-from pullback.memory.table import MemoryTable
+from pullback.tables import html_text
 from pullback.templates import filled
 from pullback.writing import write_file
 
@@ -47,7 +47,8 @@ def page(explanation: Explanation) -> str:
             "title": escape(f"{about.name}, stage by stage"),
             "name": escape(about.name),
             "type": escape(about.type),
-            "doc": f'<p class="doc">{escape(about.doc.partition(chr(10) + chr(10))[0])}</p>' if about.doc else "",
+            "doc": f'<p class="doc">{html_text(about.doc.partition(chr(10) + chr(10))[0])}</p>' if about.doc else "",
+            "sizes": _how_to_give_sizes(explanation),
             "switches": "\n".join(_switch(k, title) for k, (title, _, _) in enumerate(panels, 1)),
             "panels": "\n".join(_panel(*p) for p in panels),
             "count": str(len(panels)),
@@ -55,6 +56,17 @@ def page(explanation: Explanation) -> str:
             "script": _template("page.js"),
         },
     )
+
+
+def _how_to_give_sizes(e: Explanation) -> str:
+    """A note where kernels, memory and C are left out for want of sizes."""
+    if e.backend is not None:
+        return ""
+    given = "".join(f", {name}=64" for name in e.dims)
+    options = "".join(f" --dim {name}=64" for name in e.dims)
+    words = (f"Kernels, memory and C need sizes. Give them: `{e.about.name}.explain(html=…{given})`, "
+             f"or on the command line `pullback explain …{options}`.")  # fmt: skip
+    return f'<p class="note">{html_text(words)}</p>'
 
 
 def _template(name: str) -> str:
@@ -73,7 +85,7 @@ def _panels(e: Explanation, sources: Sources) -> Iterator[tuple[str, str, str]]:
     yield "Passes", "what each of them changed", _passes(first, others)
     if e.backend is not None:
         yield "Kernels", f"chosen for {e.backend.machine}", _kernels(e.backend, sources)
-        yield "Memory", "over time", _memory(e.backend)
+        yield "Memory", "over time", e.backend.memory._repr_html_()
         yield "C", e.stages[-1].purpose, c_blocks(e.stages[-1].text, e.backend.places, sources)
 
 
@@ -85,7 +97,7 @@ def _switch(k: int, title: str) -> str:
 def _panel(title: str, words: str, body: str) -> str:
     k = title.lower()
     wide = ' class="wide"' if title in ("C", "Kernels", "Memory") else ""
-    head = f'<h2 id="{k}-title">{escape(title)} <small>{escape(words)}</small></h2>'
+    head = f'<h2 id="{k}-title">{escape(title)} <small>{html_text(words)}</small></h2>'
     named = f'aria-labelledby="{k}-title"'
     inside = f'<div class="body" tabindex="0" role="region" {named}>\n{body}\n</div>'
     return f'<section{wide} id="stage-{k}" {named}>{head}\n{inside}</section>'
@@ -145,7 +157,7 @@ def _pass(before: Explained, s: Explained) -> str:
     chips = "".join(f'<span class="chip">{escape(n)}{f" × {k}" if k > 1 else ""}</span>' for n, k in s.rules.items())
     diff = "".join(map(_changed, changes(before.text, s.text)))
     whole = f"<details><summary><span>the whole program after it</span></summary><pre>{_lines(s.text)}</pre></details>"
-    head = f"<summary><b>{escape(s.name)}</b> <span>{escape(s.purpose)}</span></summary>"
+    head = f"<summary><b>{escape(s.name)}</b> <span>{html_text(s.purpose)}</span></summary>"
     return (f'<details open>{head}{f"""<div class="chips">{chips}</div>""" if chips else ""}'
             f'<pre class="diff">{diff}</pre>{whole}</details>')  # fmt: skip
 
@@ -177,15 +189,9 @@ def _kernels(backend: Backend, sources: Sources) -> str:
     return f'<p class="note">{note}</p><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
 
 
-def _memory(backend: Backend) -> str:
-    """The picture, if sizes are numbers, and the tables."""
-    table = backend.memory
-    picture = table.plot().svg if isinstance(table, MemoryTable) else ""
-    return f"{picture}\n{table._repr_html_()}"
-
-
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, code: Collection[int] = ()) -> str:
     top = "".join(f"<th>{escape(h)}</th>" for h in head)
-    cells = [[f"<td{' class=code' if k in code else ''}>{escape(c)}</td>" for k, c in enumerate(row)] for row in rows]
+    cells = [[f"<td class=code>{escape(c)}</td>" if k in code else f"<td>{html_text(c)}</td>"
+              for k, c in enumerate(row)] for row in rows]  # fmt: skip
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

@@ -11,6 +11,7 @@ from pullback.codegen.marks import Place
 from pullback.loops.program.schedule import Chosen
 from pullback.memory.size_table import SizeTable
 from pullback.memory.table import MemoryTable
+from pullback.notebook import Displayed
 from pullback.pictures import Picture
 from pullback.source import Position
 
@@ -68,7 +69,7 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Displayed):
     """All stages of a function; `print` shows them.
 
     Attributes:
@@ -78,6 +79,7 @@ class Explanation:
         about: the description of the function.
         backend: kernels, memory and source locations of the C, if sizes were given.
         find_graph: a function that draws the graph of local derivatives, if there is one.
+        dims: the names of the dims whose sizes a caller can give.
     """
 
     stages: tuple[Explained, ...]
@@ -86,6 +88,7 @@ class Explanation:
     about: About = About("")
     backend: Backend | None = None
     find_graph: Callable[[], Picture | None] = lambda: None
+    dims: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.markdown() if self.format == "markdown" else self.text()

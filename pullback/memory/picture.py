@@ -12,7 +12,7 @@ from pullback.pictures import TINTS, Picture, element, round_step, text
 __all__ = ["picture"]
 
 Scale = Callable[[float], float]
-WIDTH, HEIGHT = 900, 380
+WIDTH, HEIGHT = 680, 340
 LEFT, RIGHT, TOP, BOTTOM = 78, 14, 26, 40
 LETTER: Final = 6.7  # width of one
 UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))

@@ -128,7 +128,7 @@ def test_explain_a_gradient(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_explain_without_sizes_says_how_to_give_them(
     good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wanted = "no kernels, memory or C without sizes: give some or all with --dim N=64 --dim M=64 --dim K=64\n"
+    wanted = "kernels, memory and C need sizes: give some or all with --dim N=64 --dim M=64 --dim K=64\n"
     page = tmp_path / "page.html"
     for how in ([], ["--html", str(page)]):
         assert main(["explain", f"{good}:dense", *how]) == 0

@@ -207,12 +207,37 @@ def test_in_a_browser(tmp_path: Path) -> None:
         assert window.run(here) == "stage-source"
         window.keys("\ue00c")
         assert window.run(marked) == []
-        window.show(400, 800)
-        window.open(page)
-        wide = "return [document.documentElement.scrollWidth, innerWidth]"
-        across, there = window.run(wide)
-        assert across <= there
         assert window.complaints() == []
+
+
+CUT = """return [...document.querySelectorAll('main > section')].filter(s => {
+    const at = s.getBoundingClientRect();
+    return at.left < innerWidth - 1 && at.right > innerWidth + 1
+}).map(s => s.id)"""
+OVERFLOWING = """return [...document.querySelectorAll('.body')].filter(b => b.scrollWidth > b.clientWidth)
+    .map(b => b.parentElement.id)"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1400, 1000, 400])
+def test_it_fits(width: int, tmp_path: Path) -> None:
+    """Whole stages are in sight, and none but the picture of memory is wider than its place."""
+    page = tmp_path / "page.html"
+    pb.grad(loss, "w").explain(html=page, **DIMS)
+    with browser(tmp_path) as window:
+        window.show(width, 900)
+        window.open(page)
+        assert window.run("return document.documentElement.scrollWidth") <= width
+        assert window.run(CUT) == []
+        assert set(window.run(OVERFLOWING)) <= ({"stage-memory"} if width == 400 else set())
+        pb.grad(loss, "w").explain(html=page)
+        window.open(page)
+        assert window.run("return document.querySelector('header .note').innerText") == (
+            "Kernels, memory and C need sizes. Give them: loss_grad.explain(html=…, N=64, M=64, K=64), "
+            "or on the command line pullback explain … --dim N=64 --dim M=64 --dim K=64."
+        )
+        code = "return [...document.querySelectorAll('.doc code')].map(c => c.innerText)"
+        assert window.run(code) == ["loss", "w", "w"]
 
 
 @pytest.mark.slow
