@@ -44,6 +44,7 @@ SHOWN = {
     "memory for all sizes": (energy.memory, HTML, ["8 * N"]),
     "schedule": (lambda: nn.cosine(0.1, 100), HTML, ["<polyline", "learning rate"]),
     "sparse matrix": (lambda: pb.hessian(energy, sparse=True)(np.ones(4)), HTML, ["4 columns", "<path"]),
+    "explanation": (energy.explain, {"text/plain", "text/markdown"}, ["## elaborated"]),
     "pattern": (lambda: spy("p", [(0, 0)], (1, 1)), HTML | {"image/svg+xml"}, ["1 rows"]),
     "derivation": (lambda: pb.grad(energy).derivation(), {"text/plain", "text/markdown"}, [r"\begin{aligned}"]),
     "function": (lambda: energy, HTML, ["<code>x[n] * x[n + 1]</code>", "sum n &lt; N - 1", "energy.explain(html="]),
