@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from pullback import state
-from pullback.notebook import Displayed
-from pullback.tables import html_table, text_table
+from pullback.tables import Rows, Tables
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array
@@ -61,23 +60,15 @@ def print(text: str, /, *values: Any, **named: Any) -> None:
     current().prints(Print(text, structure, constants, refs))
 
 
-class Caches(tuple[state.Entry, ...], Displayed):
+class Caches(Tables, tuple[state.Entry, ...]):
     """Rows of state; `str` and notebooks show them as a table."""
 
     __slots__ = ()
 
-    def __str__(self) -> str:
-        return "\n".join(text_table(self._rows(), right=(3,)))
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), right=(3,))
-
-    def _rows(self) -> Sequence[Sequence[str]]:
+    def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
         head = ("module", "name", "kind", "size", "bound", "cleared")
-        return [head, *((e.owner.removeprefix("pullback."), e.name, e.kind, str(e.size), str(e.bound), e.cleared)
-                        for e in self)]  # fmt: skip
+        rows = ((e.owner.removeprefix("pullback."), e.name, e.kind, str(e.size), str(e.bound), e.cleared) for e in self)
+        return [([head, *rows], (3,))]
 
 
 def caches(module: str = "") -> Caches:

@@ -13,6 +13,7 @@ from math import floor, log10
 from typing import Final
 
 from pullback.notebook import Displayed
+from pullback.tables import escaped
 from pullback.writing import write_file
 
 __all__ = ["TINTS", "Picture", "element", "round_step", "text"]
@@ -45,7 +46,7 @@ class Picture(Displayed):
         size = f'width="{self.width:.0f}" height="{self.height:.0f}" viewBox="0 0 {self.width:.0f} {self.height:.0f}"'
         fits = 'class="picture" role="img" style="max-width: 100%; height: auto"'
         head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {fits}>'
-        return "\n".join([head, f"<title>{_escaped(self.title)}</title>", f"<style>{STYLE}</style>", *self.elements,
+        return "\n".join([head, f"<title>{escaped(self.title)}</title>", f"<style>{STYLE}</style>", *self.elements,
                           "</svg>"])  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -82,7 +83,7 @@ def text(x: float, y: float, words: str, /, **attributes: str | float) -> str:
     >>> text(1.0, 2.0, "a < b")
     '<text x="1" y="2">a &lt; b</text>'
     """
-    return element("text", _escaped(words), x=x, y=y, **attributes)
+    return element("text", escaped(words), x=x, y=y, **attributes)
 
 
 def round_step(most: float) -> float:
@@ -96,10 +97,4 @@ def round_step(most: float) -> float:
 
 
 def _value(v: str | float) -> str:
-    return _escaped(v) if isinstance(v, str) else f"{v:.2f}".rstrip("0").rstrip(".")
-
-
-def _escaped(words: str) -> str:
-    from html import escape
-
-    return escape(words)
+    return escaped(v) if isinstance(v, str) else f"{v:.2f}".rstrip("0").rstrip(".")

@@ -11,12 +11,8 @@ from pullback.pictures import TINTS, Picture, element, round_step, text
 __all__ = ["curves", "spy"]
 
 Points = Sequence[tuple[float, float]]
-WIDTH: Final = 340  # of a panel
-HEIGHT: Final = 230
-LEFT: Final = 62
-RIGHT: Final = 12
-TOP: Final = 14
-BOTTOM: Final = 40
+WIDTH, HEIGHT = 340, 230  # of a panel
+LEFT, RIGHT, TOP, BOTTOM = 62, 12, 14, 40
 LETTER: Final = 6.6  # width of one
 MARKED: Final = 40  # points that are marked, at most
 CELLS: Final = 120  # squares along an axis of a pattern, at most

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pullback.notebook import Displayed
 
@@ -18,16 +18,6 @@ __all__ = ["Bar", "Notebook", "Plain", "duration", "progress_bar"]
 
 GAP: Final = "  "
 KEPT: Final = 40  # lines that a notebook shows
-
-
-class Bar(Protocol):
-    """Progress of long work, as a share with a line of text."""
-
-    def update(self, share: float, text: str) -> None:
-        """Show that `share` (0 to 1) is done; 0 also where that is not known."""
-
-    def line(self, text: str) -> None:
-        """Write a line that stays."""
 
 
 class Plain:
@@ -38,7 +28,7 @@ class Plain:
         self.shown = 0
 
     def update(self, share: float, text: str) -> None:
-        """Show that `share` is done."""
+        """Show that `share` (0 to 1) is done; 0 also where that is not known."""
         if not self.terminal:
             return
         room = _columns() - 1
@@ -97,16 +87,16 @@ class Notebook(Displayed):
         return f'{now}<pre style="background: none; font-family: monospace; white-space: pre-wrap">{lines}</pre>'
 
 
+Bar = Plain | Notebook
+
+
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
     """A progress bar: in the output of a notebook's cell, or on the error stream."""
     jupyter = sys.modules.get("IPython")
     shell = jupyter.get_ipython() if jupyter is not None else None
-    made: Notebook | Plain
-    if jupyter is not None and hasattr(shell, "kernel"):
-        made = Notebook(jupyter.display.display)
-    else:
-        made = Plain(terminal=sys.stderr.isatty())
+    kernel = hasattr(shell, "kernel")
+    made: Bar = Notebook(jupyter.display.display) if jupyter and kernel else Plain(terminal=sys.stderr.isatty())
     try:
         yield made
     finally:

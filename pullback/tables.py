@@ -5,14 +5,16 @@ The HTML has no colors of its own, so that it can be read on any background, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["html_note", "html_table", "html_text", "text_table"]
+from pullback.notebook import Displayed
+
+__all__ = ["Rows", "Tables", "escaped", "html_note", "html_table", "html_text", "text_table"]
 
 Rows = Sequence[Sequence[str]]
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape text for HTML."""
     from html import escape  # on demand, for its table of a thousand names
 
@@ -55,20 +57,41 @@ def html_text(text: str) -> str:
     >>> html_text("`f` at x < 1")
     '<code>f</code> at x &lt; 1'
     """
-    pieces = [_escaped(piece) for piece in text.split("`")]
+    pieces = [escaped(piece) for piece in text.split("`")]
     if len(pieces) % 2 == 0:  # a backtick without its other
-        return _escaped(text)
+        return escaped(text)
     return "".join(f"<code>{piece}</code>" if k % 2 else piece for k, piece in enumerate(pieces))
 
 
 def html_note(*lines: str) -> str:
     """Lines below a table, which wrap."""
     style = "background: none; font-family: monospace; white-space: pre-wrap"
-    return f'<pre style="{style}">{_escaped(chr(10).join(lines))}</pre>'
+    return f'<pre style="{style}">{escaped(chr(10).join(lines))}</pre>'
+
+
+class Tables(Displayed):
+    """The base of values that are shown as tables with lines between: as text, and as HTML."""
+
+    __slots__ = ()
+
+    def _parts(self) -> Iterable[str | tuple[Rows, Collection[int]]]:
+        """Lines, and tables with the columns that are numbers."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        found = (part if isinstance(part, str) else "\n".join(text_table(*part)) for part in self._parts())
+        return "\n".join(found)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        found = (html_note(part) if isinstance(part, str) else html_table(*part) for part in self._parts() if part)
+        return "\n".join(found)
 
 
 def _row(kind: str, cells: Sequence[str], right: Collection[int], style: str = "") -> str:
     style += "padding: 2px 14px 2px 0; white-space: pre; text-align: "
     styled = (f'<{kind} style="{style}{"right" if k in right else "left"}">'
-              f"{_escaped(cell)}</{kind}>" for k, cell in enumerate(cells))
+              f"{escaped(cell)}</{kind}>" for k, cell in enumerate(cells))
     return f"<tr>{''.join(styled)}</tr>"

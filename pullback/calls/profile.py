@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,9 +11,8 @@ import numpy as np
 
 from pullback.ir import nodes as ir
 from pullback.ir.printer import print_statement
-from pullback.notebook import Displayed
 from pullback.passes.operations import operation_count
-from pullback.tables import html_note, html_table, text_table
+from pullback.tables import Rows, Tables
 
 __all__ = ["Profile", "ProfileRow", "profile_program"]
 
@@ -42,8 +41,8 @@ class ProfileRow:
     nanoseconds: int
 
 
-@dataclass(frozen=True)
-class Profile(Displayed):
+@dataclass(frozen=True, repr=False)
+class Profile(Tables):
     """The time of a call by its statements.
 
     Attributes:
@@ -74,14 +73,8 @@ class Profile(Displayed):
             found[r.place] = operations + r.operations, nanoseconds + r.nanoseconds
         return dict(sorted(found.items(), key=lambda item: -item[1][1]))
 
-    def __str__(self) -> str:
-        return "\n".join([*text_table(self._table(), RIGHT), *self._foot()])
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return "\n".join([html_table(self._table(), RIGHT), html_note(*self._foot())])
+    def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
+        return [(self._table(), RIGHT), self._foot()]
 
     def _table(self) -> list[tuple[str, ...]]:
         head = ("statement", "", "written in", "operations", "µs", "%")
@@ -95,9 +88,9 @@ class Profile(Displayed):
         share = 100 * r.nanoseconds / max(1, self.nanoseconds)
         return f"{r.operations:,}" if r.operations else "", f"{r.nanoseconds / 1e3:,.1f}", f"{share:.1f}"
 
-    def _foot(self) -> list[str]:
+    def _foot(self) -> str:
         rate = self.operations / max(1, self.nanoseconds)
-        return [f"{self.name}: {rate:.3g} operations a nanosecond, the quickest of {self.calls} calls"]
+        return f"{self.name}: {rate:.3g} operations a nanosecond, the quickest of {self.calls} calls"
 
 
 def profile_program(

@@ -36,14 +36,10 @@ def run(options: argparse.Namespace) -> int:
     code = f"E{options.code.strip('[]').upper().removeprefix('E')}"
     if code not in found:
         raise UsageError("E609", f"there is no error {options.code}", remedy="`pullback explain-error` lists the codes")
-    print(_folded(f"{code}: {found[code]}", min(100, get_terminal_size().columns)))
+    width = min(100, get_terminal_size().columns)
+    parts = f"{code}: {found[code]}".split("\n\n")  # lists, tables and code keep their lines
+    print("\n\n".join(p if re.search(r"^(```|[-|* ])", p, re.MULTILINE) else fill(p, width) for p in parts))
     return 0
-
-
-def _folded(text: str, width: int) -> str:
-    """Fold paragraphs at a width; lists, tables and code stay."""
-    parts = text.split("\n\n")
-    return "\n\n".join(p if re.search(r"^(```|[-|* ])", p, re.MULTILINE) else fill(p, width) for p in parts)
 
 
 def _first_sentence(text: str) -> str:

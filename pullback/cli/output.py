@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.errors import PullbackError
 from pullback.source import working_on
+from pullback.tables import text_table
 
 __all__ = ["INTERRUPTED", "print_json", "reported", "table"]
 
@@ -47,9 +48,5 @@ def print_json(value: dict[str, Any]) -> None:
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
     """Columns aligned, left or right."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    head, _, *lines = text_table(rows, [k for k, number in enumerate(right) if number])
+    return "\n".join([head, *lines])

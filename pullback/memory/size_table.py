@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pullback.ir.index import Index
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Function
 from pullback.loops.program.values import Buffer
-from pullback.notebook import Displayed
-from pullback.tables import html_note, html_table, text_table
+from pullback.tables import Rows, Tables
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,8 @@ class SizeRow:
     space: str
 
 
-@dataclass(frozen=True)
-class SizeTable(Displayed):
+@dataclass(frozen=True, repr=False)
+class SizeTable(Tables):
     """The memory of a program for all sizes: one row per buffer, inputs and outputs apart from the arena.
 
     Buffers in one slot live at different times. `peak` is the size of the arena as a formula; `peak_bytes` gives it
@@ -57,20 +56,9 @@ class SizeTable(Displayed):
         """The size of the arena for these dims, which are all that were not given."""
         return self.plan.bytes_at(dims)
 
-    def __str__(self) -> str:
-        return "\n".join([*text_table(self._rows()), self._foot()])
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows()) + html_note(self._foot())
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [("statement", "dims", "bytes", "where"), *((r.name, r.dims, str(r.bytes), r.space) for r in self.rows)]
-
-    def _foot(self) -> str:
-        return f"peak {self.peak} bytes in the arena"
+    def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
+        rows = [("statement", "dims", "bytes", "where"), *((r.name, r.dims, str(r.bytes), r.space) for r in self.rows)]
+        return [(rows, ()), f"peak {self.peak} bytes in the arena"]
 
 
 def size_table(function: Function, memory: MemoryPlan) -> SizeTable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
@@ -12,8 +12,7 @@ from pullback.loops.program.nodes import Call, Comment, Copy, Fill, For, Functio
 from pullback.loops.program.values import Buffer
 from pullback.memory.rows import BufferRow, StatementRow
 from pullback.memory.swap import SwapPlan, swap_plan
-from pullback.notebook import Displayed
-from pullback.tables import html_note, html_table, text_table
+from pullback.tables import Rows, Tables
 
 if TYPE_CHECKING:
     from pullback.pictures import Picture
@@ -22,8 +21,8 @@ Build = Literal["call", "export"]
 NAME, MATHEMATICS = 28, 44  # most characters shown of a statement's name and of its mathematics
 
 
-@dataclass(frozen=True)
-class MemoryTable(Displayed):
+@dataclass(frozen=True, repr=False)
+class MemoryTable(Tables):
     """The memory of a program.
 
     Attributes:
@@ -125,20 +124,12 @@ class MemoryTable(Displayed):
         """The peak in every mode."""
         return {mode: table.peak_bytes for mode, table in self.modes.items()}
 
-    def __str__(self) -> str:
-        tables = (text_table(rows, right) for rows, right in self._tables())
-        return "\n".join([line for table in tables for line in (*table, "")] + self._foot())
-
-    def __repr__(self) -> str:
-        return str(self)
+    def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
+        """Arguments, then statements."""
+        return [(self._arguments(), (2,)), "", (self._statements(), (3, 4, 5, 6)), "", "\n".join(self._foot())]
 
     def _repr_html_(self) -> str:
-        tables = [html_table(rows, right) for rows, right in self._tables()]
-        return "\n".join([*([self.plot().svg] if self.buffers else []), *tables, html_note(*self._foot())])
-
-    def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
-        """The tables of arguments and of statements: rows, and which columns are numbers."""
-        return (self._arguments(), (2,)), (self._statements(), (3, 4, 5, 6))
+        return (self.plot().svg if self.buffers else "") + super()._repr_html_()
 
     def _arguments(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("inputs", "dims", "bytes")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -21,10 +21,9 @@ from pullback.nn.objective import objective
 from pullback.nn.optimizers import sgd
 from pullback.nn.training.step import Carry, Updates
 from pullback.nn.types import Network
-from pullback.notebook import Displayed
 from pullback.passes.operations import operation_count
 from pullback.source import user_position
-from pullback.tables import html_note, html_table, text_table
+from pullback.tables import Rows, Tables
 from pullback.tracing import tree
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ class LayerRow:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Description(Displayed):
+@dataclass(frozen=True, repr=False)
+class Description(Tables):
     """A table of a network's layers, and the cost of running and training it.
 
     Attributes:
@@ -113,33 +112,16 @@ class Description(Displayed):
         found = {what: f.memory("fastest") for what, f in both.items()}
         return {what: table for what, table in found.items() if isinstance(table, MemoryTable)}  # sizes are numbers
 
-    def __str__(self) -> str:
-        (layers, right), (peaks, of) = self._tables()
-        name, held, step = self._about()
-        return "\n".join([name, *text_table(layers, right), "", held, *text_table(peaks, of), step])
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        (layers, right), (peaks, of) = self._tables()
-        name, held, step = self._about()
-        found = html_table(layers, right, caption=name)
-        return "\n".join([found, html_note(held), html_table(peaks, of), html_note(step)])
-
-    def _about(self) -> tuple[str, str, str]:
-        """Lines about the network, the arrays that training keeps, and the step that is measured."""
-        held = f"parameters {self.parameter_bytes:,} bytes, optimizer {self.optimizer_bytes:,} bytes"
-        return f"{self.name}(x: {self.takes})", held, f"training: {self.step}"
-
-    def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
-        """Layers, then memory in every mode: rows, and which columns are numbers."""
+    def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
+        """The layers, then memory in every mode."""
         head = ("layer", "", "result", "parameters", "operations", "bytes")
         rows = [head, *(self._cells(row) for row in self.rows)]
         rows.append(("", "", "", f"{self.parameters:,}", f"{self.operations:,}", ""))
         peaks: list[tuple[str, ...]] = [("memory besides parameters, input and result", *MODES)]
         peaks += [(f"  {what}", *(f"{found[mode]:,}" for mode in MODES)) for what, found in self.peaks.items()]
-        return (rows, (3, 4, 5)), (peaks, (1, 2, 3))
+        held = f"parameters {self.parameter_bytes:,} bytes, optimizer {self.optimizer_bytes:,} bytes"
+        name, step = f"{self.name}(x: {self.takes})", f"training: {self.step}"
+        return [name, (rows, (3, 4, 5)), "", held, (peaks, (1, 2, 3)), step]
 
     @staticmethod
     def _cells(row: LayerRow) -> tuple[str, ...]:
