@@ -44,7 +44,8 @@ def register(commands: Any) -> None:
     length.add_argument("--steps", type=at_least(0), metavar="N", help="number of updates, instead of epochs")
     add("--batch-size", type=at_least(1), metavar="N", help="samples per update (default: 1 for zhang, 64 for lenet)")
     add("--optimizer", choices=OPTIMIZERS, help="optimizer (default: the network's)")
-    add("--learning-rate", type=positive, metavar="R", help="learning rate (default: 0.5 for zhang, 0.1 for lenet)")
+    rates = "the size of an update (default: 0.5 for zhang, 0.1 for lenet)"
+    add("--learning-rate", type=positive, metavar="R", help=rates)
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
     add("--seed", type=at_least(0), default=0, metavar="N", help="of the initial parameters and the order of samples")
     add("--no-shuffle", action="store_true", help="take the samples in their order, in every epoch")

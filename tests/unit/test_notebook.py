@@ -14,7 +14,9 @@ from pullback.nn.training.loop import Run
 from pullback.plots import curves, spy
 
 formatters = pytest.importorskip("IPython.core.formatters", reason="IPython is not installed")
-HISTORY = nn.History(tuple({"epoch": k, "step": 10 * k, "loss": 1 / k, "speed": 12345.6} for k in range(1, 31)))
+HISTORY = nn.History(
+    tuple({"epoch": k, "step": 10 * k, "loss": 1 / k, "samples_per_second": 12345.6} for k in range(1, 31))
+)
 
 
 @pb.function
@@ -24,7 +26,7 @@ def energy(x: Float64[Array, "N"]) -> Float64[Array, ""]:
 
 
 def net() -> nn.Layer:
-    return nn.chain(nn.dense(3), nn.relu)
+    return nn.sequential(nn.dense(3), nn.relu)
 
 
 def forms(value: object) -> dict[str, str]:
@@ -34,7 +36,7 @@ def forms(value: object) -> dict[str, str]:
 HTML = {"text/plain", "text/html"}
 SHOWN = {
     "network": (net, HTML, ["dense1", "f32[N, 3]", "w f32[3, M], b f32[3]"]),
-    "network that takes any shape": (lambda: nn.chain(nn.relu), HTML, ["relu", "net.on("]),
+    "network that takes any shape": (lambda: nn.sequential(nn.relu), HTML, ["relu", "net.on("]),
     "type": (lambda: net().type, HTML, ["dense1"]),
     "description": (lambda: net().describe(2, M=4), HTML, ["operations", "training: an update"]),
     "run": (lambda: Run({}, {}, {}, HISTORY, 300, 1.5, "finished"), HTML, ["300 steps in 1.5 s", "<polyline"]),
@@ -42,7 +44,7 @@ SHOWN = {
     "empty history": (nn.History, HTML, ["no epochs"]),
     "memory": (lambda: pb.grad(lambda_of_matrix).memory(N=40), HTML, ["address in the arena", "peak"]),
     "memory for all sizes": (energy.memory, HTML, ["8 * N"]),
-    "schedule": (lambda: nn.cosine(0.1, 100), HTML, ["<polyline", "learning rate"]),
+    "schedule": (lambda: nn.cosine_decay_schedule(0.1, 100), HTML, ["<polyline", "learning rate"]),
     "sparse matrix": (lambda: pb.hessian(energy, sparse=True)(np.ones(4)), HTML, ["4 columns", "<path"]),
     "explanation": (energy.explain, {"text/plain", "text/markdown"}, ["## elaborated"]),
     "pattern": (lambda: spy("p", [(0, 0)], (1, 1)), HTML | {"image/svg+xml"}, ["1 rows"]),
@@ -76,10 +78,10 @@ def test_the_forms_of_a_value(name: str) -> None:
 
 def test_a_history_as_text() -> None:
     assert repr(nn.History(HISTORY.rows[:2])) == """\
-epoch  step  loss   speed
------  ----  ----  ------
-    1    10     1  12,346
-    2    20   0.5  12,346"""
+epoch  step  loss  samples per second
+-----  ----  ----  ------------------
+    1    10     1              12,346
+    2    20   0.5              12,346"""
     lines = repr(HISTORY).splitlines()
     assert len(lines) == 2 + 17 and lines[6].split() == ["⋮"] * 4 and lines[-1].split()[0] == "30"
 
@@ -87,12 +89,12 @@ epoch  step  loss   speed
 @pytest.mark.parametrize(
     ("schedule", "steps"),
     [
-        (nn.constant(0.1), 125),
-        (nn.cosine(0.1, 100), 125),
+        (nn.constant_schedule(0.1), 125),
+        (nn.cosine_decay_schedule(0.1, 100), 125),
         (nn.step_decay(0.1, 30), 74),
-        (nn.piecewise({0: 0.1, 1000: 0.01}), 2500),
-        (nn.inverse_square_root(0.1, 100), 2000),
-        (nn.linear(0.1, 100, warmup=10, end=0.01), 250),
+        (nn.piecewise_constant_schedule({0: 0.1, 1000: 0.01}), 2500),
+        (nn.inverse_sqrt_schedule(0.1, 100), 2000),
+        (nn.linear_schedule(0.1, 100, warmup_steps=10, end_learning_rate=0.01), 250),
     ],
 )
 def test_a_schedule_is_plotted_until_it_rests(schedule: nn.optimizers.schedules.Schedule, steps: int) -> None:

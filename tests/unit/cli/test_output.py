@@ -118,7 +118,7 @@ nn.training.report.OFTEN = 0.0
 x = np.random.default_rng(0).normal(size=(64, 3)).astype("f")
 y = (x.sum(1) > 0).astype(int)
 data = [(x[k:k + 8], y[k:k + 8]) for k in range(0, 64, 8)]
-nn.fit(nn.chain(nn.dense(2)), nn.cross_entropy, data, optimizer=nn.sgd(0.1), steps=24)
+nn.fit(nn.sequential(nn.dense(2)), nn.cross_entropy, data, optimizer=nn.sgd(0.1), steps=24)
 print("done")
 """
 
