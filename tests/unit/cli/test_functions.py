@@ -278,7 +278,7 @@ ShapeError [E106] twice has no dim M
 
 
 def test_explain_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    section = "E102: A product sums over an axis whose extents differ in its two operands.\n"
+    section = "E102: A product sums over an axis that has different sizes in its two operands.\n"
     monkeypatch.setenv("COLUMNS", "50")
     assert main(["explain-error", "E103"]) == 0
     folded = capsys.readouterr().out
