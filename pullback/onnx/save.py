@@ -74,9 +74,9 @@ def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, *
     [5.0, 0.0, 13.0]
     """
     if not hasattr(f, "for_dims"):
-        given = f"a {type(f).__name__}" if hasattr(f, "function") else "what is no `pb.function`"
-        network = hasattr(f, "function")
-        remedy = '`onnx.save(net.function(), "net.onnx", parameters, N=1)`' if network else "`pb.function(f)`"
+        given, remedy = "what is no `pb.function`", "`pb.function(f)`"
+        if hasattr(f, "function"):
+            given, remedy = "a network", '`onnx.save(net.function(), "net.onnx", parameters, N=1)`'
         raise TraceError("E149", f"onnx.save was given {given}", position=user_position(), remedy=remedy)
     onnx = library()
     program, found = f.for_dims(dims)

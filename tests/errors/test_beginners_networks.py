@@ -328,7 +328,7 @@ from pullback import onnx
 onnx.save(nn.dense(3).on("N 4"), "/tmp/a.onnx")
 ''',
         '''\
-TraceError [E149] onnx.save was given a Layer
+TraceError [E149] onnx.save was given a network
   --> user.py:3:1
    | onnx.save(nn.dense(3).on("N 4"), "/tmp/a.onnx")
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
