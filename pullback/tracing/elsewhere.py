@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -24,6 +23,8 @@ _ROOT = Path(__file__).parents[1]
 
 @cached(2)
 def _read(file: str) -> dict[str, Any]:
+    import tomllib  # with the first error, not with the package
+
     return tomllib.loads((_ROOT / file).read_text(encoding="utf-8"))
 
 
