@@ -28,9 +28,7 @@ FUNCTIONS: dict[str, dict[str, dict[str, int]]] = {
     },
     "docs/tutorials/first_network": {"network": {}},
     "docs/tutorials/dynamic_networks": {"layers": {}},
-    "docs/guides/control": {"after": {}, "defects": {"N": 40}, "gradient": {"N": 40}},
     "docs/guides/robotics": {"tool": {}, "jacobian": {}, "reach": {}},
-    "docs/guides/science": {"warmed": {"N": 20}, "both": {"N": 20, "E": 4}},
 }  # fmt: skip
 
 

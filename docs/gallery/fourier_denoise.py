@@ -13,26 +13,26 @@ from pullback import Array
 
 
 @pb.function
-def cleaned(gain: Float64[Array, "65"], x: Float64[Array, "B 128"]):
+def cleaned(gain: Float64[Array, "33"], x: Float64[Array, "B 64"]):
     return pb.fft.irfft(pb.fft.rfft(x) * gain)
 
 
 @pb.function
-def loss(gain: Float64[Array, "65"], noisy: Float64[Array, "B 128"], clean: Float64[Array, "B 128"]):
+def loss(gain: Float64[Array, "33"], noisy: Float64[Array, "B 64"], clean: Float64[Array, "B 64"]):
     return pb.mean((cleaned(gain, noisy) - clean) ** 2)
 
 
 def signals(count, r):
-    phase, t = r.uniform(0, 2 * np.pi, (2, count, 1)), np.arange(128) / 128
+    phase, t = r.uniform(0, 2 * np.pi, (2, count, 1)), np.arange(64) / 64
     clean = np.sin(2 * np.pi * 3 * t + phase[0]) + 0.6 * np.sin(2 * np.pi * 9 * t + phase[1])
     return clean + 0.7 * r.normal(size=clean.shape), clean
 
 
 noisy, clean = signals(200, np.random.default_rng(0))
-gain = np.ones(65)
+gain = np.ones(33)
 gain = gain - np.linalg.solve(pb.hessian(loss)(gain, noisy, clean), pb.grad(loss)(gain, noisy, clean))
 noisy, clean = signals(50, np.random.default_rng(1))
-assert loss(gain, noisy, clean) < 0.1 * loss(np.ones(65), noisy, clean)
+assert loss(gain, noisy, clean) < 0.1 * loss(np.ones(33), noisy, clean)
 
 fig, (above, below) = plt.subplots(2, 1, layout="constrained")
 above.plot(noisy[0], color="lightgray", label="noisy")
