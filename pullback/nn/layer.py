@@ -362,7 +362,7 @@ def layer(
         signature = inspect.signature(f)
         own = signature.replace(parameters=list(signature.parameters.values())[2:])
         kind = f.__name__
-        room = "nn.models" if f.__module__.startswith("pullback.nn.models.") else "nn"
+        room = "nn.models" if str(f.__module__).startswith("pullback.nn.models.") else "nn"
 
         @functools.wraps(f)
         def make(*settings: Settings.args, **named: Settings.kwargs) -> Layer:
