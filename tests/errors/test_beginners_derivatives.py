@@ -262,7 +262,7 @@ TraceError [E145] pb.jvp() takes 1 positional argument but 3 were given
   --> user.py:4:1
    | pb.jvp(f, (np.zeros(3),), (np.ones(3),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-   | The function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
+   | Return the function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
   try: `pb.jvp(f)`      See `pullback explain-error E145`
 ''',
     ),

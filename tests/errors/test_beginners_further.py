@@ -383,7 +383,7 @@ TraceError [E145] pb.full() missing 1 required positional argument: 'fill_value'
   --> user.py:3:12
    |     return pb.full(3)
    |            ^^^^^^^^^^
-   | An array of one value; a Python float is f32 where all floating inputs are, else f64.
+   | An array of one value; a Python float is f32 if all floating inputs are, otherwise f64.
   try: `pb.full(shape, fill_value, *, dtype=None, device=None)`      See `pullback explain-error E145`
 ''',
     ),
@@ -710,7 +710,7 @@ TraceError [E145] pb.vmap() got an unexpected keyword argument 'axis'
   --> user.py:4:1
    | pb.vmap(f, axis=1)
    | ^^^^^^^^^^^^^^^^^^
-   | The function applied along an axis of its arguments, all at once.
+   | Map a function over an axis of its arguments.
   try: `pb.vmap(f, in_axes=0, out_axes=0)`      See `pullback explain-error E145`
 ''',
     ),
