@@ -170,7 +170,7 @@ class _Checker:
             self._equal(s, a, b, formula)
 
     def _local(self, s: Step, f: Local) -> None:
-        """The derivatives applied to a direction are the central difference along it."""
+        """The derivatives applied to a direction are the central difference along it, where there is a value."""
         statement = f.statement
         reads = [r for t in (*f.needs, statement) for r in statement_reads(t)]
         made = {o for t in f.needs for o in t.outs} | set(statement.outs)
@@ -186,8 +186,9 @@ class _Checker:
                 tangent = _applied(statement, out, [(d.weight, d.source) for d in edges], direction)
                 run_statement(machine, tangent)
                 slope = machine.arrays[tangent.outs[0]]
-                self._equal(s, self._difference(machine, statement, out, operand, direction), slope,
-                            print_statement(statement), "difference")
+                found = self._difference(machine, statement, out, operand, direction)
+                found = np.where(np.isnan(machine.arrays[out]), slope, found)  # no value, so nothing to compare
+                self._equal(s, found, slope, print_statement(statement), "difference")
 
     @staticmethod
     def _difference(machine: Machine, s: ir.Statement, out: ir.Ref, operand: ir.Ref, direction: ir.Ref) -> NDArray:

@@ -87,6 +87,7 @@ class Document:
         self._statement: Section | None = None
         self._local: list[Line] = []
         self._outs: frozenset[ir.Ref] = frozenset()
+        self._continues = False  # whether the last line is the formula that a solved sum begins with
         for r in program.inputs:
             self.notation.ref(r)
         for s in steps:
@@ -106,6 +107,7 @@ class Document:
         self._statement, self._local, self._outs = None, [], frozenset()
 
     def _step(self, s: Step) -> None:
+        continues, self._continues = self._continues, isinstance(s.formula, Transposed | Solved)
         match s.formula:
             case Given():
                 self._given(s.formula)
@@ -117,8 +119,10 @@ class Document:
                 self._accumulated(s.formula, s.rules)
             case Transposed():
                 self._transposed(s.formula, s.rules)
-            case Solved():
+            case Solved() if continues:
                 self._continue(self.notation.value(s.formula.value), s.rules)
+            case Solved():  # of a statement's own normal form, which `Separated` or a rewritten program shows
+                self._continues = False
             case Scattered():
                 lines = self.notation.statement(s.formula.statement)
                 self.sections[-1].lines += [Line(text, s.rules) for text in lines]

@@ -9,7 +9,7 @@ import pytest
 from jaxtyping import Float64, Int64
 
 import pullback as pb
-from pullback import Array
+from pullback import Array, nn
 from pullback.rewrite.fired import record_steps, step
 from pullback.rewrite.steps import Solved
 
@@ -95,3 +95,14 @@ def test_steps_are_taken_only_while_somebody_records() -> None:
             step(never)
     step(never)
     assert all(s.formula is not None for s in steps)
+
+
+def test_a_sum_that_is_solved_before_anything_is_shown() -> None:
+    """A label picks one term of a sum; the sum was solved, and shown, before there was a section to show it in."""
+
+    def loss(w: Float64[Array, "M K"], x: Float64[Array, "N M"], labels: Int64[Array, "N"]) -> Any:
+        return nn.cross_entropy(x @ w, labels)
+
+    found = str(pb.grad(loss).derivation())
+    assert found.startswith("Statement loss")
+    assert "exp" in found
