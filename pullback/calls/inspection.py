@@ -244,6 +244,12 @@ class Inspected(Definition, Displayed):
 
         return export(*self.for_dims(dims), directory)
 
+    def export_device(self, directory: Any, language: Literal["cuda"] = "cuda", /, **dims: int) -> Any:
+        """Write a program for NVIDIA GPUs, kernels and a host program: `runtime.device.export`."""
+        from pullback.runtime.device import export
+
+        return export(*self.for_dims(dims), directory, language)
+
     def explain(
         self,
         *,

@@ -42,6 +42,7 @@ def register(commands: Any) -> None:
         "--arena", choices=("given", "static"), help="with --microcontroller: memory from the caller, or a static array"
     )
     command.add_argument("--float-only", action="store_true", help="with --microcontroller: refuse double precision")
+    command.add_argument("--device", choices=("cuda",), help="write kernels for GPUs, and a host program in C")
     languages = ("cpp", "rust", "julia", "python")
     command.add_argument("--binding", choices=languages, help="also write a binding for this language")
     command.add_argument("--abi", choices=("casadi",), help="also write the C interface of CasADi's generated code")
@@ -64,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
         function = find_function(options.function)
         if options.microcontroller or options.arena or options.float_only:
             return _small(options, function)
+        if options.device:
+            return _for_device(options, function)
         if options.abi:
             return _for_casadi(options, function)
         if options.binding or options.build:
@@ -101,6 +104,16 @@ def _network(options: argparse.Namespace) -> int:
     made = export(options.function, options.out, batch_size=options.batch_size, dims=dims_of(options))
     print("\n".join(made["files"]))
     print(f"working memory: {made['arena_bytes']:,} bytes")
+    if options.json:
+        print_json(made)
+    return 0
+
+
+def _for_device(options: argparse.Namespace, function: Any) -> int:
+    """Export for a GPU."""
+    made = function.export_device(options.out, options.device, **dims_of(options))
+    print("\n".join(made["files"]))
+    print(f"kernels: {made['kernels']}; memory of the device: {made['device_bytes']:,} bytes")
     if options.json:
         print_json(made)
     return 0

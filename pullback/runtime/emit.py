@@ -11,7 +11,10 @@ import numpy as np
 from pullback.clock import stage
 from pullback.codegen.target import Printing, Source, Style, Target
 from pullback.codegen.targets import PLAIN_C, C
+from pullback.devices import Device
 from pullback.errors import CompilerError
+from pullback.grid.spread import on_device
+from pullback.grid.table import device_chooser
 from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims, needed_conditions
 from pullback.ir.equivalence import equivalence
@@ -32,7 +35,7 @@ from pullback.loops.plain.unroll import unroll_copies
 from pullback.loops.program.nodes import Function
 from pullback.loops.strategies.table import chooser
 from pullback.loops.threads.parallel import Known, parallelize
-from pullback.machine import GENERIC, Machine, native
+from pullback.machine import GENERIC, SCALAR, Machine, native
 from pullback.memory.size_table import SizeTable, size_table
 from pullback.memory.table import Build, MemoryTable, memory_table
 from pullback.passes.pipeline import DEBUG_PASSES, Pass, chosen, optimize
@@ -60,7 +63,7 @@ def mathematics(s: ir.Statement) -> tuple[str, ...]:
 
 def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool = True,
                   machine: Machine = GENERIC, canonical: bool = False, threaded: bool = False,
-                  timed: bool = False) -> Lowered:
+                  timed: bool = False, device: Device | None = None) -> Lowered:
     """Optimize, lower and plan a program for dims, in the first form within its memory limit.
 
     Dims without a value become arguments of its function; statements then keep their order.
@@ -71,8 +74,9 @@ def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool =
         canonical: whether to renew the program, so that equal programs give equal C (`ir.renewal`).
         threaded: whether loops with enough work are shared out among threads.
         timed: whether its last results are times between statements, see `runtime.stamps`.
+        device: the target device; the machine is then `SCALAR`.
     """
-    settings = _Settings(comments, machine, canonical, threaded, timed)
+    settings = _Settings(comments, machine if device is None else SCALAR, canonical, threaded, timed, device)
     return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
 
 
@@ -93,6 +97,7 @@ class _Settings:
     canonical: bool
     threaded: bool
     timed: bool = False
+    device: Device | None = None
 
 
 class _Forms:
@@ -138,9 +143,9 @@ class _Forms:
         return self._made[form]
 
     def _lowered(self, form: _Form) -> Lowered:
-        machine, needs = self.machine, self._needs()
+        machine, needs, device = self.machine, self._needs(), self.settings.device
         optimized = self._optimized(form)
-        choose = chooser(machine)
+        choose = chooser(machine) if device is None else device_chooser(device)
         if form.mode != "fastest":
             with stage("schedule"):
                 optimized = schedule(optimized, choose.head)
@@ -150,6 +155,8 @@ class _Forms:
             function = lower(optimized, mathematics if self.settings.comments else None, choose, needs,
                              known=self._kernels)
             function = replace(function, machine=machine)
+            if device is not None:
+                function = on_device(function, device)
             if self.settings.threaded:
                 function = parallelize(function, not self.exact, self._shared_out)
         if (compare := equivalence()) is not None and not self.settings.timed:

@@ -16,7 +16,7 @@ from pullback.loops.memory.plan import MemoryPlan, mentioned, uses
 from pullback.loops.memory.slots import ALIGNMENT
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Assign, Call, For, Function, If, Kernel, Let, LetIndex, Loop, Stmt
-from pullback.loops.program.values import STACK_LIMIT, Buffer, Temp
+from pullback.loops.program.values import LOCAL, STACK_LIMIT, Buffer, Temp
 
 Named = DimSymbol | Var | Data
 
@@ -61,7 +61,7 @@ def _kernel(k: Kernel) -> None:
             for p, a in zip(s.kernel.params, s.arguments, strict=True):
                 _require(not p.written or a.buffer in written, f"{k.name} lets {s.kernel.name} write {a.buffer}")
         for b in (a.buffer for a in nodes.accesses(s) if a.write):
-            _require(b in written or b.space == "stack", f"{k.name} writes {b}, which is const")
+            _require(b in written or b.space in LOCAL, f"{k.name} writes {b}, which is const")
             if b.space == "stack":
                 _require(b.bytes <= STACK_LIMIT, f"{b} has {b.bytes} bytes on the stack")
 
@@ -134,7 +134,7 @@ class _Scopes:
                 raise VerifyError("E310", what)
 
     def _buffer(self, b: Buffer) -> None:
-        if not (b in self.buffers or b.space == "stack" or (self.arena and b.space in ("arena", "worker"))):
+        if not (b in self.buffers or b.space in LOCAL or (self.arena and b.space in ("arena", "worker"))):
             raise VerifyError("E310", f"{b} ({b.space}) is not known here")
 
 

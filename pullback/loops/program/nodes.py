@@ -42,7 +42,7 @@ from pullback.machine import GENERIC, Machine
 from pullback.source import Position
 from pullback.state import cached
 
-Kind = Lit["serial", "vector", "unrolled"]
+Kind = Lit["serial", "vector", "unrolled", "group", "thread"]
 WORKERS = Var("workers", 1 << 16)  # the number of workers at run time; it must not change any result
 
 
@@ -55,6 +55,8 @@ class For:
 
     In an `independent` loop no iteration reads what another writes, or adds to what another adds to. Working memory is
     excepted: each iteration fills what it reads. The writer of a loop declares it; for other loops `separate` finds it.
+    On a device the iterations of a "group" loop are groups of threads, in any order or at once. Those of a "thread"
+    loop are the threads of a group, which all meet after it.
     """
 
     var: Var

@@ -36,6 +36,7 @@ from pullback.loops.program.nodes import (
     StoreRows,
 )
 from pullback.loops.program.values import (
+    LOCAL,
     Across,
     Apply,
     Binary,
@@ -287,7 +288,7 @@ class _Frame:
         """The location of a buffer; working memory is made on first use."""
         found = self.places.get(b)
         if found is None:
-            if b.space not in ("arena", "worker", "stack"):
+            if b.space not in ("arena", "worker", *LOCAL):
                 raise VerifyError("E317", f"{b} is no buffer of its kernel")
             found = self.places[b] = self.made(b), 0
         return found

@@ -1,0 +1,288 @@
+"""The text of device kernels: each group loop is a function, its threads run the body.
+
+The number of a group and of a thread stand for the variables of their loops. All threads meet after a thread loop,
+where others follow that may read what it has written. Indices have 32 bits where no index of the kernel is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from pullback.codegen.c.expressions import Expressions
+from pullback.codegen.c.kernels import Unit
+from pullback.codegen.c.names import Names, identifier, unique
+from pullback.codegen.c.statements import Writer
+from pullback.codegen.c.text import wrap
+from pullback.codegen.c.types import c_type
+from pullback.codegen.device.dialect import DeviceWords
+from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var
+from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.intervals import atom_range
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import Check, Copy, Fill, For, Kernel, LetIndex, Stmt
+from pullback.loops.program.values import Buffer, Extreme, loaded_name
+
+MOST_INT: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel's text as it is launched.
+
+    Attributes:
+        name: of its function.   groups, threads: how many groups of how many threads.
+        params: the parameters of the kernel that it takes.   indices: the numbers that it takes.
+        index: the C type of these numbers.   checks: whether it takes `fault`.
+    """
+
+    name: str
+    groups: int
+    threads: int
+    params: tuple[Buffer, ...]
+    indices: tuple[nodes.DimSymbol | Var, ...]
+    index: str
+    checks: bool
+
+
+class DeviceExpressions(Expressions):
+    """The printer of a thread's values."""
+
+    thread: Var | None = None
+
+    def place(self, buffer: Buffer, offset: Index) -> tuple[str, Index]:
+        """The name of a buffer and the offset there: of registers a thread has its own row alone."""
+        if buffer.space == "registers" and self.thread is not None:
+            offset = Substitution(variables={self.thread: ZERO_INDEX}).index(offset)
+        return super().place(buffer, offset)
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The buffers that threads touch, and those that they write, but for their registers."""
+
+    touched: frozenset[Buffer] = frozenset()
+    written: frozenset[Buffer] = frozenset()
+
+    @staticmethod
+    def by(body: tuple[Stmt, ...]) -> Touched:
+        """The buffers that statements touch."""
+        found = [a for s in nodes.walk(body) for a in nodes.accesses(s) if a.buffer.space != "registers"]
+        return Touched(frozenset(a.buffer for a in found), frozenset(a.buffer for a in found if a.write))
+
+    def __or__(self, other: Touched) -> Touched:
+        return Touched(self.touched | other.touched, self.written | other.written)
+
+    def conflicts(self, other: Touched) -> bool:
+        """Whether one writes what the other touches."""
+        return not self.written.isdisjoint(other.touched) or not self.touched.isdisjoint(other.written)
+
+
+@dataclass
+class KernelWriter(Writer):
+    """Prints the statements of one launch."""
+
+    words: DeviceWords = field(kw_only=True)
+    threads: int = field(kw_only=True)
+    index: str = field(kw_only=True)
+    since: Touched = field(default_factory=lambda: Touched())
+
+    def printed(self) -> Expressions:
+        """The expression printer."""
+        return DeviceExpressions(self.names, self.unit.words)
+
+    def launch(self, group: For) -> None:
+        """Add what a group's threads do."""
+        if any(group.var in i.free for s in nodes.walk(group.body) for i in nodes.statement_indices(s)):
+            self._number(group.var, f"({self.index}){self.words.group}")
+        self._together(group.body)
+
+    def _number(self, v: Var | Data, value: str) -> None:
+        name = loaded_name(v) if isinstance(v, Data) else v.name
+        self.line(f"const {self.index} {self.names(v, name)} = {value};")
+
+    def _together(self, body: tuple[Stmt, ...], again: bool = False) -> None:
+        """Statements that all threads take together, `again` in a loop: they meet before what needs it."""
+        for s in body:
+            if isinstance(s, For) and has_threads((s,)):
+                self._meet_before(Touched.by((s,)))
+                if s.kind == "thread":
+                    self._thread(s)
+                else:
+                    self.line(f"{self._head(s)} {{")
+                    self.depth += 1
+                    self._together(s.body, again=True)
+                    self.depth -= 1
+                    self.line("}")
+            else:
+                self._meet_before(Touched.by((s,)))
+                self.since |= Touched.by((s,))
+                self.statement(s)
+        if again:
+            self._meet_before(Touched.by(body))
+
+    def _meet_before(self, found: Touched) -> None:
+        """All threads meet if something since they last did conflicts with what is touched next."""
+        if self.since.conflicts(found):
+            self.line(self.words.meet)
+            self.since = Touched()
+
+    def _thread(self, s: For) -> None:
+        e = self.expressions
+        assert isinstance(e, DeviceExpressions) and isinstance(s.upper, Index)
+        self.since |= Touched.by((s,))
+        self.line("{")
+        self.depth += 1
+        first, v = len(self.lines), self.names(s.var, s.var.name)
+        e.thread = s.var
+        if s.upper.constant != self.threads:
+            self.block(f"if ({v} < {e.bound(s.upper)})", s.body)
+        else:
+            self.body(s.body)
+        e.thread = None
+        if any(v in line for line in self.lines[first:]):
+            inside, self.lines = self.lines[first:], self.lines[:first]
+            self._number(s.var, f"({self.index}){self.words.thread}")
+            self.lines += inside
+        self.depth -= 1
+        self.line("}")
+
+    def statement(self, s: Stmt) -> None:
+        """Add a statement of one thread."""
+        e = self.expressions
+        match s:
+            case For():
+                if s.kind == "unrolled":
+                    self.line(self.words.unroll)
+                self.block(self._head(s), s.body)
+            case LetIndex():
+                direct = isinstance(s.value, Index | Extreme)
+                self._number(s.var, e.bound(s.value) if direct else f"({self.index}){e.value(s.value, 14)}")  # type: ignore[arg-type]
+            case Fill():
+                to, at = e.place(s.buffer, s.offset)
+                self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = 0;")
+            case Copy():
+                to, at = e.place(s.target.buffer, s.target.offset)
+                source, start = e.place(s.source.buffer, s.source.offset)
+                self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = {source}[{e.index(start)} + {k}];")
+            case Check():
+                i, low, high = e.index(s.index, 11), e.index(s.lower, 11), e.index(s.extent, 11)
+                self.line(f"if ({i} < {low} || {i} >= {high}) {{")
+                code = self.unit.site(s.site)
+                self.line("    " + self.words.fault.format(code, e.index(s.index), e.index(s.extent)))
+                self.line("    return;")
+                self.line("}")
+            case _:
+                super().statement(s)
+
+    def _head(self, s: For) -> str:
+        e, v = self.expressions, self.names(s.var, s.var.name)
+        step = f"++{v}" if s.step == 1 else f"{v} += {s.step}"
+        return f"for ({self.index} {v} = {e.bound(s.lower)}; {v} < {e.bound(s.upper)}; {step})"
+
+    def _each(self, s: Fill | Copy, count: Index, line: Callable[[str], str]) -> None:
+        k = self.names(s, "k")
+        self.line(f"for ({self.index} {k} = 0; {k} < {self.expressions.index(count)}; ++{k}) {line(k)}")
+
+
+def has_threads(body: tuple[Stmt, ...]) -> bool:
+    """Whether there is a thread loop in the statements."""
+    return any(isinstance(s, For) and s.kind == "thread" for s in nodes.walk(body))
+
+
+class Kernels:
+    """The kernels of a program as text, each printed at first use, equal ones once."""
+
+    def __init__(self, unit: Unit, words: DeviceWords) -> None:
+        self.unit = unit
+        self.words = words
+        self.texts: dict[str, str] = {}
+        self._by_text: dict[str, str] = {}
+        self._launches: dict[Kernel, tuple[Launch, ...]] = {}
+
+    @property
+    def checks(self) -> bool:
+        """Whether one of them can fail."""
+        return any(launch.checks for own in self._launches.values() for launch in own)
+
+    def launches(self, k: Kernel) -> tuple[Launch, ...]:
+        """The launches of a kernel, in order."""
+        if k not in self._launches:
+            self._launches[k] = tuple(self._launch(k, s) for s in k.body if isinstance(s, For))
+        return self._launches[k]
+
+    def _launch(self, k: Kernel, group: For) -> Launch:
+        names = Names()
+        statements = list(nodes.walk((group,)))
+        threads = max(s.upper.constant or 1 for s in statements
+                      if isinstance(s, For) and s.kind == "thread" and isinstance(s.upper, Index))  # fmt: skip
+        used = dict.fromkeys(a.buffer for s in statements for a in nodes.accesses(s))
+        changed = {a.buffer for s in statements for a in nodes.accesses(s) if a.write}
+        free = {v for s in statements for i in nodes.statement_indices(s) for v in i.free}
+        params = tuple(b for b in k.params if b in used)
+        indices = tuple(v for v in k.indices if v in free)
+        index = "int" if is_narrow(group) else "int64_t"
+        checks = any(isinstance(s, Check) for s in statements)
+        writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index)
+        head = [f"{'' if b in changed else 'const '}{c_type(b.dtype)} *{self.words.restrict} {names(b, b.name)}"
+                for b in params]  # fmt: skip
+        head += [f"const {index} {names(v, v.name)}" for v in indices]
+        head += ["unsigned long long *fault"] * checks
+        for b in used:
+            if b.space in ("shared", "registers"):
+                size = b.shape[-1] if b.space == "registers" else b.elements
+                writer.line(f"{self.words.shared * (b.space == 'shared')}{c_type(b.dtype)} {names(b, b.name)}[{size}];")
+        writer.launch(group)
+        raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
+        name = self._named(k, raw, names, threads)
+        assert isinstance(group.upper, Index) and group.upper.constant
+        return Launch(name, group.upper.constant, threads, params, indices, index, checks)
+
+    def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
+        """The name of a launch's function, which is printed if it is new."""
+        key = f"{threads}{names.numbered(raw)}"
+        if key in self._by_text:
+            return self._by_text[key]
+        name = unique(f"{self.unit.name}_{identifier(k.name)}", self.unit.taken.__contains__)
+        self.unit.taken.add(name)
+        self._by_text[key] = name
+        comment = self.unit.writer(Names(), depth=0)
+        comment.comment(k.comment)
+        if k.choice is not None and k.choice.schedule.steps:
+            comment.comment((str(k.choice),))
+        head = "".join(f"{t}\n" for t in comment.lines)
+        text = names.resolve(raw, "user", self.words.reserved)
+        self.texts[name] = head + self.words.kernel.format(threads) + wrap(f"void {name}", text)
+        return name
+
+
+# Index ranges ---------------------------------------------------------------------------------------------------
+
+
+def is_narrow(group: For) -> bool:
+    """Whether no index of a launch, nor any part of it, leaves the range of `int`."""
+    return all(_bounded(i) for s in nodes.walk((group,)) for i in _indices(s)) and not any(
+        isinstance(s, LetIndex) and isinstance(s.var, Data) for s in nodes.walk((group,)))  # fmt: skip
+
+
+def _indices(s: Stmt) -> Iterator[Index]:
+    yield from nodes.statement_indices(s)
+    if isinstance(s, For | LetIndex) and isinstance(s.var, Var):
+        yield s.var.extent
+
+
+def _bounded(i: Index) -> bool:
+    """Whether the terms of an index, taken by size, stay below the largest `int` together."""
+    total = 0
+    for m, c in i.terms:
+        size = abs(c)
+        for a in m:
+            if isinstance(a, Floor | Mod) and not (_bounded(a.numerator) and _bounded(a.denominator)):
+                return False
+            found = atom_range(a, {})
+            if found is None:
+                return False
+            size *= max(abs(found[0]), abs(found[1]), 1)
+        total += size
+    return total <= MOST_INT

@@ -1,0 +1,116 @@
+"""Steps of device schedules, and parts that all strategies write.
+
+grid n 96 × h 80 | threads 128
+grid n 10 | threads k 256 | tree
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide, modulo
+from pullback.ir.types import DType
+from pullback.loops.program.nodes import For, LetIndex, Stmt
+from pullback.loops.program.schedule import Step
+from pullback.loops.program.values import Buffer, Space
+
+
+@dataclass(frozen=True)
+class Grid(Step):
+    """The iterations of these axes shared out among groups of threads."""
+
+    axes: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return f"grid {' × '.join(f'{name} {n}' for name, n in self.axes) or '1'}"
+
+
+@dataclass(frozen=True)
+class Threads(Step):
+    """The number of threads in a group, and the axis that they share if it is no axis of the grid."""
+
+    counts: tuple[int, ...]
+    axis: str = ""
+
+    def __str__(self) -> str:
+        return f"threads {self.axis + ' ' if self.axis else ''}{' × '.join(map(str, self.counts))}"
+
+
+@dataclass(frozen=True)
+class Tree(Step):
+    """Values of threads combined by halves."""
+
+    def __str__(self) -> str:
+        return "tree"
+
+
+@dataclass(frozen=True)
+class Shared(Step):
+    """Panels of operands in shared memory."""
+
+    panels: tuple[tuple[str, int, int], ...]
+
+    def __str__(self) -> str:
+        return "shared " + ", ".join(f"{name} {rows} × {columns}" for name, rows, columns in self.panels)
+
+
+@dataclass(frozen=True)
+class Registers(Step):
+    """Results of one thread, held in its registers."""
+
+    rows: int
+    columns: int
+
+    def __str__(self) -> str:
+        return f"registers {self.rows} × {self.columns}"
+
+
+@dataclass(frozen=True)
+class Alone(Step):
+    """One thread does all of it."""
+
+    def __str__(self) -> str:
+        return "one thread"
+
+
+def group_loop(v: Var, body: Sequence[Stmt]) -> For:
+    """Groups of threads for all values of a variable: a launch."""
+    return For(v, ZERO_INDEX, v.extent, tuple(body), kind="group", independent=True)
+
+
+def thread_loop(v: Var, body: Sequence[Stmt], independent: bool = True) -> For:
+    """The threads of a group."""
+    return For(v, ZERO_INDEX, v.extent, tuple(body), kind="thread", independent=independent)
+
+
+def unrolled(v: Var, body: Sequence[Stmt]) -> For:
+    """A loop that the compiler of the device writes out."""
+    return For(v, ZERO_INDEX, v.extent, tuple(body), kind="unrolled")
+
+
+def local_buffer(name: str, dtype: DType, shape: tuple[int, ...], space: Space) -> Buffer:
+    """A buffer that a group has while it runs."""
+    return Buffer(name, dtype, tuple(map(as_index, shape)), space, as_index(prod(shape)))
+
+
+def count_of(variables: Sequence[Var]) -> int | None:
+    """The number of combinations; None if a size is open or nothing."""
+    sizes = [v.extent.constant for v in variables]
+    return None if not all(sizes) else prod(n for n in sizes if n)
+
+
+def decoded(flat: Index, variables: Sequence[Var]) -> list[Stmt]:
+    """Bind variables to what a row-major position means."""
+    below, out = count_of(variables), list[Stmt]()
+    for k, v in enumerate(variables):
+        assert below is not None and v.extent.constant
+        above, below = below, below // v.extent.constant
+        if k and below > 1:
+            rest = Var("rest", as_index(above))
+            out.append(LetIndex(rest, modulo(flat, rest.extent)))
+            out.append(LetIndex(v, floor_divide(as_index(rest), as_index(below))))
+        else:
+            out.append(LetIndex(v, modulo(flat, v.extent) if k else floor_divide(flat, as_index(below))))
+    return out

@@ -1,0 +1,272 @@
+"""Reductions by trees in a fixed order: a group of threads for each result.
+
+Thread t of T adds the terms t, t + T, .. in order. Then each thread of the first eighth adds the sums of seven others,
+and so on. Where results are few and terms many, groups first reduce runs of terms, and a second launch reduces these.
+The order depends neither on the device's load nor on its number of multiprocessors.
+
+    y[n] = f(sum k { x[n, k] })
+    -->  group n: thread t: partial[t] = x[n, t] + x[n, t + T] + ..
+                  thread t < T / 8: partial[t] += partial[t + T / 8] + ..;  thread 0: y[n] = f(partial[0] + ..)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from pullback.devices import Device
+from pullback.grid.reductions import Reduction, leaves, moved, reduction, store_values
+from pullback.grid.steps import Grid, Threads, Tree, decoded, group_loop, local_buffer, thread_loop
+from pullback.ir import nodes as ir
+from pullback.ir.expr import POSITIONS, ReduceOp
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.reduction import neutral
+from pullback.ir.types import bool_, i64
+from pullback.loops.analysis.estimates import statement_cycles
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.candidates import Candidate, Declined
+from pullback.loops.plain.scalar import ScalarLowering, added
+from pullback.loops.program.nodes import Assign, For, If, Kernel, Let, Stmt, Store
+from pullback.loops.program.schedule import Numbered, Schedule, Step
+from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import (
+    Binary,
+    Bound,
+    Buffer,
+    Holds,
+    IndexValue,
+    Literal,
+    Load,
+    Read,
+    Temp,
+    Type,
+    Unary,
+    Value,
+    scalar,
+    smallest,
+)
+from pullback.machine import Machine
+
+LEAST, MOST = 32, 256  # threads in a group
+FAN: Final = 8  # values that one thread combines
+RUN: Final = 2048  # terms of a group, where groups share the terms of a result
+FEW: Final = 256  # groups that leave multiprocessors idle
+RUNS: Final = 256  # the most groups that share one result
+
+
+def trees(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
+    """The strategy for reductions with more terms than one thread should take."""
+    r = reduction(work)
+    if r is None or r.terms < 2 * LEAST:
+        return
+    threads = LEAST
+    while threads < MOST and threads * 4 <= r.terms:
+        threads *= 2
+    whole = statement_cycles(r.build, machine)
+    wide = r.total.arg.dtype.bits > 32
+    for runs in (1, min(RUNS, -(-r.terms // RUN))) if r.results < FEW and r.terms > 2 * RUN else (1,):
+        chain, groups = whole / (r.results * runs * threads), r.results * runs
+        cycles = device.cycles(whole, chain, groups, threads, 3, wide, moved(work.statement))
+        cycles += (runs > 1) * device.launch
+        yield Candidate("tree" if runs == 1 else "trees", cycles, partial(_build, r, threads, runs),
+                        _schedule(r, threads, runs))  # fmt: skip
+
+
+def _schedule(r: Reduction, threads: int, runs: int) -> Schedule:
+    axes = tuple((v.name, v.extent.constant or 0) for v in r.build.vars)
+    shared = r.total.vars[0].name
+    if runs == 1:
+        return Schedule((Grid(axes), Threads((threads,), shared), Tree()))
+    first: tuple[Step, ...] = (Grid((*axes, ("run", runs))), Threads((threads,), shared), Tree())
+    second: tuple[Step, ...] = (Grid(axes), Threads((_second(runs),), "run"), Tree())
+    return Schedule((Numbered(1, 2), *first, Numbered(2, 2), *second))
+
+
+def _second(runs: int) -> int:
+    """The threads that reduce runs: a power of two."""
+    return max(LEAST, 1 << (runs - 1).bit_length())
+
+
+def _build(r: Reduction, threads: int, runs: int, builder: KernelBuilder) -> Kernel:
+    for ref in sorted({ref for v in r.build.values for ref in v.refs}, key=lambda ref: ref.name):
+        builder.parameter(ref)
+    length = -(-r.terms // runs)
+    runs = -(-r.terms // length)
+    if runs == 1:
+        launches = [_Launch(r, builder, threads).of_terms((), r.terms, ())]
+    else:
+        likes = [Buffer("like", t.dtype, (), "arena", as_index(1)) for t in state(r.total).types]
+        partials = tuple(builder.scratch("partials", like, r.results * runs) for like in likes)
+        run = Var("run", as_index(runs))
+        first = _Launch(r, builder, threads).of_terms((run,), length, partials)
+        launches = [first, _Launch(r, builder, _second(runs)).of_partials(partials, runs)]
+    if any(leaves(s) for s in launches):
+        raise Declined
+    return builder.kernel(tuple(launches))
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of a reduction: a value, and for a position where it was found.
+
+    Attributes:
+        op: the reduction.   types: those of its temporaries.   names: their names.
+    """
+
+    op: ReduceOp
+    types: tuple[Type, ...]
+    names: tuple[str, ...]
+
+    def begun(self) -> tuple[list[Temp], list[Stmt]]:
+        """New temporaries, which have seen nothing."""
+        extreme: ReduceOp = {"argmax": "max", "argmin": "min"}.get(self.op, self.op)  # type: ignore[assignment]
+        first = (neutral(extreme, self.types[0].dtype), 0)
+        temps = [Temp(name, t) for name, t in zip(self.names, self.types, strict=True)]
+        return temps, [Let(temp, Literal(n, temp.type), mutable=True) for temp, n in zip(temps, first, strict=False)]
+
+    def add(self, temps: Sequence[Temp], values: Sequence[Value]) -> list[Stmt]:
+        """Add a value, and where it was found; of equal extremes, or of several NaN, the first one stays."""
+        if len(temps) == 1:
+            return [added(temps[0], self.op, values[0], beside=False)]
+        best, where, truth = Read(temps[0]), Read(temps[1]), scalar(bool_)
+        new, at = (Temp(f"new_{name}", t) for name, t in zip(self.names, self.types, strict=True))
+        v = Read(new)
+        better: Value = Binary(">" if self.op == "argmax" else "<", v, best, truth)
+        equal: Value = Binary("==", v, best, truth)
+        if v.type.dtype.is_floating:
+            none, own = Binary("!=", v, v, truth), Binary("!=", best, best, truth)
+            better = Binary("||", better, Binary("&&", none, Unary("!", own, truth), truth), truth)
+            equal = Binary("||", equal, Binary("&&", none, own, truth), truth)
+        earlier = Binary("&&", equal, Binary("<", Read(at), where, truth), truth)
+        test = Binary("||", better, earlier, truth)
+        taken = (Assign(temps[0], v), Assign(temps[1], Read(at)))
+        return [Let(new, values[0]), Let(at, values[1]), If(test, taken)]
+
+
+def state(total: ir.Reduce) -> State:
+    """The state of a reduction."""
+    if total.op in POSITIONS:
+        return State(total.op, (scalar(total.arg.dtype), scalar(i64)), ("best", "position"))
+    return State(total.op, (scalar(total.dtype),), ("total",))
+
+
+Add = Callable[[Scope, Sequence[Value]], None]
+
+
+@dataclass
+class _Launch:
+    """One launch: a group for each result, or for each run of its terms."""
+
+    r: Reduction
+    builder: KernelBuilder
+    threads: int
+
+    def __post_init__(self) -> None:
+        self.lowering = ScalarLowering(self.builder.parameter, self.builder.site, self.r.build.values)
+        self.lowering.sums = frozenset((self.r.total,))
+        self.state = state(self.r.total)
+        self.partials = [local_buffer(f"partial_{name}", t.dtype, (self.threads,), "shared")
+                         for name, t in zip(self.state.names, self.state.types, strict=True)]  # fmt: skip
+        self.root = Scope()
+        self.left = self.threads  # partial reductions that the first thread combines
+
+    def of_terms(self, run: tuple[Var, ...], length: int, partials: Sequence[Buffer]) -> For:
+        """Groups that reduce a run of `length` terms each, into `partials` or into results."""
+        g, group = self._group((*self.r.build.vars, *run))
+        start = as_index(run[0]) * length if run else ZERO_INDEX
+        end = smallest(start + length, as_index(self.r.terms)) if run else as_index(self.r.terms)
+
+        def term(k: Index, scope: Scope, add: Add) -> None:
+            total = self.r.total
+            scope.statements += decoded(k, total.vars)
+            inner = Scope(scope, frozenset(total.vars), scope.known, False, True, statements=scope.statements)
+            arg, conds = (
+                (total.arg.arg, total.arg.conds)
+                if total.op in ("sum", "any") and isinstance(total.arg, ir.Bracket) else (total.arg, ())
+            )  # fmt: skip
+            tests = self.lowering.conditions(conds, inner)
+            body = inner.guard(conds) if conds else inner
+            add(body, [self.lowering.value(arg, body), IndexValue(k, scalar(i64))])
+            if conds:
+                inner.statements.append(If(Holds(tests), tuple(body.statements)))
+
+        self._threads(group, start, end, term)
+        self._last(group, g, partials)
+        return self._closed(g, group)
+
+    def of_partials(self, partials: Sequence[Buffer], runs: int) -> For:
+        """Groups that reduce what groups before them have left, into results."""
+        g, group = self._group(self.r.build.vars)
+
+        def term(k: Index, scope: Scope, add: Add) -> None:
+            add(scope, self._loads(partials, as_index(g) * runs + k))
+
+        self._threads(group, ZERO_INDEX, as_index(runs), term)
+        self._last(group, g, ())
+        return self._closed(g, group)
+
+    def _loads(self, buffers: Sequence[Buffer], at: Index) -> list[Value]:
+        return [Load(b, at, t) for b, t in zip(buffers, self.state.types, strict=True)]
+
+    def _stores(self, buffers: Sequence[Buffer], at: Index, temps: Sequence[Temp]) -> list[Stmt]:
+        return [Store(b, at, Read(temp)) for b, temp in zip(buffers, temps, strict=True)]
+
+    def _group(self, variables: Sequence[Var]) -> tuple[Var, Scope]:
+        count = 1
+        for v in variables:
+            count *= v.extent.constant or 1
+        g = Var("group", as_index(count))
+        outer = self.root.inside(g, True)
+        outer.statements += decoded(as_index(g), variables)
+        scope = Scope(outer, frozenset(variables), outer.known, loop=True, statements=outer.statements)
+        return g, scope
+
+    def _threads(self, group: Scope, start: Index, end: Bound, term: Callable[[Index, Scope, Add], None]) -> None:
+        """Each thread's own terms, then what threads have combined, until few are left."""
+        k, t = Var("term", as_index(self.r.terms)), Var("thread", as_index(self.threads))
+        temps, begin = self.state.begun()
+        thread = group.inside(t, True)
+        inner = thread.inside(k, False)
+
+        def add(scope: Scope, values: Sequence[Value]) -> None:
+            scope.statements += self.state.add(temps, values)
+
+        term(as_index(k), inner, add)
+        thread.statements += begin
+        thread.statements.append(For(k, start + as_index(t), end, tuple(inner.statements), self.threads))
+        thread.statements += self._stores(self.partials, as_index(t), temps)
+        group.statements.append(thread_loop(t, thread.statements))
+        self.left = self.threads
+        while self.left > FAN:
+            self.left //= FAN
+            t = Var("thread", as_index(self.left))
+            temps, combine = self._combined(as_index(t), self.left, FAN)
+            stores = self._stores(self.partials, as_index(t), temps)
+            group.statements.append(thread_loop(t, (*combine, *stores)))
+
+    def _combined(self, first: Index, step: int, count: int) -> tuple[list[Temp], list[Stmt]]:
+        """Reduce the states of `count` threads in order, from one on in steps."""
+        temps, begin = self.state.begun()
+        k = Var("k", as_index(count))
+        add = self.state.add(temps, self._loads(self.partials, first + as_index(k) * step))
+        return temps, [*begin, For(k, ZERO_INDEX, k.extent, tuple(add))]
+
+    def _last(self, group: Scope, g: Var, partials: Sequence[Buffer]) -> None:
+        """The first thread stores what all have reduced."""
+        one, total = Var("thread", as_index(1)), self.r.total
+        last = Scope(group, frozenset((one,)) | total.free, group.known, loop=True)
+        temps, combine = self._combined(ZERO_INDEX, 1, self.left)
+        last.statements += combine
+        last.temps[total] = Read(temps[-1])
+        if partials:
+            last.statements += self._stores(partials, as_index(g), temps)
+        else:
+            store_values(self.r.build, self.lowering, self.builder, last)
+        group.statements.append(thread_loop(one, last.statements))
+
+    def _closed(self, g: Var, group: Scope) -> For:
+        """The launch; what depends on nothing is computed in each group."""
+        return group_loop(g, (*self.root.statements, *group.statements))
+

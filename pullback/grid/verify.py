@@ -1,0 +1,96 @@
+"""Rules for device kernels, checked after lowering if PULLBACK_VERIFY is 1.
+
+A kernel is group loops, each a launch. In a group stand thread loops, serial loops around them, and values that all
+threads compute alike. So all threads reach the same thread loops, where they meet.
+Local buffers belong to threads: a row of registers to one, shared memory to those of a group. A check, after which a
+thread leaves, stands where no threads meet later.
+"""
+
+from __future__ import annotations
+
+from pullback.devices import Device
+from pullback.errors import VerifyError
+from pullback.ir.index import Index, Var
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import Check, For, Function, If, Kernel, Loop, Stmt, kernels_of
+from pullback.loops.program.values import Buffer
+
+
+def verify_grid(function: Function, device: Device) -> None:
+    """Raise VerifyError [E310] for the first rule that is broken."""
+    for k in kernels_of(function.body):
+        for s in k.body:
+            _require(isinstance(s, For) and s.kind == "group", f"{k.name}: {type(s).__name__} outside of groups")
+            assert isinstance(s, For)
+            _Group(k, s, device).check()
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise VerifyError("E310", what)
+
+
+class _Group:
+    """One launch."""
+
+    def __init__(self, kernel: Kernel, group: For, device: Device) -> None:
+        self.name = kernel.name
+        self.group = group
+        self.device = device
+        self.loops = 0
+        self.local: dict[Buffer, None] = {}
+
+    def check(self) -> None:
+        """Check all rules."""
+        self._counts(self.group)
+        self._together(self.group.body)
+        shared = sum(b.bytes for b in self.local if b.space == "shared")
+        _require(shared <= self.device.shared, f"{self.name}: {shared} bytes of shared memory")
+        if self.loops > 1:
+            left = [s for s in nodes.walk(self.group.body) if isinstance(s, Check)]
+            outside = [s for s in self.group.body if isinstance(s, Check)]
+            _require(len(left) == len(outside), f"{self.name}: a thread leaves before others meet it")
+
+    def _counts(self, s: For, most: int = (1 << 31) - 1) -> None:
+        trips = s.upper.constant if isinstance(s.upper, Index) else None
+        begins = isinstance(s.lower, Index) and s.lower.constant == 0 and s.step == 1
+        counted = begins and trips is not None and 1 <= trips <= most
+        _require(counted, f"{self.name}: {s.kind} {s.var.name} to {s.upper}")
+
+    def _together(self, body: tuple[Stmt, ...]) -> None:
+        """Check the statements that all threads of a group run together."""
+        for s in body:
+            match s:
+                case For(kind="thread"):
+                    self._counts(s, self.device.threads)
+                    self.loops += 1
+                    self._thread(s.body, s.var)
+                case For() if any(isinstance(x, For) and x.kind == "thread" for x in nodes.walk(s.body)):
+                    self._together(s.body)
+                    self.loops += 1  # threads meet again in its next trip
+                case _:
+                    self._alike(s)
+
+    def _alike(self, s: Stmt) -> None:
+        """Check statements that each thread of a group runs for itself, all alike."""
+        for x in nodes.walk((s,)):
+            threads = isinstance(x, For) and x.kind in ("group", "thread")
+            _require(not threads, f"{self.name}: threads that not all reach")
+            _require(not any(a.write for a in nodes.accesses(x)), f"{self.name}: all threads write the same")
+
+    def _thread(self, body: tuple[Stmt, ...], thread: Var) -> None:
+        """Check the statements of one thread."""
+        for s in body:
+            if isinstance(s, For | Loop):
+                kind = s.kind if isinstance(s, For) else "serial"
+                _require(kind in ("serial", "unrolled"), f"{self.name}: a {kind} loop in a thread")
+                self._thread(s.body, thread)
+            elif isinstance(s, If):
+                self._thread(s.then, thread)
+                self._thread(s.otherwise, thread)
+            for a in nodes.accesses(s):
+                if a.buffer.space in ("shared", "registers"):
+                    self.local[a.buffer] = None
+                if a.buffer.space == "registers":
+                    row = a.offset.coefficient(thread)
+                    _require(row is a.buffer.shape[1], f"{self.name}: {a.buffer} at {a.offset} is another thread's")

@@ -1,0 +1,91 @@
+"""Programs for devices: kernels as text, a host program in C, and its header.
+
+kernels.cu    the kernels
+network.c     the host program: it finds the driver when it is loaded
+network.h     how to compile, load and call it
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pullback.codegen.device.dialect import DIALECTS
+from pullback.codegen.device.program import DeviceProgram, device_program
+from pullback.devices import H100, Device
+from pullback.errors import CompilerError
+from pullback.ir import nodes as ir
+from pullback.ir.dims import determined_dims
+from pullback.ir.foreign import Foreign
+from pullback.loops.program.nodes import Function, Procedure, kernels_of, walk
+from pullback.runtime.emit import Lowered, lower_program, with_constants
+from pullback.runtime.export import put_files
+from pullback.source import user_position
+
+__all__ = ["compiled_text", "export", "lowered_for", "refuse"]
+
+WITHOUT: Final = "a function without this part; calls and `export` run all of it on the processor"
+
+
+def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
+           language: str = "cuda") -> dict[str, Any]:
+    """Write the files of a program whose sizes are all given; `f.export_device` calls it.
+
+    Args:
+        directory: created where it does not exist; files of the same names are replaced.
+        language: of the kernels.
+
+    Returns:
+        `files`, `device_bytes`, its memory on the device, and `kernels`, their number.
+    Raises:
+        CompilerError: [E417] the program has what devices do not run yet, or a size is open.
+    """
+    made = compiled_text(program, dims, language)
+    texts = {f"kernels.{DIALECTS[language].suffix}": made.kernels, f"{made.name}.c": made.host,
+             f"{made.name}.h": made.header}  # fmt: skip
+    return {"files": put_files(directory, texts), "device_bytes": made.device_bytes, "kernels": len(made.launches)}
+
+
+def compiled_text(program: ir.Program, dims: Mapping[str, int], language: str = "cuda",
+                  device: Device = H100) -> DeviceProgram:
+    """The text of a program for a device.
+
+    Raises:
+        CompilerError: [E417] see `export`.
+    """
+    if language not in DIALECTS:
+        raise CompilerError("E417", f"there are no devices with the language {language!r}", position=user_position(),
+                            remedy=f"one of {', '.join(DIALECTS)}")  # fmt: skip
+    lowered = lowered_for(program, dims, device)
+    return device_program(lowered.function, lowered.memory, DIALECTS[language], device,
+                          exact=program.settings.exact)  # fmt: skip
+
+
+def lowered_for(program: ir.Program, dims: Mapping[str, int], device: Device = H100) -> Lowered:
+    """The loops of a program for a device.
+
+    Raises:
+        CompilerError: [E417] see `export`.
+    """
+    if missing := sorted(determined_dims(program).keys() - dims.keys()):
+        values = ", ".join(f"{d}=…" for d in missing)
+        raise CompilerError("E417", f"{program.name}: a device program has all sizes; open: {', '.join(missing)}",
+                            position=user_position(), remedy=f"give them: {values}")  # fmt: skip
+    lowered = lower_program(program, dims, device=device)
+    refuse(lowered.function)
+    return with_constants(lowered, program)
+
+
+def refuse(function: Function) -> None:
+    """Raise an error for the first kernel that devices do not run.
+
+    Raises:
+        CompilerError: [E417].
+    """
+    for k in kernels_of(function.body):
+        for s in walk(k.body):
+            if isinstance(s, Procedure):
+                what = f"the C function {s.work.name}" if isinstance(s.work, Foreign) else "sorting"
+                raise CompilerError("E417", f"{function.name}: {what} is not supported on devices yet",
+                                    position=k.position, remedy=WITHOUT)  # fmt: skip

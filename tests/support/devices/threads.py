@@ -1,0 +1,110 @@
+"""The text of CUDA and the host program, run as they are on a driver for tests.
+
+Under `-fsanitize=thread` a barrier that is missing is a race, under `-fsanitize=address` an index out of range is an
+error of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.codegen.device.program import DeviceProgram
+from pullback.loops.program.nodes import Function
+
+HERE: Final = Path(__file__).parent
+CRASHED: Final = -9999
+
+
+def built(program: DeviceProgram, function: Function, folder: Path, sanitizer: str = "") -> None:
+    """Compile the kernels as a driver, and the host program, in a folder."""
+    flags = ["-O1", "-g", *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
+    names = [launch.name for launch in program.launches]
+    entries = "".join(f'    {{"{n}", [](void **a) {{ called({n}, a); }}}},\n' for n in dict.fromkeys(names))
+    table = f"const entry entries[] = {{\n{entries}    {{nullptr, nullptr}}}};\n"
+    driver = (HERE / "driver.cpp").read_text().replace("extern const entry entries[];", table)
+    files = {
+        "kernels.cpp": f'{(HERE / "threads.h").read_text()}\n{program.kernels}\n{driver}',
+        f"{program.name}.c": program.host, f"{program.name}.h": program.header,
+        "main.c": _main(program, function)}  # fmt: skip
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    strict = ["-std=gnu99", "-Wall", "-Wextra", "-Werror"]
+    for command in (
+        ["g++", "-std=c++17", "-w", *flags, "-shared", "-fPIC", "kernels.cpp", "-o", "libcuda.so.1"],
+        ["gcc", *strict, *flags, f"{program.name}.c", "main.c", "-o", "main", "-ldl"],
+    ):
+        subprocess.run(command, cwd=folder, check=True)
+
+
+class Ran(NamedTuple):
+    """The results of a run, its return code, a failed check's numbers, and reports of the sanitizer."""
+
+    results: list[NDArray[Any]]
+    status: int
+    fault: str
+    reports: str
+
+
+def ran(function: Function, inputs: Sequence[NDArray[Any]], folder: Path, **environment: str) -> Ran:
+    """Run what was built in a folder."""
+    (folder / "inputs").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in inputs))
+    there = {**os.environ, "LD_LIBRARY_PATH": str(folder), "ASAN_OPTIONS": "detect_leaks=0", **environment}
+    done = subprocess.run(["./main"], cwd=folder, env=there, capture_output=True, text=True, check=False)
+    outputs = folder / "outputs"
+    raw = outputs.read_bytes() if outputs.exists() else b""
+    outputs.unlink(missing_ok=True)
+    results, at = [], 0
+    for b in function.outputs:
+        shape = [i.constant or 0 for i in b.shape]
+        results.append(np.frombuffer(raw[at : at + b.bytes].ljust(b.bytes, b"\xee"), b.dtype.numpy).reshape(shape))
+        at += b.bytes
+    status, fault, *_ = [*done.stdout.splitlines(), "", ""]
+    return Ran(results, int(status) if status else CRASHED, fault, done.stderr)
+
+
+def _main(program: DeviceProgram, function: Function) -> str:
+    """Call the program twice, the second time with what lies between arrays forbidden."""
+    buffers = [*function.given, *function.outputs]
+    checks = any(launch.checks for launch in program.launches)
+    arrays = "\n".join(f"    void *a{k} = calloc(1, {max(b.bytes, 1)});" for k, b in enumerate(buffers))
+    reads = "\n".join(f"    if ({b.bytes} && fread(a{k}, {b.bytes}, 1, file) != 1) return 3;"
+                      for k, b in enumerate(function.given))  # fmt: skip
+    first = len(function.given)
+    written = [(k, b.bytes) for k, b in enumerate(function.outputs, first) if b.bytes]
+    writes = "\n".join(f"    fwrite(a{k}, {size}, 1, file);" for k, size in written)
+    call = f"{program.name}({', '.join([f'a{k}' for k in range(len(buffers))] + ['fault'] * checks)})"
+    return f"""\
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "{program.name}.h"
+
+int main(void) {{
+    int64_t fault[2] = {{0, 0}};
+{arrays}
+    FILE *file = fopen("inputs", "rb");
+{reads}
+    fclose(file);
+    int status = {program.name}_load("cubin");
+    if (!status) status = {call};
+    if (!status) {{
+        void (*forbid_gaps)(void);
+        *(void **)&forbid_gaps = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "forbid_gaps");
+        forbid_gaps();
+        status = {call};
+    }}
+    {program.name}_unload();
+    printf("%d\\n%ld %ld\\n", status, (long)fault[0], (long)fault[1]);
+    file = fopen("outputs", "wb");
+{writes}
+    fclose(file);
+    return 0;
+}}
+"""

@@ -1,0 +1,203 @@
+"""Schedules of device kernels, the rules they keep, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import Float64
+
+import pullback as pb
+from pullback import Array
+from pullback.cli.main import main
+from pullback.devices import DEVICES, H100
+from pullback.errors import CompilerError, VerifyError
+from pullback.grid.steps import group_loop, local_buffer, thread_loop
+from pullback.grid.verify import verify_grid
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.parser import parse_program
+from pullback.ir.types import f32
+from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Stmt, Store, kernels_of
+from pullback.loops.program.values import Buffer, Holds, Literal, scalar
+from pullback.runtime.device import compiled_text, lowered_for
+from tests.unit.grid.programs import PROGRAMS, program
+
+SCHEDULES = {
+    "elements": ["elements: grid n 33 × m 21 | threads 128"],
+    "product": ["product: grid rows 3 × columns 2 | threads 8 × 8 | shared x 16 × 16, w 16 × 16 | registers 2 × 2"],
+    "tree": ["tree: grid n 5 | threads m 128 | tree"],
+    "trees": ["trees: part 1 of 2: grid run 35 | threads n 256 | tree "
+              "| part 2 of 2: grid 1 | threads run 64 | tree"] * 2,
+    "position": ["trees: part 1 of 2: grid run 25 | threads n 256 | tree "
+                 "| part 2 of 2: grid 1 | threads run 32 | tree"],
+    "positions": ["tree: grid n 3 | threads m 128 | tree"],
+    "rest": ["tree: grid 1 | threads n 256 | tree"],
+    "check": ["elements: grid n 40 | threads 128"],
+    "branch": ["tree: grid 1 | threads n 64 | tree", "elements: one thread", "elements: grid n 130 | threads 128",
+               "elements: grid n 130 | threads 128"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_schedules(name: str) -> None:
+    lowered = lowered_for(*program(name))
+    assert [str(k.choice) for k in kernels_of(lowered.function.body)] == SCHEDULES[name]
+
+
+def test_loops_that_depend_run_as_one_thread() -> None:
+    text = "f(x: f64[N], at: i64[N]) { y = build k < 9 { sum n < N { [check(at[n], 9) == k] x[n] } } return y }"
+    made = lowered_for(parse_program(text), {"N": 50})
+    (k,) = kernels_of(made.function.body)
+    assert "one thread" in str(k.choice)
+
+
+def test_the_device_is_a_family() -> None:
+    """The numbers of the data sheet, and what follows from them."""
+    assert DEVICES == {"h100": H100}
+    tflops = 2 * H100.multiprocessors * H100.clock / 1e12
+    assert (round(tflops * H100.single), round(tflops * H100.double)) == (67, 33)
+    assert H100.cycles(0, 0, 1, 128) == H100.launch
+
+
+def test_results_do_not_depend_on_the_number_of_multiprocessors() -> None:
+    """Small differences of specimens change no tree; the text is that of the family."""
+    made, dims = program("trees")
+    texts = {compiled_text(made, dims, device=replace(H100, multiprocessors=n)).kernels for n in (114, 132, 144)}
+    assert len(texts) == 1
+
+
+# Rules ----------------------------------------------------------------------------------------------------------
+
+OUT = Buffer("out", f32, (as_index(64),), "parameter", as_index(64))
+T, G = Var("thread", as_index(64)), Var("group", as_index(2))
+PANEL = local_buffer("panel", f32, (64,), "shared")
+OWN = local_buffer("own", f32, (64, 2), "registers")
+HUGE = local_buffer("huge", f32, (20_000,), "shared")
+
+
+def store(b: Buffer, at: Index) -> Store:
+    return Store(b, at, Literal(0.0, scalar(f32)))
+
+
+def function(body: Sequence[Stmt]) -> Function:
+    return Function("f", (), (), (Call(Kernel("k", (OUT,), (), tuple(body)), ()),))
+
+
+def group(*body: Stmt) -> list[Stmt]:
+    return [group_loop(G, body)]
+
+
+ONE = thread_loop(T, (store(PANEL, as_index(T)),))
+BROKEN: dict[str, Any] = {
+    "k: Store outside of groups": [store(OUT, as_index(0))],
+    "k: all threads write the same": group(store(OUT, as_index(0))),
+    "k: threads that not all reach": group(If(Holds(()), (ONE,))),
+    "k: a thread loop in a thread": group(thread_loop(T, (ONE,))),
+    "k: thread thread to 2000": group(thread_loop(Var("thread", as_index(2000)), ())),
+    "k: group group to N": [For(G, as_index(0), parse_program("f(x: f32[N]) { return x }").inputs[0].shape[0], (ONE,),
+                                kind="group")],
+    "k: 80000 bytes of shared memory": group(thread_loop(T, (store(HUGE, as_index(T)),))),
+}  # fmt: skip
+
+
+def test_rules_that_are_kept() -> None:
+    verify_grid(function(group(ONE, thread_loop(T, (store(OWN, as_index(T) * 2 + 1),)))), H100)
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_rules_that_are_broken(message: str) -> None:
+    with pytest.raises(VerifyError) as error:
+        verify_grid(function(BROKEN[message]), H100)
+    assert error.value.what == message
+
+
+def test_registers_of_others() -> None:
+    with pytest.raises(VerifyError, match="own at 0 is another thread's"):
+        verify_grid(function(group(thread_loop(T, (store(OWN, as_index(0)),)))), H100)
+
+
+# What is refused, and the face ----------------------------------------------------------------------------------
+
+
+@pb.function
+def ordered(x: Float64[Array, "N"]) -> Any:
+    y = 2 * x
+    return pb.sort(y)
+
+
+@pb.function
+def doubled(x: Float64[Array, "N"]) -> Any:
+    """Twice as much."""
+    return 2 * x
+
+
+HALF = "void half(const double *x, double *y, int64_t n) { for (int64_t k = 0; k < n; ++k) y[k] = x[k] / 2; }"
+half = pb.external(HALF, "half(x: f64[N]) -> f64[N]")
+
+
+@pb.function
+def halved(x: Float64[Array, "3"]) -> Any:
+    return half(x)
+
+
+def test_sorting_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(CompilerError) as error:
+        ordered.export_device(tmp_path, N=4)
+    first, place, *rest = str(error.value).splitlines()
+    assert place.startswith("  --> ") and "test_grid.py" in place
+    assert [first, *rest] == [
+        "CompilerError [E417] ordered: sorting is not supported on devices yet",
+        "   |     return pb.sort(y)",
+        "   |            ^^^^^^^^^^",
+        "  try: a function without this part; calls and `export` run all of it on the processor"
+        "      See `pullback explain-error E417`",
+    ]
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_refusals(tmp_path: Path) -> None:
+    assert refused(lambda: doubled.export_device(tmp_path)) == (
+        "doubled: a device program has all sizes; open: N", "give them: N=…")
+    assert refused(lambda: doubled.export_device(tmp_path, "metal", N=3)) == (  # type: ignore[arg-type]
+        "there are no devices with the language 'metal'", "one of cuda")
+    assert refused(lambda: halved.export_device(tmp_path)) == (
+        "halved: the C function half is not supported on devices yet",
+        "a function without this part; calls and `export` run all of it on the processor")
+
+
+def refused(call: Callable[[], Any]) -> tuple[str, str | None]:
+    """The message and the remedy of a refusal."""
+    with pytest.raises(CompilerError, match="E417") as error:
+        call()
+    return error.value.what, error.value.remedy
+
+
+def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = doubled.export_device(tmp_path / "python", N=300)
+    assert [Path(f).name for f in made["files"]] == ["kernels.cu", "doubled.c", "doubled.h"]
+    header = (tmp_path / "python" / "doubled.h").read_text()
+    assert "Twice as much." in header and "int doubled(const double *x, double *out);" in header
+    assert main(["export", f"{__file__}:doubled", "--device", "cuda", "--dim", "N=300", "--out",
+                 str(tmp_path / "cli")]) == 0  # fmt: skip
+    assert "kernels: 1; memory of the device: 5,120 bytes" in capsys.readouterr().out
+    names = ("kernels.cu", "doubled.c", "doubled.h")
+    assert all((tmp_path / "cli" / n).read_bytes() == (tmp_path / "python" / n).read_bytes() for n in names)
+
+
+TABLE = np.arange(3.0)
+TABLE.setflags(write=False)
+
+
+@pb.function
+def scaled(x: Float64[Array, "3"]) -> Any:
+    return x * pb.asarray(TABLE)
+
+
+def test_read_only_arrays_are_tables() -> None:
+    text = compiled_text(*scaled.for_dims({})).host
+    assert "static const double table0[] = {0.0, 1.0, 2.0};" in text
+    assert "int scaled(const double *x, double *out) {" in text

@@ -1,0 +1,166 @@
+"""Device kernels read in five ways: plain C in both directions, unknowns, CUDA's text on threads, and NVRTC."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import tests.support.equivalence  # noqa: F401 -- it is asked for by PULLBACK_VERIFY
+from benchmarks.corpus import Entry, corpus
+from benchmarks.devices import examined, right, run
+from pullback.codegen.device.dialect import CUDA
+from pullback.codegen.device.program import DeviceProgram, device_program
+from pullback.devices import H100
+from pullback.errors import CompilerError, VerifyError
+from pullback.grid import products, trees
+from pullback.ir.interpret import interpret
+from pullback.ir.nodes import Sort
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Program, walk_statements
+from pullback.loops.program.nodes import Function
+from pullback.runtime.device import lowered_for
+from tests.support.devices import nvrtc
+from tests.support.devices.plain import reading
+from tests.support.devices.threads import CRASHED, built, ran
+from tests.unit.grid.programs import PROGRAMS, program
+
+needs_compilers = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no gcc and g++")
+SMALL = {
+    "elements": {"N": 3, "M": 4}, "product": {"B": 9, "I": 17, "O": 10}, "tree": {"N": 2, "M": 70},
+    "trees": {"N": 4200}, "position": {"N": 70}, "positions": {"N": 2, "M": 70},
+    "rest": {"N": 70}, "check": {"N": 5, "M": 3}, "branch": {"N": 6}}  # fmt: skip
+QUICK = [e for e in corpus() if e.name.startswith(("apl", "random", "derivative"))]
+
+
+def text_of(name: str) -> tuple[DeviceProgram, Function, list[NDArray[Any]]]:
+    """A program as text, and arguments."""
+    made, dims = program(name)
+    lowered = lowered_for(made, dims)
+    rng = np.random.default_rng(1)
+    inputs = []
+    for b in lowered.function.given:
+        shape = [i.constant or 0 for i in b.shape]
+        inputs.append(rng.integers(0, 7, shape) if b.dtype.is_integer else rng.normal(size=shape).astype(b.dtype.numpy))
+    return device_program(lowered.function, lowered.memory, CUDA, H100), lowered.function, inputs
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_plain_reading(name: str) -> None:
+    made, dims = program(name)
+    found = examined(name, made, dims)
+    assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
+    assert found.serial == []
+
+
+@pytest.mark.parametrize("entry", QUICK, ids=lambda e: e.name)
+def test_corpus_in_the_plain_reading(entry: Entry) -> None:
+    """The values of C for processors, and the same bits with groups and threads from the last to the first."""
+    made, dims = entry.make()
+    with refused_if_it_sorts(made):
+        found = examined(entry.name, made, dims)
+        assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
+        assert found.serial == []
+
+
+@contextmanager
+def refused_if_it_sorts(made: Program) -> Iterator[None]:
+    """A block that may be refused where the program sorts."""
+    try:
+        yield
+    except CompilerError as error:
+        assert error.code == "E417" and any(isinstance(s, Sort) for s in walk_statements(made.body))
+
+
+def test_the_first_extreme_and_the_first_nan() -> None:
+    """Positions are those of the definition where elements are equal, infinite or NaN."""
+    made, dims = program("position")
+    lowered = lowered_for(made, dims)
+    same, least, last = np.ones(50_000, np.float32), np.full(50_000, -np.inf, np.float32), np.zeros(50_000, np.float32)
+    nan = last.copy()
+    last[-1], nan[[49_000, 300, 7_000]] = 1, np.nan
+    for x, wanted in ((same, 0), (least, 0), (last, 49_999), (nan, 300)):
+        assert run(reading(lowered), lowered.function, [x])[0][0] == wanted == interpret(made, [x])[0]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_equal_to_the_source(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launches equal the program as functions over the reals, for all inputs of these sizes."""
+    monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
+    lowered_for(parse_program(PROGRAMS[name][0]), SMALL[name])
+
+
+@pytest.mark.parametrize("entry", [e for e in QUICK if e.name.startswith(("apl", "random"))], ids=lambda e: e.name)
+def test_corpus_equals_the_source(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, dims = entry.make()
+    monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
+    with refused_if_it_sorts(made):
+        lowered_for(made, dims)
+
+
+WRONG = [(trees, "neutral", lambda *_: 1), (products, "_below", lambda *_: [])]
+
+
+@pytest.mark.parametrize(("module", "name", "wrong"), WRONG, ids=["tree", "product"])
+def test_wrong_launches_are_not_equal(module: Any, name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
+    monkeypatch.setattr(module, name, wrong)
+    which = "tree" if module is trees else "product"
+    with pytest.raises((VerifyError, IndexError)):
+        lowered_for(parse_program(PROGRAMS[which][0]), SMALL[which])
+
+
+@needs_compilers
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_text_on_threads(name: str, tmp_path: Path) -> None:
+    """The host program and the text of CUDA give the interpreter's values, and touch no memory beside their arrays."""
+    made, function, inputs = text_of(name)
+    built(made, function, tmp_path, "address")
+    found = ran(function, inputs, tmp_path)
+    assert (found.status, found.reports) == (0, "")
+    for a, b in zip(found.results, interpret(program(name)[0], inputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4 if a.dtype == np.float32 else 1e-12, atol=1e-5)
+
+
+@needs_compilers
+@pytest.mark.parametrize("name", ["product", "tree"])
+def test_each_barrier_is_needed(name: str, tmp_path: Path) -> None:
+    """There is no race, and one is reported where any of the barriers is left out."""
+    made, function, inputs = text_of(name)
+    built(made, function, tmp_path, "thread")
+    assert ran(function, inputs, tmp_path).reports == ""
+    barriers = made.kernels.count("__syncthreads();")
+    assert barriers == {"product": 2, "tree": 3}[name]
+    for k in range(barriers):
+        assert "data race" in ran(function, inputs, tmp_path, WITHOUT_BARRIER=str(k)).reports, f"barrier {k}"
+
+
+@needs_compilers
+def test_errors_of_the_host_program(tmp_path: Path) -> None:
+    made, function, (x, at) = text_of("check")
+    built(made, function, tmp_path)
+    at[3] = 9
+    found = ran(function, [x, at], tmp_path)
+    assert (found.status, found.fault) == (1, "9 7")
+    assert ran(function, [x, at], tmp_path, DEVICE_MEMORY="1000").status == -2
+    assert ran(function, [x, at], tmp_path, DEVICE_MEMORY="2000").status == 1
+    (tmp_path / "libcuda.so.1").unlink()
+    assert ran(function, [x, at], tmp_path).status in (-1001, -100, CRASHED) or shutil.which("nvidia-smi")
+
+
+@pytest.mark.skipif(nvrtc.library() is None, reason=nvrtc.MISSING)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nvrtc(name: str) -> None:
+    """The text compiles for sm_90a, and all local arrays are in registers."""
+    made = text_of(name)[0]
+    cubin, found = nvrtc.compiled(made.kernels, H100.architecture)
+    assert cubin[:4] == b"\x7fELF"
+    assert found.keys() == {launch.name for launch in made.launches}
+    assert all(r.spills == r.stack == 0 for r in found.values())
+    assert all(found[x.name].occupancy(x.threads) >= 0.25 for x in made.launches)
