@@ -9,6 +9,7 @@ same in all rows.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from tests.widths import WIDTHS, run_at
 
 pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 NDArray = np.ndarray[Any, Any]
+CLANG = next((c for c in ("clang-21", "clang-20", "clang-19", "clang") if shutil.which(c)), "")
 HERE = [w for w in WIDTHS if w[0] < 64 or "avx512f" in cpu_features()]
 
 
@@ -127,6 +129,14 @@ def test_at_every_width(case: Case, sizes: Sequence[int], dtype: str) -> None:
     program, inputs = made(case, dtype, dims)
     for width, flags in HERE if dtype == "f32" else HERE[-2:-1]:
         case.check(run_at(program, dims, inputs, width, flags), (width, flags))
+
+
+@pytest.mark.skipif(not CLANG, reason="clang is not installed")
+@pytest.mark.parametrize("case", [ROWS, COLUMNS], ids=["rows", "columns"])
+def test_with_clang(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of 13 and 16 steps, which clang unrolls: with `-ffp-contract=fast` it fuses other products of theirs."""
+    monkeypatch.setenv("CC", CLANG)
+    test_at_every_width(case, SIZES[1], "f32")
 
 
 @pytest.mark.parametrize("case, sizes", NAMED[1:5:2] + NAMED[-9::4])

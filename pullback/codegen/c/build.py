@@ -12,6 +12,7 @@ GCC_FLAGS: Final = (
     "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
     "--param=avoid-fma-max-bits=0",  # for some processors it rounds the products of a lone sum, but no others
 )
+CLANG_FLAGS: Final = ("-ffp-contract=on",)  # where the text has them; `fast` depends on how a loop is unrolled
 ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # zig adds a sanitizer to unoptimized builds, without its library
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
 PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # replaces all other flags, for compilers that fail otherwise
@@ -22,5 +23,5 @@ LIBRARIES: Final = ("-lm",)
 def flags(command: Sequence[str], version: str) -> tuple[str, ...]:
     """The flags for a compiler, by its command and version text: quick to compile, and fast code."""
     if "zig" in " ".join(command):
-        return FLAGS + ZIG_FLAGS
-    return FLAGS if "clang" in version.lower() else FLAGS + GCC_FLAGS
+        return FLAGS + CLANG_FLAGS + ZIG_FLAGS
+    return FLAGS + (CLANG_FLAGS if "clang" in version.lower() else GCC_FLAGS)
