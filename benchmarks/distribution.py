@@ -251,8 +251,8 @@ def main() -> None:
     text = f"""\
 # Distribution
 
-`python -m benchmarks.distribution`; {os.cpu_count()} cores, Ray {ray.__version__}, load {before:.1f} when it began. \
-Medians of runs that take turns.
+`python -m benchmarks.distribution` makes this page. This run had {os.cpu_count()} cores, \
+Ray {ray.__version__}, and a load of {before:.1f} when it began. Figures are medians of interleaved runs.
 
 {
         table(
@@ -272,13 +272,14 @@ Medians of runs that take turns.
             ],
         )
     }
-A mixture of {EXPERTS} experts, all used, milliseconds a step:
+Milliseconds of a step of a mixture of {EXPERTS} experts, all used:
 
 {table(["processes", "measured", "model", "ratio"], mixed)}
-Training with a batch of 512, milliseconds an update:
+Milliseconds of an update, in training with a batch of 512:
 
 {table(["processes", "measured", "model", "ratio"], fitted)}
-The model for machines like this one with all cores free, two processes each, links of 10 Gbit/s and 50 µs:
+The model's figures for linked machines. Each is like this one, with all cores free and two processes. Links have \
+10 Gbit/s and 50 µs:
 
 {table(["machines", "experts", "all used, ms a step", f"{EXPERTS} used, ms a step"], ahead)}
 {table(["machines", "samples/s, 512 for each machine", "samples/s, 32,768 in all"], samples)}"""
