@@ -30,20 +30,25 @@ HEAD = """# Light models of ONNX
 
 `python -m benchmarks.onnx_models --out benchmarks/results/onnx.md` writes this page.
 
-Outputs beside those that come with the package onnx, which are to be within 1e-4 (without `pb.exact()`), and beside
-the same graph on torch's functions, with the weights of the file and with random ones (and inputs): largest
-differences. Gradients of a sum of the outputs times random numbers, by the input and all weights: the largest
-difference from PyTorch in double precision, in units of the largest element of its array, ours and PyTorch's own in
-single precision; arrays whose gradients are below a thousandth of the largest are left out. Where the weights of a
-file are one number each, gradients vanish by symmetry, and what is left of both may be rounding; random weights tell.
-With these the last softmax is left out, and outputs are compared in units of the largest. Where rounding puts a number
-on the other side of a relu, or another element first in a maximum, single elements of a gradient are further off: of
-DenseNet's worst array one channel of 704, the others by 3e-7. Milliseconds of one image, one thread, the least of five
-calls, not on a quiet machine.
+Each model runs with the weights of its file, and again with random weights and inputs. Outputs are compared with those
+that come with the package onnx, and with those of the same graph on torch's functions. The table has the largest
+differences. Outputs of the package are to be within 1e-4, without `pb.exact()`.
 
-`python -m tests.unit.onnx.nodes` runs the tests of single operators that come with the package: of 1,884, 1,528 pass,
-and none gives other values. `python -m tests.support.damage --files 10000` damages the package's small files: all
-of them are read, or refused with an error that says where.
+Gradients are those of a sum of the outputs times random numbers, by the input and all weights. They are compared with
+PyTorch in double precision, for Pullback and for PyTorch in single precision. The unit is the largest element of an
+array. Arrays whose gradients are below a thousandth of the largest are left out.
+
+* Where each weight array of a file is filled with one number, gradients vanish by symmetry. What is left may be
+  rounding, so the random weights are the real test. For these, the last softmax is left out, and the unit of outputs
+  is the largest one.
+* Rounding can put a number on the other side of a relu, or another element first in a maximum. Single elements of a
+  gradient then differ more. In DenseNet's worst array this is one channel of 704; the others are within 3e-7.
+
+Times are milliseconds of one image on one thread, the smallest of five calls, not on a quiet machine.
+
+`python -m tests.unit.onnx.nodes` runs the tests of single operators that come with the package. Of 1,884 tests, 1,528
+pass, and none gives other values. `python -m tests.support.damage --files 10000` damages the package's small files.
+Every damaged file is read, or refused with an error that says where.
 
 | model | output, of the package | of torch | gradients: ours | torch's | random weights: output | gradients: ours |\
  torch's | ours, ms | onnxruntime, ms |
