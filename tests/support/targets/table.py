@@ -168,8 +168,8 @@ def _listed(names: Iterable[str]) -> str:
 _HEAD: Final = """\
 # The emitted C on every target
 
-`python -m tests.support.targets` makes this table. A number is the bytes of code and constants of the function, for
-a program that was built with warnings as errors, ran, and gave the interpreter's numbers within the bounds that
-running error analysis computes for them; in brackets where nothing here runs it. A name that begins with two
-underscores is the compiler's own library.
+`python -m tests.support.targets` makes this table. A number is the bytes of code and constants of the function. The
+program was built with warnings as errors, and ran. Its numbers agreed with the interpreter's within the bounds of
+running error analysis. A number in brackets was built but not run, since nothing here runs its target. A name that
+begins with two underscores is from the compiler's own library.
 """
