@@ -9,8 +9,9 @@ import pytest
 from tests.docs.readability import ROOT, mean_length, row, sentences, words
 
 MEAN, LONGEST = 18, 35  # words of a sentence
-ROOTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
-PAGES = [*map(ROOT.joinpath, ROOTS), *sorted((ROOT / "docs").rglob("*.md"))]
+ROOTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md")
+FOLDERS = ("docs", "benchmarks/results")
+PAGES = [*map(ROOT.joinpath, ROOTS), *sorted(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
