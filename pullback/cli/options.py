@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 from pullback.errors import PullbackError, UsageError
 from pullback.source import Position, working_on
-from pullback.tracing.elsewhere import nearest
+from pullback.tracing.elsewhere import nearest, renamed_to
 
 __all__ = ["HelpWithDefaults", "Parser", "add_dims", "add_json", "at_least", "bytes_of_memory", "dims_of",
            "find_function", "import_file", "last_place", "positive"]  # fmt: skip
@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *, examples: Sequence[str] = (), **settings: Any) -> None:
         shown = "\n  ".join(["examples:", *examples]) if examples else None
-        super().__init__(formatter_class=HelpWithDefaults, epilog=shown, **settings)
+        super().__init__(formatter_class=HelpWithDefaults, epilog=shown, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
@@ -66,6 +66,9 @@ class Parser(argparse.ArgumentParser):
         if rest:
             flag = rest[0].partition("=")[0]
             what = "there is no option" if flag.startswith("-") else "one argument too many:"
+            now = renamed_to("command line", flag)
+            if now in self._option_string_actions:
+                raise UsageError("E601", f"{self.prog}: there is no option {flag}", remedy=f"`{flag}` is now `{now}`")
             close = nearest(flag, self._option_string_actions) if flag.startswith("-") else []
             self._refuse(f"{what} {flag}", close)
         return options, rest

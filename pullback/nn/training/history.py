@@ -18,7 +18,7 @@ from pullback.notebook import Displayed
 from pullback.plots import curves
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
-from pullback.tracing.elsewhere import one_of
+from pullback.tracing.elsewhere import one_of, renamed_to
 
 __all__ = ["NOT_MEASURED", "VALIDATION_LOSS", "EarlyStopping", "History"]
 
@@ -246,5 +246,8 @@ def _is_number(value: object, kind: type) -> bool:
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    """The nearest column, also to one that Keras calls `val_…`, or all of them."""
+    """The new name of a column, the nearest one, also to one that Keras calls `val_…`, or all of them."""
+    new = renamed_to("columns of nn.History", name)
+    if new in names:
+        return f"`{name}` is now `{new}`"
     return one_of(VALIDATION_LOSS if name == "val_loss" else name.removeprefix("val_"), names)

@@ -115,6 +115,12 @@ WRONG = {
         "pullback train: there is no option --epohs",
         "did you mean --epochs or --steps? `pullback train --help` lists all",
     ),
+    "train zhang --batch 32": ("pullback train: there is no option --batch", "`--batch` is now `--batch-size`"),
+    "train zhang --in-order": ("pullback train: there is no option --in-order", "`--in-order` is now `--no-shuffle`"),
+    "train zhang --learning 1": (
+        "pullback train: there is no option --learning",
+        "did you mean --learning-rate? `pullback train --help` lists all",
+    ),
     "train zhang --epochs": ("pullback train: --epochs: a value is missing", "pullback train --help"),
     "train zhang --steps 1 --epochs 1": (
         "pullback train: --epochs and --steps exclude each other", "pullback train --help",

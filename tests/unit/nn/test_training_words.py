@@ -172,6 +172,9 @@ def test_settings_are_refused_before_the_first_epoch(call: Callable[[], Any], te
     ("los", "did you mean `loss`? There are epoch, loss, learning_rate, validation_loss, hits"),
     ("val_loss", "did you mean `validation_loss`? There are epoch, loss, learning_rate, validation_loss, hits"),
     ("typo", "one of epoch, loss, learning_rate, validation_loss, hits"),
+    ("rate", "`rate` is now `learning_rate`"),
+    ("evaluation_loss", "`evaluation_loss` is now `validation_loss`"),
+    ("speed", "one of epoch, loss, learning_rate, validation_loss, hits"),  # where its new name is no column either
 ])  # fmt: skip
 def test_columns_that_are_not_there(name: str, remedy: str) -> None:
     said = refused(lambda: nn.History(ROWS)[name], MissingKeyError)
