@@ -1,7 +1,7 @@
 """The exception tree, and the common form of all errors.
 
     PullbackError
-      ShapeError        (ValueError)   extents, ranks and index ranges that disagree when a function is defined
+      ShapeError        (ValueError)   sizes, ranks and index ranges that disagree when a function is defined
       DTypeError        (TypeError)    element types that do not fit
       TraceError        (TypeError)    Python control flow and conversions on traced values, wrong calls
       UnknownNameError  (AttributeError)  a function or method that there is none of

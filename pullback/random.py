@@ -236,7 +236,7 @@ def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any =
 
     Args:
         key: a key.
-        shape: extents.
+        shape: the size along each axis.
         low: the smallest; it and `high` are ints or traced integers that broadcast to the shape. Traced ones are not
             checked: for an empty interval the result is `low`; values out of the dtype's range wrap around.
         high: one more than the largest, which must fit the dtype; `high` itself need not.

@@ -199,7 +199,7 @@ def _stretched(x: Value, shape: tuple[Any, ...], new: list[int]) -> Value:
         x = np.expand_dims(x, k) if isinstance(x, np.ndarray) else pb.expand_dims(x, k)
     own = shape_of(x)
     if any(isinstance(m, int) and isinstance(n, int) and m not in (1, n) for m, n in zip(own, shape)):
-        raise errors.length("the extents along the axes differ")
+        raise errors.length("the sizes along the axes differ")
     return (
         np.broadcast_to(x, shape)
         if isinstance(x, np.ndarray) and all(isinstance(n, int) for n in shape)

@@ -24,7 +24,7 @@ from pullback.tracing.array import Array
 from pullback.tracing.making import as_array
 from pullback.verbs.nested import Extents, Nested, disclose
 
-INSTEAD_OF_NUMBERS: Final = "a number in the text, an extent such as ≢⍵, or a `pb.Static` argument"
+INSTEAD_OF_NUMBERS: Final = "a number in the text, a size such as ≢⍵, or a `pb.Static` argument"
 INSTEAD: Final = dict.fromkeys(
     "/⌿", "`mask×y` or `0@(~mask)⊢y`, which keep the shape; or the line outside of the function"
 )
@@ -162,7 +162,7 @@ def known_shape(x: Value) -> tuple[int, ...]:
     extents = shape_of(x)
     if not all(isinstance(e, int | np.integer) for e in extents):
         raise errors.of_data(
-            "an element by element treatment", "a dim", "fix the extents: `pb.apl` takes shapes in annotations"
+            "an element by element treatment", "a dim", "fix the sizes: `pb.apl` takes shapes in annotations"
         )
     return tuple(int(e) for e in extents)
 

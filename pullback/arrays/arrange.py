@@ -149,7 +149,7 @@ def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Array]:
         if share is None:
             raise ShapeError(
                 "E104",
-                f"split: axis {at} of extent {extent} has no {parts} equal parts",
+                f"split: axis {at} of size {extent} has no {parts} equal parts",
                 position=user_position(),
                 facts=[describe(h, "array")],
                 remedy=_unequal(extent, parts),

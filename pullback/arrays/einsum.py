@@ -46,7 +46,7 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
         The sum over all letters that are not in the result.
     Raises:
         ShapeError: [E104] the subscripts are not well formed, or an operand has another number of axes. [E102] a letter
-            has two extents.
+            has two sizes.
         DTypeError: [E120] the element types have no common one.
     Cost:
         Operands are multiplied in pairs, in the order that needs fewest multiplications: of all orders for up to eight

@@ -44,14 +44,14 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
     given = [None if isinstance(e, int) and e == -1 else extent_of(e, "reshape") for e in wanted]
     total = product(h.extents)
     if given.count(None) > 1:
-        raise ShapeError("E104", "reshape: only one extent may be -1", position=position)
+        raise ShapeError("E104", "reshape: only one size may be -1", position=position)
     if None in given:
         others = product([e for e in given if e is not None])
         rest = divide_exactly(total, others)
         if rest is None or others.constant == 0:
             raise ShapeError(
                 "E104",
-                f"reshape: {total} elements cannot be divided by the other extents {wanted}",
+                f"reshape: {total} elements cannot be divided by the other sizes {wanted}",
                 position=position,
                 facts=[describe(h, "array")],
             )
@@ -63,7 +63,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
             f"reshape: {shape_text(h.extents)} holds {total} elements, {shape_text(extents)} holds {product(extents)}",
             position=position,
             facts=[describe(h, "array")],
-            remedy="one extent may be -1, which takes what is left",
+            remedy="one size may be -1, which takes what is left",
         )
 
     parts = _alike(h.extents, extents)
@@ -210,7 +210,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
         if h.extents[a].constant != 1:
             raise ShapeError(
                 "E104",
-                f"squeeze: axis {a} has extent {h.extents[a]}, not 1",
+                f"squeeze: axis {a} has size {h.extents[a]}, not 1",
                 position=user_position(),
                 facts=[describe(h, "array")],
                 remedy="`reshape` joins axes, `x[0]` takes one row",
@@ -358,7 +358,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
                 f"stack: shapes {shape_text(first.extents)} and {shape_text(h.extents)} differ",
                 position=position,
                 facts=[describe(first, "first"), describe(h, "other")],
-                remedy="`pb.concat` joins arrays of different extents along an axis they have",
+                remedy="`pb.concat` joins arrays of different sizes along an axis they have",
             )
     if not -first.rank - 1 <= axis <= first.rank:
         raise ShapeError(
@@ -472,7 +472,7 @@ def _repeated_each(h: Array, at: int, repeats: Any) -> Array:
             f"repeat: {counts.size} numbers for {h.extents[at]} slices",
             position=user_position(),
             facts=[describe(h, "array")],
-            remedy="one number of times, or one for each slice of an axis whose extent is a number",
+            remedy="one number of times, or one for each slice of an axis whose size is a number",
         )
     return take(h, np.repeat(np.arange(n), counts), axis=at)
 

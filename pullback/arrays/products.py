@@ -39,7 +39,7 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     Returns:
         (..., n, m), without the axes of an operand of rank 1.
     Raises:
-        ShapeError: [E102] the inner extents differ.
+        ShapeError: [E102] the inner sizes differ.
         DTypeError: [E120] the element types have no common one.
     Cost:
         n k m multiply-adds for each pair of matrices.
@@ -59,11 +59,11 @@ def matmul(x1: Any, x2: Any, /) -> Array:
         )
     inner, other = a.extents[-1], b.extents[-2 if b.rank > 1 else -1]
     if inner is not other:
-        first = f"columns of {a.name or 'the left'}" if a.rank > 1 else f"extent of {a.name or 'the left'}"
-        second = f"rows of {b.name or 'the right'}" if b.rank > 1 else f"extent of {b.name or 'the right'}"
+        first = f"columns of {a.name or 'the left'}" if a.rank > 1 else f"length of {a.name or 'the left'}"
+        second = f"rows of {b.name or 'the right'}" if b.rank > 1 else f"length of {b.name or 'the right'}"
         raise ShapeError(
             "E102",
-            f"matmul: the inner extents differ: {first} = {inner}, {second} = {other}",
+            f"matmul: the inner sizes differ: {first} = {inner}, {second} = {other}",
             position=position,
             facts=[describe(a, "left"), describe(b, "right")],
             remedy="transpose one side (`w.T`), or give equal dims one name in the annotations",
@@ -123,7 +123,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
         if a.extents[s] is not b.extents[t]:
             raise ShapeError(
                 "E102",
-                f"tensordot: the inner extents differ: axis {s} of {a.name or 'the left'} = "
+                f"tensordot: the inner sizes differ: axis {s} of {a.name or 'the left'} = "
                 f"{a.extents[s]}, axis {t} of {b.name or 'the right'} = {b.extents[t]}",
                 position=position,
                 facts=[describe(a, "left"), describe(b, "right")],
@@ -167,7 +167,7 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
     if a.extents[at] is not b.extents[at]:
         raise ShapeError(
             "E102",
-            "vecdot: the extents along the axis differ",
+            "vecdot: the sizes along the axis differ",
             position=position,
             facts=[describe(a, "left"), describe(b, "right")],
             remedy="give equal dims one name in the annotations, or say the `axis`",

@@ -182,10 +182,10 @@ def _slice(h: Array, axis: int, s: slice, position: Position | None) -> tuple[In
     if count.free or not count.is_dim:
         raise ShapeError(
             "E106",
-            f"slice: the extent {count} depends on an index",
+            f"slice: the size {count} depends on an index",
             position=position,
             facts=[describe(h, "array")],
-            remedy="use `build` with a fixed extent and `x.at(i, fill=0)`",
+            remedy="use `build` with a fixed size and `x.at(i, fill=0)`",
         )
     tracer = current()
     tracer.extent(count, "slice")
@@ -202,7 +202,7 @@ def _slice(h: Array, axis: int, s: slice, position: Position | None) -> tuple[In
                     f"slice of axis {axis} {bound}: not known to be in range",
                     position=position,
                     facts=[describe(h, "array")],
-                    remedy='state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`',
+                    remedy='state the size in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`',
                 )
     return start, as_index(step), count
 
@@ -284,7 +284,7 @@ def rows(h: Array) -> list[Array]:
             f"iteration over a traced value: {what}, not a number known at definition",
             position=user_position(),
             facts=[describe(h, "value")],
-            remedy=_ITERATING.get(called(user_position()) or "", "`build`, `sum_over` or `fold` run over an extent"),
+            remedy=_ITERATING.get(called(user_position()) or "", "`build`, `sum_over` or `fold` loop over indices"),
         )
     return [subscript(h, k) for k in range(h.extents[0].constant)]
 

@@ -106,7 +106,7 @@ class _Check:
         )
 
     def _fits(self, spec: ArraySpec, extents: Sequence[Index]) -> bool:
-        """Whether the dims of the annotation match these extents."""
+        """Whether the dims of the annotation match these sizes."""
         at = spec.variadic
         if len(extents) != len(spec.dims) if at is None else len(extents) < len(spec.dims) - 1:
             return False

@@ -28,7 +28,7 @@ class Origin:
     """The origin of a leaf that has its own dims."""
 
     def with_dims(self, extents: Sequence[Index]) -> Self:
-        """The origin for an array of these extents."""
+        """The origin for an array of these sizes."""
         raise NotImplementedError
 
 
@@ -53,18 +53,18 @@ class Leaf:
 
     @property
     def extents(self) -> tuple[Index, ...]:
-        """The extents of the array."""
+        """The sizes of the array."""
         return tuple(parse_dim(t, self.path) for t in self.dims)
 
     @property
     def own_dims(self) -> list[Index]:
-        """The extents, or the size, in the annotation's own names."""
+        """The sizes, or the size, in the annotation's own names."""
         if self.kind == "size":
             return [symbol(self.size)]
         return [parse_dim(t, self.path) for t in self.dims if isinstance(t, str)]
 
     def with_dims(self, extents: Sequence[Index]) -> Leaf:
-        """The leaf of an array of these extents, ignoring the annotation."""
+        """The leaf of an array of these sizes, ignoring the annotation."""
         value = self.value.with_dims(extents) if isinstance(self.value, Origin) else self.value
         return dataclasses.replace(self, dims=tuple(extents), value=value)
 

@@ -302,7 +302,7 @@ class Definition:
             raise ShapeError(
                 "E115",
                 f"{self.name}: the dim {missing[0]} is not given",
-                facts=[self.type, "C for all sizes takes extents of at least 1"],
+                facts=[self.type, "C for all sizes takes axes of length 1 or more"],
                 remedy=", ".join(f"{n}=…" for n in wanted),
             )
         check_requirements(program, found)

@@ -53,7 +53,7 @@ def _dim(node: ast.expr) -> Index:
 def check_solvable(inputs: Sequence[tuple[str, tuple[Index, ...]]], sizes: Sequence[str]) -> PullbackError | None:
     """The error for dims that no call could determine; None if every dim follows from the shapes.
 
-    Each extent must follow from earlier ones, or be linear in one dim that it determines.
+    Each size must follow from earlier ones, or be linear in one dim that it determines.
     """
     known = {DimSymbol(n) for n in sizes}
     pending = [(name, e) for name, extents in inputs for e in extents]
@@ -72,9 +72,9 @@ def check_solvable(inputs: Sequence[tuple[str, tuple[Index, ...]]], sizes: Seque
             names = [s.name for s in e.symbols if s not in known]
             return ShapeError(
                 "E106",
-                f"{name}: the extent {e} does not determine {' and '.join(names)}",
+                f"{name}: the size {e} does not determine {' and '.join(names)}",
                 facts=[f"{n} : {x}" for n, x in left[1:]],
-                remedy=f"let an argument have {names[0]} as an extent, or add a parameter "
+                remedy=f"let an argument have {names[0]} as a size, or add a parameter "
                 f'`{names[0].lower()}: pb.Size["{names[0]}"]`',
             )
         pending = left

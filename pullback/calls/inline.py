@@ -152,7 +152,7 @@ def unify(
             if len(unknown) == 1 and linear_in(pattern, unknown[0]) is not None:
                 what, code = f"axis {axis} of {ref.name} is {pattern}, the argument has {actual}", "E101"
             else:
-                what, code = f"the extent {pattern} of {ref.name} does not determine its dims", "E106"
+                what, code = f"the size {pattern} of {ref.name} does not determine its dims", "E106"
             raise ShapeError(code, f"{name}: {what}", position=position, facts=_facts(inputs, handles))
         pending = left
 
@@ -166,7 +166,7 @@ def _determined(
     origin: dict[DimSymbol, str],
     position: Position | None,
 ) -> bool:
-    """Whether an extent's equation holds or determines a dim; False if others must be solved first."""
+    """Whether a size's equation holds or determines a dim; False if others must be solved first."""
     ref, axis, pattern, actual = equation
     unknown = [s for s in pattern.symbols if s not in dims]
     if not unknown:

@@ -71,7 +71,7 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
         case ValueError() | IndexError() if ".shape" in line and ("to unpack" in text or "tuple index" in text):
             return ShapeError(
                 "E104", f"{source_text(position) or line.strip()}: {text}", position=position,
-                remedy="`x.shape` has one extent for each axis of x",
+                remedy="`x.shape` has one size for each axis of x",
             )
         case KeyError() if len(error.args) == 1 and (held := _dicts(arguments)):
             return _missing(error.args[0], held, position)

@@ -21,7 +21,7 @@ _NEEDS_NUMBER: Final = "E117"
 
 
 def needs_numbers(error: PullbackError) -> bool:
-    """Whether a function is refused only because an extent is not a number."""
+    """Whether a function is refused only because a size is not a number."""
     return all(e.code == _NEEDS_NUMBER for e in (error, *error.also))
 
 
@@ -29,7 +29,7 @@ def of_call(name: str, signature: Signature, values: Sequence[Any]) -> Signature
     """The signature of a call with numeric sizes, ignoring annotations; None if some are open.
 
     Raises:
-        ShapeError: the extents do not fit the annotations.
+        ShapeError: the sizes do not fit the annotations.
     """
     extents = [_extents(leaf, v) for leaf, v in zip(signature.flat, values, strict=True)]
     if any(e is None for e in extents):
@@ -79,7 +79,7 @@ def _with(signature: Signature, extents: Mapping[Leaf, Sequence[Index]]) -> Sign
 
 
 def _extents(leaf: Leaf, value: Any) -> tuple[int, ...] | None:
-    """The extents of an argument, or its value if it is a size; None if some are open."""
+    """The sizes of an argument, or its value if it is a size; None if some are open."""
     if leaf.kind == "size":
         return _numbers([value.index]) if isinstance(value, Array) and value.index is not None else (int(value),)
     if not leaf.is_input:

@@ -3,7 +3,7 @@
     byte 0, 1   zero
     byte 2      element type: 08 uint8, 09 int8, 0B int16, 0C int32, 0D float32, 0E float64
     byte 3      rank
-    rank × 4    extents, unsigned
+    rank × 4    sizes, unsigned
     rest        elements, big-endian
 
 A file may be compressed with gzip, which its first bytes show.

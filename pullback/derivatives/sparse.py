@@ -39,7 +39,7 @@ How = Literal[True, "colored"]
 
 
 class _Entries(NamedTuple):
-    """The entries of one matrix: terms (values, rows, columns, inside), and the matrix's extents."""
+    """The entries of one matrix: terms (values, rows, columns, inside), and the matrix's sizes."""
 
     height: Any
     width: Any

@@ -1,6 +1,6 @@
 """Bindings of an exported function: C from `export`, and size-checked wrappers in other languages.
 
-    cpp      NAME.hpp: std::span of fixed extents, checked when it is compiled; header only beside the C
+    cpp      NAME.hpp: std::span of fixed sizes, checked when it is compiled; header only beside the C
     rust     a crate without dependencies: references to arrays of fixed length; build.rs compiles the C
     julia    NAME.jl: a module; lengths are checked at the call
     python   NAME.py: ctypes and NumPy, without Pullback

@@ -1,6 +1,6 @@
 """Evaluation of dims, and solving for a program's dims from the shapes of its arguments.
 
-Codes: E110 rank, E111 extents that disagree, E112 no whole number solves an extent, E113 negative extent,
+Codes: E110 rank, E111 sizes that disagree, E112 no whole number solves a size, E113 negative size,
 E114 a requirement of the program fails, E115 a dim that nothing determines.
 """
 
@@ -56,7 +56,7 @@ def solve_dims(program: ir.Known, shapes: Sequence[tuple[int, ...]], sizes: Mapp
     Returns:
         Every dim symbol of the inputs and sizes, with its value.
     Raises:
-        ShapeError: ranks or extents disagree, or a requirement fails (checked where every dim is at least 1).
+        ShapeError: ranks or sizes disagree, or a requirement fails (checked where every dim is at least 1).
     """
     dims = {name: int(value) for name, value in (sizes or {}).items()}
     for name in program.sizes:
@@ -108,13 +108,13 @@ def check_bytes(program: ir.Known, dims: Mapping[str, int]) -> None:
         if count * r.dtype.size > LARGEST:
             raise ShapeError(
                 "E116", f"{program.name}: {r.name} would have {count:,} elements, more than memory has addresses",
-                facts=(f"{r.name} : {_shape(r)}", *_known(dims)), remedy="smaller extents")
+                facts=(f"{r.name} : {_shape(r)}", *_known(dims)), remedy="smaller sizes")
 
 
 def check_requirements(program: ir.Known, dims: Mapping[str, int]) -> None:
     """Raise ShapeError where `requires` fails, as far as the dims are known.
 
-    Skipped if an extent is 0: the program then makes no such assumption.
+    Skipped if a size is 0: the program then makes no such assumption.
     """
     if any(value < 1 for value in dims.values()):
         return
@@ -162,8 +162,8 @@ def _solve_one(program: ir.Known, ref: ir.Ref, axis: int, extent: int, dims: dic
         if expected != extent:
             facts = [f"{s.name} = {dims[s.name]} from {sources[s.name]}" for s in entry.symbols]
             contrast = f"but {entry} = {expected}" if entry.constant is None else f"not {expected}"
-            raise ShapeError("E111", f"{program.name}: {here} has extent {extent}, {contrast}", facts=facts,
-                             remedy="pass arrays whose extents agree, or give different dims different names")
+            raise ShapeError("E111", f"{program.name}: {here} has size {extent}, {contrast}", facts=facts,
+                             remedy="pass arrays whose sizes agree, or give different dims different names")
         return True
     if len(unknown) > 1:
         return False
@@ -174,12 +174,12 @@ def _solve_one(program: ir.Known, ref: ir.Ref, axis: int, extent: int, dims: dic
     factor, rest = form
     slope, target = evaluate(factor, dims), extent - evaluate(rest, dims)
     if slope == 0 or target % slope:
-        raise ShapeError("E112", f"{program.name}: {here} has extent {extent}, and no whole {symbol.name} gives "
+        raise ShapeError("E112", f"{program.name}: {here} has size {extent}, and no whole {symbol.name} gives "
                                  f"{entry} = {extent}", facts=_known(dims),
-                         remedy=f"pass an array whose extent is {entry} for some {symbol.name}")
+                         remedy=f"pass an array that has size {entry} there for some {symbol.name}")
     value = target // slope
     if value < 0:
-        what = f"{program.name}: {here} has extent {extent}, which makes {symbol.name} = {value} negative"
+        what = f"{program.name}: {here} has size {extent}, which makes {symbol.name} = {value} negative"
         raise ShapeError("E113", what, facts=(f"{entry} = {extent}", *_known(dims)))
     dims[symbol.name] = value
     sources[symbol.name] = here
@@ -197,7 +197,7 @@ def _shape(ref: ir.Ref) -> str:
 def has_empty_extent(program: ir.Program, dims: Mapping[str, int]) -> bool:
     """Whether some loop of the program is empty for these dims.
 
-    Proofs take every extent to be at least one. Otherwise the interpreter defines the result: empty sums are 0, and an
+    Proofs take every size to be at least one. Otherwise the interpreter defines the result: empty sums are 0, and an
     empty maximum or an index into an empty array is an error.
     """
     return any(evaluate(d, dims) < 1 for d in extents_of(program))

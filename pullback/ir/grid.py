@@ -85,7 +85,7 @@ class Machine:
         value = dims_.evaluate(dim, self.dims)
         if value < 0:
             symbols = [f"{s.name} = {self.dims[s.name]}" for s in dim.symbols]
-            raise ShapeError("E113", f"{what} has the extent {dim} = {value}, which is negative", facts=symbols)
+            raise ShapeError("E113", f"{what}: the size {dim} = {value} is negative", facts=symbols)
         return value
 
 
@@ -318,7 +318,7 @@ class Grid:
             text = f"{source}" + (f" of {ref.name}" if ref is not None else "")
             raise IndexRangeError("E401", f"{self.what}: the index {text} = {found} is outside 0 … {int(limit) - 1}",
                                   position=positions[0] if positions else None,
-                                  facts=(f"statement {self.what}", f"index {found}", f"extent {limit}"),
+                                  facts=(f"statement {self.what}", f"index {found}", f"size {limit}"),
                                   remedy="`x.at(i, fill=0)` where reading outside is meant")
         return np.clip(value, 0, np.maximum(np.asarray(extent) - 1, 0))
 

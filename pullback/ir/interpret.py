@@ -191,7 +191,7 @@ def _scatter(machine: Machine, s: ir.Scatter) -> None:
             if outside.size:
                 raise IndexRangeError("E401", f"{s.out.name}: the index {i} = {outside[0]} is outside 0 … {extent - 1}",
                                       position=s.positions[0] if s.positions else None,
-                                      facts=(f"statement {s.out.name}", f"index {outside[0]}", f"extent {extent}"))
+                                      facts=(f"statement {s.out.name}", f"index {outside[0]}", f"size {extent}"))
         if targets:
             np.add.at(out, tuple(targets), value)
         else:

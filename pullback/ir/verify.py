@@ -158,7 +158,7 @@ class _Verifier:
         if len(set(variables)) < len(variables) or not self.loops.isdisjoint(variables):
             self.fail("E314", f"an index is bound twice among {', '.join(v.name for v in variables)}")
         for v in variables:
-            self.dim(v.extent, f"the extent of {v.name}")
+            self.dim(v.extent, f"the size of {v.name}")
 
     # Statements ---------------------------------------------------------------------------------------------
 
@@ -358,7 +358,7 @@ class _Verifier:
         inside = frozenset[Var]().union(*(self.checked.binders[p] for p in parts))
         if isinstance(e, ir.Reduce):
             for v in e.vars:
-                self.dim(v.extent, f"the extent of {v.name}")
+                self.dim(v.extent, f"the size of {v.name}")
             if len(set(e.vars)) < len(e.vars) or not inside.isdisjoint(e.vars):
                 self.fail("E314", f"an index is bound twice in {print_scalar(e)}")
             inside |= frozenset(e.vars)

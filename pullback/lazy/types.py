@@ -26,7 +26,7 @@ class ArrayType:
     """An element type and a shape. Types are compared by identity: `array_type` returns the unique one.
 
     Attributes:
-        dtype: the element type.   shape: the extents.   numpy: the NumPy dtype.
+        dtype: the element type.   shape: the size along each axis.   numpy: the NumPy dtype.
         floating: whether its elements have derivatives.   bytes: of all its elements.
         form: 2 if programs take it as two arrays, real and imaginary part, otherwise 0 (`tracing.tree.form`).
     """

@@ -110,7 +110,7 @@ def _same_rows(what: str, x: Any, y: Any) -> tuple[Array, Array]:
     if not a.rank or not b.rank or a.extents[0] is not b.extents[0]:
         raise ShapeError(
             "E101",
-            f"{what}: the arrays differ in their first extent, or have none",
+            f"{what}: the arrays differ in the size of axis 0, or have no axis",
             position=user_position(),
             facts=[describe(a, "first"), describe(b, "second")],
         )
@@ -136,7 +136,7 @@ def map2(f: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     """Apply `f` to corresponding elements of two vectors, or slices along the first axis.
 
     Raises:
-        ShapeError: [E101] the first extents differ.
+        ShapeError: [E101] the sizes of axis 0 differ.
 
     >>> pb.function(lambda x, y: pb.linalg.map2(lambda a, b: a + 2 * b, x, y))(np.arange(2), np.arange(2)).tolist()
     [0, 3]
@@ -151,7 +151,7 @@ def zip(x: Any, y: Any) -> tuple[Array, Array]:
     Arrays of trees are trees of arrays here: reading `zip(v, w)` at i is reading both at i.
 
     Raises:
-        ShapeError: [E101] the first extents differ.
+        ShapeError: [E101] the sizes of axis 0 differ.
 
     >>> pb.function(lambda x, y: pb.linalg.zip(x, y)[1])(np.arange(2), np.arange(5, 7)).tolist()
     [5, 6]
@@ -165,7 +165,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     Args:
         x: floating array.
         axis: the axes that make up a vector; all of them unless given.
-        keepdims: whether these stay, with extent 1.
+        keepdims: whether these stay, with size 1.
         ord: 2 unless given; 1, inf, -inf and 0 (how many elements are not 0) too.
     Derivative:
         Of the 2-norm x / ‖x‖, and 0 at 0.
@@ -277,7 +277,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     if a.extents[at].constant != 3 or b.extents[at].constant != 3:
         raise ShapeError(
             "E104",
-            "cross: the extent along the axis is not 3",
+            "cross: the size along the axis is not 3",
             position=user_position(),
             facts=[describe(a, "left"), describe(b, "right")],
         )

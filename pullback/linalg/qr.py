@@ -39,7 +39,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
         x: (..., m, n) floating-point or complex matrices. If the sizes are unknown at definition, m must be at least n.
         mode: "complete" gives all m columns of Q, a basis of which the first span the columns of x.
     Returns:
-        A pair (Q, R) with k the smaller extent, or k = m for "complete": Q (..., m, k) with orthonormal columns,
+        A pair (Q, R) with k the smaller size, or k = m for "complete": Q (..., m, k) with orthonormal columns,
         R (..., k, n) upper triangular, with the signs of LAPACK: those on the diagonal of R, which are real, are what
         the reflections leave.
     Raises:

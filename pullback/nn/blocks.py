@@ -18,14 +18,14 @@ def convolution(x: Array, k: Array, b: Array) -> Array:
 
         y[o, i…] = b[o] + Σ w… x[i + w, …] k[o, w…]
 
-    A window as large as `x` makes a fully connected layer, whose result has extent 1 along every axis of `x`.
+    A window as large as `x` makes a fully connected layer, whose result has size 1 along every axis of `x`.
 
     Args:
         x: the image, of any rank and with a channel axis like any other.
         k: (O, *window), the window of the rank of `x`.
         b: (O,).
     Returns:
-        (O, *extents of x less those of the window, plus 1).
+        (O, *sizes of x less those of the window, plus 1).
 
     >>> from pullback import nn
     >>> f = pb.function(lambda x, k, b: nn.blocks.convolution(x, k, b))

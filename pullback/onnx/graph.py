@@ -239,7 +239,7 @@ class _Reader:
             raise refused(title, f"elements of type {t.data_type}, which arrays here do not have")
         extents = tuple(map(int, t.dims))
         if any(e < 0 for e in extents):
-            raise refused(title, f"it has the extents {list(extents)}")
+            raise refused(title, f"it has the sizes {list(extents)}")
         reading.check_size(title, extents, np.dtype(DTYPES[t.data_type].replace("bfloat", "float")).itemsize)
         self.check_place(t, title)
         try:
@@ -270,7 +270,7 @@ class _Reader:
         for k, d in enumerate(tensor.shape.dim):
             if d.HasField("dim_value"):
                 if d.dim_value < 0:
-                    raise refused(f"the input {name}", f"it has an extent of {d.dim_value}")
+                    raise refused(f"the input {name}", f"it has a size of {d.dim_value}")
                 extents.append(int(d.dim_value))
             else:
                 extents.append(identifier(text(d.dim_param) or f"{name}_{k}"))

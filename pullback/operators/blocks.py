@@ -132,7 +132,7 @@ class BlockMatrix:
 
         Raises:
             DerivativeError: [E215] an operator acts on several shapes, and none is given.
-            ShapeError: [E210] the dense forms of one row or column differ in extent.
+            ShapeError: [E210] the dense forms of one row or column differ in size.
         """
         return dense(self.shape, self.entries, domains)
 

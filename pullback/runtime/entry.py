@@ -45,7 +45,7 @@ def fast_entry(
     Args:
         function: the compiled function as ctypes has it.
         form: the form of the result.
-        failed: raises the error for a code with index and extent; None without run-time checks.
+        failed: raises the error for a code with index and size; None without run-time checks.
         brief: whether the call is so short that it keeps the interpreter lock.
         look: the arguments; by default arrays.
         held: arrays for the last inputs, which callers do not pass.

@@ -58,7 +58,7 @@ HOW: Final = """\
 class Passed:
     """An array that a call passes: its name in C, element type, and whether it is written.
 
-    `dims` are its extents as text, possibly open; `shape` are numbers.
+    `dims` are its sizes as text, possibly open; `shape` are numbers.
     """
 
     name: str

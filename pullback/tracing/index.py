@@ -31,7 +31,7 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
     Returns:
         The array, or the tree of arrays.
     Raises:
-        ShapeError: [E103] an element that f reads is not known to be in range. [E106] an extent depends on data.
+        ShapeError: [E103] an element that f reads is not known to be in range. [E106] a size depends on data.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -47,9 +47,9 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
         if e.free:
             raise ShapeError(
                 "E106",
-                f"build: the extent {e} depends on an index, so rows would differ in length",
+                f"build: the size {e} depends on an index, so rows would differ in length",
                 position=position,
-                remedy="build the largest extent, with `where` for the rest",
+                remedy="build the largest size, with `where` for the rest",
             )
     variables = [Var(n, e) for n, e in zip(parameter_names(f, len(extents)), extents)]
     with tracer.under(variables):
@@ -144,7 +144,7 @@ def _largest(extent: Index, what: str) -> Index:
     if bound is None:
         raise ShapeError(
             "E106",
-            f"{what}: the extent {extent} has no bound known at definition",
+            f"{what}: the size {extent} has no bound known at definition",
             position=user_position(),
             remedy="sum over a dim, with the condition in `where`",
         )
@@ -185,7 +185,7 @@ def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: ir.Scalar, dtype: D
 def empty_error(what: str) -> ShapeError:
     """The error for a maximum of nothing."""
     return ShapeError(
-        "E105", f"{what}: the extent is 0, and there is no largest or smallest of nothing", position=user_position()
+        "E105", f"{what}: the size is 0, and there is no largest or smallest of nothing", position=user_position()
     )
 
 
@@ -280,12 +280,12 @@ any_over.__doc__ = _document("any", "Whether any is true", "False where there ar
 all_over.__doc__ = _document("all", "Whether all are true", "True where there are none.", "x[i] > 4.0", "False")
 
 
-def in_range(indices: Any, extent: Any) -> Array:
-    """Declare that 0 <= indices < extent for all elements of an argument, checked once per call.
+def in_range(indices: Any, size: Any) -> Array:
+    """Declare that 0 <= indices < size for all elements of an argument, checked once per call.
 
     Args:
         indices: an integer array that is an argument of the function.
-        extent: an int or dim.
+        size: an int or dim.
     Returns:
         The same array. Reading another array at its elements then needs no check at run time.
 
@@ -302,7 +302,7 @@ def in_range(indices: Any, extent: Any) -> Array:
     tracer = current()
     if not h.settled.is_integer:
         raise DTypeError("E121", f"in_range takes integers, not {type_text(h)}", position=user_position())
-    limit = extent_of(extent, "in_range")
+    limit = extent_of(size, "in_range")
     if h.ref is not None and h.ref in tracer.inputs and h.weak is None:
         h.ref.bounds = (as_index(0), limit)
     return h

@@ -187,16 +187,16 @@ def extent_of(x: object, what: str) -> Index:
         if x.weak == "floating":
             raise TraceError(
                 "E135",
-                f"{what}: an extent is a whole number, and {type_text(x)} was given",
+                f"{what}: a size is a whole number, and {type_text(x)} was given",
                 position=user_position(),
-                remedy="`//` divides extents",
+                remedy="`//` divides sizes",
             )
         raise ShapeError(
             "E106",
-            f"{what}: an extent must be known when the function is defined, and this one is computed from data",
+            f"{what}: a size must be known when the function is defined, and this one is computed from data",
             position=user_position(),
-            facts=[describe(x, "extent")] if x.rank else (),
-            remedy=f"`{x.name or 'x'}.shape[0]`: an extent of the array"
+            facts=[describe(x, "size")] if x.rank else (),
+            remedy=f"`{x.name or 'x'}.shape[0]`: the size of axis 0"
             if x.rank
             else 'declare it as a dim (`pb.Size["S"]` for an integer argument)',
         )
@@ -204,9 +204,9 @@ def extent_of(x: object, what: str) -> Index:
         return as_index(x)
     raise TraceError(
         "E135",
-        f"{what}: {'a function' if callable(x) else repr(x)} is not an extent",
+        f"{what}: {'a function' if callable(x) else repr(x)} is not a size",
         position=user_position(),
-        remedy=_SCAN if what == "scan" else "the extent comes first, then the function"
+        remedy=_SCAN if what == "scan" else "the size comes first, then the function"
         if callable(x)
         else "give an int, a dim such as x.shape[0], or a tuple of them",
     )

@@ -160,7 +160,7 @@ class RangeChecker:
     def _side(self, e: ir.Scalar, test: ir.Scalar, truth: bool, known: Known) -> ir.Scalar:
         """Check one side of a choice under the test's index conditions.
 
-        Comparisons of data with an extent are index conditions too, written as brackets where they matter.
+        Comparisons of data with a size are index conditions too, written as brackets where they matter.
         """
         facts = conditions(test, truth)
         out = self.scalar(e, _join(known, facts))
@@ -413,7 +413,7 @@ def range_error(access: Access) -> PullbackError:
     reach = extreme(index, access.upper)
     name = access.ref.name
     if access.upper:
-        found = f"reaches {reach}" if reach is not None else "is not known to stay below the extent"
+        found = f"reaches {reach}" if reach is not None else "is not known to stay below the size of the axis"
         bound = f"the last is {extent - 1}"
     else:
         found = f"goes down to {reach}" if reach is not None else "is not known to stay at or above 0"

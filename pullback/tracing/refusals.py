@@ -200,7 +200,7 @@ def _number_remedy(position: Position | None) -> str:
         return f"`pb.asarray({subscripted[0]}){subscripted[1]}`"
     if name in ("float", "int"):
         return "`astype` converts; `pb.Static` makes an argument a Python value"
-    return "`fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value"
+    return "`fold`, `build` or `sum_over` loop over indices; `pb.Static` makes an argument a Python value"
 
 
 def _subscripted(text: str) -> tuple[str, str] | None:

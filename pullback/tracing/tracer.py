@@ -383,11 +383,11 @@ class Tracer:
     def extent(self, extent: Index, what: str) -> Index:
         """Use a size for an axis; from here on it is assumed to be at least 1."""
         if extent.constant is not None and extent.constant < 0:
-            raise ShapeError("E105", f"{what}: the extent {extent} is negative", position=user_position())
+            raise ShapeError("E105", f"{what}: the size {extent} is negative", position=user_position())
         if extent.constant is None:
             condition = cond(">=", extent - 1)
             if condition is False:
-                raise ShapeError("E105", f"{what}: the extent {extent} is never positive", position=user_position())
+                raise ShapeError("E105", f"{what}: the size {extent} is never positive", position=user_position())
             self.require(condition)
         return extent
 

@@ -103,7 +103,7 @@ def _unrolled(what: str, f: Callable[[tuple[int, ...]], Any], frame: tuple[Index
     if None in extents or 0 in extents:
         raise ShapeError(
             "E106",
-            f"{what}: the frame {shape_text(frame)} must be of fixed positive extents to go with Python values",
+            f"{what}: the frame {shape_text(frame)} must have fixed positive sizes to go with Python values",
             position=user_position(),
         )
     results: list[Array] = [as_array(cell(f(i)), what) for i in combinations(*(range(e) for e in extents if e))]
@@ -116,7 +116,7 @@ def _unrolled(what: str, f: Callable[[tuple[int, ...]], Any], frame: tuple[Index
         sizes = [[r.extents[a].constant for r in results] for a in range(rank)]
         if any(n is None for axis in sizes for n in axis):
             raise ShapeError(
-                "E106", f"{what}: results of different shapes need fixed extents", position=user_position()
+                "E106", f"{what}: results of different shapes need fixed sizes", position=user_position()
             )
         largest = [max(n for n in axis if n is not None) for axis in sizes]
         results = [take(largest, r) for r in results]
@@ -261,7 +261,7 @@ def _reduced(f: Verb, h: Array, axes: tuple[int, ...]) -> Array:
     if count.constant == 0:
         raise ShapeError(
             "E105",
-            "reduce: the extent is 0, and this function has no neutral element",
+            "reduce: the size of the axis is 0, and this function has no neutral element",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="of nothing the sum is 0 and the product 1; add an element that the function leaves unchanged",
@@ -312,7 +312,7 @@ def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
         if len(w) > h.rank or len(s) != len(w):
             raise ShapeError(
                 "E104",
-                f"stencil: a window of {len(w)} and a step of {len(s)} extents for an array of {h.rank} axes",
+                f"stencil: a window of {len(w)} and a step of {len(s)} sizes for an array of {h.rank} axes",
                 position=user_position(),
                 facts=[describe(h, "array")],
             )

@@ -243,7 +243,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
             f"transpose: axes {places} for an array of {h.rank} axes",
             position=user_position(),
             facts=[describe(h, "array")],
-            remedy="one place in the result for each axis, none left out, a diagonal of equal extents",
+            remedy="one place in the result for each axis, none left out, a diagonal of axes of equal size",
         )
     rule = lambda indices: h.element(tuple(indices[p] for p in places))
     return view([e for (e,) in extents], h.settled, rule, user_position(), h.name)

@@ -66,7 +66,7 @@ SECTIONS = (
     Section("Complex numbers", ("arrays.complex", "tracing.complex_array"), "that of both parts"),
     Section("Reductions and functions of them", ("arrays.reduction", "arrays.composed"),
             "a few for each element read"),
-    Section("Products", ("arrays.products", "arrays.einsum"), "the product of all extents"),
+    Section("Products", ("arrays.products", "arrays.einsum"), "the product of all sizes"),
     Section("Making arrays", ("arrays.creation",), "none: elements are computed where they are read"),
     Section("Arranging elements", ("arrays.manipulation", "arrays.arrange"), "none: elements are read where they are"),
     Section("Order, search and counts", ("arrays.sorting",)),

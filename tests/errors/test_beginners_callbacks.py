@@ -61,11 +61,11 @@ def f(x: Float64[Array, "N"]):
     return pb.build(lambda i: x[i], x.shape[0])
 ''',
         '''\
-TraceError [E135] build: a function is not an extent
+TraceError [E135] build: a function is not a size
   --> user.py:3:12
    |     return pb.build(lambda i: x[i], x.shape[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the extent comes first, then the function      See `pullback explain-error E135`
+  try: the size comes first, then the function      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -86,7 +86,7 @@ TraceError [E137] build: the function gives None
 ''',
     ),
     (
-        "build: no extent",
+        "build: no size",
         '''
 @pb.function
 def f(x: Float64[Array, "N"]):
@@ -102,19 +102,19 @@ TraceError [E145] pb.build() missing 1 required positional argument: 'f'
 ''',
     ),
     (
-        "sum_over: an array for an extent",
+        "sum_over: an array for a size",
         '''
 @pb.function
 def f(x: Float64[Array, "N"]):
     return pb.sum_over(x, lambda i: x[i])
 ''',
         '''\
-ShapeError [E106] sum_over: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] sum_over: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.sum_over(x, lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `x.shape[0]`: an extent of the array      See `pullback explain-error E106`
+  try: `x.shape[0]`: the size of axis 0      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -248,11 +248,11 @@ def f(x: Float64[Array, "N"]):
     return pb.fold(lambda total, i: total + x[i], 0.0, x.shape[0])
 ''',
         '''\
-TraceError [E135] fold: a function is not an extent
+TraceError [E135] fold: a function is not a size
   --> user.py:3:12
    |     return pb.fold(lambda total, i: total + x[i], 0.0, x.shape[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the extent comes first, then the function      See `pullback explain-error E135`
+  try: the size comes first, then the function      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -263,12 +263,12 @@ def f(x: Float64[Array, "N"]):
     return pb.fold(x, 0.0, lambda total, v: total + v)
 ''',
         '''\
-ShapeError [E106] fold: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] fold: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.fold(x, 0.0, lambda total, v: total + v)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `x.shape[0]`: an extent of the array      See `pullback explain-error E106`
+  try: `x.shape[0]`: the size of axis 0      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -324,7 +324,7 @@ def f(x: Float64[Array, "N"]):
     return pb.scan(lambda total, v: (total + v, total), 0.0, x)
 ''',
         '''\
-TraceError [E135] scan: a function is not an extent
+TraceError [E135] scan: a function is not a size
   --> user.py:3:12
    |     return pb.scan(lambda total, v: (total + v, total), 0.0, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^

@@ -133,7 +133,7 @@ TraceError [E134] a traced value (the dim N) is no Python int, so `range` and th
   --> user.py:4:14
    |     for i in range(x.shape[0]):
    |              ^^^^^^^^^^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
+  try: `fold`, `build` or `sum_over` loop over indices; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -150,7 +150,7 @@ TraceError [E134] a traced value (an index or Python int) is no Python int, so `
   --> user.py:3:14
    |     for _ in range(n):
    |              ^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
+  try: `fold`, `build` or `sum_over` loop over indices; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -169,7 +169,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     for v in x:
    |     ^^^^^^^^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
+  try: `build`, `sum_over` or `fold` loop over indices      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -279,7 +279,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return pb.stack(list(x))
    |                     ^^^^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
+  try: `build`, `sum_over` or `fold` loop over indices      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -416,7 +416,7 @@ TraceError [E134] float() of a traced value (f64): its value is not known when t
   --> user.py:3:11
    |     print("%f" % x)
    |           ^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
+  try: `fold`, `build` or `sum_over` loop over indices; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -427,7 +427,7 @@ def f(x: Float64[Array, "N"], n: int):
     return x[:n]
 ''',
         '''\
-ShapeError [E106] slice: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] slice: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return x[:n]
    |            ^^^^^
@@ -462,7 +462,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return sorted(x)
    |            ^^^^^^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
+  try: `build`, `sum_over` or `fold` loop over indices      See `pullback explain-error E134`
 ''',
     ),
     (

@@ -225,12 +225,12 @@ def f(x: Float64[Array, "N"]):
 pb.jvp(f)((np.zeros(3),), (np.ones(4),))
 ''',
         '''\
-ShapeError [E111] f_jvp: axis 0 of x_dot has extent 4, but N = 3
+ShapeError [E111] f_jvp: axis 0 of x_dot has size 4, but N = 3
   --> user.py:4:1
    | pb.jvp(f)((np.zeros(3),), (np.ones(4),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
+  try: pass arrays whose sizes agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -291,12 +291,12 @@ def f(x: Float64[Array, "N"]):
 pb.vjp(f)(np.zeros(3), cotangent=np.ones(4))
 ''',
         '''\
-ShapeError [E111] f_vjp: axis 0 of out_bar has extent 4, but N = 3
+ShapeError [E111] f_vjp: axis 0 of out_bar has size 4, but N = 3
   --> user.py:4:1
    | pb.vjp(f)(np.zeros(3), cotangent=np.ones(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
+  try: pass arrays whose sizes agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -372,12 +372,12 @@ def f(x: Float64[Array, "N"]):
 pb.hvp(f)((np.zeros(3),), np.ones(4))
 ''',
         '''\
-ShapeError [E111] f_hvp: axis 0 of x_dot has extent 4, but N = 3
+ShapeError [E111] f_hvp: axis 0 of x_dot has size 4, but N = 3
   --> user.py:4:1
    | pb.hvp(f)((np.zeros(3),), np.ones(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
+  try: pass arrays whose sizes agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -445,7 +445,7 @@ ShapeError [E224] vmap(f): y is a single value and has no axis 0 to map over
 ''',
     ),
     (
-        "vmap: extents that differ",
+        "vmap: sizes that differ",
         '''
 @pb.function
 def f(x: Float64[Array, "N"], y: Float64[Array, "N"]):
@@ -453,12 +453,12 @@ def f(x: Float64[Array, "N"], y: Float64[Array, "N"]):
 pb.vmap(f)(np.zeros((2, 3)), np.zeros((4, 3)))
 ''',
         '''\
-ShapeError [E111] f_vmap: axis 0 of y has extent 4, but B = 2
+ShapeError [E111] f_vmap: axis 0 of y has size 4, but B = 2
   --> user.py:4:1
    | pb.vmap(f)(np.zeros((2, 3)), np.zeros((4, 3)))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | B = 2 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
+  try: pass arrays whose sizes agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (

@@ -196,7 +196,7 @@ ShapeError [E104] einsum: l of the result is in no operand
 ''',
     ),
     (
-        "einsum: extents",
+        "einsum: sizes",
         '''
 @pb.function
 def f(a: Float64[Array, "N M"], b: Float64[Array, "K L"]):
@@ -253,7 +253,7 @@ def f(x: Float64[Array, "N"], y: Float64[Array, "M"]):
     return x @ y
 ''',
         '''\
-ShapeError [E102] matmul: the inner extents differ: extent of x = N, extent of y = M
+ShapeError [E102] matmul: the inner sizes differ: length of x = N, length of y = M
   --> user.py:3:12
    |     return x @ y
    |            ^^^^^
@@ -307,7 +307,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     a, b = pb.unstack(x)
    |            ^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
+  try: `build`, `sum_over` or `fold` loop over indices      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -364,7 +364,7 @@ def f(x: Float64[Array, "N"]):
     return pb.eye(2.5)
 ''',
         '''\
-TraceError [E135] eye: 2.5 is not an extent
+TraceError [E135] eye: 2.5 is not a size
   --> user.py:3:12
    |     return pb.eye(2.5)
    |            ^^^^^^^^^^^
@@ -400,7 +400,7 @@ ShapeError [E101] stack: shapes [2] and [1] differ
    |     return pb.asarray([[1.0, 2.0], [3.0]])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | stack : f64[2]      stack : f64[1]
-  try: `pb.concat` joins arrays of different extents along an axis they have      See `pullback explain-error E101`
+  try: `pb.concat` joins arrays of different sizes along an axis they have      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -416,7 +416,7 @@ ShapeError [E101] stack: shapes [N] and [] differ
    |     return pb.stack([x, 1.0])
    |            ^^^^^^^^^^^^^^^^^^
    | x : f64[N]      other : a Python float
-  try: `pb.concat` joins arrays of different extents along an axis they have      See `pullback explain-error E101`
+  try: `pb.concat` joins arrays of different sizes along an axis they have      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -427,12 +427,12 @@ def f(x: Float64[Array, "N"]):
     return pb.repeat(x, x)
 ''',
         '''\
-ShapeError [E106] repeat: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] repeat: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.repeat(x, x)
    |            ^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `x.shape[0]`: an extent of the array      See `pullback explain-error E106`
+  try: `x.shape[0]`: the size of axis 0      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -583,7 +583,7 @@ def f(x: Float64[Array, "N"]):
     return pb.max_over(0, lambda i: x[i])
 ''',
         '''\
-ShapeError [E105] max_over: the extent is 0, and there is no largest or smallest of nothing
+ShapeError [E105] max_over: the size is 0, and there is no largest or smallest of nothing
   --> user.py:3:12
    |     return pb.max_over(0, lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -598,11 +598,11 @@ def f(x: Float64[Array, "N"]):
     return pb.build(x.shape[0], lambda i: pb.build(i, lambda j: x[j]))
 ''',
         '''\
-ShapeError [E106] build: the extent i depends on an index, so rows would differ in length
+ShapeError [E106] build: the size i depends on an index, so rows would differ in length
   --> user.py:3:43
    |     return pb.build(x.shape[0], lambda i: pb.build(i, lambda j: x[j]))
    |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: build the largest extent, with `where` for the rest      See `pullback explain-error E106`
+  try: build the largest size, with `where` for the rest      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -914,7 +914,7 @@ def f(x: Float64[Array, "N"], sizes: list[int]):
 f(np.zeros(3), [3, 4])
 ''',
         '''\
-ShapeError [E106] zeros: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] zeros: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.zeros(sizes[0])
    |            ^^^^^^^^^^^^^^^^^^
@@ -930,7 +930,7 @@ def f(shape: tuple[int, int]):
 f((2, 3))
 ''',
         '''\
-ShapeError [E106] zeros: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] zeros: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.zeros(shape)
    |            ^^^^^^^^^^^^^^^

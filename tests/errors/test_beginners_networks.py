@@ -249,7 +249,7 @@ def f(x: Float64[Array, "N"]):
     return pb.scan(lambda c, a: (c + a, c), 0.0, x)
 ''',
         '''\
-TraceError [E135] scan: a function is not an extent
+TraceError [E135] scan: a function is not a size
   --> user.py:3:12
    |     return pb.scan(lambda c, a: (c + a, c), 0.0, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^

@@ -41,14 +41,14 @@ ShapeError [E101] add: shapes [N, M] and [N] do not broadcast: axis 1 of x = M, 
 ''',
     ),
     (
-        "matmul: inner extents",
+        "matmul: inner sizes",
         '''
 @pb.function
 def f(x: Float64[Array, "N M"], w: Float64[Array, "K M"]):
     return x @ w
 ''',
         '''\
-ShapeError [E102] matmul: the inner extents differ: columns of x = M, rows of w = K
+ShapeError [E102] matmul: the inner sizes differ: columns of x = M, rows of w = K
   --> user.py:3:12
    |     return x @ w
    |            ^^^^^
@@ -137,7 +137,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
 ''',
     ),
     (
-        "concat: extents",
+        "concat: sizes",
         '''
 @pb.function
 def f(x: Float64[Array, "N K"], y: Float64[Array, "M L"]):
@@ -212,7 +212,7 @@ ShapeError [E101] stack: shapes [N] and [M] differ
    |     return pb.stack([x, y])
    |            ^^^^^^^^^^^^^^^^
    | x : f64[N]      y : f64[M]
-  try: `pb.concat` joins arrays of different extents along an axis they have      See `pullback explain-error E101`
+  try: `pb.concat` joins arrays of different sizes along an axis they have      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -260,7 +260,7 @@ ShapeError [E104] reshape: [2, 3] holds 6 elements, [4, 2] holds 8
    |     return pb.reshape(x, (4, 2))
    |            ^^^^^^^^^^^^^^^^^^^^^
    | x : f64[2, 3]
-  try: one extent may be -1, which takes what is left      See `pullback explain-error E104`
+  try: one size may be -1, which takes what is left      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -276,7 +276,7 @@ ShapeError [E104] reshape: [N, M] holds M * N elements, [N, 3] holds 3 * N
    |     return x.reshape(x.shape[0], 3)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: one extent may be -1, which takes what is left      See `pullback explain-error E104`
+  try: one size may be -1, which takes what is left      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -287,7 +287,7 @@ def f(x: Float64[Array, "N M"]):
     return x.reshape(-1, -1)
 ''',
         '''\
-ShapeError [E104] reshape: only one extent may be -1
+ShapeError [E104] reshape: only one size may be -1
   --> user.py:3:12
    |     return x.reshape(-1, -1)
    |            ^^^^^^^^^^^^^^^^^
@@ -429,7 +429,7 @@ def f(x: Float64[Array, "N M"]):
     return pb.squeeze(x, 0)
 ''',
         '''\
-ShapeError [E104] squeeze: axis 0 has extent N, not 1
+ShapeError [E104] squeeze: axis 0 has size N, not 1
   --> user.py:3:12
    |     return pb.squeeze(x, 0)
    |            ^^^^^^^^^^^^^^^^
@@ -509,7 +509,7 @@ def f(x: Float64[Array, "N"]):
     return pb.repeat(x, 2.5)
 ''',
         '''\
-TraceError [E135] repeat: 2.5 is not an extent
+TraceError [E135] repeat: 2.5 is not a size
   --> user.py:3:12
    |     return pb.repeat(x, 2.5)
    |            ^^^^^^^^^^^^^^^^^
@@ -524,7 +524,7 @@ def f(x: Float64[Array, "N"]):
     return pb.tile(x, 2.5)
 ''',
         '''\
-TraceError [E135] tile: 2.5 is not an extent
+TraceError [E135] tile: 2.5 is not a size
   --> user.py:3:12
    |     return pb.tile(x, 2.5)
    |            ^^^^^^^^^^^^^^^
@@ -555,7 +555,7 @@ def f(x: Float64[Array, "N M"], y: Float64[Array, "K L"]):
     return pb.tensordot(x, y, axes=1)
 ''',
         '''\
-ShapeError [E102] tensordot: the inner extents differ: axis 1 of x = M, axis 0 of y = K
+ShapeError [E102] tensordot: the inner sizes differ: axis 1 of x = M, axis 0 of y = K
   --> user.py:3:12
    |     return pb.tensordot(x, y, axes=1)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -624,7 +624,7 @@ ShapeError [E103] slice of axis 0 reaches M - 1, the last index is N - 1: not kn
    |     return x[:y.shape[0]]
    |            ^^^^^^^^^^^^^^
    | x : f64[N]
-  try: state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See `pullback explain-error E103`
+  try: state the size in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See `pullback explain-error E103`
 ''',
     ),
     (
@@ -719,7 +719,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     a, b = x
    |     ^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
+  try: `build`, `sum_over` or `fold` loop over indices      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -735,7 +735,7 @@ ShapeError [E104] n, m: too many values to unpack (expected 2)
   --> user.py:3:5
    |     n, m = x.shape
    |     ^^^^
-  try: `x.shape` has one extent for each axis of x      See `pullback explain-error E104`
+  try: `x.shape` has one size for each axis of x      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -750,7 +750,7 @@ ShapeError [E104] x.shape[1]: tuple index out of range
   --> user.py:3:21
    |     return pb.zeros(x.shape[1])
    |                     ^^^^^^^^^^
-  try: `x.shape` has one extent for each axis of x      See `pullback explain-error E104`
+  try: `x.shape` has one size for each axis of x      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -761,7 +761,7 @@ def f(x: Float64[Array, "N"]):
     return pb.zeros(2.5)
 ''',
         '''\
-TraceError [E135] zeros: 2.5 is not an extent
+TraceError [E135] zeros: 2.5 is not a size
   --> user.py:3:12
    |     return pb.zeros(2.5)
    |            ^^^^^^^^^^^^^
@@ -776,7 +776,7 @@ def f(x: Float64[Array, "N"], n: int):
     return x + pb.sum(pb.zeros(pb.sum(x).astype(pb.int64)))
 ''',
         '''\
-ShapeError [E106] zeros: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] zeros: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:23
    |     return x + pb.sum(pb.zeros(pb.sum(x).astype(pb.int64)))
    |                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -784,7 +784,7 @@ ShapeError [E106] zeros: an extent must be known when the function is defined, a
 ''',
     ),
     (
-        "zeros: several extents",
+        "zeros: several sizes",
         '''
 @pb.function
 def f(x: Float64[Array, "N M"]):
@@ -800,18 +800,18 @@ TraceError [E145] pb.zeros() takes 1 positional argument but 2 were given
 ''',
     ),
     (
-        "half an extent",
+        "half a size",
         '''
 @pb.function
 def f(x: Float64[Array, "N"]):
     return pb.build(x.shape[0] / 2, lambda i: x[i])
 ''',
         '''\
-TraceError [E135] build: an extent is a whole number, and a Python float was given
+TraceError [E135] build: a size is a whole number, and a Python float was given
   --> user.py:3:12
    |     return pb.build(x.shape[0] / 2, lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `//` divides extents      See `pullback explain-error E135`
+  try: `//` divides sizes      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -831,7 +831,7 @@ ShapeError [E110] x has 1 axis, its annotation Float64["N M"] has 2
 ''',
     ),
     (
-        "a call: extents that disagree",
+        "a call: sizes that disagree",
         '''
 @pb.function
 def f(x: Float64[Array, "N"], y: Float64[Array, "N"]):
@@ -839,16 +839,16 @@ def f(x: Float64[Array, "N"], y: Float64[Array, "N"]):
 f(np.zeros(3), np.zeros(4))
 ''',
         '''\
-ShapeError [E111] f: axis 0 of y has extent 4, but N = 3
+ShapeError [E111] f: axis 0 of y has size 4, but N = 3
   --> user.py:4:1
    | f(np.zeros(3), np.zeros(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
+  try: pass arrays whose sizes agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
-        "a call: a fixed extent",
+        "a call: a fixed size",
         '''
 @pb.function
 def f(x: Float64[Array, "3"]):
@@ -856,11 +856,11 @@ def f(x: Float64[Array, "3"]):
 f(np.zeros(4))
 ''',
         '''\
-ShapeError [E111] f: axis 0 of x has extent 4, not 3
+ShapeError [E111] f: axis 0 of x has size 4, not 3
   --> user.py:4:1
    | f(np.zeros(4))
    | ^^^^^^^^^^^^^^
-  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
+  try: pass arrays whose sizes agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -872,11 +872,11 @@ def f(x: Float64[Array, "2*N"]):
 f(np.zeros(3))
 ''',
         '''\
-ShapeError [E112] f: axis 0 of x has extent 3, and no whole N gives 2 * N = 3
+ShapeError [E112] f: axis 0 of x has size 3, and no whole N gives 2 * N = 3
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: pass an array whose extent is 2 * N for some N      See `pullback explain-error E112`
+  try: pass an array that has size 2 * N there for some N      See `pullback explain-error E112`
 ''',
     ),
     (
@@ -888,7 +888,7 @@ def f(x: Float64[Array, "N"]):
 f(np.zeros(0))
 ''',
         '''\
-ShapeError [E113] index i of value has the extent N - 1 = -1, which is negative
+ShapeError [E113] index i of value: the size N - 1 = -1 is negative
   --> user.py:4:1
    | f(np.zeros(0))
    | ^^^^^^^^^^^^^^
@@ -897,7 +897,7 @@ ShapeError [E113] index i of value has the extent N - 1 = -1, which is negative
 ''',
     ),
     (
-        "a call inside: extents",
+        "a call inside: sizes",
         '''
 @pb.function
 def g(x: Float64[Array, "N"], y: Float64[Array, "N"]):
@@ -942,11 +942,11 @@ def f(x: Float64[Array, "N*M"]):
 f(np.zeros(6))
 ''',
         '''\
-ShapeError [E106] x: the extent M * N does not determine M and N
+ShapeError [E106] x: the size M * N does not determine M and N
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: let an argument have M as an extent, or add a parameter `m: pb.Size["M"]`      See `pullback explain-error E106`
+  try: let an argument have M as a size, or add a parameter `m: pb.Size["M"]`      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -1037,7 +1037,7 @@ def f(x: Float64[Array, "N"], n: int):
     return pb.linspace(0.0, 1.0, pb.sum(x))
 ''',
         '''\
-ShapeError [E106] linspace: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] linspace: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.linspace(0.0, 1.0, pb.sum(x))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -1052,7 +1052,7 @@ def f(x: Float64[Array, "N"], y: Float64[Array, "M"]):
     return pb.vecdot(x, y)
 ''',
         '''\
-ShapeError [E102] vecdot: the extents along the axis differ
+ShapeError [E102] vecdot: the sizes along the axis differ
   --> user.py:3:12
    |     return pb.vecdot(x, y)
    |            ^^^^^^^^^^^^^^^

@@ -646,7 +646,7 @@ def f(x: Float64[Array, "N"]):
     return pb.arange(x[0])
 ''',
         '''\
-ShapeError [E106] arange: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] arange: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.arange(x[0])
    |            ^^^^^^^^^^^^^^^

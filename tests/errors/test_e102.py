@@ -13,7 +13,7 @@ def dense(x: Float32[Array, "batch features"], w: Float32[Array, "hidden classes
     return (x @ w) + b
 """)
         == """\
-ShapeError [E102] matmul: the inner extents differ: columns of x = features, rows of w = hidden
+ShapeError [E102] matmul: the inner sizes differ: columns of x = features, rows of w = hidden
   --> user.py:3:13
    |     return (x @ w) + b
    |             ^^^^^

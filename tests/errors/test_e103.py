@@ -118,6 +118,6 @@ ShapeError [E103] slice of axis 0 reaches 2, the last index is N - 1: not known 
    |     return x[:3]
    |            ^^^^^
    | x : f64[N]
-  try: state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See `pullback explain-error E103`
+  try: state the size in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See `pullback explain-error E103`
 """
     )

@@ -54,7 +54,7 @@ ShapeError [E104] reshape: [N, M] holds M * N elements, [N, 3] holds 3 * N
    |     return pb.reshape(x, (x.shape[0], 3))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: one extent may be -1, which takes what is left      See `pullback explain-error E104`
+  try: one size may be -1, which takes what is left      See `pullback explain-error E104`
 """
     )
 
@@ -85,7 +85,7 @@ def flat(x: Float64[Array, "0 3"]):
     return pb.reshape(x, (0, -1))
 """)
         == """\
-ShapeError [E104] reshape: 0 elements cannot be divided by the other extents [0, -1]
+ShapeError [E104] reshape: 0 elements cannot be divided by the other sizes [0, -1]
   --> user.py:3:12
    |     return pb.reshape(x, (0, -1))
    |            ^^^^^^^^^^^^^^^^^^^^^^

@@ -13,7 +13,7 @@ def empty(x: Float64[Array, "N"]):
     return pb.build(-1, lambda i: x[0])
 """)
         == """\
-ShapeError [E105] build: the extent -1 is negative
+ShapeError [E105] build: the size -1 is negative
   --> user.py:3:12
    |     return pb.build(-1, lambda i: x[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -30,7 +30,7 @@ def largest(x: Float64[Array, "N"]):
     return pb.max_over(0, lambda i: x[0])
 """)
         == """\
-ShapeError [E105] max_over: the extent is 0, and there is no largest or smallest of nothing
+ShapeError [E105] max_over: the size is 0, and there is no largest or smallest of nothing
   --> user.py:3:12
    |     return pb.max_over(0, lambda i: x[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^

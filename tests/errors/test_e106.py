@@ -13,11 +13,11 @@ def pad(x: Float64[Array, "N"], border: Float64[Array, "N+2*P+Q"]):
     return border
 """)
         == """\
-ShapeError [E106] border: the extent N + 2 * P + Q does not determine P and Q
+ShapeError [E106] border: the size N + 2 * P + Q does not determine P and Q
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: let an argument have P as an extent, or add a parameter `p: pb.Size["P"]`      See `pullback explain-error E106`
+  try: let an argument have P as a size, or add a parameter `p: pb.Size["P"]`      See `pullback explain-error E106`
 """
     )
 
@@ -30,7 +30,7 @@ def first(x: Float64[Array, "N"], n: int):
     return pb.build(n, lambda i: x[i])
 """)
         == """\
-ShapeError [E106] build: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] build: a size must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.build(n, lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^

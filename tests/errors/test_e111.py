@@ -15,11 +15,11 @@ def total(x: Float64[Array, "N"], y: Float64[Array, "N"]):
 total(np.zeros(2), np.zeros(3))
 """)
         == """\
-ShapeError [E111] total: axis 0 of y has extent 3, but N = 2
+ShapeError [E111] total: axis 0 of y has size 3, but N = 2
   --> user.py:5:1
    | total(np.zeros(2), np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 2 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
+  try: pass arrays whose sizes agree, or give different dims different names      See `pullback explain-error E111`
 """
     )

@@ -22,7 +22,7 @@ ShapeError [E116] table: y would have 1,152,921,506,754,330,625 elements, more t
    | table(2**30 + 1, np.array(1.0))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | y : f64[S, S]      S = 1073741825
-  try: smaller extents      See `pullback explain-error E116`
+  try: smaller sizes      See `pullback explain-error E116`
 """
     )
 

@@ -69,7 +69,7 @@ TraceError [E134] a traced value (the dim N) is no Python int, so `range` and th
   --> user.py:3:30
    |     return sum(x[i] for i in range(x.shape[0]))
    |                              ^^^^^^^^^^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
+  try: `fold`, `build` or `sum_over` loop over indices; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 """
     )
 
@@ -87,7 +87,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return sum(v for v in x)
    |               ^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
+  try: `build`, `sum_over` or `fold` loop over indices      See `pullback explain-error E134`
 """
     )
 

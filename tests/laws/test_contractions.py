@@ -59,7 +59,7 @@ def operand(name: str, variables: list[Var], dtype: Any, random: np.random.Gener
 
 
 def contraction(random: np.random.Generator, open_share: float = 0.0) -> Program:
-    """A sum of products with a rest around it; so many of the extents, by and large, are dims."""
+    """A sum of products with a rest around it; so many of the sizes, by and large, are dims."""
     dtype = types.f32 if random.random() < 0.7 else types.f64
 
     def some(name: str, low: int, high: int, most: int) -> list[Var]:

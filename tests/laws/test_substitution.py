@@ -55,7 +55,7 @@ def test_rebuilding_is_idempotent_and_keeps_values(seed):
 
 
 def same_values(outs, others) -> None:
-    """Integers exactly; floats but for the order of sums, from which indices of extent 1 are gone."""
+    """Integers exactly; floats but for the order of sums, from which indices of size 1 are gone."""
     for a, b in zip(outs, others, strict=True):
         if a.dtype.kind == "f":
             np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)

@@ -244,7 +244,7 @@ def test_a08_nothing_has_no_reduction_without_a_neutral_element(f: Any) -> None:
 
     with pytest.raises(pb.ShapeError) as caught:
         pb.function(g)
-    first = "ShapeError [E105] reduce: the extent is 0, and this function has no neutral element"
+    first = "ShapeError [E105] reduce: the size of the axis is 0, and this function has no neutral element"
     assert str(caught.value).partition("\n")[0] == first
 
 
@@ -360,7 +360,7 @@ def test_a10_what_rank_cannot_do_is_said() -> None:
     def f(x: Float64[Array, "2"], n: pb.Size["S"]) -> Any:
         return rank(reshape, (0, 0))((n, 3), x)
 
-    with pytest.raises(pb.ShapeError, match=r"E106.*results of different shapes need fixed extents"):
+    with pytest.raises(pb.ShapeError, match=r"E106.*results of different shapes need fixed sizes"):
         pb.function(f)
 
 
@@ -489,7 +489,7 @@ def test_a14_stencil_of_every_window_and_step(window: Any, step: int) -> None:
 
 @pytest.mark.parametrize(("window", "step"), [((2, 2, 2), 1), ((2, 2), (1, 1, 1)), ((2, 2, 2), (1, 1))])
 def test_a14_a_window_has_no_more_extents_than_the_array(window: Any, step: Any) -> None:
-    with pytest.raises(pb.ShapeError, match=r"stencil: a window of \d and a step of \d extents for an array of 2 axes"):
+    with pytest.raises(pb.ShapeError, match=r"stencil: a window of \d and a step of \d sizes for an array of 2 axes"):
         value(lambda x: stencil(lambda v: v, window, step)(x), W)
 
 

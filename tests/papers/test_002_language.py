@@ -1,4 +1,4 @@
-"""Zhao and Huang, DeepDSL: the language (section 3): extents, index expressions, elements out of range, theorem 1."""
+"""Zhao and Huang, DeepDSL: the language (section 3): sizes, index expressions, elements out of range, theorem 1."""
 
 from __future__ import annotations
 

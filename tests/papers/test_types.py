@@ -1,4 +1,4 @@
-"""Types with symbolic extents, and messages that show both sides of what does not fit (X03)."""
+"""Types with symbolic sizes, and messages that show both sides of what does not fit (X03)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names_in(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_x03_every_example_has_a_type(name: str) -> None:
-    """The type says dtype and extents of all leaves that go in and come out, by the names of the annotations."""
+    """The type says dtype and sizes of all leaves that go in and come out, by the names of the annotations."""
     function, dims = FUNCTIONS[name]
     text, program = str(function.type), function.program()
     into, _, out = text.partition(") -> ")
@@ -34,12 +34,12 @@ def test_x03_every_example_has_a_type(name: str) -> None:
 
 # What does not fit: (the line that asks for it, its columns, both sides and where they are from)
 MISFITS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "the inner extents of a product": (
+    "the inner sizes of a product": (
         "x @ w",
         "x @ w",
         ("columns of x = features", "rows of w = hidden", "x : f32[batch, features]", "w : f32[hidden, classes]"),
     ),
-    "the extents of a sum": (
+    "the sizes of a sum": (
         "pb.exp(x) + w",
         "pb.exp(x) + w",
         ("axis 0 of exp = batch", "axis 0 of w = hidden", "exp : f32[batch, features]", "w : f32[hidden, classes]"),

@@ -1,4 +1,4 @@
-"""Every function of the array API standard, for all element types, ranks 0 to 4, extents of 0 and keywords."""
+"""Every function of the array API standard, for all element types, ranks 0 to 4, sizes of 0 and keywords."""
 
 from __future__ import annotations
 

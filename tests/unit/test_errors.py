@@ -29,13 +29,13 @@ class At:
 def test_the_complete_message() -> None:
     error = ShapeError(
         "E102",
-        "matmul: the inner extents differ: columns of x = features = 784, rows of W = hidden = 100",
+        "matmul: the inner sizes differ: columns of x = features = 784, rows of W = hidden = 100",
         position=At("lenet.py", 10, 13, 18, "    return (x @ W) + b\n"),
         facts=("x : f32[batch, features] from lenet.py:8", "W : f32[hidden, classes] from lenet.py:9"),
         remedy="`x @ V`; V : f32[features, hidden] is in scope and fits.",
     )
     assert str(error).splitlines() == [
-        "ShapeError [E102] matmul: the inner extents differ: columns of x = features = 784, rows of W = hidden = 100",
+        "ShapeError [E102] matmul: the inner sizes differ: columns of x = features = 784, rows of W = hidden = 100",
         "  --> lenet.py:10:13",
         "   |     return (x @ W) + b",
         "   |             ^^^^^",

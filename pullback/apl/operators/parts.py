@@ -51,7 +51,7 @@ def slices(y: Value, at: int) -> list[Value]:
     """The arrays along an axis, one after another."""
     count = shape_of(y)[at]
     if not isinstance(count, int):
-        raise errors.of_data("an element by element treatment", "a dim", "+ × ⌈ ⌊, or a fixed extent")
+        raise errors.of_data("an element by element treatment", "a dim", "+ × ⌈ ⌊, or a fixed size")
     lead = (slice(None),) * at
     if isinstance(y, np.ndarray):
         return [cell_at(y, (*lead, k)) for k in range(count)]

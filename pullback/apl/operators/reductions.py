@@ -152,7 +152,7 @@ class Reduce(Verb):
         count = shape_of(y)[at]
         size = abs(n)
         if not isinstance(count, int):
-            raise errors.of_data("n f/", "a dim", "⌺, or a fixed extent")
+            raise errors.of_data("n f/", "a dim", "⌺, or a fixed size")
         if size > count + 1:
             raise errors.length(f"windows of {size} along an axis of {count}")
         if size == 0:
@@ -217,7 +217,7 @@ class Scan(Verb):
             return KNOWN[glyph][2](array, axis=at)
         count = shape_of(y)[at]
         if not isinstance(count, int):
-            raise errors.of_data("a scan", "a dim", "+\\ ×\\ ⌈\\ ⌊\\, or a fixed extent")
+            raise errors.of_data("a scan", "a dim", "+\\ ×\\ ⌈\\ ⌊\\, or a fixed size")
         if not count:
             return y
         rows = slices(y, at)

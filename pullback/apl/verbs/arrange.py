@@ -75,7 +75,7 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
     extents = whole_list(x, "⍴")
     for n in extents:
         if isinstance(n, int) and n < 0:
-            raise errors.domain(f"⍴ takes no negative extent, and one is {n}")
+            raise errors.domain(f"⍴ takes no negative size, and one is {n}")
     if len(extents) > 15:
         raise errors.AplError("LIMIT ERROR", f"an array has at most 15 axes, not {len(extents)}")
     if _too_large(extents):

@@ -94,7 +94,7 @@ def _aligned(verb: Scalar, arguments: tuple[Value, ...]) -> list[Value]:
     """Arguments of one shape, or scalars among them.
 
     Raises:
-        AplError: [E803] the ranks differ, [E802] the extents do.
+        AplError: [E803] the ranks differ, [E802] the sizes do.
     """
     if len(arguments) == 1:
         return list(arguments)
@@ -135,7 +135,7 @@ def _on_objects(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) ->
     aligned = _aligned(verb, arguments)
     shape: tuple[Any, ...] = max((shape_of(a) for a in aligned), key=len)
     if not all(isinstance(n, int) for n in shape):
-        raise errors.domain(f"{verb.name} of a nested array and one whose extents are dims")
+        raise errors.domain(f"{verb.name} of a nested array and one whose sizes are dims")
     at = [tuple(map(int, i)) for i in np.ndindex(*shape)]
     made = [pervade(verb, tolerance, *(element(a, i[: rank_of(a)]) for a in aligned)) for i in at]
     if made:

@@ -87,7 +87,7 @@ def conv(
         init: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
-        (N, out_channels, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every extent H.
+        (N, out_channels, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every size H.
     Raises:
         TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
     Cost:
@@ -209,7 +209,7 @@ def conv_transpose(
         init: the initializer of w.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
-        (N, out_channels, *space), with (H - 1) s + d (k - 1) + 1 - 2 p + output_padding for every extent H.
+        (N, out_channels, *space), with (H - 1) s + d (k - 1) + 1 - 2 p + output_padding for every size H.
     Raises:
         TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
 

@@ -75,7 +75,7 @@ def max_pool(
         dilation: the step from an element of a window to the next.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
-        (N, C, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every extent H, or rounded up.
+        (N, C, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every size H, or rounded up.
     Raises:
         TraceError: [E163] settings are out of range. ShapeError: [E167] windows are larger than the image.
 
@@ -180,7 +180,7 @@ def avg_pool(
         count_include_pad: whether elements of the border count. Elements beyond it, with `ceil_mode`, do not.
         layout: "NCHW" or "NHWC", for any number of axes.
     Returns:
-        (N, C, *space), extents as for `max_pool`.
+        (N, C, *space), sizes as for `max_pool`.
     Raises:
         TraceError: [E163] settings are out of range. ShapeError: [E167] windows are larger than the image.
 

@@ -1,6 +1,6 @@
 """Sliding windows over an image: the positions they read, and their number.
 
-Along an axis of extent h with window k, stride s, dilation d and borders before and after, window i reads the elements
+Along an axis of size h with window k, stride s, dilation d and borders before and after, window i reads the elements
 i s + u d - before for u = 0 … k - 1, and there are ⌊(h + before + after - d (k - 1) - 1) / s⌋ + 1 windows.
 
 An image has the shape (N, C, *space), "NCHW", or (N, *space, C), "NHWC", for any number of axes of space.
@@ -93,7 +93,7 @@ class Windows:
 
     Attributes:
         kind: the layer that has them, for errors.
-        size: the extents of a window.
+        size: of a window along each axis.
         stride: the step from a window to the next.
         before: elements of border in front of the image.
         after: elements of border behind it.
@@ -197,7 +197,7 @@ class Windows:
         return self.dilation[axis] * (self.size[axis] - 1) + 1
 
     def _too_small(self, space: tuple[Any, ...]) -> ShapeError:
-        found = shape_text([extent_of(e, "extent") for e in space])
+        found = shape_text([extent_of(e, "size") for e in space])
         reach = " × ".join(str(self._reach(axis)) for axis in range(len(self.size)))
         border = f" with borders of {_pairs(self.before, self.after)}" if any((*self.before, *self.after)) else ""
         return ShapeError(
@@ -228,7 +228,7 @@ def windows(
     gaps = numbers(kind, "dilation", dilation, rank, least=1)
     if padding == "same":
         if any(s != 1 for s in steps):
-            raise setting(kind, 'padding "same" keeps the extents, which a stride does not', "a number as padding")
+            raise setting(kind, 'padding "same" keeps the sizes, which a stride does not', "a number as padding")
         border = tuple(d * (k - 1) for k, d in zip(size, gaps))
         before = tuple(b // 2 for b in border)
         after = tuple(b - f for b, f in zip(border, before))
@@ -283,7 +283,7 @@ def share_of_group(inputs: Any, groups: int, kind: str) -> Any:
 
 def number(extent: Any) -> int | None:
     """A size if it is a number, else None."""
-    return extent_of(extent, "extent").constant
+    return extent_of(extent, "size").constant
 
 
 def _pairs(before: tuple[int, ...], after: tuple[int, ...]) -> str:

@@ -71,7 +71,7 @@ def number(extent: Any) -> int:
     """
     if isinstance(extent, int | np.integer):
         return int(extent)
-    raise ShapeError("E117", f"an extent is needed as a number, and is {extent}", remedy="sizes when it is loaded")
+    raise ShapeError("E117", f"a size is needed as a number, and is {extent}", remedy="`dims=` when it is loaded")
 
 
 def numbers(extents: Iterable[Any]) -> tuple[int, ...]:

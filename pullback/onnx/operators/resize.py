@@ -105,7 +105,7 @@ def _scales(x: Any, own: list[int], scales: Any, sizes: Any, policy: str) -> tup
         return factors, [int(np.floor(f * e)) for f, e in zip(factors, extents)]
     wanted = integers(sizes)
     if len(wanted) != len(own) or min(wanted, default=1) < 1 or 0 in extents:
-        raise WrongNode(f"sizes {wanted} for extents {extents}")
+        raise WrongNode(f"sizes {wanted} for an array of sizes {extents}")
     factors = [n / e for n, e in zip(wanted, extents)]
     if policy == "stretch":
         return factors, wanted

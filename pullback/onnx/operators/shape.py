@@ -43,7 +43,7 @@ def reshape(x: Any, shape: Known, *, allowzero: int = 0) -> Any:
     wanted = integers(shape)
     if not allowzero:
         if any(e == 0 and k >= x.ndim for k, e in enumerate(wanted)):
-            raise WrongNode(f"shape {wanted} keeps an extent of an array with {x.ndim}")
+            raise WrongNode(f"shape {wanted} keeps the size of an axis that an array of {x.ndim} axes lacks")
         kept: list[Any] = [x.shape[k] if e == 0 else e for k, e in enumerate(wanted)]
     else:
         kept = list(wanted)

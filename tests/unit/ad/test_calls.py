@@ -241,7 +241,7 @@ def test_a_call_inside_its_own_rule_is_text_and_is_checked():
 
 
 def test_numbers_among_the_arguments_stay_numbers() -> None:
-    """Half an extent takes the dtype of what it meets, in the function and in its rule."""
+    """Half a size takes the dtype of what it meets, in the function and in its rule."""
     scaled = pb.custom_derivative(lambda x, k: x * k, vjp=lambda p, out, bar: (3 * p[1] * bar, None))
     f = pb.function(lambda x: pb.sum(scaled(x, x.shape[0] * 0.5)))
     x = np.array([2.0, 3.0, 4.0], np.float32)
@@ -274,7 +274,7 @@ def test_a_rule_may_use_a_checkpoint_beside_its_own_function() -> None:
     {"vjp": lambda p, out, c: (c * p[1], pb.sum(c * p[0]))},
 ], ids=["jvp", "vjp"])  # fmt: skip
 def test_what_takes_the_type_of_others_does_so_in_rules(rule):
-    """A number, and an extent times a number: their tangents and cotangents are of no type of their own."""
+    """A number, and a size times a number: their tangents and cotangents are of no type of their own."""
     times = pb.custom_derivative(lambda x, n: x * n, **rule)
     x = np.array([1.0, 2.0, 3.0], np.float32)
     for factor, slopes in ((lambda x: 2.0, 2), (lambda x: x.shape[0] * 2.0, 6), (lambda x: pb.sum(x), 12)):

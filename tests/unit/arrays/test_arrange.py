@@ -227,7 +227,7 @@ def test_shapes_and_types() -> None:
 
 
 ERRORS: dict[str, str] = {
-    "pb.split(x, 3)": "split: axis 0 of extent 7 has no 3 equal parts",
+    "pb.split(x, 3)": "split: axis 0 of size 7 has no 3 equal parts",
     "pb.split(x, 0)": "split: 0 parts",
     "pb.pad(x, 8, 'reflect')": "pad: 8 elements cannot be added by 'reflect' to axis 0 of [7]: at most 6",
     "pb.pad(x, 1, 'mirror')": "pad: there is no mode 'mirror'",
@@ -263,7 +263,7 @@ def test_what_to_write_for_unequal_parts() -> None:
 
 
 def test_axes_beside_those_that_are_merged_stay_as_they_are() -> None:
-    """Where their extents are divided dims, the position in the whole array could not be taken apart again."""
+    """Where their sizes are divided dims, the position in the whole array could not be taken apart again."""
 
     @pb.function
     def merged(x: Float[Array, "N 2 3 H W"]) -> Any:

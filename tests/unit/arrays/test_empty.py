@@ -1,4 +1,4 @@
-"""Arrays without elements, of extents that are numbers and of dims that a call makes 0."""
+"""Arrays without elements, of sizes that are numbers and of dims that a call makes 0."""
 
 from __future__ import annotations
 

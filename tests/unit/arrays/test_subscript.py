@@ -135,7 +135,7 @@ def test_take_along_axis_broadcasts_the_other_axes(check):
 
 
 def test_reshape_leaves_axes_that_it_keeps() -> None:
-    """Extents that are quotients: the index of an axis that is only moved past another is no quotient of positions."""
+    """Sizes that are quotients: the index of an axis that is only moved past another is no quotient of positions."""
 
     @pb.function
     def f(x: Float64[Array, "N H W"]) -> Any:

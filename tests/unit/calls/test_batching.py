@@ -102,7 +102,7 @@ def test_the_dim_of_the_batch_has_a_name_of_its_own() -> None:
 
 
 def test_extents_must_agree() -> None:
-    with pytest.raises(pb.ShapeError, match="axis 0 of x has extent 3, but B = 2"):
+    with pytest.raises(pb.ShapeError, match="axis 0 of x has size 3, but B = 2"):
         pb.vmap(layer)(parameters(2), np.ones((3, 3)))
 
 
@@ -172,7 +172,7 @@ def test_unannotated_functions_and_captured_arrays() -> None:
 
 
 def test_one_inside_another_maps_what_the_other_leaves() -> None:
-    """Each has an axis of its own: all products of two vectors, of one extent or of two."""
+    """Each has an axis of its own: all products of two vectors, of one size or of two."""
     table = pb.vmap(pb.vmap(pb.function(lambda a, b: a * b), in_axes=(0, None)), in_axes=(None, 0))
     for b in (np.arange(3.0), np.arange(5.0)):
         np.testing.assert_array_equal(table(np.arange(3.0), b), np.outer(b, np.arange(3.0)))

@@ -1,4 +1,4 @@
-"""Functions inside others: what they are given, however its extents came about, and whose dims are whose."""
+"""Functions inside others: what they are given, however its sizes came about, and whose dims are whose."""
 
 from __future__ import annotations
 

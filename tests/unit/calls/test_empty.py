@@ -1,4 +1,4 @@
-"""Extents of zero: compiled functions do what the interpreter does."""
+"""Sizes of zero: compiled functions do what the interpreter does."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def guarded(x: Float64[Array, "N"], k: pb.Size["K"]) -> Any:
 
 
 def test_a_guard_that_only_the_empty_array_needs() -> None:
-    """Proofs take extents to be at least one: what is traced for all sizes has no such guard any more."""
+    """Proofs take sizes to be at least one: what is traced for all sizes has no such guard any more."""
     for call in (guarded, guarded.interpret):
         assert call(np.empty(0), 1) == 7.0 + 2.0 + 1.5 + 1
         assert call(np.array([3.0]), 1) == 3.0 + 9.0 + 4.0 + 1

@@ -146,7 +146,7 @@ def test_what_is_open_is_said() -> None:
     with pytest.raises(pb.ShapeError, match=r"\[E117\] rfft: the length N is open") as caught:
         spectrum.c_source(B=3)
     assert "give dims, as in `f.export(directory, N=1024)`" in str(caught.value)
-    with pytest.raises(pb.ShapeError, match=r"\[E111\] spectrum: axis 0 of w has extent 3, but N = 4"):
+    with pytest.raises(pb.ShapeError, match=r"\[E111\] spectrum: axis 0 of w has size 3, but N = 4"):
         spectrum(np.ones((2, 4)), np.ones(3))
     with pytest.raises(pb.ShapeError, match=r"\[E106\] spectrum has no dim M"):
         spectrum.c_source(N=4, M=3)

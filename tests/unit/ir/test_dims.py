@@ -33,8 +33,8 @@ def test_extents_of_zero_are_dims_too():
 
 
 @pytest.mark.parametrize(("parameters", "shapes", "code", "words"), [
-    ("x: f32[N], y: f32[N]", [(2,), (3,)], "E111", "axis 0 of y has extent 3, but N = 2"),
-    ("x: f32[3]", [(2,)], "E111", "axis 0 of x has extent 2, not 3"),
+    ("x: f32[N], y: f32[N]", [(2,), (3,)], "E111", "axis 0 of y has size 3, but N = 2"),
+    ("x: f32[3]", [(2,)], "E111", "axis 0 of x has size 2, not 3"),
     ("x: f32[N, N]", [(2, 3)], "E111", "N = 2 from axis 0 of x"),
     ("x: f32[2 * N]", [(3,)], "E112", "no whole N gives 2 * N = 3"),
     ("x: f32[N + 2]", [(1,)], "E113", "N = -1"),

@@ -46,7 +46,7 @@ def value(i: Index, at: dict) -> int:
 
 
 def points(variables, most=4):
-    """All values of the dims up to `most` and of the variables below their extents."""
+    """All values of the dims up to `most` and of the variables below their sizes."""
     for dims in product(range(1, most + 1), repeat=3):
         table = {DimSymbol(n): d for n, d in zip("NMK", dims, strict=True)}
         for values in product(*(range(value(v.extent, table)) for v in variables)):

@@ -54,7 +54,7 @@ def test_an_index_error_names_statement_value_and_extent():
     with pytest.raises(IndexRangeError) as caught:
         run("f(x: f64[N], j: i64[M]) { picked = build m < M { x[check(j[m], N)] } return picked }", [1.0, 2], [0, -3])
     text = str(caught.value)
-    assert caught.value.code == "E401" and "picked" in text and "-3" in text and "extent 2" in text
+    assert caught.value.code == "E401" and "picked" in text and "-3" in text and "size 2" in text
 
 
 def test_unsigned_indices_beyond_the_signed_range_are_outside():

@@ -135,7 +135,7 @@ def test_what_does_not_fit_names_the_layers() -> None:
     p, _ = net.on("N 1 8 8").init()
     image = np.zeros((2, 1, 9, 8), np.float32)
     assert message(lambda: net.on("N 1 8 3")) == (
-        "E105 build: the extent -1 is negative | in window1 = window(20, 5), which was given f32[N, 1, 8, 3] | None"
+        "E105 build: the size -1 is negative | in window1 = window(20, 5), which was given f32[N, 1, 8, 3] | None"
     )
     assert message(lambda: net(p, image)) == (
         "E161 dense1: parameter w is [10, 320], not [10, 400] | in dense1 = dense(10), which was given f32[2, 400] by "

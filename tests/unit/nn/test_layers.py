@@ -281,7 +281,7 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
         ),
         (
             lambda: nn.conv(8, 3, stride=2, padding="same"),
-            'conv: padding "same" keeps the extents, which a stride does not |  | a number as padding',
+            'conv: padding "same" keeps the sizes, which a stride does not |  | a number as padding',
         ),
         (lambda: nn.conv(8, 3, groups=3), "conv: 3 groups do not divide 8 out_channels |  | a divisor of the channels"),
         (

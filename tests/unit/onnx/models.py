@@ -20,7 +20,7 @@ def model(nodes: list[Any], inputs: list[Any], outputs: list[Any], arrays: dict[
 
 
 def network(batch: Any = "batch") -> Any:
-    """A convolution, normalization, a pool, a reshape by extents that are computed, and a linear layer."""
+    """A convolution, normalization, a pool, a reshape by sizes that are computed, and a linear layer."""
     rng = np.random.default_rng(0)
 
     def draw(*shape: int) -> Any:

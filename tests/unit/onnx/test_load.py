@@ -1,5 +1,5 @@
 # ruff: noqa: E402
-"""ONNX files as functions: values, gradients, open extents, C, and what is refused."""
+"""ONNX files as functions: values, gradients, open sizes, C, and what is refused."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ DataError [E521] the model has 2 operators that there are none of: Det2, Sparse
         (helper.make_node("Conv", ["x", "v"], ["y"], "c"), "its input v is made by no node before it"),
         (helper.make_node("Concat", ["x", "w"], ["y"], "c", axis=9), "axis 9 of an array with 4"),
         (helper.make_node("Transpose", ["x"], ["y"], "c", perm=[0, 0, 1, 2]), "is no order of 4 axes"),
-        (helper.make_node("MatMul", ["x", "w"], ["y"], "c"), "inner extents differ"),
+        (helper.make_node("MatMul", ["x", "w"], ["y"], "c"), "inner sizes differ"),
     ],
 )
 def test_a_wrong_node_is_named(node: Any, what: str) -> None:
