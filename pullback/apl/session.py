@@ -113,20 +113,26 @@ def typed(text: str) -> str:
     return made
 
 
+def plain_lines() -> Iterator[str]:
+    """Lines of the standard input, in which ` and a key stand for a glyph."""
+    while True:
+        try:
+            yield typed(input("      "))
+        except KeyboardInterrupt:
+            yield ""
+        except EOFError:
+            return
+
+
 def lines_typed(folder: Path) -> Iterator[str]:
-    """Lines from the terminal, with a history and glyphs by ` where prompt_toolkit is there."""
+    """Lines from the terminal, with a history and glyphs by ` if prompt_toolkit is installed."""
     try:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.history import FileHistory
         from prompt_toolkit.key_binding import KeyBindings
     except ImportError:
-        while True:
-            try:
-                yield typed(input("      "))
-            except KeyboardInterrupt:
-                yield ""
-            except EOFError:
-                return
+        yield from plain_lines()
+        return
     bindings = KeyBindings()
     for key, glyph in KEYS.items():
         bindings.add("`", key)(lambda event, glyph=glyph: event.current_buffer.insert_text(glyph))
@@ -148,6 +154,6 @@ def run_session(limits: Limits | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     session = Session(limits=limits)
     session.write("APL of Pullback; ] for commands, )off ends it\n")
-    for text in lines_typed(user_state_path("pullback")):
+    for text in lines_typed(user_state_path("pullback")) if sys.stdin.isatty() else plain_lines():
         if not session.line(text):
             return

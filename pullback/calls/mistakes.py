@@ -24,7 +24,7 @@ from pullback.errors import (
 from pullback.ir.types import dtype_named
 from pullback.source import Position, is_ours, source_text, user_position
 from pullback.tracing import elsewhere, tree
-from pullback.tracing.public import WRONG_CALL, frames, last_frame, present, wrong_arguments, wrong_call
+from pullback.tracing.public import WRONG_CALL, explaining, frames, last_frame, present, wrong_arguments, wrong_call
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -202,7 +202,7 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
             present(error)
             raise
 
-    return call
+    return explaining(call)
 
 
 __all__ = ["explained", "out_of_memory", "present", "public"]

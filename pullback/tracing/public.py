@@ -15,7 +15,8 @@ from pullback.errors import Place, PullbackError, TraceError, UsageError
 from pullback.source import Position, is_ours, user_position
 from pullback.tracing import elsewhere
 
-__all__ = ["WRONG_CALL", "Answers", "frames", "guarded", "last_frame", "present", "public_module", "wrong_arguments"]
+__all__ = ["WRONG_CALL", "Answers", "explaining", "frames", "guarded", "last_frame", "present", "public_module",
+           "wrong_arguments"]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,6 +25,7 @@ WRONG_CALL: Final = re.compile(
     r"(?:[\w.<>]*\.)?(\w+)\(\) (got an unexpected keyword argument '(\w+)'|(?:missing|takes|got multiple|got some) .*)"
 )
 _FULL: Final = "PULLBACK_TRACEBACK"  # `full` keeps our own frames
+_MARK: Final = "_explains_calls"
 
 
 def wrong_arguments(
@@ -77,15 +79,27 @@ def guarded(function: Callable[P, R], name: str) -> Callable[P, R]:
             hide_frames(error)
             raise
 
-    return call
+    return explaining(call)
+
+
+def explaining(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function that explains wrong arguments by itself; return it."""
+    setattr(function, _MARK, True)
+    return function
 
 
 def guarded_function(value: Any, name: str) -> Any:
     """Guard a public function, also where it is defined, as `pickle` looks there; keep other values."""
     if not isinstance(value, FunctionType) or hasattr(value, "__signature__"):  # layers answer for themselves
         return value
-    home, better = sys.modules[value.__module__], guarded(value, name)
-    if vars(home).get(better.__name__) is value:
+    if getattr(value, _MARK, False):
+        return value
+    home = sys.modules[value.__module__]
+    there = vars(home).get(value.__name__)
+    if getattr(there, "__wrapped__", None) is value:  # another module holds the function itself
+        return there
+    better = guarded(value, name)
+    if there is value:
         setattr(home, better.__name__, better)
     return better
 

@@ -17,6 +17,7 @@ from jaxtyping import Float64, Int64
 
 import pullback as pb
 from pullback import Array, data, nn
+from pullback.names import found
 
 PACKAGE = str(Path(pb.__file__).parent)
 
@@ -113,6 +114,7 @@ def test_guarded_functions_and_classes_stay_what_they_were() -> None:
     assert pickle.loads(pickle.dumps(nn.adam(0.1))) == nn.adam(0.1)
     for f in (nn.mse_loss, pb.sin, pb.random.normal, data.load, nn.models.lenet, pb.linalg.solve):
         assert pickle.loads(pickle.dumps(f)) is f
+    assert found("sin") is pb.sin, "asking again for a name gives the same function"
 
 
 def test_an_error_inside_of_a_property_is_not_hidden() -> None:

@@ -64,11 +64,11 @@ def test_without_a_turn_everything_runs() -> None:
 @pytest.mark.parametrize(("words", "head"), [
     ((), "rows {turn} of the tables; --everything runs all"),
     (("--everything",), None),
-    (("tests/unit/test_turns.py",), None),
+    (("tests/unit/test_single_flight.py",), None),
 ])  # fmt: skip
 def test_only_the_whole_suite_leaves_rows_out(words: tuple[str, ...], head: str | None) -> None:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider",
-               "--override-ini=testpaths=tests/unit/test_turns.py", *words]  # fmt: skip
+               "--override-ini=testpaths=tests/unit/test_single_flight.py", *words]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PULLBACK_TESTS")}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=environment)
     found = [line for line in done.stdout.splitlines() if line.endswith("runs all")]
