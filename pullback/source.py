@@ -140,7 +140,10 @@ def user_position() -> Position | None:
 def user_frame() -> FrameType | None:
     """The innermost frame outside this package, or of its command line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_ours(frame.f_code.co_filename) and not _is_program(frame.f_code.co_filename):
+    while frame is not None and not _is_program(name := frame.f_code.co_filename):
+        generated = name == "<string>" and str(frame.f_globals.get("__name__")).startswith("pullback.")  # by dataclass
+        if not (generated or is_ours(name)):
+            break
         frame = frame.f_back
     return frame
 

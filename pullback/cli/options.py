@@ -20,6 +20,7 @@ __all__ = ["HelpWithDefaults", "Parser", "add_dims", "add_json", "at_least", "by
            "find_function", "import_file", "last_place", "positive"]  # fmt: skip
 
 
+FOREIGN: Final = {"--lr": "--learning-rate", "--wrt": "--grad"}  # options of other programs
 WORDED: Final = (  # what argparse says, and what is said instead
     (r"argument (.+?): expected .+", r"\1: a value is missing"),
     (r"argument (.+?): not allowed with argument (.+)", r"\1 and \2 exclude each other"),
@@ -65,12 +66,12 @@ class Parser(argparse.ArgumentParser):
         options, rest = super().parse_known_args(args, namespace)
         if rest:
             flag = rest[0].partition("=")[0]
-            what = "there is no option" if flag.startswith("-") else "one argument too many:"
-            now = renamed_to("command line", flag)
-            if now in self._option_string_actions:
+            known, meant, now = self._option_string_actions, FOREIGN.get(flag), renamed_to("command line", flag)
+            if not flag.startswith("-"):
+                self._refuse(f"one argument too many: {flag}", ())
+            if now in known:
                 raise UsageError("E601", f"{self.prog}: there is no option {flag}", remedy=f"`{flag}` is now `{now}`")
-            close = nearest(flag, self._option_string_actions) if flag.startswith("-") else []
-            self._refuse(f"{what} {flag}", close)
+            self._refuse(f"there is no option {flag}", [meant] if meant in known else nearest(flag, known))
         return options, rest
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -250,7 +250,7 @@ def installed() -> dict[str, Any]:
 
 
 def _refused(self: Array, key: Any, value: Any) -> None:
-    raise TraceError("E147", "x[...] = ...: an array never changes", position=user_position(),
+    raise TraceError("E147", "x[...] = ...: arrays are immutable", position=user_position(),
                      remedy="`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element "
                      "changed")  # fmt: skip
 

@@ -144,7 +144,7 @@ def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
             "E164",
             f"export: the sizes of the input of {network} are open: {network.takes}",
             position=user_position(),
-            remedy='give them: `net.on("N 1 28 28")`',
+            remedy='give them: `net.on("N 784")` for rows, `net.on("N 1 28 28")` for images',
         )
     return np.zeros((1, *map(int, takes[1:])), np.int64 if network.integers else dtype)
 

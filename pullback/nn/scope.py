@@ -272,7 +272,7 @@ class Scope:
                 "E161",
                 f"{self._place()}{what} {wanted.name} is {shape_text(array.extents)}, not {shape_text(wanted.extents)}",
                 position=user_position(),
-                remedy="parameters that `net.init` made for this network and this size of its input",
+                remedy="an input of the size that `net.init` made the parameters for, or new parameters",
             )
         return array
 

@@ -71,10 +71,10 @@ class NetworkType(Displayed):
             if len(shape) < len(wanted.extents):
                 raise ShapeError(
                     "E164",
-                    f"{'/'.join(path)} : {shape_text(wanted.extents)} follows from sizes that are open",
+                    f"{'/'.join(path)} : {shape_text(wanted.extents)} depends on input sizes that are not given",
                     position=user_position(),
                     facts=[f"the network takes {self.takes}"],
-                    remedy='give them: `net.on("N 1 28 28")`',
+                    remedy='give them: `net.on("N 784")` for rows, `net.on("N 1 28 28")` for images',
                 )
             random = np.random.Generator(np.random.PCG64([seed, zlib.crc32("/".join(path).encode())]))
             place = out

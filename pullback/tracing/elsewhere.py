@@ -161,9 +161,10 @@ def _replacement(name: str, module: str) -> str:
 
     known = sys.modules[module].__all__
     own, written = module.removeprefix("pullback.") or "pullback", short(module)
+    found = words("instead", own).get(name, "") if own != "pullback" else ""
     if name in renamed(own):
-        return f"`{written}.{name}` is now `{written}.{renamed(own)[name][0]}`"
-    if found := words("instead", own).get(name) if own != "pullback" else "":
+        return f"`{written}.{name}` is now `{written}.{renamed(own)[name][0]}`" + (found and f"; {found}")
+    if found:
         return str(found)
     if own == "pullback":
         package = find_spec(f"pullback.{name}")

@@ -89,10 +89,10 @@ class Refusals:
         raise self._refused(what, "`any_over(n, lambda i: x[i] == value)`")
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise self._refused(f"{_subscript(self, user_position())} = ...: an array never changes", _WRITING, "E147")
+        raise self._refused(f"{_subscript(self, user_position())} = ...: arrays are immutable", _WRITING, "E147")
 
     def __delitem__(self, key: Any) -> NoReturn:
-        what = f"del {_subscript(self, user_position())}: an array never changes"
+        what = f"del {_subscript(self, user_position())}: arrays are immutable"
         raise self._refused(what, "`pb.concat([x[:i], x[i + 1:]])` is the array without one element", "E147")
 
     def __getattr__(self, name: str) -> NoReturn:

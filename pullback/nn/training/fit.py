@@ -192,7 +192,7 @@ def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any,
         UsageError: [E518] arguments contradict each other or are invalid.
     """
     if (epochs is None) == (steps is None):
-        raise UsageError("E518", "fit: one of `epochs` and `steps` says when to end", remedy="epochs=10")
+        raise UsageError("E518", "fit: exactly one of `epochs` and `steps` is needed", remedy="epochs=10")
     given = (
         ("epochs", epochs, epochs is None or _is_count(epochs), "a number of at least 0"),
         ("steps", steps, steps is None or _is_count(steps), "a number of at least 0"),

@@ -124,11 +124,12 @@ def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
     except (TypeError, ValueError) as error:
         if callable(f) and isinstance(error, ValueError):
             return  # a function without an inspectable signature
-        facts = (f"{_name(f)}: {error}",)
         listed = ", ".join(arguments)
-        raise UsageError(
-            "E518", f"fit: {what} is a function of ({listed})", facts=facts, remedy=f"`lambda {listed}: …`"
-        ) from None
+        facts, remedy = (f"{_name(f)}: {error}",), f"`lambda {listed}: …`"
+        if not callable(f):
+            facts = (f"{type(f).__name__}{f' of shape {f.shape}' if hasattr(f, 'shape') else ''} is not a function",)
+            remedy = "`nn.fit(net, loss, data, optimizer=…)`" if hasattr(f, "shape") else remedy
+        raise UsageError("E518", f"fit: {what} is a function of ({listed})", facts=facts, remedy=remedy) from None
 
 
 def _number(of: Any, value: Any) -> Any:

@@ -121,6 +121,12 @@ WRONG = {
         "pullback train: there is no option --learning",
         "did you mean --learning-rate? `pullback train --help` lists all",
     ),
+    "train zhang --lr 0.1": (
+        "pullback train: there is no option --lr", "did you mean --learning-rate? `pullback train --help` lists all",
+    ),
+    "explain f.py:f --wrt x": (
+        "pullback explain: there is no option --wrt", "did you mean --grad? `pullback explain --help` lists all",
+    ),
     "train zhang --epochs": ("pullback train: --epochs: a value is missing", "pullback train --help"),
     "train zhang --steps 1 --epochs 1": (
         "pullback train: --epochs and --steps exclude each other", "pullback train --help",

@@ -204,7 +204,7 @@ def test_the_methods_of_the_class() -> None:
         assert found.tolist() == [0, 1, 3] and found.tracked
     assert (w @ w).item() == 21 and (X - w).tolist() == [0, 0, 0] and w[1:].tolist() == [2, 4]
     error = refused(x.__setitem__, 0, 1.0)
-    assert (error.code, error.what) == ("E147", "x[...] = ...: an array never changes")
+    assert (error.code, error.what) == ("E147", "x[...] = ...: arrays are immutable")
 
 
 # Layers, counts -----------------------------------------------------------------------------------------------------

@@ -328,8 +328,8 @@ def test_a_debug_build_names_the_line_and_the_batch() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [  # the call, and how its message begins
-        (lambda: fit(), "UsageError [E518] fit: one of `epochs` and `steps` says when to end"),
-        (lambda: fit(epochs=1, steps=1), "UsageError [E518] fit: one of `epochs` and `steps` says when to end"),
+        (lambda: fit(), "UsageError [E518] fit: exactly one of `epochs` and `steps` is needed"),
+        (lambda: fit(epochs=1, steps=1), "UsageError [E518] fit: exactly one of `epochs` and `steps` is needed"),
         (lambda: fit(epochs=1, batch_size=0), "UsageError [E518] batch_size=0"),
         (
             lambda: fit([line()], epochs=1, batch_size=3),

@@ -139,7 +139,7 @@ def test_what_does_not_fit_names_the_layers() -> None:
     )
     assert message(lambda: net(p, image)) == (
         "E161 dense1: parameter w is [10, 320], not [10, 400] | in dense1 = dense(10), which was given f32[2, 400] by "
-        "flatten1 | parameters that `net.init` made for this network and this size of its input"
+        "flatten1 | an input of the size that `net.init` made the parameters for, or new parameters"
     )
     assert message(lambda: net({"window1": {}}, image)) == (
         "E160 window1: no parameter w is given, [20, 1, 5, 5] | given: nothing; in window1 = window(20, 5), which was "
@@ -155,8 +155,8 @@ def test_what_does_not_fit_names_the_layers() -> None:
     uneven = nn.branches(window(3, 3), window(3, 1))
     assert message(lambda: uneven.type).startswith("E162 branches differ beside axis 1: ")
     assert message(lambda: net.init()) == (
-        "E164 window1/w : [20, C, 5, 5] follows from sizes that are open | the network takes f32[N, C, H, W] | give "
-        'them: `net.on("N 1 28 28")`'
+        "E164 window1/w : [20, C, 5, 5] depends on input sizes that are not given | the network takes f32[N, C, H, W] "
+        '| give them: `net.on("N 784")` for rows, `net.on("N 1 28 28")` for images'
     )
     assert message(lambda: nn.sequential(nn.relu).type) == (
         'E165 sequential(relu): no layer says what shape it takes |  | say it: `net.on("N 784")`'

@@ -47,6 +47,11 @@ MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
         "`lambda result, target: …`",
     ),
     (
+        lambda: _fit(loss=X),
+        "[E518] fit: the loss is a function of (result, target)",
+        "`nn.fit(net, loss, data, optimizer=…)`",
+    ),
+    (
         lambda: _fit(model=lambda p: 0.0, loss=None, parameters={}),
         "[E518] fit: the loss is a function of (parameters, state, batch)",
         "`lambda parameters, state, batch: …`",

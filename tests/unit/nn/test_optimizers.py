@@ -405,6 +405,12 @@ def test_a_factor_and_a_decay_may_be_schedules() -> None:
     np.testing.assert_allclose(optimizer.averaged(state, p)["w"], 0.3 * 1.0 + 0.7 * -1.0)
 
 
+@pytest.mark.parametrize("wrong", [lambda: nn.adam(-1), lambda: nn.exponential_decay(-1.0, decay_rate=0.5)])
+def test_a_wrong_setting_points_at_the_line_of_the_user(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(TraceError, match=r"--> .*test_optimizers\.py:"):
+        wrong()
+
+
 ONE = {"conv1": {"w": np.ones((2, 3)), "b": np.ones(2)}}
 
 

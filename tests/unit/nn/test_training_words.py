@@ -297,6 +297,11 @@ def test_functions_of_other_arguments() -> None:
         first, _, remedy = refused(lambda f=f: _check_takes("the loss", f, ("result", "target")), UsageError)
         assert "[E518] fit: the loss is a function of (result, target)" in first
         assert "`lambda result, target: …`" in remedy
+    assert refused(lambda: _check_takes("the loss", np.ones((8, 3)), ("result", "target")), UsageError) == [
+        "UsageError [E518] fit: the loss is a function of (result, target)",
+        "   | ndarray of shape (8, 3) is not a function",
+        "  try: `nn.fit(net, loss, data, optimizer=…)`      See `pullback explain-error E518`",
+    ]
     assert "<lambda>: too many positional arguments" in refused(
         lambda: _check_takes("the loss", lambda a: 0, ("result", "target")), UsageError)[1]  # fmt: skip
 
