@@ -40,24 +40,24 @@ class Machine:
         fused: whether a multiply-add is one operation.
         masked_loads: whether lanes can be left out of a load.
         narrowest: bytes of the smallest vectors.
-        caches: what one core has of the first, second and third cache.
-        line: of a cache.
-        page: bytes between lines that share a set of the first cache, and of which one address is looked up at a time.
+        caches: bytes of the first, second and third cache for one core.
+        line: bytes of a cache line.
+        page: bytes of a memory page, one TLB entry; lines this far apart share a set of the first cache.
         ports: simple operations, multiply-adds or loads that start in a cycle.
-        latency: of a multiply-add.
-        chains: sums side by side, a power of two, so that none waits for itself.
-        widest: an operation on the widest vectors, where one on others is 1: some processors do it in two halves.
-        split: loading a whole line, most of which lie across two, where a shorter vector is 1.
-        function: a transcendental of a vector or of a single element.
-        division: a division.
-        across: adding the lanes of one vector, others in flight.
-        waits: for a line from the second cache, and from further out.
+        latency: cycles of a multiply-add.
+        chains: independent accumulators that hide the latency, a power of two.
+        widest: the cost of an operation on the widest vectors, relative to others; some processors split it.
+        split: the cost of loading a vector as wide as a line, most of which straddle two, relative to a shorter one.
+        function: the cost of a transcendental function of a vector or of a single element.
+        division: the cost of a division.
+        across: the cost of adding the lanes of a vector while others are in flight.
+        waits: the latency of a line from the second cache, and from further out.
         copied: bytes copied in a cycle.
         fetched: bytes moved in a cycle to or from memory that is not near.
-        meeting: work that makes up for threads waiting for each other.
-        often: the same in every trip of a loop that could be shared out itself.
-        chunk: work that makes up for a thread taking it.
-        waking: work for which threads that sleep are woken.
+        meeting: the least work that outweighs a barrier.
+        often: the same for a barrier in every iteration of a loop that could run in parallel itself.
+        chunk: the least work that outweighs taking a chunk.
+        waking: the least work for which sleeping threads are woken.
         cores: processors this process may use; no code depends on them.
     """
 

@@ -75,7 +75,7 @@ class Tables(Displayed):
     __slots__ = ()
 
     def _parts(self) -> Iterable[str | tuple[Rows, Collection[int]]]:
-        """Lines, and tables with the columns that are numbers."""
+        """The parts in order: lines of text, and tables with the positions of their numeric columns."""
         raise NotImplementedError
 
     def __str__(self) -> str:

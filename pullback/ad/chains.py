@@ -175,7 +175,7 @@ class _ForwardLoop:
             kept = found
 
     def _rows(self, step: Reduced, body: list[ir.Statement]) -> tuple[list[ir.Ref], list[ir.Ref], list[Edge]]:
-        """Edges to the rows of each step: the computed weights, and the arrays of all steps."""
+        """Store the edge weights of each step as rows; return the rows, their stacked arrays, and the edges."""
         rows, stacks, edges = [], [], []
         for k, sink in self.sinks.items():
             if k < self.count:

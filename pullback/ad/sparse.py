@@ -122,7 +122,7 @@ def _axes(terms: list[list[ir.Build]]) -> int:
 
 
 def _terms(s: ir.Build, r: ir.Ref, source: ir.Ref) -> list[list[ir.Build]] | None:
-    """The entries of each term of a Jacobian; None if it is no sum of solvable deltas."""
+    """Return the entries of each term of a Jacobian, or None if a term has no delta that can be solved."""
     terms = delta_terms(s.values[0])
     if terms is None:
         return None

@@ -37,13 +37,13 @@ def apl(
         annotations: the types of ⍺ and ⍵, called `alpha` and `omega`, as annotations of a Python function.
         io: ⎕IO at the beginning of the text.
         names: values, and functions of Pullback, which are verbs in the text.
-        left: whether it takes ⍺; by default it does where ⍺ stands in it. False is for a verb with `⍺←…`.
+        left: whether it takes ⍺; by default, whether ⍺ occurs in it. Pass False for a default left argument, `⍺←…`.
     Returns:
-        A function of one argument, or of two, ⍺ first, where ⍺ stands in it.
+        A function of one argument, or of two with ⍺ first.
     Raises:
         AplError: [E801] the text is no APL, or no verb; when it is traced, [E802] to [E809] with the place in the text.
     Cost:
-        Of the text, once for each type that it is called with: it is traced and compiled like every function.
+        The text is traced and compiled once for each type that it is called with, like every function.
     Derivative:
         That of the program that the text is traced to; `pb.grad` takes `wrt="alpha"` or `"omega"`.
 

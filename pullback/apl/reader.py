@@ -40,7 +40,7 @@ _BLANK = re.compile(r"[ \t\u00a0]+")
 
 @dataclass(frozen=True)
 class Token:
-    """A token of the text. `value` is that of a literal."""
+    """A token of the text. Only literals have a `value`."""
 
     kind: Kind
     text: str

@@ -363,7 +363,7 @@ def cumulative_max(x: Any, /, axis: int | None = None) -> Array:
     """Running maxima along an axis; NaN from the first NaN on.
 
     Derivative:
-        Of equal elements that of the first.
+        Among equal elements, the first has the derivative.
 
     >>> pb.function(lambda x: pb.cumulative_max(x))(np.array([1, 3, 2, 4])).tolist()
     [1, 3, 3, 4]
@@ -375,7 +375,7 @@ def cumulative_min(x: Any, /, axis: int | None = None) -> Array:
     """Running minima along an axis; NaN from the first NaN on.
 
     Derivative:
-        Of equal elements that of the first.
+        Among equal elements, the first has the derivative.
 
     >>> pb.function(lambda x: pb.cumulative_min(x))(np.array([4, 2, 3, 1])).tolist()
     [4, 2, 2, 1]

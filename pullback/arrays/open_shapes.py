@@ -16,7 +16,7 @@ def _refuse(name: str, what: str, remedy: str) -> NoReturn:
 def nonzero(x: Any, /) -> NoReturn:
     """Refused: how many elements are not zero is not known when a function is defined.
 
-    What there is instead:
+    Use this instead:
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: (pb.argsort(x == 0), pb.count_nonzero(x)))(np.array([3, 0, 5]))
@@ -30,7 +30,7 @@ def nonzero(x: Any, /) -> NoReturn:
 def unique_all(x: Any, /) -> NoReturn:
     """Refused: how many different elements there are is not known when a function is defined.
 
-    What there is instead:
+    Use this instead:
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.sort(x))(np.array([3, 1, 3])).tolist()
@@ -42,7 +42,7 @@ def unique_all(x: Any, /) -> NoReturn:
 def unique_counts(x: Any, /) -> NoReturn:
     """Refused: how many different elements there are is not known when a function is defined.
 
-    What there is instead:
+    Use this instead:
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.bincount(x, 4))(np.array([3, 1, 3])).tolist()
@@ -54,7 +54,7 @@ def unique_counts(x: Any, /) -> NoReturn:
 def unique_inverse(x: Any, /) -> NoReturn:
     """Refused: how many different elements there are is not known when a function is defined.
 
-    What there is instead:
+    Use this instead:
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.searchsorted(pb.sort(x), x))(np.array([3, 1, 3])).tolist()
@@ -66,7 +66,7 @@ def unique_inverse(x: Any, /) -> NoReturn:
 def unique_values(x: Any, /) -> NoReturn:
     """Refused: how many different elements there are is not known when a function is defined.
 
-    What there is instead:
+    Use this instead:
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda s: s[1:] != s[:-1])(np.array([1, 3, 3])).tolist()

@@ -250,7 +250,7 @@ def histogram(
     Returns:
         The counts (int64, or the type of the weights; floating with `density`), and one more end than counts.
     Derivative:
-        Of sums of weights by the weights; counts have none.
+        With respect to the weights, for weighted counts; plain counts have none.
     Cost:
         A bisection among the ends and an addition for each element.
 
@@ -296,7 +296,7 @@ def bincount(x: Any, /, length: Any, *, weights: Any = None) -> Array:
         length: the number of counted integers, an int or dim.
         weights: the weight of each element; 1 by default.
     Derivative:
-        Of sums of weights by the weights; counts have none.
+        With respect to the weights, for weighted counts; plain counts have none.
     Cost:
         An addition for each element.
 

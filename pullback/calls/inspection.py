@@ -60,9 +60,9 @@ class Inspected(Definition, Displayed):
         or what the exported header says. If some dims are not given, sizes are in terms of these.
 
         Args:
-            mode: "fastest", "less" or "least"; by default the function's own. It is positional, so that dims may have
-                any name.
-            build: "call" or "export", positional, too.
+            mode: "fastest", "less" or "least"; by default the function's own. It is positional-only, so that dims may
+                have any name.
+            build: "call" or "export", positional-only, too.
             dims: the dims.
         Raises:
             ValueError: the mode or build is unknown.
@@ -296,7 +296,7 @@ class Inspected(Definition, Displayed):
         None if it has no floating-point arguments, or more than a thousand arrays. `save` writes the picture as SVG.
 
         Cost:
-            That of the derivation, without any numbers.
+            The cost of the derivation; nothing is computed with numbers.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array

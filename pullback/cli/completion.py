@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _quoted(words: Iterable[str]) -> str:
-    """Words with spaces between, as one word of a shell."""
+    """Join words with spaces and quote the result as one shell word."""
     return "'" + " ".join(words).replace("'", "'\\''") + "'"
 
 

@@ -37,7 +37,7 @@ class Words(Protocol):
     """The words for one file. The definitions that words need are collected on use."""
 
     def type(self, t: Type) -> str:
-        """The type of a value: of an element, or of as many as it has lanes."""
+        """The type of a value: a scalar, or a vector with this many lanes."""
 
     def number(self, value: bool | int | float, dtype: DType) -> str:
         """A number, exactly."""

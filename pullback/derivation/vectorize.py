@@ -98,7 +98,7 @@ class _Reading:
         return self._arrow(variables, self.style.element(inner, names))
 
     def _product(self, variables: Sequence[Var], factors: list[ir.Scalar]) -> Text:
-        """Rules 29 and 30."""
+        """Return the text of a product: rule 29 for scalar factors, rule 30 for pointwise products."""
         scalars = [f for f in factors if f.free.isdisjoint(variables)]
         tensors = [f for f in factors if not f.free.isdisjoint(variables)]
         parts = [self._at(self.tensor(variables, f), UNARY) for f in tensors]

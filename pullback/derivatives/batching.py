@@ -318,7 +318,7 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Functi
         DerivativeError: [E223] the axes do not fit the parameters or the result.
         ShapeError: [E224] an argument has no such axis.
     Cost:
-        That of f for each element of the axis.
+        One run of f for each element of the axis.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

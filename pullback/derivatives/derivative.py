@@ -145,7 +145,7 @@ def value_and_grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool 
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
     Cost:
-        That of `grad`, which computes the value on its way.
+        The same as `grad`, which computes the value on its way.
 
     >>> energy = pb.function(lambda x: pb.sum(x * x))
     >>> value, gradient = pb.value_and_grad(energy)(np.array([1.0, 3.0]))

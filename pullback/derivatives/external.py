@@ -116,8 +116,8 @@ def external(
         DataError: [E501] the file cannot be read.
         DerivativeError: [E254] when a derivative is taken: there is no rule. [E252] the result of a rule does not fit.
     Cost:
-        That of the C for each call. Under `vmap` and inside `build`, elements are computed by one call after another,
-        on copied rows. Compiling it at the definition takes a tenth of a second, once.
+        The cost of the C for each call. Under `vmap` and inside `build`, elements run one by one, on copied rows.
+        Compiling it at the definition takes a tenth of a second, once.
     Derivative:
         By the rule, which is itself traced and may call C.
 

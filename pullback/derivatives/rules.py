@@ -70,7 +70,7 @@ def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Bo
             When a derivative is taken: [E250] f captures an array that the derivative is taken by; [E251] a rule is not
             linear, so it has no transpose.
     Cost:
-        That of f, plus that of the rule when a derivative is taken.
+        The cost of f, plus that of the rule when a derivative is taken.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

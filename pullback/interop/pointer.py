@@ -106,7 +106,7 @@ def pointer(f: pb.Function, **dims: int) -> Pointer:
     """Export a traced function as a C function pointer, with the same bits as calls from Python.
 
     Args:
-        f: the function; its annotations, or its last call, say the types.
+        f: the function, with types from its annotations or its last call.
         dims: all dims.
     Returns:
         Its prototype, its address, and the function for ctypes.

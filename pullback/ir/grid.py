@@ -65,8 +65,8 @@ class Machine:
     """The state of a running program: dims, arrays defined so far, loop counters.
 
     If an argument is `empty`, an out-of-range element is an error only when it is needed. Programs hoist loop
-    invariants even if the loop may have no trip. Floating-point sums and products are `in_order`, one term after
-    another, or NumPy's.
+    invariants even if the loop may have no trip. With `in_order`, floating-point sums and products take one term
+    after another; otherwise NumPy computes them.
     """
 
     dims: dict[str, int]

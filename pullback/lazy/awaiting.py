@@ -134,7 +134,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         TraceError: [E706] it is not a coroutine; asyncio is running, as in a notebook, where `await` works; or the
             coroutine awaits an object of asyncio.
     Cost:
-        That of the awaited values; a microsecond or two for each `await`.
+        The cost of the awaited values; a microsecond or two for each `await`.
 
     >>> from pullback import lazy
     >>> async def chosen(x):
@@ -205,7 +205,7 @@ async def gather(*awaitables: Awaitable[Any]) -> list[Any]:
     """Await arrays and coroutines together: all pending arrays are computed in one batch.
 
     Cost:
-        That of the awaited values; shared parts count once.
+        The cost of the awaited values; shared parts count once.
 
     >>> from pullback import lazy
     >>> async def both(x):

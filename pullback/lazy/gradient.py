@@ -133,7 +133,7 @@ def value_and_grad(
     Arguments and errors are those of `grad`.
 
     Cost:
-        That of one run of f, forward and backward.
+        One run of f, forward and backward.
 
     >>> from pullback import lazy
     >>> value, gradient = lazy.value_and_grad(lambda x: lazy.sum(x * x))(lazy.asarray([1.0, 2.0]))
@@ -189,7 +189,7 @@ def grad(
         DerivativeError: [E201] the result of f is not one floating-point number. [E708] a second derivative reaches an
             operation in Python. [E715] a value that the gradient depends on is converted to a number.
     Cost:
-        That of one run of f, forward and backward.
+        One run of f, forward and backward.
 
     >>> from pullback import lazy
     >>> def f(x):

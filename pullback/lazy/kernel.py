@@ -197,7 +197,7 @@ def finish_compiling() -> None:
     """Wait until all queued kernels are compiled; for measurements.
 
     Cost:
-        That of the C compiler, 0.1 to some seconds for each queued kernel.
+        The C compiler takes from 0.1 s to some seconds for each queued kernel.
 
     >>> from pullback import lazy
     >>> lazy.finish_compiling()

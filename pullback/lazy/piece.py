@@ -108,7 +108,7 @@ class Piece:
         return self._once(("forward", wrt), make)
 
     def backward(self, wrt: tuple[int, ...], given: tuple[int, ...]) -> Backward:
-        """The kernel for cotangents of leaves `wrt` from residuals, cotangents of `given`, and leaves."""
+        """The backward kernel: cotangents of the leaves `wrt`, given those of the outputs `given`."""
 
         def make() -> Backward:
             parts = self._parts(wrt)

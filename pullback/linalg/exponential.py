@@ -25,7 +25,7 @@ def expm(x: Any, /) -> Array:
         (..., n, n). With s so that ‖x / 2^s‖ is at most 5.37 in the 1-norm, the approximant of Padé of order 13 of
         x / 2^s, squared s times (Higham, *The scaling and squaring method for the matrix exponential revisited*, 2005).
     Derivative:
-        Of the steps.
+        Through the steps of the algorithm.
     Cost:
         Seven products, a solve, and s products more.
 
@@ -73,7 +73,7 @@ def sqrtm(x: Any, /) -> Array:
         (..., n, n) y with y @ y = x, by 20 steps of the product form of Denman and Beavers' iteration (Higham,
         *Functions of matrices*, 2008, 6.29), scaled by the determinant; NaN where there is none.
     Derivative:
-        Of the steps.
+        Through the steps of the algorithm.
     Cost:
         20 inverses and products.
 

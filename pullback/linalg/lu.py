@@ -149,7 +149,7 @@ def slogdet(x: Any, /) -> SlogdetResult:
         ShapeError: [E104] the matrices are not square.
         DTypeError: [E121] they are not floating-point.
     Derivative:
-        Of the logarithm the trace of x⁻¹ ẋ (Giles 2008, determinant); of the sign 0.
+        The logarithm has the tangent trace(x⁻¹ ẋ) (Giles 2008, determinant); the sign has 0.
     Cost:
         n³ multiply-adds; as many for the gradient, which is x⁻ᵀ.
 

@@ -168,7 +168,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
         keepdims: whether these stay, with size 1.
         ord: 2 unless given; 1, inf, -inf and 0 (how many elements are not 0) too.
     Derivative:
-        Of the 2-norm x / ‖x‖, and 0 at 0.
+        The gradient of the 2-norm is x / ‖x‖, and 0 at 0.
 
     >>> pb.function(lambda x: pb.linalg.vector_norm(x))(np.array([3.0, 4.0])).item()
     5.0

@@ -3,7 +3,7 @@
     Dense(J, domain)         X -> Y,  Y[i..] = sum over k.. of J[i.., k..] X[k..]
     Indexed(W, at, ...)      X -> Y,  Y[i..] = sum over v.. of W[i.., v..] X[at[0][i.., v..], at[1][i.., v..], ...]
 
-The adjoint of the second adds at the indices it reads: a gather becomes a scatter.
+`Indexed` gathers elements of X. Its adjoint adds to the same elements: a gather becomes a scatter.
 """
 
 from __future__ import annotations
@@ -113,11 +113,11 @@ class _Scattered(Operator):
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """The shape of the image of the operator that this is the adjoint of."""
+        """The input shape: the output shape of the `Indexed` whose adjoint this is."""
         return self.indexed.weights.shape[: self.indexed.rank]
 
     def to_dense(self, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """The transposed matrix of the operator that reads."""
+        """Return the conjugate transpose of the matrix of the `Indexed`."""
         assert shape is None or prod(shape) == prod(self.domain)
         return self.indexed.to_dense().conj().T
 

@@ -3,10 +3,10 @@
 Before    z = build n < N { 0 }  a = fold t < T (s = z) { .. }  b = fold t < T (r = z) { .. }
 After     z = build n < N { 0 }  a = fold t < T (s = z) { .. }  z' = build n < N { 0 }  b = fold t < T (r = z') { .. }
 
-Equal arrays are computed once, and a state overwrites its initial value if that has no later reader. The two conflict:
-an initial value of several loops is copied for each but the last, and is alive from the first of them on. The
-derivatives of a recurrent network's layers begin with one array of zeros as large as all steps' inputs of a layer.
-Filling an array costs no more than copying one.
+Equal arrays are computed once, and a state overwrites its initial value if that has no later reader. The two conflict
+when several loops share an initial value. It is copied for each loop but the last, and stays alive from the first on.
+In a recurrent network, the gradients of all layers would share one array of zeros. That array is as large as a layer's
+inputs at all steps. Filling an array costs no more than copying one.
 """
 
 from __future__ import annotations

@@ -156,8 +156,8 @@ class _Strips:
     Args:
         block: the block.
         axis: the axis.
-        ahead: whether one number per row, computed without arrays in strips, is computed for the whole axis first.
-            Examples are label weights. A sum of them is then known before the strips, without another pass.
+        ahead: whether to compute one number per row for the whole axis first, if it reads no array in strips.
+            With label weights, for example, the sum of all weights is then known before the first strip.
     """
 
     def __init__(self, block: ir.Block, axis: _Axis, ahead: bool = False) -> None:

@@ -372,6 +372,6 @@ def _concerns(variables: tuple[Var, ...], c: Cond) -> bool:
 
 
 def _is_residue(variables: tuple[Var, ...], c: Cond) -> bool:
-    """Whether it is about remainders by small numbers: loops take residues apart, and masks are cheap."""
+    """Whether only small moduli occur in the condition: loops split by residue, and masks are cheap."""
     atoms = [a for a in c.index.atoms if not a.free.isdisjoint(variables)]
     return all(isinstance(a, Mod) and (a.denominator.constant or RESIDUES + 1) <= RESIDUES for a in atoms)

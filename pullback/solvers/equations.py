@@ -68,7 +68,7 @@ def odeint(
         A tree like y0 whose leaves have a further first axis, of the times; with "report" the pair of it and of a bool
         for each time. Where that holds, the state and its derivatives are NaN.
     Raises:
-        UnfinishedError: [E404] when it runs: a time was not reached. TraceError: [E135] the method is unknown, or
+        UnfinishedError: [E404] at run time, a time was not reached. TraceError: [E135] the method is unknown, or
             `steps` is less than 1. [E144] `at_limit` is neither "error" nor "report".
     Cost:
         Seven slopes for each step of "dopri5", four of "rk4".

@@ -349,7 +349,7 @@ def check_at_limit(kind: str, at_limit: str) -> None:
 
 
 def finished(result: Any, failed: Array, position: Position | None) -> Any:
-    """Return the tree x; programs that need its arrays or their derivatives stop if `failed` holds.
+    """Return the tree `result`; a program that needs its arrays or derivatives stops if `failed` holds.
 
     Raises:
         UnfinishedError: [E404] when the function runs.
@@ -361,7 +361,7 @@ def finished(result: Any, failed: Array, position: Position | None) -> Any:
 
 
 def _demanding(x: Array, unfinished: Array) -> Array:
-    """The array `x`, whose elements and derivatives also need the 0 of a finished loop."""
+    """Make elements and derivatives of `x` depend on `unfinished`, an error unless the loop has ended."""
     if x.settled is types.bool_:
         return x & (unfinished == 0)
     return x * convert(1 - unfinished, x.settled)

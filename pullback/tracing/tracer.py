@@ -145,7 +145,7 @@ class Tracer:
         return ref
 
     def capture(self, array: NDArray, name: str | None = None) -> ir.Ref:
-        """Capture an outer NumPy array as a further input; `name` if another function has named it."""
+        """Capture an outer NumPy array as a further input, under the `name` that another function gave it."""
         found = self.captured.get(id(array))
         if found is None:
             storage = dtype_of(array.dtype)

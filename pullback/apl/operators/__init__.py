@@ -24,7 +24,7 @@ __all__ = ["Reduce", "derive", "flattened", "like"]
 
 
 def derive(glyph: str, left: Any, right: Any, s: Settings, axis: Value | None = None) -> Verb:
-    """The verb that an operator of the language makes.
+    """Return the verb that an APL operator derives from its operands.
 
     Raises:
         AplError: [E801] the operator takes other operands.

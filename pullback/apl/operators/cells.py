@@ -194,7 +194,7 @@ class Rank(Verb):
     def _traced(
         self, call: Callable[..., Value], given: Sequence[Value], ranks: Sequence[int], frame: tuple[Any, ...]
     ) -> Value:
-        """Traced once, for a cell at symbolic indices; unrolled where a cell is known, such as a shape."""
+        """Trace the call once, for a cell at symbolic indices; unroll it if cells are known constants."""
         unrolled = any(isinstance(a, np.ndarray) and rank_of(a) > r for a, r in zip(given, ranks))
         if not unrolled:
             try:

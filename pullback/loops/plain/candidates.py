@@ -128,7 +128,7 @@ class Chooser:
         return [c for c in found if c.exact or not work.exact]
 
     def _apart(self, work: Work) -> Candidate:
-        """A kernel for each of several statements, or of a loop's, with values between them stored."""
+        """One kernel per statement, of the work or of a loop's body; intermediate arrays are stored."""
         last, machine = work.statement, self.machine
         parts = last.body.statements if isinstance(last, ir.Fold) else work.statements
         each = [self.candidates(Work.of(s, work.views, work.exact)) for s in parts]

@@ -449,7 +449,7 @@ class _Bracketed:
             scope.statements.extend(self._zeros(depth, upper * size, (v.extent - upper) * size))
 
     def _named(self, name: str, bound: Bound, v: Var, scope: Scope) -> Index:
-        """The bound as an index, through a variable where it is a maximum or minimum."""
+        """Return the bound as an index; a maximum or minimum is first assigned to a variable."""
         if isinstance(bound, Index):
             return bound
         var = Var(name, v.extent + 1)

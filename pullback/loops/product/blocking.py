@@ -163,19 +163,19 @@ class MemoryLoop:
 
     @property
     def distance(self) -> int:
-        """The step for estimates: a typical one if it is no number."""
+        """The step used in estimates: a typical one if its value is unknown."""
         return TYPICAL if self.step.constant is None else self.step.constant
 
     @property
     def length(self) -> int:
-        """The trips for estimates."""
+        """The trip count used in estimates: a typical one if its value is unknown."""
         return TYPICAL if self.trips.constant is None else self.trips.constant
 
 
 def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[MemoryLoop]:
     """The loops over a block at an affine address, outermost first, with contiguous levels merged.
 
-    A block with several steps of a variable has all steps of the variables after it.
+    A block that spans several values of a variable spans all values of the inner variables.
     """
     return list(_runs(tuple(levels), address))
 

@@ -144,7 +144,7 @@ def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independ
         most_j = min(J, most)              first_i = most_i * i        count_i = min(most_i, I - first_i)
         most_i = min(I, most / most_j)     ..
 
-    A block has several steps of a variable only if it has all steps of the variables after it. So it is a run of the
+    A block spans several values of a variable only if it spans all values of the inner variables. So it is a run of the
     axis. Independent blocks, which threads share, are smaller if there are only two or three, down to half.
     """
     outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}

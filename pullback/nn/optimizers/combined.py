@@ -124,8 +124,8 @@ class parameter_groups(Optimizer):
 class accumulate_gradients(Optimizer):
     """One step of an optimizer for each `steps` updates, by the mean of their gradients.
 
-    So `steps` batches and one that is `steps` times as large come to the same, where the loss is a mean over the batch.
-    In between, updates are 0 and the optimizer's state is as it was; its step counts its own updates.
+    If the loss is a mean over the batch, `steps` batches act like one batch that is `steps` times as large. In between,
+    updates are 0 and the optimizer's state does not change. Its step counts its own updates.
 
     Args:
         steps: how many gradients make one.

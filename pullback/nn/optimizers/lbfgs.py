@@ -57,8 +57,8 @@ def lbfgs(
     """Minimize a noise-free loss over all data, starting from the given parameters.
 
     Directions follow Nocedal (1980), by two loops over the last changes (Nocedal and Wright 2006, algorithm 7.4).
-    Lengths satisfy the strong Wolfe conditions (eq. 3.7). They are found in a bracket by cubic interpolation (eq.
-    3.59).
+    Step lengths satisfy the strong Wolfe conditions (equation 3.7). A bracketing line search finds them by cubic
+    interpolation (equation 3.59).
 
     Args:
         loss: loss(parameters, *args) gives one number.

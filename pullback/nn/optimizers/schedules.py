@@ -2,8 +2,8 @@
 
     t = 0, 1, 2, …    the step
 
-A schedule is called with a step: of a traced function it gives a scalar in f64, of a number a number. Where a
-learning rate is taken, any other function of the step may be given, too.
+A schedule is called with a step. A traced step gives an f64 scalar; a number gives a number. Any other function of the
+step can be passed as a learning rate, too.
 """
 
 from __future__ import annotations

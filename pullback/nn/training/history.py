@@ -183,7 +183,7 @@ class EarlyStopping:
         min_delta: an improvement is a change for the better by more than this.
         mode: "min" where smaller is better, as for a loss; "max" where larger is, as for an accuracy.
     Raises:
-        UsageError: [E518] a setting is out of range; in `fit`, before the first epoch, there is no such column.
+        UsageError: [E518] a setting is out of range, or `fit` finds no such column. `fit` checks this before training.
 
     >>> from pullback import nn
     >>> stop = nn.EarlyStopping(patience=2)

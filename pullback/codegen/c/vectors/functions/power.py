@@ -1,9 +1,9 @@
 """The vector form of x to the power y.
 
-|x|^y = exp(y log |x|), where the logarithm must be right to half a unit of the last place of the result's exponent: it
-is the sum of two numbers. As in `logarithms`, log m = 2 s + s^3 (2/3 + s^2 p(s^2)), with s, s^3, the bracket and all
-sums as two numbers each (Dekker 1971); so are y log |x| and its remainder after multiples of log 2. p: minimax, to
-2^-36 (f32) and 2^-76 (f64) of 2 s. Error: 0.95 units of the last place.
+|x|^y = exp(y log |x|). An error of the logarithm is multiplied by y, so the logarithm is the unevaluated sum of two
+numbers (Dekker 1971). As in `logarithms`, log m = 2 s + s^3 (2/3 + s^2 p(s^2)). Here s, s^3, the bracket and all sums
+are such pairs. So are y log |x| and its remainder after multiples of log 2. The polynomial p is minimax, to 2^-36 (f32)
+and 2^-76 (f64) of 2 s. The error is up to 0.95 units in the last place.
 
 Lanes with zero, negative, subnormal, infinite or NaN operands are set afterwards as C's pow defines them; one test
 skips this if there are none.
