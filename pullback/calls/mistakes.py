@@ -60,7 +60,7 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
             return TraceError("E145", f"`{found[1]}` of an array is no function", position=position,
                               remedy=f"without brackets: `x.{found[1]}`")  # fmt: skip
         case TypeError() if text == "'method' object is not subscriptable" and ".at[" in line:
-            return _written("`.at[...]` writes in JAX; here `x.at(i, fill=0)` reads, and arrays are immutable", position)
+            return _written("`.at[...]` writes in JAX; here `x.at(i, fill=0)` reads; arrays are immutable", position)
         case ValueError() if text.startswith("setting an array element"):
             return _written("an element of a NumPy array cannot become a traced value", position)
         case AttributeError() if "'Array'" in text:

@@ -518,7 +518,7 @@ def f(x: Float64[Array, "N"]):
     return x.at[0].set(1.0)
 ''',
         '''\
-TraceError [E147] `.at[...]` writes in JAX; here `x.at(i, fill=0)` reads, and arrays are immutable
+TraceError [E147] `.at[...]` writes in JAX; here `x.at(i, fill=0)` reads; arrays are immutable
   --> user.py:3:12
    |     return x.at[0].set(1.0)
    |            ^^^^^^^
