@@ -16,7 +16,7 @@ from pullback.source import Position, is_ours, user_position
 from pullback.tracing import elsewhere
 
 __all__ = ["WRONG_CALL", "Answers", "explaining", "frames", "guarded", "last_frame", "present", "public_module",
-           "wrong_arguments"]  # fmt: skip
+           "unguarded", "wrong_arguments"]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,6 +102,12 @@ def guarded_function(value: Any, name: str) -> Any:
     if there is value:
         setattr(home, better.__name__, better)
     return better
+
+
+def unguarded(f: Callable[P, R]) -> Callable[P, R]:
+    """The function inside a guard, by which tables know it; any other as it is."""
+    inside = isinstance(f, FunctionType) and f.__code__.co_filename == __file__
+    return f.__wrapped__ if inside else f  # type: ignore[attr-defined, no-any-return]
 
 
 def guard_methods(kind: type, name: str) -> None:

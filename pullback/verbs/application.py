@@ -25,6 +25,7 @@ from pullback.tracing.array import Array, from_index, shape_text
 from pullback.tracing.control import fold
 from pullback.tracing.index import build
 from pullback.tracing.making import as_array, describe, extent_of, view
+from pullback.tracing.public import unguarded
 from pullback.tracing.tracer import current
 from pullback.verbs.nested import Nested, cell, disclose, nested
 from pullback.verbs.recognize import recognized
@@ -248,7 +249,8 @@ def _like(x: Nested) -> Array:
 def _reduced(f: Verb, h: Array, axes: tuple[int, ...]) -> Array:
     if not axes:
         return h
-    known = next((g for verbs, g in _REDUCTIONS if any(f is v for v in verbs)), None)
+    own = unguarded(f)
+    known = next((g for verbs, g in _REDUCTIONS if any(own is v for v in verbs)), None)
     if known is not None:
         return known(h, axis=axes)
     rows = moveaxis(h, axes, tuple(range(len(axes))))
