@@ -107,7 +107,7 @@ def guarded_function(value: Any, name: str) -> Any:
 def unguarded(f: Callable[P, R]) -> Callable[P, R]:
     """The function inside a guard, by which tables know it; any other as it is."""
     inside = isinstance(f, FunctionType) and f.__code__.co_filename == __file__
-    return f.__wrapped__ if inside else f  # type: ignore[attr-defined, no-any-return]
+    return f.__wrapped__ if inside else f  # type: ignore[attr-defined]
 
 
 def guard_methods(kind: type, name: str) -> None:
