@@ -152,7 +152,7 @@ def test_loops_become_no_larger() -> None:
 
 
 FRONT_LINES = 16_620
-"""Lines of the four rooms of the front: a bound that only a feature raises (answers to words of other libraries: 20)."""
+"""Lines of the four rooms of the front: only a feature raises it (answers to words of other libraries: 20)."""
 
 
 def test_the_front_becomes_no_larger() -> None:
