@@ -1,9 +1,9 @@
-"""Device models for estimates: one record for each family, beside those of processors in `machine`.
+"""Device models for estimates: one record per device family. `machine` has the processor models.
 
-Groups, threads and tree shapes follow from a program's sizes and its `Device`, not from the specimen at hand. So the
-bits of results do not depend on the number of multiprocessors.
+Groups, threads and tree shapes depend on a program's sizes and its `Device`, not on the actual device. So the bits of
+results do not depend on the number of multiprocessors.
 
-The numbers of `H100` are those of NVIDIA's data sheet of the H100 SXM5 and of its Hopper architecture white paper
+The numbers of `H100` come from NVIDIA's data sheet of the H100 SXM5 and from its Hopper architecture white paper
 (2022). Nothing here was measured. `serial`, `meeting` and `launch` are estimates of the right order of magnitude.
 """
 
@@ -15,25 +15,25 @@ from typing import Final
 __all__ = ["DEVICES", "H100", "Device"]
 
 
-MOST_GROUPS: Final = 32  # on a multiprocessor
+MOST_GROUPS: Final = 32  # most groups resident on a multiprocessor
 
 
 @dataclass(frozen=True)
 class Device:
-    """A graphics processor, as far as estimates know it. Sizes are in bytes, times in cycles of its clock.
+    """A model of a graphics processor for cost estimates. Sizes are in bytes, times in clock cycles.
 
     Attributes:
-        name: of the family.   architecture: what its compiler calls it.
-        multiprocessors: their number.   clock: cycles in a second.
-        warp: threads that take each step together.
-        threads: the largest number in a group.   resident: the largest number on a multiprocessor.
-        registers: of 32 bits, on a multiprocessor.
-        shared: shared memory that a group may have without being asked for more.
-        single, double: multiply-adds that a multiprocessor starts in a cycle, of f32 and f64.
-        bandwidth: bytes in a second from and to memory.
-        serial: cycles of one thread for what takes a cycle of a processor's core.
-        meeting: cycles until all threads of a group have met.
-        launch: cycles from one kernel to the next.
+        name: the device family.   architecture: the compiler's name for it.
+        multiprocessors: their number.   clock: cycles per second.
+        warp: the number of threads that run in lockstep.
+        threads: the most threads in a group.   resident: the most threads on a multiprocessor.
+        registers: the number of 32-bit registers of a multiprocessor.
+        shared: the shared memory that a group may use without an explicit request.
+        single, double: f32 and f64 multiply-adds that a multiprocessor starts per cycle.
+        bandwidth: bytes per second from and to memory.
+        serial: the cycles one thread needs for one cycle of work of a processor core.
+        meeting: the cycles of a barrier in a group.
+        launch: the cycles from one kernel to the next.
     """
 
     name: str
@@ -54,14 +54,14 @@ class Device:
 
     def cycles(self, work: float, chain: float, groups: int, threads: int, meetings: int = 0, wide: bool = True,
                moved: float = 0.0) -> float:
-        """Estimate a launch.
+        """Estimate the cycles of a launch.
 
         Args:
-            work: cycles that a processor's core would take for all of it.   chain: for one thread's part of it.
-            groups, threads: how many groups of how many threads.
-            meetings: how often the threads of a group meet.
-            wide: whether it computes in f64.
-            moved: bytes from and to memory, each array once.
+            work: cycles of a processor core for all the work.   chain: for one thread's part of it.
+            groups, threads: the number of groups, and of threads in each.
+            meetings: the number of barriers in each group.
+            wide: whether the kernel computes in f64.
+            moved: bytes from and to memory, counting each array once.
         """
         rate = self.multiprocessors * (self.double if wide else self.single)
         rounds = -(-groups // (self.multiprocessors * min(MOST_GROUPS, self.resident // threads)))

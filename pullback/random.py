@@ -1,12 +1,12 @@
 """Random numbers as functions of a key, without any state.
 
-A key is two words of 32 bits. Element i of a result is made from one word of the cipher Threefry-2x32 with 20 rounds,
-of which i is the plain text (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011). The
-word depends on the key and on i alone. So there is no state to pass on, and `split` and `fold_in` make independent
-streams. Bits, `split` and `fold_in` are those of `jax.random` for the same key.
+A key is two 32-bit words. Element i of a result comes from encrypting i with the cipher Threefry-2x32 in 20 rounds
+(Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011). It depends on the key and on i
+alone. So there is no state to pass on, and `split` and `fold_in` make independent streams. `bits`, `split` and
+`fold_in` agree with `jax.random` for the same key.
 
 `split`, `fold_in`, `bits`, `integers`, `permutation`, `bernoulli` and `uniform` from 0 to 1 give the same bits in C and
-in the interpreter. Other numbers are rounded as the functions that make them: C and the interpreter may differ in the
+in the interpreter. Other results are rounded by elementary functions: C and the interpreter may differ in the
 last places. One compiled function gives the same bits for any number of threads.
 
     key = pb.random.key(7)
@@ -63,10 +63,10 @@ _INT: Final = (int, np.integer)  # values known while a function is traced
 
 
 def key(seed: Any, /) -> Any:
-    """The key of a seed: two words of 32 bits, the upper one first.
+    """Make the key of a seed: two 32-bit words, the upper one first.
 
     Args:
-        seed: an int, for which the key is a NumPy array, inside a traced function or outside; or a traced integer.
+        seed: an int or a traced integer. For an int the key is a NumPy array, also inside a traced function.
 
     >>> pb.random.key(2**32 + 7).tolist()
     [1, 7]
@@ -96,9 +96,9 @@ def _key(what: str, x: Any) -> Array:
 
 
 def _cipher(k: Array, counter: Array, dtype: DType) -> Array:
-    """Threefry-2x32 with 20 rounds: 64 bits of 64, or the two halves of 32 combined.
+    """Encrypt a counter by Threefry-2x32 with 20 rounds; a 32-bit result is the xor of both words.
 
-    It is one expression, however long, so that nothing is stored between rounds.
+    The cipher is a single expression, so nothing is stored between rounds.
     """
 
     def word(value: int, of: DType = types.u32) -> ir.Scalar:
@@ -127,7 +127,7 @@ def _cipher(k: Array, counter: Array, dtype: DType) -> Array:
 
 
 def _halves(x: Array) -> Array:
-    """The upper and the lower word of 64 bits, along a new last axis."""
+    """Split 64-bit words into their upper and lower halves, along a new last axis."""
     return stack([convert(x >> 32, "uint32"), convert(x & _WORD, "uint32")], axis=x.rank)
 
 
@@ -144,11 +144,11 @@ def split(key: Any, n: int = 2, /) -> Any:
 
 
 def fold_in(key: Any, data: Any, /) -> Array:
-    """The key of the stream for a number, such as a step.
+    """Derive the key of an independent stream from a number, such as a step.
 
     Args:
         key: a key.
-        data: an integer: an int, an index or a traced value; its lower 32 bits count.
+        data: an integer: an int, an index or a traced value. Only its lower 32 bits are used.
 
     >>> @pb.function
     ... def of_step(key, step):
@@ -164,7 +164,7 @@ def fold_in(key: Any, data: Any, /) -> Array:
 
 
 def bits(key: Any, shape: Any = (), *, dtype: Any = "uint32") -> Array:
-    """Independent bits: integers of 32 or 64 bits, each number as likely as any other.
+    """Draw uniformly distributed unsigned integers of 32 or 64 bits.
 
     >>> pb.function(lambda key: pb.random.bits(key, 2))(pb.random.key(0)).tolist()
     [4070199207, 4202968722]
@@ -192,7 +192,7 @@ def _floating(what: str, dtype: Any) -> Any:
 
 
 def _shares(what: str, key: Any, shape: Any, dtype: Any, *, center: bool = True) -> Array:
-    """Uniform numbers in [0, 1) from the upper bits; with `center`, interval midpoints in (0, 1)."""
+    """Draw uniform numbers in [0, 1) from the upper bits; with `center`, interval midpoints in (0, 1)."""
     target = _floating(what, dtype)
     taken, width = (53, 64) if target is types.f64 else (24, 32)
     whole = convert(bits(key, shape, dtype=f"uint{width}") >> (width - taken), target)
@@ -202,14 +202,14 @@ def _shares(what: str, key: Any, shape: Any, dtype: Any, *, center: bool = True)
 
 
 def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype: Any = None) -> Array:
-    """Uniform numbers in [low, high), on a grid of 2^-53 of the interval (2^-24 in f32).
+    """Draw uniform numbers in [low, high), in steps of 2^-53 of the interval (2^-24 in f32).
 
     Args:
         key: a key.
         shape: sizes: ints, dims or arithmetic on these.
         low: the smallest number; it and `high` are numbers or traced values that broadcast to the shape.
         high: the upper bound, exclusive up to rounding.
-        dtype: float64 or float32; f32 unless given where all floating inputs are.
+        dtype: float64 or float32; by default float32 if all floating-point inputs are float32.
 
     >>> pb.function(lambda key: pb.random.uniform(key, 2))(pb.random.key(0)).tolist()
     [0.41845711171638655, 0.21629545460551136]
@@ -222,25 +222,25 @@ def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype
     out: Array = low + shares * way
     if given and abs(high - low) <= float(np.finfo(shares.settled.title).max):
         return out
-    first, last = (elementwise("multiply", v, 0.5) for v in (low, high))  # the way may be too long for a number
+    first, last = (elementwise("multiply", v, 0.5) for v in (low, high))  # high - low may overflow
     return choose(elementwise("isinf", way), (first + shares * (last - first)) * 2.0, out)
 
 
 def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any = "int64") -> Array:
-    """Uniform integers in [low, high).
+    """Draw uniform integers in [low, high).
 
-    The upper word of a product of 64 bits with how many there are, as Lemire has it (*Fast random integer generation in
-    an interval*, 2019), without his rejection. Each of n integers comes from one in n of the 2^64 words, rounded up or
-    down. So a power of two is exact, and for other n probabilities differ from 1 / n by at most n 2^-64 of it: below
-    n = 2^32 nobody can see that, above n = 2^63 some are twice as likely as others.
+    For n integers the offset is the upper word of n times a random 64-bit word (Lemire, *Fast random integer generation
+    in an interval*, 2019), without his rejection step. Each integer comes from 2^64 / n words, rounded up or down.
+    Powers of two have no bias. For other n the relative bias is at most n 2^-64: below n = 2^32 it is undetectable.
+    Above n = 2^63 some integers are twice as likely as others.
 
     Args:
         key: a key.
         shape: the size along each axis.
-        low: the smallest; it and `high` are ints or traced integers that broadcast to the shape. Traced ones are not
-            checked: for an empty interval the result is `low`; values out of the dtype's range wrap around.
-        high: one more than the largest, which must fit the dtype; `high` itself need not.
-        dtype: of the result.
+        low: the smallest integer; it and `high` are ints or traced integers that broadcast to the shape. Traced bounds
+            are not checked: an empty interval gives `low`, and values out of the dtype's range wrap around.
+        high: the upper bound, exclusive. The dtype must hold `high - 1`, but need not hold `high`.
+        dtype: the dtype of the result.
 
     >>> pb.function(lambda key: pb.random.integers(key, 4, low=1, high=7))(pb.random.key(0)).tolist()
     [3, 2, 6, 4]
@@ -260,7 +260,7 @@ def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any =
     if given:
         number = int(high) - int(low)
         return convert(first + (words if number == 2**64 else _upper(words, _end(number, types.u64))), target)
-    steps = _upper(words, beyond - first)  # modulo 2^64, as all of these: 0 are all, or none
+    steps = _upper(words, beyond - first)  # modulo 2^64: a size of 0 means all 2^64 integers, or none
     if target.bits == 64:
         steps = choose(beyond == first, words, steps)
     none = convert(beyond - 1, target) < convert(first, target)
@@ -270,7 +270,7 @@ def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any =
 
 
 def _end(value: Any, target: DType, past: int = 0) -> Array:
-    """An end of an interval of integers, modulo 2^64; a given one, less `past`, must fit the dtype."""
+    """Convert an interval bound to u64, modulo 2^64; an int minus `past` must fit the dtype."""
     if isinstance(value, _INT):
         asarray(int(value) - past, dtype=target)
         return asarray(int(value) % 2**64, dtype="uint64")
@@ -294,14 +294,14 @@ def _upper(a: Array, b: Array) -> Array:
 
 
 def permutation(key: Any, x: Any, /, *, axis: int = 0) -> Array:
-    """A random permutation of the integers below x, or of an array's slices along an axis.
+    """Draw a random permutation of the integers below x, or of an array's slices along an axis.
 
-    The order of random 64-bit words: all permutations are equally likely, up to equal words.
+    The permutation sorts random 64-bit words. All permutations are equally likely unless two words are equal.
 
     Args:
         key: a key.
         x: an int or a dim; or an array.
-        axis: of the array, whose slices are put in order.
+        axis: the axis of the array whose slices are permuted.
 
     >>> pb.function(lambda key: pb.random.permutation(key, 5))(pb.random.key(0)).tolist()
     [1, 0, 4, 3, 2]
@@ -314,7 +314,7 @@ def permutation(key: Any, x: Any, /, *, axis: int = 0) -> Array:
 
 
 def bernoulli(key: Any, shape: Any = (), *, p: Any = 0.5) -> Array:
-    """True with probability p, a number or traced values that broadcast to the shape.
+    """Draw bools that are True with probability p, which broadcasts to the shape.
 
     >>> pb.function(lambda key: pb.random.bernoulli(key, 4, p=0.9))(pb.random.key(0)).tolist()
     [True, True, False, True]
@@ -324,10 +324,10 @@ def bernoulli(key: Any, shape: Any = (), *, p: Any = 0.5) -> Array:
 
 
 def normal(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
-    """Numbers of the standard normal distribution: `special.ndtri` of evenly spread ones.
+    """Draw standard normal samples: `special.ndtri` of uniform numbers.
 
-    The inverse of the distribution function takes one number for each and is monotone, where Box and Muller's method
-    takes a pair for a pair. The largest are 8.2 from 0, in f32 5.5.
+    The inverse cdf is monotone and takes one uniform number for each sample. The Box-Muller method needs pairs.
+    The largest magnitude is 8.2, in f32 5.5.
 
     >>> pb.function(lambda key: pb.random.normal(key, 2))(pb.random.key(0)).round(6).tolist()
     [-0.205842, -0.784766]
@@ -336,11 +336,11 @@ def normal(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
 
 
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = (), *, dtype: Any = None) -> Array:
-    """Samples of the standard normal distribution, truncated to [low, high].
+    """Draw samples of the standard normal distribution, truncated to [lower, upper].
 
-    The inverse of the distribution function, evenly between its values at both ends; above 0 of its mirror image, so
-    that an upper tail is as accurate as a lower one. Far in a tail, where these values vanish, by their logarithms.
-    Both ends are numbers or traced values that broadcast; NaN where low > high.
+    The inverse cdf is taken of uniform numbers between the cdf at both ends. An interval above 0 is mirrored, so both
+    tails are equally accurate. Far in a tail, where the cdf underflows, its logarithm is used.
+    Both ends are numbers or traced values that broadcast; NaN where lower > upper.
 
     >>> pb.function(lambda key: pb.random.truncated_normal(key, 9.0, 10.0, 2))(pb.random.key(0)).round(6).tolist()
     [9.095143, 9.166564]
@@ -376,7 +376,7 @@ def _tail(u: Array, a: Array, b: Array) -> Array:
 
 
 def exponential(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
-    """Numbers above 0 with density exp(-x): -log(1 - u) of evenly spread u.
+    """Draw exponential samples, with density exp(-x) for x > 0: -log(1 - u) of uniform u.
 
     >>> pb.function(lambda key: pb.random.exponential(key, 2))(pb.random.key(0)).round(6).tolist()
     [0.542071, 0.243723]
@@ -385,7 +385,7 @@ def exponential(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
 
 
 def gumbel(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
-    """Numbers with distribution exp(-exp(-x)): -log(-log u) of evenly spread u.
+    """Draw Gumbel samples, with cdf exp(-exp(-x)): -log(-log u) of uniform u.
 
     >>> pb.function(lambda key: pb.random.gumbel(key, 2))(pb.random.key(0)).round(6).tolist()
     [0.137906, -0.425993]
@@ -394,7 +394,7 @@ def gumbel(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
 
 
 def laplace(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
-    """Numbers with density exp(-|x|) / 2: the logarithm of twice the smaller of u and 1 - u, with a sign.
+    """Draw Laplace samples, with density exp(-|x|) / 2: ±log(2 min(u, 1 - u)) of uniform u.
 
     >>> pb.function(lambda key: pb.random.laplace(key, 2))(pb.random.key(0)).round(6).tolist()
     [-0.178034, -0.837963]
@@ -404,16 +404,16 @@ def laplace(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
 
 
 def categorical(key: Any, logits: Any, shape: Any = None, *, axis: int = -1) -> Array:
-    """Positions along an axis, with probabilities in proportion to exp(logits).
+    """Draw positions along an axis, with probabilities proportional to exp(logits).
 
-    The largest of logits + Gumbel's numbers (Gumbel 1954): no sum, no loop.
+    The result is the argmax of the logits plus Gumbel samples (Gumbel 1954). It needs neither a sum nor a loop.
 
     Args:
         key: a key.
         logits: floating-point numbers.
-        shape: the shape of the result: that of `logits` without the axis, after any further sizes. Without further ones
-            unless given.
-        axis: which one is chosen from.
+        shape: the shape of the result. It ends with the shape of `logits` without the axis, which is the default; more
+            sizes may precede.
+        axis: the axis of the categories.
 
     >>> @pb.function
     ... def chosen(key, logits):

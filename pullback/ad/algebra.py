@@ -61,7 +61,7 @@ def apply(e: Edge, tangent: ir.Ref) -> ir.Scalar:
 def transpose(e: Edge, element: ir.Scalar, variables: Sequence[Var]) -> Solution | None:
     """The element of `x_bar` at `variables` as a sum; None where a scatter is needed or cheaper.
 
-    That is if data choose the place, or if it would be found by trial, as for x[s * i + d * k] with sizes s, d.
+    This is so if data choose the place, or if it must be found by trial, as for x[s * i + d * k] with sizes s and d.
 
     Args:
         element: out_bar[target].
@@ -194,7 +194,7 @@ def in_range(weight: ir.Scalar, e: Edge) -> ir.Scalar:
 
 
 def settled(e: Edge, out: list[ir.Statement]) -> Edge:
-    """The edge with a weight of one element, or a number of times one, under a few tests of data."""
+    """The edge with a weight that is one element or a multiple of it, under a few tests of data."""
     guards, core = peel_guards(e.weight)
     conds = [g for g in guards if isinstance(g, Cond)]
     tests = list(dict.fromkeys(g for g in guards if isinstance(g, ir.Scalar)))
@@ -234,7 +234,7 @@ def stored(
 
 
 def _is_light(e: ir.Scalar) -> bool:
-    """A number, an element, or a number of times an element."""
+    """Whether a scalar is a number, an element, or a multiple of an element."""
     if isinstance(e, ir.Mul):
         return len(e.args) == 2 and isinstance(e.args[0], ir.Const) and isinstance(e.args[1], ir.Get)
     return isinstance(e, ir.Const | ir.Get)

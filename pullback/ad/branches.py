@@ -76,7 +76,7 @@ class BranchMap(LinearMap[ir.Choose]):
     ) -> Test | None:
         """The test where the cotangent of r may be nonzero: a value read by one branch needs that branch.
 
-        If a branch knows more, both branches give an array of bools as one more result of the cond.
+        If a branch knows where it is nonzero, both branches return an array of bools as one more result of the cond.
         """
         closed = [k in t and t[k] is None for t in told]
         if not any(k in t for t in told) or all(closed):

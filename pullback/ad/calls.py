@@ -41,7 +41,7 @@ class RuleMap(LinearMap[ir.Call]):
     """The map of a function with a rule: the rule, or its transpose."""
 
     def apply(self, tangents: Tangents) -> list[ir.Statement]:
-        """The tangents of the floating outs, by the forward rule or the transpose of the backward one."""
+        """The tangents of the floating outs, by the forward rule or the backward rule's transpose."""
         s = self.s
         _check_captured(s, self.active)
         made: list[ir.Statement] = []
@@ -51,7 +51,7 @@ class RuleMap(LinearMap[ir.Call]):
         return [s, *found.statements]
 
     def transpose(self, cotangents: Cotangents) -> tuple[ir.Statement, ...]:
-        """The cotangents of the floating operands, by the backward rule or the transpose of the forward one."""
+        """The cotangents of the floating operands, by the backward rule or the forward rule's transpose."""
         s = self.s
         known = cotangents.of_all(s.outs)
         _check_captured(s, self.active)
@@ -64,7 +64,7 @@ class RuleMap(LinearMap[ir.Call]):
     def _used(
         self, rule: ir.Rule | None, other: ir.Rule | None, given: Sequence[ir.Ref], made: list[ir.Statement], vjp: Vjp
     ) -> Applied:
-        """The rule if there is one, else the transpose of the other."""
+        """The rule if there is one, else the transpose of the other rule."""
         if rule is not None:
             return _used(self.s, rule, given, made)
         assert other is not None
@@ -99,11 +99,11 @@ class ForeignMap(LinearMap[ir.External]):
     """The map of a C function without a rule: every use is an error."""
 
     def apply(self, tangents: Tangents) -> list[ir.Statement]:
-        """Refused: [E254]."""
+        """Raise: a C function without a rule has no derivative [E254]."""
         raise _no_rule(self.s, self.active)
 
     def transpose(self, cotangents: Cotangents) -> tuple[ir.Statement, ...]:
-        """Refused: [E254]."""
+        """Raise: a C function without a rule has no derivative [E254]."""
         raise _no_rule(self.s, self.active)
 
 

@@ -6,7 +6,7 @@ the loop. Only its action on some columns or rows is needed:
     forward     S_{t+1} = A_t S_t + B_t U       from edges U of some arrays u to the loop's operands:  u -> outs
     backward    Z_t = Z_{t+1} A_t               from edges Z of the outs to some arrays z:     operands -> z
 
-In a step the body is a graph with u (or z) at one end, eliminated in its own cheapest order, which decides whether A_t
+In a step the body is a graph with u (or z) at one end. It is eliminated in its own cheapest order, which decides if A_t
 is formed. S and Z are states of a loop: arrays of edge weights of one pattern, `Carried`. An axis of the source that
 equals an axis of the target in every step is not carried. A fixed point finds these axes, starting from those of the
 given edges. Forward, the loop itself carries S; backward, it stacks its states for another one.
@@ -33,7 +33,7 @@ Same = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Reduced:
-    """A block with inner vertices eliminated: edges by target and source, their needs, and the cost."""
+    """A block with inner vertices eliminated: statements for weights, edges by target, and the cost."""
 
     statements: list[ir.Statement]
     into: Mapping[ir.Ref, Mapping[ir.Ref, list[Edge]]]
@@ -42,7 +42,7 @@ class Reduced:
 
 Ends = tuple[Sequence[ir.Ref], Sequence[ir.Ref]]  # sources and sinks of the remaining edges
 Reduce = Callable[[ir.Block, set[ir.Ref], Sequence[Edge], Ends], Reduced]
-"""How a block's active arrays are eliminated, with more edges at its ends."""
+"""A function that eliminates a block's active arrays, with more edges at its ends."""
 
 
 @dataclass(frozen=True)

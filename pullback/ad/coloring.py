@@ -111,7 +111,7 @@ def star_colored(pattern: Pattern) -> Coloring:
 
 
 def _recovered(pattern: Pattern, colors: NDArray) -> Coloring:
-    """Entry (i, j) is read in row i from j's group where j is alone in it there, else in row j from i's."""
+    """The group and row to read entry (i, j) from: j's and i if j is alone there, else i's and j."""
     count = _count(colors)
     of_row, of_column = colors[pattern.rows], colors[pattern.columns]
     _, entry, times = np.unique(pattern.rows * count + of_column, return_inverse=True, return_counts=True)

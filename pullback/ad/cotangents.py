@@ -34,7 +34,7 @@ def element_of(where: ir.Ref) -> Test:
 class Part:
     """A summand of a cotangent: value over the operand's index variables.
 
-    It is structurally zero where none of `ways` is open. `extents` are those of its edge.
+    It is structurally zero where none of `ways` is open. `extents` are the sizes of its edge's variables.
     """
 
     variables: tuple[Var, ...]
@@ -53,7 +53,7 @@ class Guard:
 
 
 class Cotangents:
-    """The cotangents so far.
+    """The cotangents found so far.
 
     Attributes:
         sources: the arrays to differentiate by.
@@ -157,7 +157,7 @@ class Cotangents:
         return element.ref
 
     def any(self, cotangents: Sequence[ir.Ref]) -> Test | None:
-        """Whether any element of any of these is not a structural zero; None where that is so."""
+        """A test whether any element of these may be nonzero; None if no guard excludes that."""
         sums = (expr.reduce("sum", v := axes(c), expr.get(c, *v)) for c in cotangents)
         ways = either(ways_of(e, self.ways) for e in sums)
         if is_everywhere(ways, [d for c in cotangents for d in c.shape]):

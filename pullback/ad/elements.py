@@ -185,7 +185,7 @@ class _Through:
 
 
 def _known(e: ir.Scalar, cotangents: Cotangents) -> ir.Scalar | None:
-    """The element of the program's own array that holds this function; guards do not change it."""
+    """The element of an array of the program that already holds this value; None if there is none."""
     match e:
         case ir.Apply(args=(ir.Get() as x,)) if (e.primitive, x.ref) in cotangents.computed:
             return expr.get(cotangents.computed[e.primitive, x.ref], *x.indices)

@@ -37,11 +37,11 @@ from pullback.rewrite.normal_form import normalize
 Order = Literal["forward", "reverse", "cheapest"] | Sequence[int]
 
 UNKNOWN = 64
-"""What a dim without a number counts as when costs are compared."""
+"""The size assumed for an open dim when costs are compared."""
 FEW = 3
-"""Up to so many vertices all orders are tried."""
+"""The largest number of vertices for which all orders are tried."""
 MANY = 16
-"""Edges between two arrays that are kept apart; more become one dense array."""
+"""The maximum number of separate edges between two arrays; more become one dense array."""
 
 
 def eliminate(
@@ -157,7 +157,7 @@ class Graph:
         return other
 
     def insert(self, edges: Iterable[Edge]) -> None:
-        """Add edges, over the variables that others have for the axes of their targets."""
+        """Add edges, rewritten to the axis variables that the graph uses for their targets."""
         for e in edges:
             rows = self.rows.setdefault(e.result, tuple(t.single for t in e.target))  # type: ignore[misc]
             self.edges.insert(e.operand, e.result, [algebra.normalized(algebra.onto(rows, e))])
@@ -315,7 +315,7 @@ def _reached(
 
 
 def in_order(statements: Sequence[ir.Statement]) -> list[ir.Statement]:
-    """Reorder statements so that each follows its inputs, otherwise as they are."""
+    """Reorder statements so that each follows those that compute its inputs; others keep their order."""
     maker = {o: s for s in statements for o in s.outs}
     out: dict[ir.Statement, None] = {}
     entered: set[ir.Statement] = set()

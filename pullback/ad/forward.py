@@ -1,6 +1,6 @@
 """Forward mode: the linear maps of the statements, applied in order.
 
-The same maps as in reverse, applied instead of transposed. Loops carry the tangents of their states beside the states,
+The maps are those of reverse mode, applied instead of transposed. Loops carry tangents of their states as more states,
 so forward mode goes through every statement, `while_loop` without a bound included, and needs no memory beyond the
 tangents.
 """

@@ -139,7 +139,7 @@ def _is_quick(test: ir.Scalar) -> bool:
 
 
 def without(ways: Ways, known: Set[ir.Ref]) -> Ways:
-    """The ways without the conditions that read one of these arrays: wider."""
+    """The ways without the conditions that read one of these arrays, which makes them wider."""
     return either(
         [
             tuple(

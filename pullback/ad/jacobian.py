@@ -52,7 +52,7 @@ def elaborated(program: ir.Program, wrt: int, mode: Mode = "auto", sums: bool = 
 
 
 def _cheaper(program: ir.Program, wrt: int) -> Literal["forward", "reverse"]:
-    """The mode with fewer sweeps, as far as symbolic sizes tell."""
+    """The mode with fewer sweeps, if symbolic sizes decide; else forward mode."""
     rows = as_index(0)
     for r in program.outputs:
         if r.dtype.is_floating:

@@ -93,6 +93,6 @@ def zeros(name: str, like: ir.Ref) -> ir.Build:
 
 
 def emit(statements: list[ir.Statement], s: ir.Build) -> ir.Ref:
-    """Add a statement; the array it defines."""
+    """Add a statement; return the array it defines."""
     statements.append(s)
     return s.outs[0]

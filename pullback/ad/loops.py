@@ -377,7 +377,7 @@ class Parts:
         return {r for s in self.behind for r in statement_reads(s)}
 
     def behind_alone(self, results: Sequence[ir.Ref]) -> tuple[ir.Statement, ...]:
-        """The part behind, with the statements that compute its unstored inputs."""
+        """The statements of `behind`, after those that compute its unstored inputs."""
         wanted = {*results, *self._reads()}
         out: list[ir.Statement] = []
         for s in reversed(self.ahead):

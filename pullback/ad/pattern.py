@@ -1,13 +1,13 @@
-"""The pattern of a Jacobian at a call: which elements of the tangents depend on which elements of one.
+"""The pattern of a Jacobian at a call: the input elements that each output element depends on.
 
 A Jacobian-vector product is linear in its tangents, statement by statement; the edges of `ad.edges` say which element
 reads which. So the columns of an element are the union of the columns of the elements it reads. At the start each unit
-vector has one column. Loops run: a fold's states have the pattern of its steps so far.
+vector has one column. Loops are run step by step: a fold's states have the pattern of its steps so far.
 
     columns(out[target]) = union over the edges and their variables of  columns(operand[source])
 
-Guards on indices count, values do not: both branches of a `where` count. So the pattern is valid as long as the
-integers are the same and no test on values ends a loop.
+The pattern depends on guards on indices but not on values: both branches of a `where` count. So it is valid while the
+integers are unchanged and no test on values ends a loop.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Pattern:
 
     @property
     def starts(self) -> NDArray:
-        """For each row the position of its first entry, and last the number of all."""
+        """The position of each row's first entry, then the number of entries."""
         return np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
 
 
@@ -169,7 +169,7 @@ class _Probe:
 
 
 class _Walk:
-    """A single run: `columns` holds patterns of arrays that depend on the tangent, the machine the others."""
+    """A run: `columns` has the patterns of arrays that depend on the tangent; the machine has the others."""
 
     def __init__(self, machine: Machine, width: int) -> None:
         self.machine = machine
@@ -303,7 +303,7 @@ def _probes(s: ir.Build | ir.Scatter, active: set[ir.Ref]) -> Iterator[_Probe]:
 
 
 def _joined(sources: NDArray, operand: Pattern) -> tuple[NDArray, NDArray]:
-    """For each source and each column of that row of the operand: the source's number, and the column."""
+    """Pairs of a source's number and a column, for each column in the operand's row of that source."""
     starts = operand.starts
     first, counts = starts[sources], starts[sources + 1] - starts[sources]
     entries = np.repeat(np.arange(len(sources)), counts)

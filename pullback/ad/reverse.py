@@ -56,7 +56,7 @@ def guarded_vjp(
 def _swept(
     program: ir.Program, wrt: Sequence[int], guarded: Collection[int] | None
 ) -> tuple[ir.Program, dict[int, bool]]:
-    """The walk over the statements from the last one on; the second part where `guarded` is given."""
+    """The program of `vjp`, from a walk backward over the statements, and the zeros if `guarded` is given."""
     primal = eliminate_common(normalize(solve_deltas(program)))
     sources = [primal.inputs[k] for k in wrt]
     p = primal.with_body(_bounded_loops(primal.body, active_in(primal.body, set(sources))))

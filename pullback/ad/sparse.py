@@ -117,7 +117,7 @@ class _Sweeps:
 
 
 def _axes(terms: list[list[ir.Build]]) -> int:
-    """The axes along which there are entries, of the term that has most."""
+    """The largest number of axes along which a term has entries."""
     return max(len(four[0].vars) for four in terms)
 
 
@@ -183,8 +183,8 @@ def _entries(term: Delta, s: ir.Build, r: ir.Ref, source: ir.Ref) -> list[ir.Bui
 def _solved(term: Delta, rows: tuple[Var, ...], columns: tuple[Var, ...]) -> Solution | None:
     """Solve the term's equations for the columns, or also the rows; None if an unknown remains in data.
 
-    Rows too if the term is a sum, so that the sum's variables enumerate the entries: sum over o of [i == data(a[o])] [k
-    == data(b[o])] w(o) has an entry for each o, not for each i and o.
+    For a sum the rows are solved too, so its variables enumerate the entries. The sum over o of
+    [i == data(a[o])] [k == data(b[o])] w(o) has an entry for each o, not for each i and o.
     """
     both = (*columns, *rows)
     for unknown in (both, columns, rows) if term.summed else (columns, both, rows):

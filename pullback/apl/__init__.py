@@ -1,4 +1,4 @@
-"""APL: its text, checked and compiled like every function of the language, or evaluated line by line."""
+"""APL: text that is checked and compiled like any function of the language, or run line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assignment: names, several names, elements by index, and elements that an expression selects."""
+"""Assignment to one or several names, to indexed elements, and to elements that an expression selects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Step = Callable[[Value], Value]
 
 
 def assign(node: Assign, scope: Scope) -> Any:
-    """The value of an assignment, bound to the left of the arrow."""
+    """Evaluate an assignment, bind its targets, and return its value."""
     alone = isinstance(node.value, Glyph) and node.value.glyph in MONADIC_OPERATORS + DYADIC_OPERATORS
     value = GlyphOperator(node.value.glyph) if alone else scope.evaluate(node.value)  # type: ignore[union-attr]
     if isinstance(node.target, Name) and node.modify is None:
@@ -39,7 +39,7 @@ def assign(node: Assign, scope: Scope) -> Any:
 
 
 def _name(target: Name, value: Any, scope: Scope) -> None:
-    """Give a name a value, a verb or an operator; ⎕ prints it, and variables of the system check it."""
+    """Bind a name to a value, verb or operator; ⎕ prints the value, and system variables check it."""
     name = target.name
     if name == "⎕":
         if scope.host is not None:
@@ -79,7 +79,7 @@ def _bind(target: Node, value: Value, scope: Scope, modify: Verb | None) -> None
 
 
 def _for_each(items: Sequence[Node], value: Value, scope: Scope) -> list[Value]:
-    """The values for several names."""
+    """Split a value into the values for several names."""
     if rank_of(value) == 0:
         return [nesting.first(scope.settings, value)] * len(items)
     if rank_of(value) != 1:
@@ -100,9 +100,9 @@ def _current(name: Name, scope: Scope) -> Value:
 
 
 def _with_changes(target: Node, name: Name, value: Value, scope: Scope, modify: Verb | None) -> Value:
-    """An array with other elements where an expression of it selects some.
+    """Return the array with new elements at the places that a selecting expression selects.
 
-    What stands around the name is evaluated once, and then applied to the array, for `modify`, and to its numbers.
+    The other operands are evaluated once. The selection is applied to the array, for `modify`, and to its numbers.
     """
     y = settled(_current(name, scope))
     steps = _steps(target, scope)
@@ -147,7 +147,7 @@ def _selector(verb: Node, scope: Scope) -> Verb:
 
 
 class _Apart(Verb):
-    """A verb whose result is another array: selections are made inside, not of the whole."""
+    """A verb whose result is a separate array, so that selections apply inside it, not to the whole."""
 
     def __init__(self, verb: Verb) -> None:
         self.verb = verb
@@ -159,7 +159,7 @@ class _Apart(Verb):
 
 
 def _picks(target: Node) -> bool:
-    """Whether it ends with ⊃, which selects one element as a whole."""
+    """Whether the target ends with ⊃, which selects one element as a whole."""
     match target:
         case Strand(items=(item,)):
             return _picks(item)

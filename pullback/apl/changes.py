@@ -1,8 +1,8 @@
-"""Arrays with some elements changed, for `x[i]←v` and `(2↑x)←v`.
+"""Replacement of array elements, for `x[i]←v` and `(2↑x)←v`.
 
-An expression that selects elements of x is evaluated with the numbers of its elements in their place: the result says
-which elements are changed, and in which order. An element that is a nest is known by its object, which selecting verbs
-hand on. Where v or x is an array of a function being compiled, so is the result.
+The selecting expression is evaluated with element numbers in place of the elements of x. The result says which
+elements change, and in which order. A nested element is identified by its object, which selecting verbs pass on.
+If v or x is an array of a function being compiled, so is the result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pullback.apl.values import (
 
 
 def numbered(y: Value) -> Value:
-    """The array with the numbers of its plain elements, from 1, in their places; 0 is left to fills."""
+    """Replace the plain elements of an array by their numbers, from 1; 0 is reserved for fills."""
     count = iter(range(1, 2**62))
 
     def structure(v: Value) -> Value:
@@ -49,16 +49,16 @@ def numbered(y: Value) -> Value:
 
 
 def changed(y: Value, numbers: Value, selected: Value, value: Value, as_one: bool = False) -> Value:
-    """The array with the elements of a value where a selection has found its numbers.
+    """Return the array with the selected elements replaced by those of a value.
 
     Args:
         y: the array.
-        numbers: its elements as `numbered` counts them.
-        selected: those numbers which the selection gives.
+        numbers: the element numbers of y, from `numbered`.
+        selected: the numbers that the selection returns.
         value: the new elements, or one for all.
-        as_one: whether the selection is a single element, as ⊃ gives it, which the value replaces.
+        as_one: whether the selection is a single element, from ⊃, which the whole value replaces.
     Raises:
-        AplError: [E802] as many values as places are wanted, [E804] the places follow from data.
+        AplError: [E802] the numbers of values and places differ, [E804] the places depend on data.
     """
     y, selected, value = settled(y), settled(selected), settled(value)
     if is_traced(selected):
@@ -76,7 +76,7 @@ def changed(y: Value, numbers: Value, selected: Value, value: Value, as_one: boo
 
 
 def _check_shapes(selected: Value, value: Value) -> None:
-    """Refuse values that are neither one nor as many as the places, in their shape."""
+    """Refuse a value that is neither a single element nor of the shape of the selection."""
     own = [[n for n in shape_of(v) if n != 1] for v in (value, selected)]
     if rank_of(value) and count_of(value) != 1 and own[0] != own[1]:
         wrong = errors.length if rank_of(value) == rank_of(selected) else errors.rank
@@ -84,7 +84,7 @@ def _check_shapes(selected: Value, value: Value) -> None:
 
 
 def _identities(numbers: Value) -> set[int]:
-    """The objects that are elements of a nest at any depth."""
+    """The identities of the objects in a nest, at any depth."""
     if not is_nested(numbers):
         return set()
     inner = elements(numbers)
@@ -92,7 +92,7 @@ def _identities(numbers: Value) -> set[int]:
 
 
 def _assign(selected: Value, value: Value, nests: set[int], new: dict[int, Value]) -> None:
-    """Note the new value of each place, by the number of a plain element, or ¯1-id for a nest."""
+    """Record the new value of each place, under the number of a plain element, or ¯1-id of a nest."""
     _check_shapes(selected, value)
     one = count_of(value) == 1
     values = elements(value)
@@ -102,7 +102,7 @@ def _assign(selected: Value, value: Value, nests: set[int], new: dict[int, Value
             new[-id(place)] = own
         elif rank_of(place) == 0 and not is_nested(place):
             new[int(place)] = own
-        elif any(leaf.any() for leaf in _leaves(place)):  # a verb's result for an element, with the numbers inside
+        elif any(leaf.any() for leaf in _leaves(place)):  # a verb's result for an element, with numbers inside
             _assign(place, own, nests, new)
 
 
@@ -135,7 +135,7 @@ def _element(e: Value, numbers: Value, new: dict[int, Value]) -> Value:
 
 
 def _traced(y: Value, places: NDArray, value: Value) -> Value:
-    """The changed value in a compiled function: each element from a table, by places from 1."""
+    """Compute the changed value in a compiled function: each element comes from a table, by places from 1."""
     if is_nested(y) or is_nested(value):
         raise errors.domain(
             "elements of a nested array are not changed in a compiled function", remedy="name the parts"

@@ -29,23 +29,23 @@ def apl(
     names: Mapping[str, Any] | None = None,
     left: bool | None = None,
 ) -> Any:
-    """A verb written in APL as a function that is traced, derived and compiled.
+    """Make a function of Pullback from a verb in APL; it is traced, differentiated and compiled.
 
     Args:
-        source: the text of a verb, `{…}` or a train; or the path of a file whose last verb it is.
-        name: the name of the function; by default that of a file's verb, or `apl`.
+        source: the text of a verb, `{…}` or a train; or the path of a file, whose last verb is taken.
+        name: the name of the function; by default that of the file's verb, or `apl`.
         annotations: the types of ⍺ and ⍵, called `alpha` and `omega`, as annotations of a Python function.
         io: ⎕IO at the beginning of the text.
         names: values, and functions of Pullback, which are verbs in the text.
-        left: whether it takes ⍺; by default, whether ⍺ occurs in it. Pass False for a default left argument, `⍺←…`.
+        left: whether the verb takes ⍺; by default, whether ⍺ occurs in it. Pass False if it has a default, `⍺←…`.
     Returns:
         A function of one argument, or of two with ⍺ first.
     Raises:
-        AplError: [E801] the text is no APL, or no verb; when it is traced, [E802] to [E809] with the place in the text.
+        AplError: [E801] the text is not APL, or not a verb; at tracing, [E802] to [E809] with the place in the text.
     Cost:
-        The text is traced and compiled once for each type that it is called with, like every function.
+        The text is traced and compiled once for each argument type, like every function.
     Derivative:
-        That of the program that the text is traced to; `pb.grad` takes `wrt="alpha"` or `"omega"`.
+        The traced program is differentiated; `pb.grad` takes `wrt="alpha"` or `"omega"`.
 
     >>> import numpy as np, pullback as pb
     >>> mean = pb.apl("{(+/⍵)÷≢⍵}")
@@ -69,7 +69,7 @@ def apl(
 
 
 def function_of(verb: Verb, name: str, annotations: Mapping[str, Any] | None = None, left: bool | None = None) -> Any:
-    """A verb as a function of Pullback, of ⍵ or of ⍺ and ⍵."""
+    """Convert a verb to a function of Pullback, of ⍵ or of ⍺ and ⍵."""
     if takes_left(verb) if left is None else left:
 
         def call(alpha: Any, omega: Any) -> Any:
@@ -92,7 +92,7 @@ def takes_left(verb: Verb) -> bool:
 
 
 def to_python(x: Value) -> Any:
-    """A value as a traced function takes and returns it: an array, or a tuple of the elements of a nest."""
+    """Convert a value for a traced function: an array, or a tuple of the elements of a nest."""
     x = settled(x)
     if is_nested(x):
         if x.ndim == 0:
@@ -104,7 +104,7 @@ def to_python(x: Value) -> Any:
 
 
 def narrowed(x: Any) -> Any:
-    """A tree of NumPy arrays with floating numbers of 32 bits."""
+    """Convert the floating-point arrays of a tree to 32 bits."""
     if isinstance(x, tuple):
         return tuple(map(narrowed, x))
     return x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype == np.float64 else x
@@ -119,7 +119,7 @@ def floating(x: Any) -> Any:
 
 @dataclass
 class Compiled(Verb):
-    """`f ⎕C`, and with a way to derive `f ⎕GRAD` and `f ⎕VGRAD`: compiled when it is called with values."""
+    """The verb `f ⎕C`, or with a derivative `f ⎕GRAD` and `f ⎕VGRAD`, compiled when called with values."""
 
     verb: Verb
     settings: Settings
@@ -130,7 +130,7 @@ class Compiled(Verb):
         self.taken: dict[tuple[Scope, str], Any] = {}
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The results of the compiled function."""
+        """Return the results of the compiled function."""
         both = x is not None
         if not still_true(self.taken):
             self.made.clear()

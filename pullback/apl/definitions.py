@@ -1,13 +1,13 @@
-"""∇-definitions as dfns, line by line, so that places in the text stay.
+"""Conversion of ∇-definitions to dfns, line by line, which preserves positions in the text.
 
     ∇ r←a mean x;n          mean←{a←⍺ ⋄ x←⍵
       n←≢x                    n←≢x
       r←a+(+/x)÷n             r←a+(+/x)÷n
     ∇                       r}
 
-A line that is no assignment shows its value, as it does there, and does not end the function. What it does not try:
-branches and control structures, functions without arguments, results that are left out, and assignments that reach
-names outside.
+A line that is not an assignment prints its value, as in a ∇-definition, and does not end the function. Not supported:
+branches and control structures, functions without arguments, omitted results, and assignments to names outside
+the function.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _QUIET: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|⍝.*")
 
 
 def as_dfns(lines: Sequence[str], file: str) -> Iterator[str]:
-    """The lines of a text, with ∇-definitions as dfns.
+    """Yield the lines of a text, with ∇-definitions converted to dfns.
 
     Raises:
-        AplError: [E801] a definition that is not closed, or that has no argument.
+        AplError: [E801] a definition is not closed, or has no argument.
     """
     begun: Spot | None = None
     result, depth = "", 0

@@ -1,11 +1,11 @@
-"""Dfns: `{…}` as verbs, guards, and calls of themselves.
+"""Dfns: `{…}` as verbs, with guards and recursion.
 
-A call that is the last thing a dfn does (a tail call) takes no room: it goes back to the call that it ends, which goes
-on with the new arguments. In a compiled function, where a guard follows from data, a dfn that ends so is a loop:
+A tail call takes no stack: it returns to the call that it ends, which continues with the new arguments.
+In a compiled function, if a guard depends on data, a dfn that ends with a tail call becomes a loop:
 
     {⍺←1 ⋄ ⍵≤1:⍺ ⋄ (⍺×⍵)∇⍵-1}      state ← (⍺ ⍵); while no guard leads to a value: state ← the arguments of ∇
 
-whose value is that of the guard that ends it. Other calls of itself are written out, as often as static values say.
+The loop's value is that of the guard that ends it. Other recursive calls are unrolled, as static values determine.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from pullback.apl.values import Value, count_of, is_nested, is_traced, lifted, r
 from pullback.tracing.active import is_tracing
 from pullback.tracing.control import promoted_cond
 
-DEEPEST: Final = 1500  # calls inside one another
+DEEPEST: Final = 1500  # nested calls
 DEEPEST_TRACED: Final = 200
-TAIL_CALLS: Final = 1_000_000  # one after another
-WAYS: Final = 30  # guards that follow from data inside one another
+TAIL_CALLS: Final = 1_000_000  # successive tail calls
+WAYS: Final = 30  # nested guards that depend on data
 
 
 @dataclass
 class TailCall:
-    """A call that a dfn ends with, which its own call is to go on with."""
+    """A tail call of a dfn; the current call continues with its arguments."""
 
     f: Function
     y: Value
@@ -45,12 +45,12 @@ class TailCall:
     spot: Spot | None = None
 
     def finished(self) -> Value:
-        """The result of the call."""
+        """Return the result of the call."""
         return self.f(self.y, self.x)
 
 
 def settled_call(made: Any) -> Value:
-    """The value that a body ends with, after the call that it may be."""
+    """Return the value of a body, after completing a tail call."""
     return made.finished() if isinstance(made, TailCall) else plain(made)
 
 
@@ -71,15 +71,15 @@ class Function(Verb):
 
     @property
     def takes_left(self) -> bool:
-        """Whether ⍺ stands in it."""
+        """Whether ⍺ occurs in the dfn."""
         return any("⍺" in s.names for s in self.dfn.body)
 
     def named(self, name: str) -> Function:
-        """The function under a name, which is the first that it gets."""
+        """Return the function with a name; its first name is kept."""
         return self if self.called else replace(self, called=name)
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The value of the first statement that is no assignment, or else of the last one."""
+        """Return the value of the first statement that is not an assignment, or else of the last one."""
         return plain(self.result(y, x))
 
     def result(self, y: Value, x: Value | None = None) -> Value | Shy:
@@ -116,7 +116,7 @@ class Function(Verb):
 
 @dataclass
 class UserOperator(Operator):
-    """An operator of the user: a dfn with ⍺⍺, or with ⍺⍺ and ⍵⍵."""
+    """A user-defined operator: a dfn with ⍺⍺, or with ⍺⍺ and ⍵⍵."""
 
     dfn: Dfn
     scope: Scope
@@ -125,7 +125,7 @@ class UserOperator(Operator):
         self.kind: Class = "monadic operator" if self.dfn.operands == 1 else "dyadic operator"
 
     def derived(self, left: Any, right: Any, settings: Settings, axis: Value | None, spot: Spot) -> Verb:
-        """The dfn with its operands."""
+        """Bind the dfn to its operands."""
         return Function(self.dfn, self.scope, (left,) if right is None else (left, right), operator=self)
 
 
@@ -164,14 +164,14 @@ class _Body:
 
     f: Function
     scope: Scope
-    has_left: bool = False  # given, and not by ⍺←
+    has_left: bool = False  # whether the caller gives ⍺, rather than ⍺←
 
     def inside(self) -> _Body:
-        """The same for one of two ways, whose names are its own."""
+        """Return a copy of the body for one branch, with its own names."""
         return _Body(self.f, Scope(self.scope, is_way=True), self.has_left)
 
     def ended(self, body: Sequence[Statement]) -> Value | TailCall | Shy:
-        """The value of the first statement that is no assignment, or the call that it is."""
+        """Return the value of the first statement that is not an assignment, or its tail call."""
         last: Any = None
         for k, statement in enumerate(body):
             if statement.guard is not None:
@@ -195,16 +195,16 @@ class _Body:
         return Shy(last)
 
     def assigned(self, node: Assign, last: Any = None) -> Any:
-        """The value of an assignment; one to ⍺ is for calls without a left argument."""
+        """Evaluate an assignment; one to ⍺ only takes effect in calls without a left argument."""
         if isinstance(node.target, Name) and node.target.name == "⍺" and self.scope.names.get("⍺") is not None:
             return last
         return self.scope.evaluate(node)
 
     def guard(self, statement: Statement) -> Value:
-        """The condition that a guard tests.
+        """Evaluate the condition of a guard.
 
         Raises:
-            AplError: [E804] a value that is not 0 or 1.
+            AplError: [E804] the value is not 0 or 1.
         """
         unit = self.scope.parsed_guard(statement)
         value = self.scope.evaluate(unit.node)
@@ -218,7 +218,7 @@ class _Body:
         return value
 
     def ending(self, node: Node) -> Value | TailCall:
-        """The value of the last statement, or the call of a dfn that it is."""
+        """Return the value of the last statement, or its tail call."""
         if isinstance(node, Monadic | Dyadic) and isinstance(node.verb, Name | Dfn):
             found = self.scope.evaluate(node.verb)
             if isinstance(found, Function):
@@ -228,17 +228,17 @@ class _Body:
         return self.scope.value(node)
 
     def call(self, statement: Statement) -> Monadic | Dyadic | None:
-        """The call of the dfn itself that a statement is, None where it is something else."""
+        """Return the recursive call that a statement consists of; None for other statements."""
         node = self.scope.parsed(statement).node
         named = isinstance(node, Monadic | Dyadic) and isinstance(node.verb, Name)
         return node if named and self.scope.find(node.verb.name) is self.f else None  # type: ignore[union-attr, return-value]
 
     def goes_on(self, statement: Statement) -> bool:
-        """Whether a statement is a call of the dfn itself."""
+        """Whether a statement is a recursive call."""
         return self.call(statement) is not None
 
     def _either(self, statement: Statement, test: Any, rest: Sequence[Statement]) -> Value:
-        """Both ways of a guard that only the compiled function knows."""
+        """Trace both branches of a guard whose test depends on data."""
         shapes: list[Callable[[list[Any]], Value]] = []
 
         def way(run: Callable[[_Body], Value | TailCall | Shy]) -> Callable[[], Any]:
@@ -257,22 +257,22 @@ class _Body:
 
 
 def _numbers(parts: Sequence[Any]) -> tuple[Any, ...]:
-    """The results of one way, truth values among them as numbers."""
+    """Return the results of one branch, with truth values converted to numbers."""
     return tuple(as_numbers(p) if kind_of(p) == "b" else p for p in map(lifted, parts))
 
 
 @dataclass
 class _Loop:
-    """A dfn that ends with calls of itself, as a loop over its arguments.
+    """A tail-recursive dfn as a loop over its arguments.
 
-    The body is walked for whether it goes on, for the next arguments, and for the value. Ways that do not end as is
-    asked for are left out, so that one call and one value stand without a choice around them.
+    The body is traced three times: for the loop condition, for the next arguments, and for the value. Branches with
+    another kind of ending are omitted, so a single call or value needs no conditional.
     """
 
     f: Function
 
     def value(self, first: _Body) -> Value:
-        """The result of the last iteration; the first body has been entered."""
+        """Return the result of the last iteration; the first body has been entered."""
         calls = [call for s in self.f.dfn.body if (call := first.call(s)) is not None]
         both = [c for c in calls if isinstance(c, Dyadic)]
         if len(both) not in (0, len(calls)) or (not both and first.has_left):
@@ -295,7 +295,7 @@ class _Loop:
             return found
 
         start = [part for old, _ in forms.values() for part in old]
-        for _ in range(2):  # integers that change type do so from the beginning
+        for _ in range(2):  # arguments whose type changes get the final type from the start
             start = [like(a, b) if b.settled.is_floating else like(a, a) for a, b in zip(start, step(start))]
         last = pb.while_loop(
             lambda state: self._goes_on(self._entered(arguments(state)), 0),
@@ -316,7 +316,7 @@ class _Loop:
         return _Body(self.f, self.f.entered(arguments["⍵"], arguments.get("⍺")))
 
     def _ends(self, body: _Body, at: int) -> Iterator[tuple[int, Statement, Any]]:
-        """The statements that may end the body, with their guards' tests; None for the last."""
+        """Yield the statements that may end the body, with their guards' tests; None for the last."""
         statements = self.f.dfn.body
         for k in range(at, len(statements)):
             statement = statements[k]
@@ -351,7 +351,7 @@ class _Loop:
         return False
 
     def _walked(self, arguments: dict[str, Value], going: bool, leaf: Callable[[Any], list[Any]]) -> list[Any]:
-        """Combine by the guards the results of `leaf` for ending calls, or for ending values."""
+        """Combine, by the guards, the results of `leaf` for tail calls (`going`) or for final values."""
 
         def ways(body: _Body, at: int) -> list[Any]:
             for k, statement, test in self._ends(body, at):
@@ -374,7 +374,7 @@ def _is(node: Node, name: str) -> bool:
 
 
 def _parts(call: Any, name: str) -> list[Any]:
-    """An argument of a call as arrays."""
+    """Flatten an argument of a call to arrays."""
     if not isinstance(call, TailCall):
         raise errors.domain("a guard that holds from the beginning ends the recursion in a value")
     return flattened(call.y if name == "⍵" else call.x)[0]

@@ -1,4 +1,4 @@
-"""Values as text, as APL prints them."""
+"""Conversion of values to text, as APL prints them."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _floating_text(x: float, precision: int) -> str:
 
 
 def display(value: Value, boxed: bool = False, precision: int = 10) -> str:
-    """A value as text.
+    """Convert a value to text.
 
     Args:
-        value: what `Workspace.evaluate` gives.
-        boxed: with boxes around the elements of nested arrays.
-        precision: the digits of numbers: ⎕PP.
+        value: a value, as `Workspace.evaluate` returns it.
+        boxed: whether to draw boxes around the elements of nested arrays.
+        precision: the number of significant digits: ⎕PP.
 
     >>> from pullback import apl
     >>> print(apl.display(apl.Workspace().evaluate("2 3⍴1.5 ¯2 3")))
@@ -86,7 +86,7 @@ def show_when_called(value: Value, boxed: bool, precision: int) -> None:
     """Print a value at each call of the function being compiled.
 
     Raises:
-        AplError: [E804] it is not known how often that is.
+        AplError: [E804] the number of prints is not known.
     """
     arrays: list[Any] = []
 
@@ -124,7 +124,7 @@ def lines(value: Value, boxed: bool, precision: int) -> list[str]:
 
 
 def _planes(x: Any, rows: Any) -> list[str]:
-    """The matrices of an array one after another, blank lines between them."""
+    """Format the matrices of an array one after another, with blank lines between them."""
     if x.ndim == 1:
         return list(rows(x[None, :])) if len(x) else [""]
     if x.size == 0 and x.ndim == 2:
@@ -149,7 +149,7 @@ def _number_rows(plane: Any, precision: int) -> list[str]:
 
 
 def aligned(column: Any) -> list[str]:
-    """Numbers of a column with their points below one another."""
+    """Align the numbers of a column at their decimal points."""
     if any("E" in t or "J" in t for t in column):
         width = max(map(len, column))
         return [t.rjust(width) for t in column]
@@ -201,7 +201,7 @@ def _column_kind(column: list[Any], wide: bool) -> str:
 
 
 def _unframed(rows: Any, cells: list[list[list[str]]]) -> list[str]:
-    """Elements side by side; nonscalars have a blank on either side."""
+    """Place elements side by side; nonscalars have a blank on either side."""
     wide = [[isinstance(e, np.ndarray) and (e.ndim > 0 or e.dtype == object) for e in row] for row in rows]
     heights = [max(len(c) for c in row) for row in cells]
     columns = range(len(cells[0]))

@@ -26,10 +26,10 @@ CODES: Final = {
 
 @dataclass(frozen=True)
 class Spot:
-    """A stretch of one line of APL text. Columns count from 1.
+    """A range of one line of APL text. Columns count from 1.
 
     Attributes:
-        assigned: the name that what is written there gets, for programs.
+        assigned: the name that is assigned there, for programs.
     """
 
     file: str
@@ -66,7 +66,7 @@ class AplError(PullbackError):
         self.plain = what
 
     def at(self, position: Spot | None) -> AplError:
-        """The same error at a place, unless it has one."""
+        """Return the error with a place, unless it already has one."""
         if self.position is not None or position is None:
             return self
         return AplError(self.kind, self.plain, position=position, facts=self.facts, remedy=self.remedy, also=self.also)
@@ -86,7 +86,7 @@ def _rebuild(kind: str, what: str, position: Spot | None, facts: Sequence[str], 
 
 
 def syntax(what: str, position: Spot | None = None, remedy: str | None = None) -> AplError:
-    """Text that is no APL."""
+    """The error for text that is not APL."""
     return AplError("SYNTAX ERROR", what, position=position, remedy=remedy)
 
 
@@ -101,12 +101,12 @@ def rank(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> Apl
 
 
 def domain(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> AplError:
-    """Values that a verb is not defined for."""
+    """The error for values that a verb is not defined for."""
     return AplError("DOMAIN ERROR", what, facts=facts, remedy=remedy)
 
 
 def index(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> AplError:
-    """An index that is out of range."""
+    """The error for an index that is out of range."""
     return AplError("INDEX ERROR", what, facts=facts, remedy=remedy)
 
 

@@ -69,7 +69,7 @@ def evaluate(node: Node, scope: Scope) -> Any:
             y = scope.value(node.omega.omega if ravelled and isinstance(node.omega, Monadic) else node.omega)
             f = scope.verb(node.verb)
             with placed(node.spot):
-                if ravelled:  # f,y is worked out together: a reduction of a ravel is one over all axes
+                if ravelled:  # f,y is evaluated as one: the reduction of a ravel is a reduction over all axes
                     inner = f.verb if isinstance(f, Placed) else f
                     if isinstance(inner, Reduce) and inner.goes_over_all(y):
                         return inner.of_all(y)
@@ -95,7 +95,7 @@ def evaluate(node: Node, scope: Scope) -> Any:
 
 
 def stated(node: Node, scope: Scope) -> Any:
-    """The value of a statement, marked where a session does not print it."""
+    """Evaluate a statement; the value is marked if a session does not print it."""
     match node:
         case Assign():
             return Shy(evaluate(node, scope))
@@ -164,16 +164,16 @@ def _derived(node: Derived, scope: Scope) -> Verb:
 
 @dataclass
 class Execute(Verb):
-    """`⍎`: the value of a text, with the names of its place."""
+    """`⍎`: execute a text with the names in scope."""
 
     scope: Scope
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The value of the last statement."""
+        """Return the value of the last statement."""
         return plain(self.result(y, x))
 
     def result(self, y: Value, x: Value | None = None) -> Value | Shy:
-        """The value, marked where the last statement is an assignment."""
+        """Return the value, marked if the last statement is an assignment."""
         if x is not None:
             raise syntax("⍎ takes one argument")
         if is_traced(y) or (y.size and not is_characters(y)) or rank_of(y) > 1:

@@ -31,7 +31,7 @@ from pullback.tracing.active import is_tracing
 
 NO_MEMORY: Final = "there is no memory for the result"
 TOO_LARGE: Final = re.compile("too big|[Mm]aximum (allowed|supported)")
-"""The words of NumPy's errors for shapes that no array has."""
+"""Wording of NumPy's errors for shapes that are too large."""
 
 
 class Verb:
@@ -44,30 +44,30 @@ class Verb:
         raise NotImplementedError
 
     def result(self, y: Value, x: Value | None = None) -> Value | Shy:
-        """The result, marked where a session does not print it."""
+        """Return the result, marked if a session does not print it."""
         return self(y, x)
 
     def identity(self) -> Any:
-        """The result of reducing nothing; None if there is none."""
+        """The neutral element: the reduction of an empty array; None if there is none."""
         return None
 
 
 @dataclass(frozen=True)
 class Shy:
-    """A value that a session does not print: of an assignment, or of a function that ends with one."""
+    """A value that a session does not print, from an assignment or a function that ends with one."""
 
     value: Any
 
 
 def plain(made: Any) -> Any:
-    """A value, whether a session prints it or not."""
+    """Return the value itself, whether a session prints it or not."""
     return made.value if isinstance(made, Shy) else made
 
 
 class placed:
-    """Give errors inside the glyph there as their place, and statements that are traced inside as well.
+    """Set the glyph as the place of errors raised inside, and of statements traced inside.
 
-    A class and no generator, for the reason that `state.setting` has.
+    It is a class rather than a generator for the same reason as `state.setting`.
     """
 
     __slots__ = ("_spot", "_standing")
@@ -100,7 +100,7 @@ class placed:
 
 
 def translated(error: PullbackError, spot: Spot | None) -> AplError:
-    """An error of the language below as APL names it."""
+    """Translate an error of the underlying language to an APL error."""
     if isinstance(error, ShapeError):
         kind = "RANK ERROR" if error.code == "E104" else "LENGTH ERROR"
     elif isinstance(error, UnfinishedError):
@@ -116,7 +116,7 @@ def translated(error: PullbackError, spot: Spot | None) -> AplError:
 
 @dataclass
 class Primitive(Verb):
-    """A verb of the table, with the settings of its place in the text."""
+    """A verb of the table, with the settings at its place in the text."""
 
     glyph: str
     settings: Settings
@@ -128,7 +128,7 @@ class Primitive(Verb):
         return self.glyph
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The meaning with one argument or two."""
+        """Apply the monadic or dyadic meaning."""
         s = self.settings
         scalars = MONADIC if x is None else DYADIC
         if x is not None and self.glyph == "○":
@@ -162,7 +162,7 @@ class Primitive(Verb):
         return lifted(made) if is_nested(made) and all(rank_of(e) == 0 for e in elements(made)) else made
 
     def _along_axes(self, x: Value | None, y: Value) -> Value:
-        """`x+[k]y`: the smaller argument along axes of the larger."""
+        """Apply `x+[k]y`: the smaller argument extends along axes of the larger."""
         if x is None:
             raise errors.syntax(f"{self.glyph} takes no axis with one argument")
         if (is_nested(x) or is_nested(y)) and (values.holds_traced(x) or values.holds_traced(y)):
@@ -209,13 +209,13 @@ def _stretched(x: Value, shape: tuple[Any, ...], new: list[int]) -> Value:
 
 @dataclass
 class PythonVerb(Verb):
-    """A function of Pullback, or another of Python, as a verb: of ⍵, or of ⍺ and ⍵."""
+    """A Pullback or Python function as a verb: of ⍵, or of ⍺ and ⍵."""
 
     function: Any
 
     @property
     def takes_left(self) -> bool:
-        """Whether it is of ⍺ and ⍵: it needs two arguments."""
+        """Whether the function needs two arguments, ⍺ and ⍵."""
         try:
             found = inspect.signature(self.function).parameters.values()
         except (TypeError, ValueError):  # a function without an inspectable signature

@@ -15,11 +15,11 @@ from pullback.errors import PullbackError
 def load_ipython_extension(shell: Any) -> None:
     """Register the magic, which shows a session's output.
 
-    What the notebook has made, or changed since, is there under its names: numbers, arrays, text,
-    lists, and functions, which are verbs. Values that the cell names are then values of the notebook.
+    Variables of the notebook are available in the cell under their names: numbers, arrays, text, lists, and
+    functions, which become verbs. Values that the cell assigns become variables of the notebook.
     """
     work = Workspace(boxed=True)
-    given: dict[str, Any] = {}  # names that the notebook received from here, or passed in
+    given: dict[str, Any] = {}  # names that the notebook received from the session, or passed to it
 
     def apl(line: str, cell: str | None = None) -> None:
         text = line if cell is None else cell

@@ -1,8 +1,8 @@
 """Session limits: time per line and workspace memory. Exceeding one is an APL error.
 
-A line runs inside `guarded`. Ctrl-C is INTERRUPT, memory that is not there WS FULL, a line over its time LIMIT ERROR.
-Any other exception of Python is SYSTEM ERROR, a fault of Pullback to report. The names of the workspace stay as the
-line has left them.
+A line runs inside `guarded`. Ctrl-C gives INTERRUPT, lack of memory WS FULL, and a line over its time LIMIT ERROR.
+Any other Python exception gives SYSTEM ERROR, a fault of Pullback to report. The names of the workspace stay as the
+line left them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pullback.tracing.active import tracing_kept
 
 __all__ = ["Limits"]
 
-AGAIN: Final = 0.5  # seconds until a line is told again that its time is over
+AGAIN: Final = 0.5  # seconds until a line over its time is interrupted again
 WITHOUT_SYSTEM: Final = 1 << 33  # bytes of a workspace if the system does not report its memory
 
 
@@ -34,9 +34,9 @@ class Limits:
     """The time that a line may take, and the memory that values may take in a process.
 
     Args:
-        seconds: for each line; None is no limit.
-        memory: bytes besides those that the process has now; half of the machine's unless told otherwise. Linux
-            keeps it.
+        seconds: the time limit of each line; None for no limit.
+        memory: the bytes that values may take beyond the process's current use; by default half of the machine's
+            memory. Only Linux enforces it.
     """
 
     def __init__(self, seconds: float | None = None, memory: int | None = None) -> None:
@@ -47,7 +47,7 @@ class Limits:
     def left(self) -> int:
         """The bytes that values may still take: ⎕WA."""
         now = _memory_of_data()
-        return self.memory if now is None else min(self.memory, max(0, self._end - now))  # what was there may have gone
+        return self.memory if now is None else min(self.memory, max(0, self._end - now))  # earlier data may be freed
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -98,7 +98,7 @@ class _Clock:
         try:
             with self._turn:
                 self._ended.set()
-            for _ in range(100 if self.late else 0):  # an interrupt that is under way comes here
+            for _ in range(100 if self.late else 0):  # a pending interrupt arrives here
                 pass
         except KeyboardInterrupt:
             self._ended.set()
@@ -128,7 +128,7 @@ def _interrupt_main() -> None:
 
 @contextmanager
 def _memory_at_most(end: int) -> Iterator[None]:
-    """Let allocations beyond `end` bytes of data fail, where the system counts them."""
+    """Make allocations beyond `end` bytes of data fail, if the system supports it."""
     try:
         import resource
     except ImportError:
@@ -144,7 +144,7 @@ def _memory_at_most(end: int) -> Iterator[None]:
 
 
 def _memory_of_data() -> int | None:
-    """The bytes that the system counts for RLIMIT_DATA, None where it does not say."""
+    """The bytes that the system counts for RLIMIT_DATA; None if it does not report them."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")

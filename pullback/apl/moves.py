@@ -1,8 +1,8 @@
 """Verbs that move elements without reading them, with one definition for values of any kind.
 
 A definition of `pullback.verbs` is a function of arrays in index notation. For arrays of a function being compiled it
-is called as it is. For values it is run on the positions of their elements, 1 and up. The result says where each
-element comes from, and 0 where it is filled. So numbers, characters and nested elements all move by it.
+is called directly. For values it is run on the positions of their elements, from 1. The result gives the source
+of each element, and 0 for a fill. So one definition moves numbers, characters and nested elements.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from pullback.state import registered
 from pullback.tracing.active import untraced
 from pullback.tracing.array import Array
 
-KEPT: Final = 2000  # maps of positions that are kept
-LARGEST: Final = 10_000  # elements of a map that is kept
+KEPT: Final = 2000  # cached maps of positions
+LARGEST: Final = 10_000  # elements of a cached map
 _MAPS: OrderedDict[Hashable, NDArray] = registered(OrderedDict(), KEPT)
 
 
 def moved(
     key: tuple[Any, ...], define: Callable[..., Array], *arrays: Value, fill: NDArray | None = None, dims: bool = False
 ) -> Value:
-    """The value of a definition on arrays; `key` is the verb with the numbers that it is given.
+    """Apply a definition to arrays; `key` is the verb with its numeric arguments.
 
     Args:
-        dims: whether some of the numbers are dims, so that the result is one of the function being compiled.
+        dims: whether some of these numbers are dims; the result then belongs to the function being compiled.
     """
     given = [settled(a) for a in arrays]
-    if any(is_nested(a) for a in given):  # arrays of the function go with the elements of nests as elements
+    if any(is_nested(a) for a in given):  # traced arrays become elements, like those of nests
         given = [objects(elements(a), known_shape(a)) if isinstance(a, Array) else a for a in given]
     if dims or any(is_traced(a) for a in given):
         return define(*together([lifted(a) for a in given]))
@@ -76,7 +76,7 @@ def _positions(key: tuple[Any, ...], define: Callable[..., Array], shapes: Seque
 
 
 def interpreted(define: Callable[..., Any], *arrays: NDArray) -> Any:
-    """A definition on values, now."""
+    """Run a definition on values in the interpreter."""
     with untraced():
         match len(arrays):
             case 1:
@@ -86,7 +86,7 @@ def interpreted(define: Callable[..., Any], *arrays: NDArray) -> Any:
 
 
 def together(arrays: Sequence[Array]) -> list[Array]:
-    """Arrays of a compiled function with one element type, for a verb that joins them."""
+    """Convert arrays of a compiled function to one element type, for a verb that joins them."""
     if len(arrays) < 2:
         return list(arrays)
     kinds = [kind_of(a) for a in arrays]

@@ -1,7 +1,7 @@
 """Limits of nested arrays: depth, and the number of elements counted with repetitions.
 
-`{⍵ ⍵}⍣40` makes a nest of 2*40 elements in forty steps and little memory, and whatever walks it would not end. Arrays
-that hold nests are measured once, when they are made, and remembered as long as they live.
+`{⍵ ⍵}⍣40` makes a nest of 2*40 elements in forty steps and little memory; walking it would take forever. Nested arrays
+are measured once, when they are made, and the measure is kept as long as they live.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pullback.state import registered
 
 __all__ = ["check_nest"]
 
-DEEPEST: Final = 1500  # nest walks recurse per level, on the stack of a thread
+DEEPEST: Final = 1500  # walks over a nest recurse once per level on the thread's stack
 MOST: Final = 1 << 28  # elements
 
 _KNOWN: dict[int, tuple[ref[Any], int, int]] = registered(
@@ -29,7 +29,7 @@ def check_nest(made: np.ndarray[Any, Any], items: Iterable[Any]) -> None:
     """Measure an array of these items that was just made.
 
     Raises:
-        AplError: [E807] it is too deep, [E810] it has too many elements.
+        AplError: [E807] the array is too deep, [E810] it has too many elements.
     """
     depth, count = _measured(items)
     if depth > DEEPEST:

@@ -1,7 +1,7 @@
 """Conversion between the numbers of APL and of the language.
 
-Truth values are the numbers 0 and 1, whole numbers become floating where a verb needs that, and numbers that stand in
-the text take the dtype of what they meet. What is converted here stands as a conversion in `.ir`.
+Truth values are the numbers 0 and 1. Integers become floating-point where a verb needs it. Literals in the text take
+the dtype of the other operand. Each conversion made here appears in `.ir`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Need = Literal["number", "float", "truth", "whole", "any"]
 
 
 def kind_of(x: Value) -> str:
-    """`b` truth values, `i` whole numbers, `f` floating, `c` complex ones, `U` characters."""
+    """Return the kind: `b` truth values, `i` integers, `f` floating-point, `c` complex, `U` characters."""
     if isinstance(x, Array):
         if x.weak is not None:
             return {"bool": "b", "integer": "i", "floating": "f"}[x.weak]
@@ -33,10 +33,10 @@ def kind_of(x: Value) -> str:
 
 
 def converted(values: Sequence[Value], need: Need) -> tuple[list[Any], bool]:
-    """Values as one arithmetic operation takes them, and whether they are traced.
+    """Convert the operands of one arithmetic operation; also return whether they are traced.
 
     Raises:
-        AplError: [E804] characters, or numbers that are not 0 or 1 where truth values are needed.
+        AplError: [E804] there are characters, or numbers other than 0 and 1 where truth values are needed.
     """
     kinds = [kind_of(x) for x in values]
     if "U" in kinds:
@@ -83,7 +83,7 @@ def _traced(x: Value, kind: str, floating: bool, target: types.DType, need: Need
 
 
 def as_numbers(x: Any, dtype: types.DType | None = None) -> Any:
-    """Truth values as 0 and 1."""
+    """Convert truth values to 0 and 1."""
     dtype = dtype or types.i64
     if x.weak is not None:
         return pb.where(x, 1, 0)
@@ -91,7 +91,7 @@ def as_numbers(x: Any, dtype: types.DType | None = None) -> Any:
 
 
 def truth(x: Value) -> Any:
-    """Numbers 0 and 1 as truth values, for the core."""
+    """Convert the numbers 0 and 1 to truth values, for the core."""
     if isinstance(x, np.ndarray):
         if not ((x == 0) | (x == 1)).all():
             raise errors.domain("truth values are 0 and 1")
@@ -100,10 +100,10 @@ def truth(x: Value) -> Any:
 
 
 def checked(result: Any, arguments: Sequence[Any]) -> Any:
-    """A concrete result, refused where it is no number though the arguments are.
+    """Return a concrete result; refuse one that is not finite if all arguments are.
 
     Raises:
-        AplError: [E804] it is none.
+        AplError: [E804] the result is not finite.
     """
     made = np.asarray(result)
     if made.dtype.kind in "fc" and not np.isfinite(made).all():

@@ -1,11 +1,11 @@
 """The parser of APL: right-to-left binding of tokens into a tree.
 
-Brackets are grouped first, and each statement kept as it stands. What a statement means depends on whether its names
-stand for values, verbs or operators, so it is parsed when it first runs, with the classes its names have then.
+Brackets are grouped first, and each statement is stored as tokens. The meaning of a statement depends on whether its
+names are values, verbs or operators. So it is parsed when it first runs, with the classes its names have then.
 
-    bind      values side by side are a vector; a[i] an element; operators take the verb or value to their left
-    phrase    then verbs take all to their right, and the one value to their left
-    train     where no value stands at the right end, the verbs are a train
+    bind      adjacent values form a vector; a[i] is an element; operators take the verb or value to their left
+    phrase    then verbs take everything to their right, and the single value to their left
+    train     if there is no value at the right end, the verbs form a train
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pullback.apl.values import literal_vector
 Class = Choice["value", "verb", "monadic operator", "dyadic operator"]
 Classes = Callable[[str], "Class | None"]
 
-DEEPEST = 150  # brackets inside brackets
+DEEPEST = 150  # nested brackets
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class Unit:
 
 
 def statements(found: Sequence[Token]) -> list[Statement]:
-    """The statements of a text.
+    """Split a text into statements.
 
     Raises:
-        AplError: [E801] brackets that do not match.
+        AplError: [E801] brackets do not match.
     """
     made, at = _statements(found, 0, None, 0)
     assert at == len(found)
@@ -155,7 +155,7 @@ def _dfn(found: Sequence[Token], at: int, depth: int) -> tuple[Dfn, int]:
 
 
 def _own_names(found: Sequence[Token]) -> set[str]:
-    """The names used in a dfn itself, without inner dfns."""
+    """Return the names used in a dfn, without its inner dfns."""
     depth, own = 0, set[str]()
     for t in found:
         depth += (t.text == "{") - (t.text == "}") if t.kind == "mark" else 0
@@ -204,10 +204,10 @@ def _spot(item: Token | Group | Dfn) -> Spot:
 
 
 def parse(items: Sequence[Token | Group | Dfn], class_of: Classes) -> Unit:
-    """A statement as a tree, for names of these classes.
+    """Parse a statement to a tree, for names of these classes.
 
     Raises:
-        AplError: [E801] what stands there is no expression.
+        AplError: [E801] the statement is not an expression.
     """
     return _phrase(_bind(items, class_of))
 
@@ -221,9 +221,9 @@ def _bind(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]
         unit = units[at]
         at += 1
         if at < len(units) and units[at].kind == "arrow" and isinstance(unit.node, Name):
-            bound.append(unit)  # a name that gets another meaning
+            bound.append(unit)  # a name that is assigned
         elif at == len(units) and unit.kind.endswith("operator") and (not bound or bound[-1].kind == "arrow"):
-            bound.append(unit)  # an operator alone, for a name
+            bound.append(unit)  # a lone operator, to be assigned to a name
         elif unit.kind == "monadic operator" or _is_hybrid(unit):
             left = bound[-1] if bound else None
             if left is not None and left.kind == "verb" and not (_is_hybrid(left) and _is_hybrid(unit)):
@@ -253,7 +253,7 @@ def _bind(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]
 
 
 def _is_hybrid(unit: Unit) -> bool:
-    r"""Whether it is one of / ⌿ \ ⍀, which are verbs without a verb to their left."""
+    r"""Whether a unit is one of / ⌿ \ ⍀, which are verbs if there is no verb to their left."""
     node = unit.node.verb if isinstance(unit.node, OnAxis) else unit.node
     return isinstance(node, Glyph) and node.glyph in HYBRIDS
 
@@ -263,12 +263,12 @@ def _is_outer(unit: Unit) -> bool:
 
 
 def _takes_value(unit: Unit) -> bool:
-    """Whether a value may be the operand: of ⍨, and of operators of the user."""
+    """Whether a value may be the operand: true for ⍨ and user-defined operators."""
     return not isinstance(unit.node, Glyph) or unit.node.glyph == "⍨"
 
 
 def _primaries(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]:
-    """The items with the brackets that follow them."""
+    """Join each item with the index brackets that follow it."""
     made: list[Unit] = []
     at = 0
     while at < len(items):
@@ -336,7 +336,7 @@ def _bracketed(unit: Unit, group: Group, class_of: Classes) -> Unit:
 
 
 def _strands(units: Sequence[Unit]) -> list[Unit]:
-    """Values side by side as one."""
+    """Join adjacent values to one strand."""
     made: list[Unit] = []
     run: list[Unit] = []
     for unit in [*units, None]:
@@ -370,7 +370,7 @@ def _strand(run: Sequence[Unit]) -> Unit:
 
 
 def _phrase(units: list[Unit]) -> Unit:
-    """Verbs with their arguments, from right to left."""
+    """Apply verbs to their arguments, from right to left."""
     if not units:
         raise AssertionError("a statement has items")
     for unit in units:
@@ -404,7 +404,7 @@ def _defines_operator(units: Sequence[Unit]) -> bool:
 
 
 def _verb_phrase(units: list[Unit]) -> Unit:
-    """A train, under a name where an arrow stands to the left of it."""
+    """Parse a train, with its assignment if an arrow is to its left."""
     start = next((k + 1 for k in range(len(units) - 1, -1, -1) if units[k].kind == "arrow"), 0)
     parts = units[start:]
     made = parts[0] if len(parts) == 1 else _train(parts)
@@ -442,7 +442,7 @@ def _train(parts: Sequence[Unit]) -> Unit:
 
 
 def _assigned(units: Sequence[Unit], arrow: int, value: Unit) -> tuple[Unit, int]:
-    """The assignment at an arrow, and where to go on to the left of it."""
+    """Parse the assignment at an arrow; also return the position to continue at, to its left."""
     spot = units[arrow].spot
     if not arrow:
         raise syntax("nothing stands to the left of ←", spot)

@@ -1,6 +1,6 @@
-"""APL text as tokens, each with its place.
+"""Tokenizer for APL text; each token has its place.
 
-number       12  ¯3.5  1e¯3  2j3  ∞ is none
+number       12  ¯3.5  1e¯3  2j3  (∞ is not a number)
 characters   'it''s'  "two"
 name         any letters, digits, _ ∆ ⍙; ⍺ ⍵ ⍺⍺ ⍵⍵ ∇ ∇∇; system names ⎕IO and ⎕, ⍞
 glyph        one verb or operator
@@ -22,7 +22,7 @@ from pullback.apl.errors import Spot, syntax
 Kind = Literal["number", "characters", "name", "glyph", "mark", "end"]
 
 VERBS: Final = "+-×÷*⍟!○|⌈⌊?~∧∨⍲⍱=≠<≤>≥≡≢⍴,⍪⌽⊖⍉↑↓⊂⊃⊆⌷⍳⍸∊⍷∪∩⍋⍒⊢⊣⊤⊥⌹⍕⍎"
-HYBRIDS: Final = "/⌿\\⍀"  # verbs where no verb stands to their left
+HYBRIDS: Final = "/⌿\\⍀"  # verbs if there is no verb to their left
 MONADIC_OPERATORS: Final = HYBRIDS + "¨⍨⌸"
 DYADIC_OPERATORS: Final = "⍣.∘⍤⍥⌺@"
 OPERATORS: Final = MONADIC_OPERATORS + DYADIC_OPERATORS
@@ -49,10 +49,10 @@ class Token:
 
 
 def tokens(text: str, file: str = "apl") -> list[Token]:
-    """All tokens of a text; every line, and every ⋄, ends with one of the kind `end`.
+    """Return all tokens of a text; each line and each ⋄ gives a token of the kind `end`.
 
     Raises:
-        AplError: [E801] a character that APL has none of, an open quote, a number that is none.
+        AplError: [E801] a character is unknown, a quote is open, or a number is malformed.
     """
     found: list[Token] = []
     for number, line in enumerate(as_dfns(text.splitlines() or [""], file), 1):
@@ -110,7 +110,7 @@ def _line_tokens(line: str, number: int, file: str) -> Iterator[Token]:
 
 
 def _closing(line: str, at: int) -> int | None:
-    """One past the quote that closes the one there; a doubled one is a character."""
+    """Return the position after the closing quote; a doubled quote is a character."""
     quote, at = line[at], at + 1
     while at < len(line):
         if line[at] != quote:
@@ -123,7 +123,7 @@ def _closing(line: str, at: int) -> int | None:
 
 
 def numeral(text: str) -> int | float | complex:
-    """The number of a numeral; integral ones are integers if they fit."""
+    """Convert a numeral to a number, an integer if it is integral and fits."""
     text = text.replace("¯", "-").lower()
     if "j" in text:
         real, imaginary = text.split("j")

@@ -20,7 +20,7 @@ from pullback.tracing.active import is_tracing
 
 
 class Operator(ABC):
-    """An operator, which makes verbs of operands."""
+    """An operator, which derives verbs from operands."""
 
     kind: Class
 
@@ -46,7 +46,7 @@ class GlyphOperator(Operator):
 
 @dataclass
 class NativeOperator(Operator):
-    """An operator of the system with one operand, as ⎕GRAD."""
+    """A system operator with one operand, such as ⎕GRAD."""
 
     make: Callable[[Verb, Settings], Verb]
     kind: Class = "monadic operator"
@@ -65,7 +65,7 @@ TAKEN: Final[list[dict[tuple[Scope, str], Any]]] = registered(
 
 
 def still_true(taken: dict[tuple[Scope, str], Any]) -> bool:
-    """Whether names have the values that they had."""
+    """Whether names still have their recorded values."""
 
     def now(scope: Scope, name: str) -> Any:
         return scope.own_settings if name == "⎕" else scope.names.get(name)
@@ -77,10 +77,10 @@ class Scope:
     """A scope of names; unknown names are looked up in the enclosing one.
 
     Args:
-        parent: the scope around; its evaluator and host are those of this one.
-        evaluator: what a tree is evaluated by, for a scope that has none around.
-        is_way: for one of two ways of a body that a guard chooses.
-        host: what shows values and knows the names of the system.
+        parent: the enclosing scope, whose evaluator and host are inherited.
+        evaluator: the function that evaluates a tree, for a scope without a parent.
+        is_way: whether this is the scope of one branch of a guard.
+        host: the workspace, which shows values and knows the system names.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Scope:
         return Settings()
 
     def find(self, name: str) -> Any:
-        """The object of a name; None if there is none."""
+        """Return the object of a name, or None."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
@@ -123,13 +123,13 @@ class Scope:
         return None
 
     def _noted(self, name: str, value: Any) -> None:
-        """Keep that functions being compiled depend on a name outside of them."""
+        """Record that functions being compiled depend on a name outside of them."""
         if not self.is_traced:
             for taken in TAKEN:
                 taken[self, name] = value
 
     def change(self, name: str, value: Value) -> None:
-        """Change the value of an existing name where it is defined; in a branch the change stays local."""
+        """Change an existing name where it is defined; in a branch the change stays local."""
         scope: Scope | None = self
         while scope is not None and name not in scope.names and not scope.is_way:
             scope = scope.parent
@@ -139,7 +139,7 @@ class Scope:
         found.names[name] = value
 
     def class_of(self, name: str) -> Class | None:
-        """The class that the parser needs."""
+        """Return the class of a name, for the parser."""
         found = self.find(name)
         if found is None and self.host is not None and name.startswith("⎕"):
             found = self.host.system(name, self)
@@ -175,7 +175,7 @@ class Scope:
         """Evaluate a tree to a value.
 
         Raises:
-            AplError: [E801] it is a verb or an operator.
+            AplError: [E801] the tree is a verb or an operator.
         """
         found = self.evaluate(node)
         if isinstance(found, Verb | Operator):
@@ -186,7 +186,7 @@ class Scope:
         """Evaluate a tree to a verb.
 
         Raises:
-            AplError: [E801] it is none.
+            AplError: [E801] the tree is not a verb.
         """
         found = self.evaluate(node)
         if not isinstance(found, Verb):

@@ -1,4 +1,4 @@
-"""The session: lines typed one after another, values in boxes, glyphs by a prefix key."""
+"""The interactive session: input lines, boxed output, and glyphs by a prefix key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEYS: Final = {
     **dict(zip("zxcvbnm,./\\", "⊂⊃∩∪⊥⊤|⍝⍀⌿⊢")),
     **dict(zip("~!@#$%^&*()_+", "⌺⌶⍫⍒⍋⌽⍉⊖⍟⍱⍲!⌹")),
     **dict(zip("ETIOPJKLZ<:'|}", "⍷⍨⍸⍥⍣⍤⌸⌷⊆⍪≡≢⊣⍬")),
-}  # the layout that most APLs have
+}  # the keyboard layout of most APLs
 HELP: Final = """\
 ]type f x  the type of a verb, for its arguments       ]ir f x    its program
 ]c f x     its C                                       ]grad f x  its gradient, as a program
@@ -41,8 +41,8 @@ class Session:
     """A workspace and the commands of a session.
 
     Args:
-        write: takes the text that is printed.
-        limits: the time of a line, and the memory of the workspace.
+        write: the function that prints text.
+        limits: the limits of time per line and of memory.
     """
 
     def __init__(self, write: Callable[[str], Any] = sys.stdout.write, limits: Limits | None = None) -> None:
@@ -86,7 +86,7 @@ class Session:
         return True
 
     def _shown(self, what: str, text: str) -> str:
-        """The compiled form of a verb for its arguments, as text."""
+        """Return the compiled form of a verb for its arguments, as text."""
         found = statements(tokens(text))
         scope = self.work.scope
         node = parse(found[0].items, scope.class_of).node if found else None
@@ -102,7 +102,7 @@ class Session:
 
 
 def typed(text: str) -> str:
-    """A line with its prefixed keys as glyphs: "`r" is ⍴."""
+    """Replace the prefixed keys of a line by glyphs: "`r" is ⍴."""
     made, at = "", 0
     while at < len(text):
         key = text[at + 1 : at + 2]
@@ -114,7 +114,7 @@ def typed(text: str) -> str:
 
 
 def plain_lines() -> Iterator[str]:
-    """Lines of the standard input, in which ` and a key stand for a glyph."""
+    """Yield lines of the standard input, with ` and a key replaced by a glyph."""
     while True:
         try:
             yield typed(input("      "))
@@ -125,7 +125,7 @@ def plain_lines() -> Iterator[str]:
 
 
 def lines_typed(folder: Path) -> Iterator[str]:
-    """Lines from the terminal, with a history and glyphs by ` if prompt_toolkit is installed."""
+    """Yield lines from the terminal, with history and glyphs by ` if prompt_toolkit is installed."""
     try:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.history import FileHistory
@@ -148,9 +148,9 @@ def lines_typed(folder: Path) -> Iterator[str]:
 
 
 def run_session(limits: Limits | None = None) -> None:
-    """A session on the terminal, until `)off` or the end of the input."""
+    """Run a session on the terminal, until `)off` or the end of the input."""
     for stream in (sys.stdin, sys.stdout):
-        if isinstance(stream, TextIOWrapper):  # characters that a terminal does not have end no session
+        if isinstance(stream, TextIOWrapper):  # characters that the terminal lacks must not end the session
             stream.reconfigure(errors="backslashreplace")
     session = Session(limits=limits)
     session.write("APL of Pullback; ] for commands, )off ends it\n")

@@ -30,9 +30,9 @@ from pullback.apl.values import (
 from pullback.state import IMPORTED, registered
 
 OUTSIDE: Final = frozenset(("⎕TS", "⎕WA", "⎕CSV", "⎕NTIE", "⎕NSIZE", "⎕NREAD", "⎕NUNTIE", "⎕NNUMS"))
-"""Names for what may be another thing at each call."""
+"""System names whose value may differ at each call."""
 OPERATORS: Final[dict[str, Any]] = registered({}, "one for each operator", stays=IMPORTED)
-"""Operators by their names, added by `compiled`, which makes functions of workspaces."""
+"""Operators by name. The module `compiled` adds them."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Builtin(Verb):
     define: Callable[..., Value] = lambda y, x: y
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The result of the built-in function."""
+        """Return the result of the system function."""
         if any(v is not None and is_traced(v) for v in (x, y)):
             raise errors.domain(f"{self.name} in a compiled function")
         return self.define(settled(y), x)
@@ -84,21 +84,21 @@ def _csv(y: Value, x: Value | None) -> Value:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the system: its field of the settings, the numbers that it may be, and these in words."""
+    """A system variable: its field of the settings, the allowed numbers, and their description."""
 
     field: str
     allows: Callable[[float], bool]
     what: str
 
     def value(self, settings: Settings) -> Value:
-        """The number that it is."""
+        """Return the current number."""
         return np.array(getattr(settings, self.field))
 
     def changed(self, settings: Settings, value: Any) -> Settings:
-        """The settings with another number.
+        """Return the settings with a new number.
 
         Raises:
-            AplError: [E804] it may not be that.
+            AplError: [E804] the number is not allowed.
         """
         known = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "biuf"
         if not known or not self.allows(number := value.item()):
@@ -117,7 +117,7 @@ DTYPES: Final = {83: "<i1", 163: "<i2", 323: "<i4", 645: "<f8", 11: "bits", 80: 
 
 
 def find(name: str, work: Any) -> Any:
-    """The object of a system name in a workspace."""
+    """Return the object of a system name in a workspace."""
     match name:
         case "⎕A":
             return np.array(list(string.ascii_uppercase))
@@ -162,7 +162,7 @@ def _tie(work: Any, y: Value, x: Value | None) -> Value:
 
 
 def _bytes(path: Path) -> bytes | bytearray:
-    """A file, also one that is compressed, or that is in the folder of data sets."""
+    """Read a file, which may be compressed or in the data set folder."""
     places = [path, Path(f"{path}.gz")]
     if folder := os.environ.get("PULLBACK_DATA"):
         places += [Path(folder) / p for p in places]

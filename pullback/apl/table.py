@@ -18,14 +18,14 @@ class Settings:
 
     io: int = 1
     ct: float = 1e-14
-    ml: int = 1  # the only one there is
+    ml: int = 1  # the only supported level
     pp: int = 10
-    fr: int = 645  # floating numbers of compiled functions: 645 of 64 bits, 325 of 32
+    fr: int = 645  # floating-point type of compiled functions: 645 for 64 bits, 325 for 32
 
 
 @dataclass
 class Row:
-    """A glyph. Meanings take the settings, the arguments, and the axis where one may be given."""
+    """A glyph with its meanings, which take the settings, the arguments, and an axis if allowed."""
 
     glyph: str
     monadic: Meaning | None = None
@@ -37,7 +37,7 @@ TABLE: Final[dict[str, Row]] = registered({}, "one for each glyph", stays=IMPORT
 
 
 def monadic(glyph: str, axis: bool = False) -> Callable[[Meaning], Meaning]:
-    """Enter the meaning of a glyph with one argument."""
+    """Register the monadic meaning of a glyph."""
 
     def enter(f: Meaning) -> Meaning:
         row = TABLE.setdefault(glyph, Row(glyph))
@@ -48,7 +48,7 @@ def monadic(glyph: str, axis: bool = False) -> Callable[[Meaning], Meaning]:
 
 
 def dyadic(glyph: str, axis: bool = False) -> Callable[[Meaning], Meaning]:
-    """Enter the meaning of a glyph with two arguments."""
+    """Register the dyadic meaning of a glyph."""
 
     def enter(f: Meaning) -> Meaning:
         row = TABLE.setdefault(glyph, Row(glyph))

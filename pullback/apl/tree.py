@@ -10,7 +10,7 @@ from pullback.apl.errors import Spot
 
 @dataclass(frozen=True, eq=False)
 class Literal:
-    """Numbers or characters that stand in the text, as a value."""
+    """A literal: numbers or characters in the text, as a value."""
 
     value: Any
     spot: Spot
@@ -18,7 +18,7 @@ class Literal:
 
 @dataclass(frozen=True, eq=False)
 class Name:
-    """A name, ⍺ and ⍵ and ∇ among them, and system names."""
+    """A name, including ⍺, ⍵, ∇ and system names."""
 
     name: str
     spot: Spot
@@ -34,7 +34,7 @@ class Glyph:
 
 @dataclass(frozen=True, eq=False)
 class Strand:
-    """Values side by side: a vector of them."""
+    """A strand: adjacent values that form a vector."""
 
     items: tuple[Node, ...]
     spot: Spot
@@ -42,7 +42,7 @@ class Strand:
 
 @dataclass(frozen=True, eq=False)
 class Indexed:
-    """`a[i;j]`; None where an axis is taken whole."""
+    """An indexed value `a[i;j]`; None selects a whole axis."""
 
     array: Node
     indices: tuple[Node | None, ...]
@@ -51,7 +51,7 @@ class Indexed:
 
 @dataclass(frozen=True, eq=False)
 class OnAxis:
-    """`f[k]`: a verb, or one derived by an operator, along an axis."""
+    """A verb or derived verb along an axis: `f[k]`."""
 
     verb: Node
     axis: Node
@@ -70,7 +70,7 @@ class Derived:
 
 @dataclass(frozen=True, eq=False)
 class Train:
-    """Two verbs, an atop, or three, a fork, whose first may be a value; longer trains nest to the right."""
+    """An atop of two verbs, or a fork of three, whose first may be a value; longer trains nest rightward."""
 
     left: Node | None
     middle: Node
@@ -100,7 +100,7 @@ class Dyadic:
 
 @dataclass(frozen=True, eq=False)
 class Assign:
-    """A value or a verb under a name, or several values under several; `modify` is the verb of `x+←1`."""
+    """An assignment of a value or verb to one or several names; `modify` is the verb of `x+←1`."""
 
     target: Node
     value: Node
@@ -110,7 +110,7 @@ class Assign:
 
 @dataclass(frozen=True, eq=False)
 class Dfn:
-    """`{…}`: its statements, and whether it is an operator (of how many operands)."""
+    """A dfn `{…}`: its statements, and the number of operands if it is an operator."""
 
     body: tuple[Statement, ...]
     operands: int
@@ -123,7 +123,7 @@ Node = Literal | Name | Glyph | Strand | Indexed | OnAxis | Derived | Train | Mo
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Tokens that belong together, before names have their classes: `(…)`, `[…]`, `{…}` or a single token."""
+    """A group of tokens before name classes are known: `(…)`, `[…]`, `{…}` or a single token."""
 
     opening: str
     items: tuple[tuple[Group | Any, ...], ...]
@@ -137,8 +137,8 @@ class Statement:
 
     Attributes:
         items: its tokens and groups.
-        guard: those before the colon, None where there is none.
-        names: all names in it, whose classes the parse depends on.
+        guard: the tokens before the colon; None without a colon.
+        names: all names in the statement, whose classes the parse depends on.
     """
 
     items: tuple[Any, ...]
@@ -149,7 +149,7 @@ class Statement:
 
 
 def rightmost(node: Node) -> Name | None:
-    """The name that an expression selects from, None where it selects from none."""
+    """Return the name that an expression selects from, or None."""
     match node:
         case Name():
             return node
@@ -163,11 +163,11 @@ def rightmost(node: Node) -> Name | None:
             return None
 
 
-SELECTING: Final = (",⍪⌽⊖⍉⊃∊", "↑↓⌽⊖⍉⍴⊃⌷/⌿\\⍀")  # with one argument, and with two
+SELECTING: Final = (",⍪⌽⊖⍉⊃∊", "↑↓⌽⊖⍉⍴⊃⌷/⌿\\⍀")  # the monadic and the dyadic ones
 
 
 def not_selecting(node: Node) -> Node | None:
-    """The innermost verb around a name that selects none of its elements, None where all do."""
+    """Return the innermost verb around a name that is not a selection; None if all are."""
     match node:
         case Monadic() | Dyadic():
             verb: Any = node.verb

@@ -1,10 +1,10 @@
 """The values of APL.
 
-    concrete   a NumPy array: numbers, characters (dtype U1), or objects, of which each is a value again
-    traced     an array of the language while a function is compiled, or a `Nested` one, whose elements have one shape
+    concrete   a NumPy array: numbers, characters (dtype U1), or objects that are values themselves
+    traced     an array of the language while a function is compiled, or a `Nested`, whose elements have one shape
 
-A nested array is an object array; its elements may be traced, so that a strand of traced arrays is one. A shape with
-dims is a vector of scalars of which some are dims. What consists of plain scalars of one kind is no object array.
+A nested array is an object array, possibly with traced elements, as in a strand of traced arrays. A shape with dims
+is a vector of scalars, some of which are dims. An array of plain scalars of one kind is stored as a plain array.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ NDArray = np.ndarray[Any, Any]
 
 
 def scalar(x: Any) -> NDArray:
-    """A Python number or a character as a value."""
+    """Convert a Python number or a character to a value."""
     return np.array(x)
 
 
 def is_traced(x: Value) -> bool:
-    """Whether it is an array of the function being compiled."""
+    """Whether a value is an array of the function being compiled."""
     return isinstance(x, Array | Nested)
 
 
 def holds_traced(x: Value) -> bool:
-    """Whether it is, or has inside it, an array of the function being compiled."""
+    """Whether a value is or contains an array of the function being compiled."""
     return is_traced(x) or (isinstance(x, np.ndarray) and x.dtype == object and any(map(holds_traced, x.ravel())))
 
 
 def is_nested(x: Value) -> bool:
-    """Whether its elements are values rather than numbers or characters."""
+    """Whether the elements are values rather than numbers or characters."""
     return isinstance(x, Nested) or (isinstance(x, np.ndarray) and x.dtype == object)
 
 
 def is_characters(x: Value) -> bool:
-    """Whether it is a simple array of characters."""
+    """Whether a value is a simple array of characters."""
     return isinstance(x, np.ndarray) and x.dtype.kind == "U"
 
 
 def shape_of(x: Value) -> tuple[Any, ...]:
-    """The sizes: ints, and dims of traced arrays."""
+    """The sizes: ints, or dims for traced arrays."""
     return tuple(x.shape)
 
 
@@ -69,13 +69,13 @@ def rank_of(x: Value) -> int:
 
 
 def count_of(x: Value) -> int | None:
-    """The number of elements, None where it has dims."""
+    """The number of elements; None if the shape has dims."""
     extents = shape_of(x)
     return int(np.prod(extents, dtype=object)) if all(isinstance(e, int) for e in extents) else None
 
 
 def from_python(x: Any) -> Value:
-    """Anything a caller may give, as a value."""
+    """Convert a Python object from a caller to a value."""
     if isinstance(x, Array | Nested):
         return x
     if isinstance(x, Extents):
@@ -99,7 +99,7 @@ def from_python(x: Any) -> Value:
 
 
 def objects(items: Sequence[Value], shape: Sequence[int] | None = None) -> NDArray:
-    """An object array of values, without conversion."""
+    """Make an object array of values, without conversion."""
     made = np.empty(len(items), dtype=object)
     for k, item in enumerate(items):
         made[k] = item
@@ -110,17 +110,17 @@ def objects(items: Sequence[Value], shape: Sequence[int] | None = None) -> NDArr
 
 
 def vector(items: Sequence[Value]) -> NDArray:
-    """A strand: a vector with these elements."""
+    """Make a strand: a vector with these elements."""
     return simplified(objects(items)) if len(items) else np.zeros(0, np.int64)
 
 
 def literal_vector(items: Sequence[NDArray]) -> NDArray:
-    """A strand of literals."""
+    """Make a strand of literals."""
     return vector(list(items))
 
 
 def simplified(x: NDArray) -> NDArray:
-    """An object array as a plain one where all elements are scalars of one kind."""
+    """Convert an object array to a plain one if all elements are scalars of one kind."""
     if x.dtype != object or not x.size:
         return x
     items = x.ravel()
@@ -142,7 +142,7 @@ def elements(x: Value) -> list[Value]:
 
 
 def element(x: Value, at: Sequence[Any]) -> Value:
-    """The element at these indices, which may be indices of the language."""
+    """The element at given indices, which may be symbolic."""
     if isinstance(x, Nested):
         return from_python(x.element(*at))
     if isinstance(x, np.ndarray):
@@ -177,7 +177,7 @@ def settled(x: Value) -> Value:
 
 
 def lifted(x: Value) -> Any:
-    """A value as an array of the function being compiled."""
+    """Convert a value to an array of the function being compiled."""
     if isinstance(x, Nested):
         return disclose(x)
     if isinstance(x, Array):
@@ -199,7 +199,7 @@ def lifted(x: Value) -> Any:
 
 
 def _constant(x: NDArray) -> Any:
-    """An array of the text: a rule where its elements follow one, else a constant of the program."""
+    """Convert a literal array: to an index expression if its elements follow one, else to a constant."""
     flat = x.ravel()
     if not x.size:
         return pb.zeros(x.shape, dtype=x.dtype)
@@ -212,10 +212,10 @@ def _constant(x: NDArray) -> Any:
 
 
 def simple_list(given: Value, what: str) -> list[Any]:
-    """A scalar or vector of numbers that are known when the function is compiled: ints, floats and dims.
+    """Convert a scalar or vector of numbers known at compilation to a list of ints, floats and dims.
 
     Raises:
-        AplError: [E803] a matrix, [E804] no numbers, [E809] numbers that are computed from data.
+        AplError: [E803] it is a matrix, [E804] it has no numbers, [E809] the numbers are computed from data.
     """
     x: Any = settled(given)
     if isinstance(x, Array):
@@ -249,10 +249,10 @@ def _static(x: Value, what: str) -> Any:
 
 
 def whole_list(x: Value, what: str) -> list[Any]:
-    """Like `simple_list`, of whole numbers and dims.
+    """Convert like `simple_list`, to integers and dims.
 
     Raises:
-        AplError: [E804] a number that is not whole.
+        AplError: [E804] a number is not an integer.
     """
     found = simple_list(x, what)
     for k, n in enumerate(found):
@@ -270,10 +270,10 @@ def whole_list(x: Value, what: str) -> list[Any]:
 
 
 def whole(x: Value, what: str) -> int:
-    """A single whole number that is known.
+    """Convert a single known integer to an int.
 
     Raises:
-        AplError: [E802] several of them, [E804] another one.
+        AplError: [E802] there are several numbers, [E804] the number is a dim.
     """
     found = whole_list(x, what)
     if len(found) != 1:
@@ -284,7 +284,7 @@ def whole(x: Value, what: str) -> int:
 
 
 def prototype(x: Value) -> Any:
-    """The fill element of an array like x: 0, a blank, or for nested ones the first element's fills."""
+    """The fill element of an array: 0, a blank, or for nested arrays the fills of the first element."""
     if isinstance(x, np.ndarray):
         if x.dtype.kind == "U":
             return np.array(" ")
@@ -296,7 +296,7 @@ def prototype(x: Value) -> Any:
 
 
 def filled(shape: Sequence[int], fill: NDArray) -> NDArray:
-    """An array of fills. An empty nested one stores its fill in its dtype, as it has no element."""
+    """Make an array of fills. An empty nested array stores its fill in its dtype."""
     if fill.ndim == 0 and fill.dtype != object:
         return np.full(tuple(shape), fill)
     if 0 in shape:
@@ -305,7 +305,7 @@ def filled(shape: Sequence[int], fill: NDArray) -> NDArray:
 
 
 def fills(x: Value) -> Value:
-    """An array of the same structure of fills."""
+    """Replace all elements by fills, in the same structure."""
     x = settled(x)
     if isinstance(x, Array):
         return pb.zeros_like(x)
@@ -315,7 +315,7 @@ def fills(x: Value) -> Value:
 
 
 def joined_pool(arrays: Sequence[NDArray], fill: NDArray) -> NDArray:
-    """A fill and all elements of arrays in one vector of a common type."""
+    """Join a fill and all elements of arrays in one vector of a common type."""
     families = {a.dtype.kind if a.dtype.kind in "UO" else "n" for a in arrays if a.size}
     own = "O" if fill.ndim or fill.dtype == object else "U" if fill.dtype.kind == "U" else "n"
     if not families - {own} and own != "O":
@@ -327,7 +327,7 @@ def joined_pool(arrays: Sequence[NDArray], fill: NDArray) -> NDArray:
 
 
 def gathered(pool: NDArray, positions: NDArray) -> NDArray:
-    """Elements of a pool at positions, as a value."""
+    """Gather elements of a pool at positions, as a value."""
     if not positions.size:
         return filled(positions.shape, pool[0] if pool.dtype == object else np.zeros_like(pool, shape=()))
     made: Any = pool[positions]

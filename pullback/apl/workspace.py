@@ -24,13 +24,13 @@ from pullback.tracing.active import is_tracing
 
 
 class Workspace:
-    """Names and their values, as a session or a script has them.
+    """The names and values of a session or a script.
 
     Args:
-        settings: the system variables to start from.
-        show: what prints a value that ⎕← gives, or that no name gets; by default it goes to standard output.
-        arguments: what a script was given: ⎕ARGS.
-        limits: those of `within_limits`.
+        settings: the initial system variables.
+        show: the function that prints ⎕← and unassigned values; by default it prints to standard output.
+        arguments: the arguments of a script: ⎕ARGS.
+        limits: the limits for `within_limits`.
 
     >>> from pullback import apl
     >>> work = apl.Workspace()
@@ -54,16 +54,16 @@ class Workspace:
         self._show = show
 
     def evaluate(self, text: str, file: str = "apl") -> Any:
-        """The value of the last statement of a text, or None.
+        """Evaluate a text; return the value of its last statement, or None.
 
         Raises:
-            AplError: what APL calls an error, with the place in the text.
+            AplError: any APL error, with the place in the text.
         """
         value, _ = self.run(text, file)
         return value
 
     def run(self, text: str, file: str = "apl", shows: bool = False) -> tuple[Any, bool]:
-        """The value of the last statement, and whether it was assigned; `shows` prints unassigned values."""
+        """Run a text; return its last value, and whether it was assigned; `shows` prints other values."""
         value: Any = None
         quiet = True
         with deep_recursion(60_000):
@@ -79,7 +79,7 @@ class Workspace:
         return value, quiet
 
     def within_limits(self, text: str, file: str = "apl") -> None:
-        """Run a text as a session does: within the limits, and with every exception as an error of APL."""
+        """Run a text as a session does: within the limits, with exceptions converted to APL errors."""
         with self.limits.guarded():
             self.run(text, file, shows=True)
 
@@ -93,11 +93,11 @@ class Workspace:
             sys.stdout.write(display(value, self.boxed, self.scope.settings.pp) + "\n")
 
     def system(self, name: str, scope: Scope) -> Any:
-        """The object of a system name; None if there is none."""
+        """Return the object of a system name, or None."""
         return system.OPERATORS.get(name) or system.find(name, self)
 
     def __getitem__(self, name: str) -> Any:
-        """The object of a name."""
+        """Return the object of a name."""
         found = self.scope.names.get(name)
         if found is None:
             raise AplError("VALUE ERROR", f"{name} has no value")
@@ -113,10 +113,10 @@ class Workspace:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of APL.
+    """Read a file of APL text.
 
     Raises:
-        AplError: [E808] there is none, it is not UTF-8, or it is larger than the limit of readers.
+        AplError: [E808] the file is missing, not UTF-8, or larger than the limit of readers.
     """
     with placed(None):
         content = reading.content(path)

@@ -1,4 +1,4 @@
-"""More array rearrangements: pad, split, diag, kron, meshgrid, swapaxes, broadcast_arrays."""
+"""Rearrangement of arrays: pad, split, diag, kron, meshgrid, swapaxes, broadcast_arrays."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Array]:
             positions: part k ends at position k, and the last part at the end of the axis.
         axis: by default the first.
     Raises:
-        ShapeError: [E104] the size is not divisible. [E103] a position is not known to be within the axis.
+        ShapeError: [E104] the size is not divisible. [E103] A position is not known to be within the axis.
 
     >>> @pb.function
     ... def middle(x):

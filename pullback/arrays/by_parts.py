@@ -39,7 +39,7 @@ def by_parts(f: F) -> F:
 
 
 def each_by_parts(f: F) -> F:
-    """Extend a function from arrays to as many arrays, by parts for complex ones; types stay."""
+    """Extend a function of arrays that returns as many arrays to complex arrays, by parts; types are kept."""
 
     @functools.wraps(f)
     def each(*arrays: Any, **keywords: Any) -> Any:
@@ -59,7 +59,7 @@ def _joined(real: Any, imag: Any) -> Any:
 
 
 def bilinear(f: F) -> F:
-    """A product of two arrays, for complex ones too: (a + ib)(c + id) = ac - bd + i(ad + bc)."""
+    """Extend a product of two arrays to complex arrays: (a + ib)(c + id) = ac - bd + i(ad + bc)."""
 
     @functools.wraps(f)
     def both(x1: Any, x2: Any, *args: Any, **keywords: Any) -> Any:
@@ -83,7 +83,7 @@ def of_type(*values: int) -> Callable[[F], F]:
     """Extend a function that makes an array of a dtype on a device to complex dtypes.
 
     Args:
-        values: the arguments whose numbers enter the result, which is complex if one of them is.
+        values: the positions of arguments whose numbers enter the result; it is complex if one of them is.
     """
 
     def decorate(f: F) -> F:

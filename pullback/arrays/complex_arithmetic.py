@@ -18,7 +18,7 @@ from pullback.tracing.making import as_array
 
 
 def real(name: str, *values: Any) -> Array:
-    """An elementwise function of parts."""
+    """Apply an elementwise function to parts."""
     return elementwise(name, *values)
 
 
@@ -29,7 +29,7 @@ class Range:
     Attributes:
         top: twice a larger number may overflow; `down` scales it below.
         bottom: a smaller number may be subnormal; `up` scales it so that even its last bit is normal.
-        exponent: e to the power of this and of minus this is normal.
+        exponent: a bound x for which e^x and e^-x are normal numbers.
     """
 
     top: float
@@ -56,12 +56,12 @@ def number(value: float, x: Array) -> Any:
 
 
 def both(a: Any, b: Any) -> Array:
-    """Whether both hold."""
+    """Whether both conditions hold."""
     return real("logical_and", a, b)
 
 
 def either(a: Any, b: Any) -> Array:
-    """Whether one of them holds."""
+    """Whether at least one condition holds."""
     return real("logical_or", a, b)
 
 

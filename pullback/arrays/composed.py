@@ -1,4 +1,4 @@
-"""Functions of the array API that are compositions of others."""
+"""Functions of the array API that are composed of other functions."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: 
         x: numbers.
         axis: by default the last one.
         n: the number of differences; for 0 the result is x.
-        prepend: an array that is joined in front of x first.
-        append: an array that is joined behind it.
+        prepend: an array to join before x first.
+        append: an array to join after x first.
 
     >>> pb.function(lambda x: pb.diff(x))(np.array([1, 4, 9])).tolist()
     [3, 5]
@@ -219,9 +219,9 @@ def cumulative_sum(x: Any, /, axis: int | None = None, *, dtype: Any = None, inc
 
     Args:
         x: numbers.
-        axis: the axis; not needed where there is one.
+        axis: the axis; optional for a vector.
         dtype: the dtype in which elements are added.
-        include_initial: start with 0, so that the result is one longer.
+        include_initial: whether to start with 0, which makes the result one longer.
 
     >>> pb.function(lambda x: pb.cumulative_sum(x))(np.arange(4)).tolist()
     [0, 1, 3, 6]
@@ -234,9 +234,9 @@ def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, in
 
     Args:
         x: numbers.
-        axis: the axis; not needed where there is one.
+        axis: the axis; optional for a vector.
         dtype: the dtype in which elements are multiplied.
-        include_initial: start with 1, so that the result is one longer.
+        include_initial: whether to start with 1, which makes the result one longer.
 
     >>> pb.function(lambda x: pb.cumulative_prod(x))(np.arange(1, 5)).tolist()
     [1, 2, 6, 24]
@@ -295,7 +295,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
 def softmax(x: Any, /, axis: int = -1) -> Array:
     """exp(x) divided by its sum along an axis, without overflow.
 
-    Elements equal to an infinite maximum have equal shares.
+    Elements equal to an infinite maximum have equal probabilities.
 
     >>> pb.function(lambda x: pb.softmax(x))(np.array([0.0, 0.0])).tolist()
     [0.5, 0.5]

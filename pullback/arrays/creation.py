@@ -1,4 +1,4 @@
-"""Array creation: zeros, ones, full, arange, linspace, eye and similar functions. All are views."""
+"""Array creation: zeros, ones, full, arange, linspace, eye and similar functions, all as views."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _filled(shape: Any, fill_value: Any, dtype: Any, what: str) -> Array:
 
 @of_type()
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of zeros, floating unless `dtype` says otherwise.
+    """An array of zeros, floating-point unless `dtype` is given.
 
     >>> pb.function(lambda: pb.zeros((2,)))().tolist()
     [0.0, 0.0]
@@ -60,7 +60,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
 
 @of_type()
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of ones, floating unless `dtype` says otherwise.
+    """An array of ones, floating-point unless `dtype` is given.
 
     >>> pb.function(lambda: pb.ones((2,)))().tolist()
     [1.0, 1.0]
@@ -122,8 +122,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     """Numbers from start up to, not including, stop.
 
     Args:
-        start: an int, a dim or arithmetic on these, or a Python float. Given alone it is `stop`, and the start is 0.
-        stop: the same.
+        start: an int, a dim or arithmetic on these, or a Python float. A single argument is `stop`, with start 0.
+        stop: the end, of the same kinds.
         step: the distance between numbers; negative counts down.
         dtype: by default int64, or floating if one of the numbers is.
     Raises:
@@ -240,7 +240,7 @@ def _matrices(x: Any, what: str) -> Array:
     """Check that `x` has the two axes of a matrix.
 
     Raises:
-        ShapeError: [E104] it has fewer.
+        ShapeError: [E104] `x` has fewer than two axes.
     """
     h = as_array(x, what)
     if h.rank < 2:

@@ -140,7 +140,7 @@ def result_type(*arrays_and_dtypes: Any) -> Kind:
     """The common element type of arrays, types and Python numbers.
 
     Raises:
-        DTypeError: [E120] they have none.
+        DTypeError: [E120] there is no common type.
 
     >>> pb.result_type(pb.int8, pb.uint8, 3), pb.result_type(pb.float32, 1j)
     (i16, complex64)

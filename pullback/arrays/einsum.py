@@ -47,10 +47,10 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     Raises:
         ShapeError: [E104] the subscripts are not well formed, or an operand has another number of axes. [E102] a letter
             has two sizes.
-        DTypeError: [E120] the element types have no common one.
+        DTypeError: [E120] the element types have no common type.
     Cost:
-        Operands are multiplied in pairs, in the order that needs fewest multiplications: of all orders for up to eight
-        operands, otherwise by the cheapest next pair. If sizes are not numbers, terms of the highest degree count.
+        Operands are multiplied in pairs, in the order with the fewest multiplications: the best order for up to eight
+        operands, otherwise the cheapest next pair. For symbolic sizes, terms of the highest degree are compared.
 
     >>> @pb.function
     ... def bilinear(x, m, y):

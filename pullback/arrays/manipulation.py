@@ -330,7 +330,7 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
 
 
 def disjoint(parts: Sequence[tuple[list[Cond | bool], ir.Scalar]], dtype: Any) -> ir.Scalar:
-    """The part whose conditions hold; no two hold at once."""
+    """The part whose conditions hold; the conditions of the parts are disjoint."""
     if not dtype.is_bool:
         return expr.add(*(expr.bracket(c, e) for c, e in parts))
     out = expr.zero(dtype)
@@ -444,7 +444,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
 
 @by_parts
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
-    """Repeat every slice along the axis `repeats` times, or as often as a list says.
+    """Repeat every slice along the axis `repeats` times, or by a list with a number per slice.
 
     None repeats the elements of x flattened.
 
@@ -464,7 +464,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
 
 
 def _repeated_each(h: Array, at: int, repeats: Any) -> Array:
-    """Repeat slice k by number k of the list, which is known at the definition."""
+    """Repeat slice k as often as number k of the list, which is known at the definition."""
     counts, n = np.asarray(repeats), h.extents[at].constant
     if n is None or counts.dtype.kind not in "iu" or counts.shape not in ((n,), (1,)) or np.any(counts < 0):
         raise ShapeError(

@@ -14,7 +14,7 @@ def _refuse(name: str, what: str, remedy: str) -> NoReturn:
 
 
 def nonzero(x: Any, /) -> NoReturn:
-    """Refused: how many elements are not zero is not known when a function is defined.
+    """Raise ShapeError [E106]: the number of nonzero elements is unknown at the definition.
 
     Use this instead:
 
@@ -28,7 +28,7 @@ def nonzero(x: Any, /) -> NoReturn:
 
 
 def unique_all(x: Any, /) -> NoReturn:
-    """Refused: how many different elements there are is not known when a function is defined.
+    """Raise ShapeError [E106]: the number of distinct elements is unknown at the definition.
 
     Use this instead:
 
@@ -40,7 +40,7 @@ def unique_all(x: Any, /) -> NoReturn:
 
 
 def unique_counts(x: Any, /) -> NoReturn:
-    """Refused: how many different elements there are is not known when a function is defined.
+    """Raise ShapeError [E106]: the number of distinct elements is unknown at the definition.
 
     Use this instead:
 
@@ -52,7 +52,7 @@ def unique_counts(x: Any, /) -> NoReturn:
 
 
 def unique_inverse(x: Any, /) -> NoReturn:
-    """Refused: how many different elements there are is not known when a function is defined.
+    """Raise ShapeError [E106]: the number of distinct elements is unknown at the definition.
 
     Use this instead:
 
@@ -64,7 +64,7 @@ def unique_inverse(x: Any, /) -> NoReturn:
 
 
 def unique_values(x: Any, /) -> NoReturn:
-    """Refused: how many different elements there are is not known when a function is defined.
+    """Raise ShapeError [E106]: the number of distinct elements is unknown at the definition.
 
     Use this instead:
 

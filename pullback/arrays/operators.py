@@ -31,7 +31,7 @@ _transposed, _subscript, _rows = by_parts(manipulation.transpose), by_parts(subs
 
 
 def _both(operation: Callable[[Any, Any], Any]) -> tuple[Method, Method]:
-    """The methods of an operator and of its reflection."""
+    """The methods of an operator and of its reflected operator."""
     return lambda self, other: operation(self, other), lambda self, other: operation(other, self)
 
 
@@ -95,8 +95,8 @@ def _set(self: TracedArray, index: Any, value: Any) -> Any:
     """A copy of the array with `self[index]` set to the value; of several writes the last one counts.
 
     Args:
-        index: what stands in a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
-        value: a number, or an array that broadcasts to what is selected.
+        index: a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
+        value: a number, or an array that broadcasts to the selection.
 
     >>> pb.function(lambda x: x.set(slice(1, None), 0.0))(np.array([1.0, 2.0, 3.0])).tolist()
     [1.0, 0.0, 0.0]
@@ -108,8 +108,8 @@ def _add(self: TracedArray, index: Any, value: Any) -> Any:
     """A copy of the array with the value added to `self[index]`, once per occurrence.
 
     Args:
-        index: what stands in a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
-        value: a number, or an array that broadcasts to what is selected.
+        index: a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
+        value: a number, or an array that broadcasts to the selection.
 
     >>> pb.function(lambda x, i: x.add(i, 1.0))(np.zeros(3), np.array([2, 0, 2])).tolist()
     [1.0, 0.0, 2.0]
@@ -135,12 +135,12 @@ def _reshape(self: TracedArray, *shape: Any) -> Any:
 
 
 def _transpose(self: TracedArray, *axes: int) -> Any:
-    """Axes permuted; without arguments reversed."""
+    """Permute the axes; without arguments, reverse them."""
     return manipulation.permute_dims(self, axes or tuple(reversed(range(self.rank))))
 
 
 def _matrix_transposed(self: TracedArray) -> Any:
-    """The last two axes exchanged."""
+    """Exchange the last two axes."""
     return manipulation.matrix_transpose(self)
 
 

@@ -40,7 +40,7 @@ def matmul(x1: Any, x2: Any, /) -> Array:
         (..., n, m), without the axes of an operand of rank 1.
     Raises:
         ShapeError: [E102] the inner sizes differ.
-        DTypeError: [E120] the element types have no common one.
+        DTypeError: [E120] the element types have no common type.
     Cost:
         n k m multiply-adds for each pair of matrices.
 

@@ -1,4 +1,4 @@
-"""Functions given by samples: convolve, interp, gradient."""
+"""Functions of sampled data: convolve, interp, gradient."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None) -> 
     Args:
         x: array.
         xp: a vector of increasing positions.
-        fp: a vector of the same length with the values there.
+        fp: a vector of the same length with the values at these positions.
         left: the value for x below xp[0]; by default fp[0].
         right: the value for x above xp[-1]; by default fp[-1].
     Derivative:

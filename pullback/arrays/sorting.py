@@ -1,7 +1,7 @@
-"""Order and counts: sort, argsort, top_k, median, quantile, searchsorted, histogram, bincount.
+"""Sorting and counting: sort, argsort, top_k, median, quantile, searchsorted, histogram, bincount.
 
-They share one statement, the positions that sort a row. Everything else reads at these positions, so derivatives are
-those of gathers. Equal elements keep their order.
+Sorting uses one statement, the positions that sort a row. Other functions read at these positions, so derivatives
+are those of gathers. Equal elements keep their order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     Args:
         x: any elements.
         axis: by default the last one.
-        descending: whether the largest is first.
+        descending: whether to put the largest element first.
         stable: accepted for the array API; the order is always stable.
     Derivative:
         That of reading each element at its original position.
@@ -75,9 +75,9 @@ def top_k(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> tuple[A
 
     Args:
         x: any elements.
-        k: their number, at most the size of the axis.
+        k: the number of elements, at most the size of the axis.
         axis: by default the last one.
-        largest: False for the smallest ones, in ascending order.
+        largest: False for the smallest elements, in ascending order.
     Derivative:
         For the values, that of reading each at its original position.
     Cost:
@@ -141,7 +141,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
         k = Var("k", ordered.extents[0])
         element, wanted = scalar(ordered.element((as_index(k),))), scalar(v.element(indices))
         before = elementwise(test, element, wanted)
-        if wanted.settled.is_floating:  # NaN comes after all others
+        if wanted.settled.is_floating:  # NaN is ordered last
             unordered = elementwise("isnan", wanted)
             if side == "left":
                 ordinary = elementwise("logical_not", elementwise("isnan", element))
@@ -180,8 +180,8 @@ def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = Fal
     Args:
         x: floating elements.
         q: a number from 0 to 1, or an array of them, whose axes come first in the result.
-        axis: an axis; None takes all elements.
-        keepdims: whether the reduced axes stay with size 1.
+        axis: an axis; None for all elements.
+        keepdims: whether to keep reduced axes with size 1.
     Derivative:
         That of the linear interpolation between the two elements around q (n - 1).
     Cost:
@@ -343,7 +343,7 @@ def _operand(x: Any, axis: Any, what: str) -> tuple[Array, int]:
 
 
 def _positions(rows: Array, descending: bool, what: str) -> Array:
-    """The positions along the last axis in order."""
+    """The positions that sort the last axis."""
     tracer = current()
     position = user_position()
     key = rows

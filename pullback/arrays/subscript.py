@@ -27,8 +27,8 @@ class Selection:
 
     Attributes:
         parts: per axis of the array an index, (start, step, axis of the result) of a slice, or an array of indices.
-        extents: of the axes that slices and None make.
-        joint: the axis of the result at which those of index arrays begin; None without any.
+        extents: the sizes of the axes that slices and None make.
+        joint: the axis of the result at which the axes of index arrays begin; None without index arrays.
     """
 
     parts: tuple[Any, ...]
@@ -37,7 +37,7 @@ class Selection:
 
 
 def selection(h: Array, key: object, position: Position | None) -> Selection:
-    """The selection that h[key] makes."""
+    """Return the selection of h[key]."""
     if h.weak is not None:
         raise ShapeError(
             "E104",
@@ -80,7 +80,7 @@ def subscript(h: Array, key: object) -> Array:
 
 
 def _expand(h: Array, key: object, position: Position | None) -> list[Any]:
-    """The items of a key with full slices for missing axes; an ellipsis stays before its own."""
+    """The items of a key, with full slices for missing axes; an ellipsis stays before its slices."""
     items = list(key) if isinstance(key, tuple) else [key]
     used = sum(1 for i in items if i is not None and i is not Ellipsis)
     if used > h.rank:

@@ -25,7 +25,7 @@ from pullback.tracing.tracer import current
 
 
 def changed(h: Array, key: Any, value: Any, what: str) -> Array:
-    """A copy of `h` with the elements that a key selects set to a value, or added to."""
+    """Return a copy of `h` with a value written to, or added to, the elements that a key selects."""
     position = user_position()
     new = as_array(value, what)
     dtype = common_dtype(what, [h, new], position)
@@ -62,7 +62,7 @@ def _check_shape(value: Array, extents: Indices, what: str, position: Position |
 
 
 def _masked(h: Array, mask: Array, value: Array, what: str) -> Array:
-    """The elements where a mask of the shape of h, or of its first axes, holds."""
+    """Return a copy with elements changed where a mask of h, or of its first axes, holds."""
     lead = view(
         (*mask.extents, *(as_index(1) for _ in range(h.rank - mask.rank))),
         types.bool_,

@@ -1,4 +1,4 @@
-"""The annotation of a result, compared with the actual result."""
+"""The check of a result against its annotation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def result_spec(f: Callable[..., Any]) -> Spec:
 
 
 def check_result(name: str, spec: Spec, result: Any, leaves: Sequence[Leaf]) -> None:
-    """Refuse a result that contradicts its annotation. Dims that no argument has are bound here.
+    """Refuse a result that contradicts its annotation. Dims without an argument are bound to its sizes.
 
     Raises:
         ShapeError: [E150] the sizes or the number of axes differ. DTypeError: [E150] the element type.

@@ -72,7 +72,7 @@ class Size:
 
 
 def spec_of(annotation: Any, owner: str) -> Spec:
-    """The Spec of an annotation; a Spec is its own.
+    """The Spec of an annotation; a Spec stands for itself.
 
     Raises:
         TraceError: [E107] the annotation is not supported.

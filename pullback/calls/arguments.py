@@ -58,7 +58,7 @@ class Leaf:
 
     @property
     def own_dims(self) -> list[Index]:
-        """The sizes, or the size, in the annotation's own names."""
+        """The sizes, or the size, in the names of the annotation."""
         if self.kind == "size":
             return [symbol(self.size)]
         return [parse_dim(t, self.path) for t in self.dims if isinstance(t, str)]
@@ -74,7 +74,7 @@ class Leaf:
 
     @property
     def is_input(self) -> bool:
-        """Whether it is an input array of the program; sizes, static values and indices are not."""
+        """Whether the leaf is an input array of the program; sizes, static values and indices are not."""
         return self.kind not in ("static", "size", "index")
 
 

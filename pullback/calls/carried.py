@@ -1,7 +1,7 @@
 """The pickled form of functions.
 
 A function that a module holds under its own name is pickled by that name, like Python functions. A derivative is
-pickled by how it was made. `cloudpickle`, which joblib uses, pickles Python functions by value if no module holds them.
+pickled by its recipe. `cloudpickle`, which joblib uses, pickles Python functions by value if no module holds them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def reduced(function: Any, recipe: Recipe | None, again: Recipe) -> Any:
     """The result of a function's `__reduce__`.
 
     Args:
-        recipe: for a derivative, the way it was made.
-        again: makes the function from its Python function.
+        recipe: the recipe of a derivative.
+        again: a recipe that makes the function from its Python function.
 
     Raises:
         TraceError: [E151] no module holds the function.

@@ -23,12 +23,12 @@ from pullback.runtime.shim import Look
 from pullback.tracing import tree
 from pullback.tracing.printing import lines
 
-PAYS = 3 * 10**8  # operations of open-size C that take about as long as compiling: some tenths of a second
+PAYS = 3 * 10**8  # operations of open-size C that take about as long as compiling, some tenths of a second
 CALL = 2000  # operations that take as long as a call's overhead
 
 
 class Trial:
-    """A counter of open-size calls for some dims; `executable` makes the successor, if there is one.
+    """A counter of open-size calls for some dims; `executable` makes the C for these dims, if any.
 
     Attributes:
         left: the number of further calls of open-size C; 0 until the second call, because many dims occur once.
@@ -45,7 +45,7 @@ class Trial:
         """Whether the trial ends before the next call.
 
         Args:
-            entry: the entry that has served calls since, and counts them.
+            entry: the entry that has served and counted the calls.
         """
         if entry is not None:
             self.left = entry.left
@@ -66,8 +66,8 @@ class Compiled:
 
     Attributes:
         executable: the record, the library and its calling convention; None if calls are interpreted.
-        entry: the fast call for arguments like those of this key (`runtime.entry`), once there is one.
-        trial: decides when open-size C is replaced by C for these dims; None after that.
+        entry: the fast call for arguments that match this key (`runtime.entry`), once it exists.
+        trial: the decision when C for these dims replaces open-size C; None after that.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Compiled:
         general: Callable[[], Any] | None = None,
         trial: Trial | None = None,
     ) -> None:
-        """`general` returns the open-size C, if that should run; without `threads` the interpreter runs."""
+        """Set up the runner. `general` returns open-size C, if it should run; without `threads`, interpret."""
         self.name = name
         self.look = look
         self.prints = traced.prints
@@ -141,7 +141,7 @@ class Compiled:
         return self.entry is not None
 
     def call(self, arrays: list[NDArray], out: Any) -> Any:
-        """The results as the function's tree, written into `out` if it is given."""
+        """Return the results as the function's tree, written into `out` if it is given."""
         outputs = None if out is None else self._outputs(out)
         results = self._run(arrays, outputs)
         return out if out is not None else self._tree(results)
@@ -163,7 +163,7 @@ class Compiled:
         if outputs is not None:
             outputs = [*outputs, *(np.empty(*result) for result in self._results[self.own :])]
         results = self._results_of(arrays, outputs)
-        if len(results) > self.own:  # otherwise its inputs differ from those of the printing function
+        if len(results) > self.own:  # else, the inputs differ from those of the printing function
             for line in lines(self.prints.entries, iter(results[self.own :])):
                 sys.stdout.write(f"{line}\n")
         return results[: self.own]

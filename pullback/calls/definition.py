@@ -1,4 +1,4 @@
-"""A function before any call: its parameters, its traces by signature, its program for given dims."""
+"""The definition of a function: its parameters, its traces by signature, and its program for dims."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _COLLECTED: ContextVar[list[Definition] | None] = context_variable("collected", 
 
 @contextmanager
 def collecting() -> Iterator[list[Definition]]:
-    """Collect the functions defined in the block, which are not checked yet."""
+    """Collect the functions defined in the block, without checking them."""
     found: list[Definition] = []
     token = _COLLECTED.set(found)
     try:
@@ -88,7 +88,7 @@ class Definition:
     ) -> None:
         self.python = f
         self.name = name_of(f)
-        self.place = user_position()  # where it was defined
+        self.place = user_position()  # the location of the definition
         self._exact = exact or is_in_order()
         self._options = {"threads": threads, "specialize": specialize, "donate": donate, "memory": memory,
                          "memory_limit": memory_limit, "debug": debug, "exact": self._exact}  # fmt: skip
@@ -100,7 +100,7 @@ class Definition:
         self._annotated: Spec = AnySpec()  # the annotation of the result
         self._traces: Recent[tuple[Signature, bool], Traced] = Recent()
         self._last: Signature | None = None
-        self._sized: Recent[Signature, bool] = Recent()  # signatures traced for the sizes of each call
+        self._sized: Recent[Signature, bool] = Recent()  # signatures that are traced for each call's sizes
         self._made: dict[Hashable, Any] = {}
 
     @property
@@ -141,9 +141,9 @@ class Definition:
                 raise
 
     def check(self) -> bool:
-        """Trace by the annotations; False if they leave anything open."""
+        """Trace the function by its annotations; return False if they are incomplete."""
         try:
-            if any(p.default is None for p in self.parameters):  # with None for optional parameters, and without
+            if any(p.default is None for p in self.parameters):  # optional parameters are traced with and without None
                 given = [replace(p, default=MISSING) for p in self.parameters]
                 self.traced(signature_of(given, None)[0])
             self.traced(signature_of(self.parameters, None)[0])
@@ -158,11 +158,11 @@ class Definition:
 
     @property
     def _in_order(self) -> bool:
-        """Whether a trace made now is exact: the function's setting, or that of the enclosing trace."""
+        """Whether a new trace is exact: the function's setting, or that of the enclosing trace."""
         return self._exact or (bool(_THREAD.tracing) and is_in_order())
 
     def traced(self, signature: Signature) -> Traced:
-        """The function traced for a signature, once."""
+        """Return the trace for a signature, created on first use."""
         found = self._traces.get((signature, self._in_order)) or self._traced_now(signature)
         self._last = signature
         return found
@@ -207,7 +207,7 @@ class Definition:
             _THREAD.tracing.discard(key)
 
     def _stands_alone(self, signature: Signature) -> bool:
-        """Whether it was traced outside other functions, so that it contains only its own dims."""
+        """Whether the function is traced outside other functions, so that it contains only its own dims."""
         found = self._traces.get((signature, self._in_order))
         return found is not None and not found.enclosed
 
@@ -216,7 +216,7 @@ class Definition:
                      self._donate)
 
     def determined(self, dims: Mapping[str, int] | None = None) -> Traced:
-        """The trace that the annotations determine, otherwise that of the last call.
+        """The trace that the annotations determine, or else the trace of the last call.
 
         If shapes must be numbers, the trace is for `dims`.
         """
@@ -310,14 +310,14 @@ class Definition:
         return found
 
     def for_dims(self, given: dict[str, Any]) -> tuple[ir.Program, dict[str, int]]:
-        """The program that is compiled for dims given by name, and these dims."""
+        """The program to compile for dims given by name, and these dims."""
         known, dims = self.known_for_dims(given)
         program = program_of(known)
         check_bytes(program, dims)
         return program, dims
 
     def known_for_dims(self, given: dict[str, Any]) -> tuple[ir.Known, dict[str, int]]:
-        """Like `for_dims`, but in outline if the statements are not needed yet."""
+        """Like `for_dims`, but return an outline if the statements are not needed yet."""
         traced = self.determined(given)
         open_dims = determined_dims(traced.known)
         if not given.keys() <= open_dims.keys():  # a dim that became a number is no longer in the program

@@ -1,4 +1,4 @@
-"""`function`: a Python function as a program that is checked, called, compiled and exported."""
+"""`function`: Python functions as programs that can be checked, called, compiled and exported."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Function(Inspected, Answers):
 
     Attributes:
         name: the Python function's name.
-        is_derivative: whether it was made of another function's program.
+        is_derivative: whether it was derived from another function's program.
     """
 
     __slots__ = ("_entries",)
-    _entries: list[Any]  # compiled calls for arguments that fit, the latest first (`runtime.entry`)
+    _entries: list[Any]  # compiled calls, latest first (`runtime.entry`)
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Make an instance whose calls go straight to compiled code, unless the class overrides calls."""
@@ -72,14 +72,14 @@ class Function(Inspected, Answers):
             raise
 
     def compiled(self, signature: Signature, flat: Sequence[Any]) -> tuple[Compiled, list[NDArray]]:
-        """The runner of calls with this signature and leaves like these, and the arrays to pass for these."""
+        """The runner of calls with this signature and such leaves, and the arrays to pass for the leaves."""
         signature, traced = self.traced_for(signature, flat)
         found, arrays = self._table.find(self.parameters, signature, traced, flat)
         numbered = self._numbered(signature, flat, found)
         return (found, arrays) if numbered is None else self._table.find(self.parameters, *numbered, flat)
 
     def _inlined(self, signature: Signature, flat: Sequence[Any]) -> Any:
-        """A call inside a function that is being traced."""
+        """Call the function inside a function that is being traced."""
         if not self._stands_alone(signature):
             signature = apart(self.name, signature, flat)
         signature, traced = self.traced_for(signature, flat)
@@ -104,7 +104,7 @@ class Function(Inspected, Answers):
             return None
 
     def interpret(self, *args: Any, **keywords: Any) -> Any:
-        """The result by the reference interpreter in NumPy.
+        """Return the result, computed by the reference interpreter in NumPy.
 
         >>> float(pb.function(lambda x: pb.sum(x)).interpret(np.array([1.0, 2.0])))
         3.0
@@ -167,26 +167,26 @@ def function(
     Args:
         f: the function; its annotations give element types and dims of the arguments.
         threads: the number of threads a call may use; by default `pb.threads` or PULLBACK_THREADS, else 1.
-        specialize: whether C is made for the dims of a call: "always"; or "never", but once for all sizes. "auto" makes
-            it for the first four dims of a function, then once for all others. Dims whose calls have done as much work
+        specialize: "always" compiles C for the dims of each call, "never" once for all sizes. "auto" compiles C for
+            the first four dims of a function, then once for all others. Dims whose calls have done as much work
             as compiling is worth get their own C. By default PULLBACK_SPECIALIZE, or "auto".
         donate: names of arguments whose memory the result may overwrite; with these arrays as `out` they are updated in
             place.
         memory: "fastest"; "less", with statements in an order that needs less memory; or "least". Derivatives inherit
             it.
-        memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use. If
+        memory_limit: the maximum bytes of working memory for the C of this function and of its derivatives. If
             the residuals of a loop's backward pass exceed it, steps are recomputed from fewer stored states, on as many
             levels as necessary. Arguments and results do not count.
-        debug: whether to compile it as written, with every result tested. If a statement makes NaN or infinity from
+        debug: whether to compile it as written, with a test of every result. If a statement makes NaN or infinity from
             finite numbers, the error names the array, the element and the line. Debuggers show these lines. By default
             PULLBACK_DEBUG, 1 or 0. Derivatives inherit it.
     Returns:
         The function, or a decorator if only options are given.
     Raises:
-        ShapeError: shapes in it disagree, or an index may leave its range.
-        DTypeError: element types in it do not fit.
-        TraceError: it uses Python control flow on traced values.
-        ValueError: an option has no such value.
+        ShapeError: shapes in the function disagree, or an index may leave its range.
+        DTypeError: element types in the function do not fit.
+        TraceError: the function uses Python control flow on traced values.
+        ValueError: the value of an option is invalid.
         CompilerError: [E260] at a call or `c_source`: the limit is too small for these dims.
 
     >>> import numpy as np, pullback as pb
@@ -224,12 +224,12 @@ _DEFAULTS = {"threads": None, "specialize": None, "donate": (), "memory": "faste
 
 
 def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:
-    """Trace a Python function with these options, or a traced one again with these added to its own.
+    """Trace a Python function with these options; a traced function is traced again with options added.
 
-    A derivative is derived again, from the function with these options.
+    A derivative is derived again, from the base with these options.
 
     Raises:
-        ValueError: it is external C or a custom rule, which cannot be compiled with other options.
+        ValueError: the function is external C or a custom rule, which cannot take other options.
     """
     if isinstance(f, Function) and f.made_by is not None:
         make, args, keywords = f.made_by

@@ -26,7 +26,7 @@ from pullback.tracing.tracer import current
 
 
 def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[Any]) -> Any:
-    """The results of a call on traced values: the callee's statements join the program being traced."""
+    """Return the results of a call on traced values; the callee's statements join the traced program."""
     tracer = current()
     position = user_position()
     known = traced.known
@@ -39,7 +39,7 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
             handles.append(_fitting(leaf, value, position))
     inputs = known.inputs[: len(handles)]
     arrays = [leaf for leaf in leaves if leaf.is_input]
-    for ref, leaf in zip(inputs, arrays):  # known properties of unannotated arguments stay
+    for ref, leaf in zip(inputs, arrays):  # keep known properties of unannotated arguments
         dims |= {s: as_index(s) for e, token in zip(ref.shape, leaf.dims) if e is token for s in e.symbols}
     unify(name, inputs, handles, dims, position)
     handles += [view(r.shape, r.dtype, lambda i, r=r: expr.get(r, *i)) for r in traced.foreign]  # type: ignore[misc]
@@ -99,7 +99,7 @@ def apart(name: str, signature: Signature, values: Sequence[Any]) -> Signature:
 
 
 def _deferred(known: ir.Outline, handles: Sequence[Array], dims: dict[DimSymbol, Index]) -> list[ir.Ref] | None:
-    """The results of a call whose statements join later; None if some argument is not an array."""
+    """Return the results of a call whose statements join later; None if an argument is not an array."""
     refs = [h.ref for h in handles if h.ref is not None and h.weak is None]
     made = current().defer(known, refs, dims) if len(refs) == len(handles) else None
     if made is not None:
@@ -132,7 +132,7 @@ def unify(
     dims: dict[DimSymbol, Index],
     position: Position | None,
 ) -> None:
-    """Infer the callee's dims from argument shapes; ShapeError in the caller's terms on disagreement."""
+    """Infer the callee's dims from argument shapes; raise ShapeError in the caller's terms on a mismatch."""
     origin: dict[DimSymbol, str] = {}
     pending: list[tuple[ir.Ref, int, Index, Index]] = []
     for ref, h in zip(inputs, handles):
@@ -213,12 +213,12 @@ def _facts(inputs: Sequence[ir.Ref], handles: Sequence[Array]) -> list[str]:
 def _instantiate(
     p: ir.Program, handles: Sequence[Array], dims: dict[DimSymbol, Index], around: Sequence[ir.Ref]
 ) -> tuple[Any, list[int | None]]:
-    """Instantiate the body over these arguments; for each result, say which argument it is, if any.
+    """Instantiate the body over these arguments; for each result, return the argument that it is, if any.
 
     `around` are the inputs for arrays captured by a closure; properties of these arrays hold for them.
 
     Views that only move data are read where the callee reads its input, so passing `images[i]` copies nothing.
-    Arguments that are used as whole arrays or computed become arrays first.
+    Computed arguments, and arguments used as whole arrays, become arrays first.
     """
     whole: set[ir.Ref] = set()
     for s in walk_statements(p.body):

@@ -52,17 +52,17 @@ class Inspected(Definition, Displayed):
     def memory(
         self, mode: MemoryMode | None = None, build: Build = "call", /, **dims: int
     ) -> MemoryTable | SizeTable:
-        """The memory of a call: arguments, results, a row for each statement, the peak. Nothing runs.
+        """Return the planned memory of a call: arguments, results, each statement, and the peak.
 
-        It holds for the number of threads that a call here would use. With `build="export"` it holds for exported C,
-        which is serial and portable, so its arena may be larger or smaller. `arena_bytes` is to the byte what the call
-        takes,
+        The plan holds for the number of threads that a call here would use. With `build="export"` it is for exported C,
+        which is serial and portable, so its arena may be larger or smaller. `arena_bytes` is what the call takes
+        to the byte,
         or what the exported header says. If some dims are not given, sizes are in terms of these.
 
         Args:
             mode: "fastest", "less" or "least"; by default the function's own. It is positional-only, so that dims may
                 have any name.
-            build: "call" or "export", positional-only, too.
+            build: "call" or "export"; also positional-only.
             dims: the dims.
         Raises:
             ValueError: the mode or build is unknown.
@@ -90,7 +90,7 @@ class Inspected(Definition, Displayed):
         return emit.memory(*self.for_dims(dims), mode, policy.thread_count(self._threads), build)
 
     def profile(self, *args: Any, **keywords: Any) -> Profile:
-        """Measure where the time of a call goes: a row for every statement, with its operations.
+        """Measure the time of each statement of a call, with its operations.
 
         The program is compiled once more with clock reads between statements. It is called up to 20 times in at most
         about a second, with the threads that a call would use. The fastest call is shown, and its rows sum to its
@@ -132,7 +132,7 @@ class Inspected(Definition, Displayed):
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, plain: bool = False,
                  **dims: int) -> str:
-        """The C of the function. Dims that are not given are its arguments, between the arrays and the arena.
+        """Return the C of the function. Dims that are not given become arguments after the arrays.
 
         Args:
             names: "user" for your names, "canonical" for numbered ones, which make programs comparable.
@@ -190,11 +190,11 @@ class Inspected(Definition, Displayed):
         Captured read-only arrays are `const` tables in the source.
 
         Args:
-            directory: made where it does not exist; files of the same names are replaced.
+            directory: created if it does not exist; files of the same names are replaced.
             arena: "given": the caller passes working memory. "static": the source contains it, and a second function,
                 with the suffix `_run`, takes none.
-            float_only: whether double precision is ruled out.
-            dims: all dims.
+            float_only: whether to refuse double precision.
+            dims: numbers for all dims.
         Returns:
             `files`, `arena_bytes` and `const_bytes`, the sizes of working memory and tables.
         Raises:
@@ -218,12 +218,12 @@ class Inspected(Definition, Displayed):
     def export_wasm(self, directory: str | os.PathLike[str], **dims: int) -> Any:
         """Write a module for browsers and Node: a JavaScript file that contains it, and its C.
 
-        `const wasm = await NAME.load()` gives functions that take and return typed arrays by name, flat and row by row:
+        `const wasm = await NAME.load()` gives functions that take and return typed arrays by name, in row-major order:
         `wasm.NAME({x: new Float32Array(...)}).out`.
 
         Args:
-            directory: made where it does not exist; files of the same names are replaced.
-            dims: all dims.
+            directory: created if it does not exist; files of the same names are replaced.
+            dims: numbers for all dims.
         Returns:
             `files`, and `wasm_bytes`, the size of the module.
         Raises:
@@ -261,12 +261,12 @@ class Inspected(Definition, Displayed):
         """Explain every stage from the program to C with its rules; for a derivative, its derivation first.
 
         Args:
-            format: how the result prints: "text", or "markdown" with formulas in LaTeX.
-            plain: whether the C is without vectors, as in `c_source`.
+            format: the format of the printed result: "text", or "markdown" with formulas in LaTeX.
+            plain: whether to show C without vectors, as in `c_source`.
             html: a file to write a page to, with the stages side by side and lines of C linked to those of your file.
-            dims: the dims, for kernels, memory and C to be shown too.
+            dims: numbers for the dims, to show kernels, memory and C, too.
         Raises:
-            ValueError: there is no such format.
+            ValueError: the format is unknown.
             UsageError: [E607] the file cannot be written.
 
         >>> from jaxtyping import Float64
@@ -291,9 +291,9 @@ class Inspected(Definition, Displayed):
         return found
 
     def drawn(self) -> Picture | None:
-        """The graph of the function, or of the one it derives: arrays, and operators on the edges.
+        """Draw the graph of the function, or of its base: arrays as nodes, operators on the edges.
 
-        None if it has no floating-point arguments, or more than a thousand arrays. `save` writes the picture as SVG.
+        It is None without floating-point arguments, or with more than a thousand arrays. `save` writes it as SVG.
 
         Cost:
             The cost of the derivation; nothing is computed with numbers.

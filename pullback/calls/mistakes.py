@@ -1,4 +1,4 @@
-"""Python's errors in a user's function: reworded, with tracebacks without the package's frames."""
+"""Python errors in a user's function: reworded, without the package's frames in tracebacks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Exception:
-    """Convert an error that Python raised in the function `name` to one of ours, if that says more.
+    """Convert an error that Python raised in the function `name` to one of ours, if ours is clearer.
 
     Only errors raised by the user's own lines are converted, not those from inside another library.
     """
@@ -79,7 +79,7 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
 
 
 def _before_last(tb: TracebackType | None) -> tuple[FrameType | None, Position]:
-    """The frame that called the one that raised."""
+    """The frame that called the frame that raised."""
     found = list(frames(tb))
     return found[-2] if len(found) > 1 else last_frame(None)
 
@@ -112,7 +112,7 @@ def _undefined(
 
 
 def _wrong_call(found: re.Match[str], position: Position, frame: FrameType) -> TraceError | None:
-    """The error for a public function called with arguments that it does not take."""
+    """The error for a public function called with arguments that it does not accept."""
     from pullback.tracing.array import Array
 
     name, problem, keyword = found.groups()
@@ -184,7 +184,7 @@ def out_of_memory(name: str, executable: Any, error: MemoryError, remedy: str = 
 def public(f: Callable[P, R]) -> Callable[P, R]:
     """Wrap a public function, so that wrong arguments and errors inside are presented.
 
-    Functions that it returns remember how they were made, for `pickle`.
+    Functions that it returns keep their recipe, for `pickle`.
     """
 
     @functools.wraps(f)

@@ -44,7 +44,7 @@ def exact() -> Iterator[None]:
 
     This holds wherever they are called. Their C and the interpreter give the same bits, except for functions of libm
     such as `exp`, where NumPy has its own. A function made outside keeps its settings when called inside. A function
-    called by another is computed as its caller is.
+    called by another takes the caller's setting.
 
     >>> with pb.exact():
     ...     total = pb.function(lambda x: pb.sum(x))
@@ -90,7 +90,7 @@ def specialize(own: Specialize | None) -> Specialize:
     """Whether functions get C for the dims of each call: their own setting, then the environment.
 
     Raises:
-        UsageError: [E601] PULLBACK_SPECIALIZE is none of SPECIALIZE.
+        UsageError: [E601] PULLBACK_SPECIALIZE is not in SPECIALIZE.
     """
     text = own if own is not None else os.environ.get("PULLBACK_SPECIALIZE", "auto")
     found = next((s for s in SPECIALIZE if s == text), None)
@@ -100,7 +100,7 @@ def specialize(own: Specialize | None) -> Specialize:
 
 
 def backend() -> str:
-    """`c` or `interpreter`, as the environment says."""
+    """The backend that the environment selects: `c` or `interpreter`."""
     name = os.environ.get("PULLBACK_BACKEND", "c")
     if name not in ("c", "interpreter"):
         raise UsageError("E602", f"PULLBACK_BACKEND={name} is no backend", remedy="c or interpreter")

@@ -1,4 +1,4 @@
-"""Profiles, `Function.profile`: the time of each statement of a call, and its operations."""
+"""Profiles (`Function.profile`): the time and operations of each statement of a call."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from pullback.tables import Rows, Tables
 __all__ = ["Profile", "ProfileRow", "profile_program"]
 
 CALLS: Final = 20
-SECONDS: Final = 1.0  # seconds after which no further call begins
-NAME, MATHEMATICS = 28, 44  # width of the shown text
+SECONDS: Final = 1.0  # seconds after which no further call starts
+NAME, MATHEMATICS = 28, 44  # widths of the displayed text
 RIGHT = (3, 4, 5)  # numeric columns
 
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """A statement, or several in one loop.
+    """A row of a profile: a statement, or several statements in one loop.
 
     Attributes:
-        name: the arrays that it defines.
-        mathematics: the head of the first one's text.
+        name: the arrays that the statements define.
+        mathematics: the beginning of the first statement's text.
         place: the source location; None for derived statements without one.
         operations: scalar operations; a multiply-add counts as two.
-        nanoseconds: its time in the fastest call.
+        nanoseconds: the time in the fastest call.
     """
 
     name: str
@@ -43,11 +43,11 @@ class ProfileRow:
 
 @dataclass(frozen=True, repr=False)
 class Profile(Tables):
-    """The time of a call by its statements.
+    """The time of a call, by statement.
 
     Attributes:
-        name: the function's.
-        rows: its statements in execution order.
+        name: the name of the function.
+        rows: the statements in execution order.
         calls: the number of timed calls; the fastest one is shown.
     """
 
@@ -104,7 +104,7 @@ def profile_program(
     groups = timed(made)
     runs: list[list[int]] = []
     until = time.perf_counter() + SECONDS
-    executable.run(arrays)  # the first one wakes threads and touches memory
+    executable.run(arrays)  # the first call wakes threads and touches memory
     while not runs or (len(runs) < CALLS and time.perf_counter() < until):
         stamps = executable.run(arrays)[len(program.outputs) :]
         runs.append(np.diff(np.array(stamps, np.int64)).tolist())

@@ -41,7 +41,7 @@ class _Used(Generic[V]):
 
 
 class Recent(Generic[K, V]):
-    """A table that, above PULLBACK_KEPT_SIZES values, drops the quarter not used for longest.
+    """A table that, above PULLBACK_KEPT_SIZES values, drops the least recently used quarter.
 
     Threads may share a table, because each step is atomic in the interpreter.
     """

@@ -41,11 +41,11 @@ class Shown(Protocol):
 
     @property
     def type(self) -> TypeText:
-        """The types of its arguments and results."""
+        """The types of the arguments and results."""
 
 
 def made_of(made: Any, base: Shown, name: str, about: str, wrt: Any = None) -> None:
-    """Name a derived function and write its `help`: a description, then the original's documentation.
+    """Name a derived function and set its `help`: a description, then the original's documentation.
 
     In `about`, {f} is the function and {x} the differentiated parameters.
     """
@@ -94,7 +94,7 @@ class ShownSignature:
 
 
 def about(f: Shown) -> About:
-    """The page's description of a function, above its stages."""
+    """The description of a function above the stages of its page."""
     from pullback.explanation.stages import About
 
     try:
@@ -116,7 +116,7 @@ def function_html(f: Shown) -> str:
     caption = f"{f.name}: {first}" if first else f.name
     try:
         types, program = f.type.html(caption), str(getattr(f, "ir", "")).rstrip()
-    except Exception:  # unknown before the first call, or wrong, which the call reports
+    except Exception:  # unknown before the first call, or invalid, as the call reports
         rows = [("argument", "annotation"), *((n, str(p).partition(":")[2].strip()) for n, p in _written(f).items())]
         return html_table(rows, caption=caption) + html_note("types are known after the first call")
     stages = html_note(f'{f.name}.explain(html="{f.name}.html") writes a page with every stage, down to C')

@@ -28,7 +28,7 @@ class Parameter:
     """One parameter of a function.
 
     Attributes:
-        kind: one argument by position or name, all further ones (`*args`, whose value is a tuple), or one by name only.
+        kind: positional or keyword, variadic (`*args`, whose value is a tuple), or keyword-only.
     """
 
     name: str
@@ -58,10 +58,10 @@ class Signature:
 
 
 def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
-    """The parameters of f. NameError if an annotation uses an undefined name.
+    """The parameters of f. Raise NameError if an annotation uses an undefined name.
 
     Raises:
-        TraceError: [E149] f cannot be traced. [E107] a parameter cannot be.
+        TraceError: [E149] f cannot be traced. [E107] A parameter cannot be traced.
     """
     check_traceable(f)
     try:
@@ -230,7 +230,7 @@ def _by_annotation(p: Parameter) -> Leaves:
 
 
 def _same_floating(parameters: Sequence[Parameter], groups: Sequence[tuple[Leaf, ...]], flat: Sequence[Any]) -> None:
-    """Check that `Float` is one dtype throughout a call."""
+    """Check that `Float` stands for one dtype throughout a call."""
     chosen: tuple[str, DType] | None = None
     for p, group in zip(parameters, groups):
         if isinstance(p.spec, ArraySpec) and set(p.spec.dtypes) == {types.f32, types.f64}:
@@ -247,5 +247,5 @@ def _same_floating(parameters: Sequence[Parameter], groups: Sequence[tuple[Leaf,
 
 
 def is_traced(values: Sequence[Any]) -> bool:
-    """Whether a traced value is among the leaves."""
+    """Whether any leaf is a traced value."""
     return any(isinstance(v, Array) for v in values)

@@ -1,4 +1,4 @@
-"""Functions whose sizes must be numbers, such as FFT lengths: they are traced for each call's sizes."""
+"""Functions that need numeric sizes, such as FFT lengths; they are traced for each call's sizes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def of_dims(signature: Signature, dims: Mapping[str, int]) -> Signature:
 
 
 def dims_of(parameters: Sequence[Parameter]) -> set[str]:
-    """The names of the dims in annotations that leave nothing else open."""
+    """The names of the dims in the annotations, if these leave nothing else open."""
     try:
         signature, _ = signature_of(parameters, None)
     except Undetermined:

@@ -56,7 +56,7 @@ def joined(node: Structure, found: Sequence[Leaves]) -> Leaves:
 
 @dataclass
 class StaticSpec(Spec):
-    """A Python value."""
+    """The spec of a Python value, fixed when the function is traced."""
 
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if value is MISSING:
@@ -80,7 +80,7 @@ class StaticSpec(Spec):
 
 @dataclass
 class SizeSpec(Spec):
-    """An integer that binds a dim."""
+    """The spec of an integer that binds a dim."""
 
     name: str
 
@@ -100,7 +100,7 @@ class SizeSpec(Spec):
 
 @dataclass
 class NumberSpec(Spec):
-    """A plain `int`, `float` or `bool`."""
+    """The spec of a plain `int`, `float` or `bool`."""
 
     kind: Literal["int", "float", "bool"]
 
@@ -115,7 +115,7 @@ class NumberSpec(Spec):
 
 @dataclass(frozen=True)
 class ArraySpec(Spec):
-    """A jaxtyping array type: the dtypes that it accepts and the tokens of its dims."""
+    """The spec of a jaxtyping array type: the accepted dtypes and the tokens of the dims."""
 
     text: str
     dtypes: tuple[DType, ...]
@@ -171,7 +171,7 @@ def _annotated_leaf(spec: ArraySpec, dtype: DType, rank: int, path: str) -> Leaf
 
 @dataclass
 class ComplexSpec(Spec):
-    """A jaxtyping array type of complex numbers, which is two arrays, its parts."""
+    """The spec of a jaxtyping array type of complex numbers, which is two arrays, the parts."""
 
     part: ArraySpec
 
@@ -192,7 +192,7 @@ class ComplexSpec(Spec):
 
 @dataclass
 class OptionalSpec(Spec):
-    """`X | None`; whether it is None is known when the function is traced."""
+    """The spec of `X | None`; whether the argument is None is known when the function is traced."""
 
     spec: Spec
 
@@ -202,7 +202,7 @@ class OptionalSpec(Spec):
 
 @dataclass
 class TreeSpec(Spec):
-    """A NamedTuple, dataclass, TypedDict or tuple whose fields are annotated."""
+    """The spec of a NamedTuple, dataclass, TypedDict or tuple with annotated fields."""
 
     kind: Literal["namedtuple", "dataclass", "dict", "tuple", "list", "none"]
     type: type | None
@@ -248,7 +248,7 @@ class TreeSpec(Spec):
 
 @dataclass
 class AnySpec(Spec):
-    """No annotation, or a container of unknown length: the argument decides."""
+    """The spec of no annotation, or a container of unknown length: the argument decides."""
 
     item: Spec | None = None
 
@@ -262,7 +262,7 @@ class AnySpec(Spec):
         return structure, [_unannotated(v, p) for v, p in zip(values, paths)], values
 
     def _items(self, item: Spec, value: Any, path: str) -> Leaves:
-        """A list, tuple or dict of any length whose items are annotated."""
+        """The leaves of a list, tuple or dict of any length with annotated items."""
         node = tree.open_node(value)
         if node is None or node[0].kind not in ("list", "tuple", "dict"):
             raise TraceError(

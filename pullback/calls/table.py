@@ -1,8 +1,8 @@
-"""The compiled code of a function by key: one table, one bound, and one way to drop entries.
+"""The table of a function's compiled code by key, with a bounded number of entries.
 
 A key holds everything that compiled code depends on: signature, shapes, sizes, threads and backend. Its code has an
 entry (`runtime.entry`), which compares the arguments of a call with those of the key. Calls try these entries first,
-the latest ahead, so a repeated call computes no key.
+latest first, so a repeated call computes no key.
 
 The first dims of a function are compiled at once. Others share open-size C until their calls have cost about as much as
 compiling. This takes at most twice the work of an optimal choice that knows all calls beforehand (the ski rental
@@ -30,15 +30,15 @@ from pullback.tracing import tree
 __all__ = ["Table"]
 
 FIRST = 4  # dims that are compiled at once, before open-size C serves all others
-MOST = 64  # dims that are compiled at all, after many calls
+MOST = 64  # the maximum number of dims that are compiled
 
 
 class Table:
     """The compiled code of one function.
 
     Attributes:
-        kept: the runners of calls by key, those that were called last.
-        entries: their entries, which calls try in this order.
+        kept: the most recently called runners, by key.
+        entries: the entries of the runners, which calls try in this order.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ def _is_general(traced: Traced, dims: dict[str, int]) -> bool:
 
 
 def _general(traced: Traced) -> Any:
-    """The program compiled for all sizes, once."""
+    """The program compiled for all sizes, created on first use."""
     with single_flight((id(traced), "general")):
         if traced.general is None:
             from pullback.runtime.executor import compile_general
@@ -145,7 +145,7 @@ def _look_of(
     None if such calls need a full check each time.
 
     Args:
-        parameters: those of the function.
+        parameters: the parameters of the function.
         flat: the leaves of one such call.
         threads: the function's own number of threads.
     """

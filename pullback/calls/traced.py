@@ -42,7 +42,7 @@ from pullback.tracing.tree import Structure
 class Traced:
     """A program or its outline, with the structure of its results. `leaves` are its input arguments.
 
-    `foreign` are arrays of the function around a closure, inputs between the arguments and the captured arrays.
+    `foreign` are arrays of the function around a closure. They are inputs after the arguments.
     `prints` is what a call prints, also for a function derived from the printing one. It is `enclosed` if it was traced
     inside another function, whose dims it may then contain. `own` are the dims for which it is compiled separately,
     `general` is its open-size code, once there is one.
@@ -61,7 +61,7 @@ class Traced:
 
     @property
     def program(self) -> ir.Program:
-        """The program, made now if only its outline was known."""
+        """The program, created now if only its outline was known."""
         return program_of(self.known)
 
     @cached_property
@@ -81,7 +81,7 @@ class Traced:
 
     @property
     def closes_over_indices(self) -> bool:
-        """Whether it contains index variables of the function around a closure."""
+        """Whether the program contains index variables of the function around a closure."""
         known = self.known
         return isinstance(known, ir.Program) and any(free_variables(s, {}) for s in known.body.statements)
 
@@ -103,7 +103,7 @@ def trace(
     """Run f on symbolic arrays and record its operations as a program.
 
     Args:
-        result: the specification of its result.
+        result: the specification of the result.
         donate: the parameters whose memory results may take.
     """
     inputs = [leaf for leaf in signature.flat if leaf.is_input]
@@ -163,12 +163,12 @@ def derived(
     enclosed functions, and derivations that are recorded.
 
     Args:
-        body: makes its body from the base's program.
+        body: a function that makes the body from the base's program.
         what: a value whose text identifies everything else that the body depends on.
-        inputs: all inputs; those for `leaves` come after the arguments of the base.
-        outputs: arrays like its results, and `names` for them.
+        inputs: all inputs; inputs for `leaves` come after the arguments of the base.
+        outputs: arrays like the results, and `names` for them.
         leaves: the additional arguments.
-        settings: by default those of the base.
+        settings: the settings; by default those of the base.
     """
     from pullback.runtime.record import note_derived, was_derived
 

@@ -161,7 +161,7 @@ def _fish(commands: Commands, own: list[argparse.Action]) -> str:
         start = f"complete -c pullback -n '__fish_seen_subcommand_from {name}'"
         lines += [start + _fish_argument(action) for action in actions if action.option_strings or _choices([action])]
         if not any(_kind(action) == "files" for action in actions if not action.option_strings):
-            lines.append(f"{start} -f")  # no files where no argument is one
+            lines.append(f"{start} -f")  # no file completion if no argument is a file
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""`pullback`: the program."""
+"""`pullback`: the command-line program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMMANDS = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the whole command line; without a command it prints its help."""
+    """Return the parser of the whole command line; without a command, the program prints its help."""
     root = Parser(
         prog="pullback",
         description="Differentiate, train and export array programs, compiled to C. "

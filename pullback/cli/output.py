@@ -47,6 +47,6 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Columns aligned, left or right."""
+    """Format rows as a table with columns aligned left or right."""
     head, _, *lines = text_table(rows, [k for k, number in enumerate(right) if number])
     return "\n".join([head, *lines])

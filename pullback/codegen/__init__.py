@@ -1,1 +1,1 @@
-"""Loop programs as text: the C printer, names, vector mathematics."""
+"""Code generation: loop programs as text, with names and vector mathematics."""

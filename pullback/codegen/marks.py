@@ -2,7 +2,7 @@ r"""Source origins of C lines: marks printed as separate lines and removed at th
 
     "\x03k"   the text up to a line "\x03" comes from the k-th of the places
 
-A kernel that several statements share has the origins of all.
+A kernel that several statements share has the origins of all these statements.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Marks:
         self._numbers: dict[Hashable, int] = {}
 
     def add(self, key: Hashable, positions: Iterable[object]) -> int:
-        """Number a key's origin, which also includes these places."""
+        """Add positions to the origin of a key; return its number."""
         number = self._numbers.setdefault(key, len(self._positions))
         if number == len(self._positions):
             self._positions.append({})
@@ -49,11 +49,11 @@ class Marks:
         return f"{_MARK}{self.add(key, positions)}"
 
     def around(self, key: Hashable, text: str) -> str:
-        """Whole lines with their marks."""
+        """Surround whole lines with their marks."""
         return f"{self.begin(key, ())}\n{text}{_MARK}\n"
 
     def taken_from(self, text: str) -> tuple[str, tuple[Place, ...]]:
-        """The text without its marks, and the places of its lines in order, inner ones last."""
+        """Remove the marks from a text; return it with the places of its lines in order, inner ones last."""
         lines: list[str] = []
         open_: list[tuple[int, int]] = []
         found: list[Place] = []

@@ -2,9 +2,9 @@
 
     loop program, memory plan  -- Target.source -->  Source  -- flags, a compiler -->  machine code
 
-A `Target` encapsulates the language: the machine it has words for, the names of types, number literals, the text of
-primitives and vector mathematics, kernels, the entry function, and how to build. Layers below know none of it: the
-loop IR holds primitives, element types and work, no text.
+A `Target` encapsulates the language: the machine features it can express, the names of types, number literals, the text
+of primitives and vector mathematics, kernels, the entry function, and how to build. Other layers do not depend on it:
+the loop IR holds primitives, element types and work, no text.
 
 A target is a small object without state. It writes a file with `Words`, which collect the definitions that they need.
 There are two targets (`targets.py`). One is C for compilers with vector extensions, whose kernels have a plain form
@@ -28,19 +28,19 @@ from pullback.loops.program.values import Type
 from pullback.machine import Machine
 
 Definitions = tuple[tuple[str, str], ...]
-"""Pieces of text by the names that others know them by, each after those it needs."""
+"""Pieces of text by name, each after the pieces that it needs."""
 
 Style = Literal["user", "canonical"]
 
 
 class Words(Protocol):
-    """The words for one file. The definitions that words need are collected on use."""
+    """The vocabulary of a language for one file. It collects the definitions that words need, on use."""
 
     def type(self, t: Type) -> str:
-        """The type of a value: a scalar, or a vector with this many lanes."""
+        """The type of a value: a scalar, or a vector of lanes."""
 
     def number(self, value: bool | int | float, dtype: DType) -> str:
-        """A number, exactly."""
+        """Print a number exactly."""
 
     def primitive(self, row: Primitive, operand: Type) -> str:
         """An expression with {0}, {1}, .. for operands of a type, each once; vector mathematics for lanes."""
@@ -61,7 +61,7 @@ class Words(Protocol):
         """The definitions that a text needs."""
 
     def where_used(self, kernels: Mapping[str, str], rest: str) -> dict[str, str]:
-        """Kernels by name, each only in the file's forms in which it is called."""
+        """Kernels by name, each restricted to the forms of the file that call it."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ class Source:
     """A printed program.
 
     Attributes:
-        whole: writes the translation unit.   name: the name of its function.   declaration: its prototype.
+        whole: a function that returns the translation unit.   name: the C function.   declaration: its prototype.
         sites: the meaning of each return code (from 1).
         arena_bytes: the bytes of `arena`; for open sizes, the bytes besides those that depend on the dims.
-        kernels: the number of its own functions.
-        units: the same as separately compiled files, the function in the first; see `codegen.c.units`.
+        kernels: the number of its kernel functions.
+        units: the text as separately compiled files, the function in the first; see `codegen.c.units`.
         straight: whether the first of several units computes nothing in loops.
         dims: the names of its dims, integer arguments between the arrays and the arena.
         arena_declaration: for open sizes, the prototype of the function that gives the bytes of the arena.

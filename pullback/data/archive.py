@@ -22,9 +22,9 @@ def read_archive(path: Path, wanted: Collection[str] | None = None) -> dict[str,
 
     Args:
         path: the file.
-        wanted: names of arrays; others are not read.
+        wanted: the names of the arrays to read; None for all.
     Raises:
-        DataError: [E503] it is no archive, or damaged; [E527] an array is above the limit of readers.
+        DataError: [E503] the file is not an archive, or is damaged; [E527] an array is larger than the limit.
     """
     arrays = {}
     with reading.parsing(path, "a NumPy file", "write it again with `np.savez`"), ZipFile(path) as archive:

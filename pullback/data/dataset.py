@@ -1,4 +1,4 @@
-"""Data sets as values: inputs, targets, and transforms that apply when samples are read."""
+"""Data sets: inputs, targets, and transforms that are applied when samples are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Dataset(Answers):
         inputs: (N, ...) an array, a memory-mapped file, or an object with `shape` and `dtype` that returns an array for
             a slice or an index array, such as images that are decoded on demand.
         targets: (N, ...) the same; labels are integers of shape (N,).
-        name: for messages.
+        name: the name in messages.
         transforms: applied to inputs when they are read, in order.
         classes: the names of the labels, if known.
 
@@ -56,12 +56,12 @@ class Dataset(Answers):
         return f"Dataset({self.name}: {', '.join(parts)})"
 
     def batch(self, samples: Any, seed: int = 0, epoch: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The inputs and targets of some samples.
+        """Return the inputs and targets of some samples.
 
         Args:
             samples: an array of indices, or a slice.
             seed: seed of the transforms' random draws.
-            epoch: the epoch, on which the draws depend, too.
+            epoch: the epoch, which also determines the draws.
         Returns:
             Transformed inputs (B, ...) and targets.
         """
@@ -73,14 +73,14 @@ class Dataset(Answers):
         return inputs, targets
 
     def transformed(self, *transforms: Transform) -> Dataset:
-        """The same samples with further transforms."""
+        """Return the data set with further transforms."""
         return replace(self, transforms=(*self.transforms, *transforms))
 
     def take(self, count: int | None) -> Dataset:
-        """The first `count` samples, all of them for None.
+        """Return the first `count` samples, or all for None.
 
         Raises:
-            DataError: [E508] there are fewer.
+            DataError: [E508] there are fewer samples.
         """
         if count is None:
             return self
@@ -98,11 +98,11 @@ class Dataset(Answers):
         Each part keeps the order of the samples.
 
         Args:
-            share: from 0 to 1. Neither part is empty if there are at least two samples.
-            seed: seed of a random choice; without it, the first samples and the last ones.
+            share: a fraction from 0 to 1. Neither part is empty if there are at least two samples.
+            seed: seed of a random choice; by default, the first part has the first samples.
             stratified: whether both parts have the same fraction of each label, up to one sample.
         Raises:
-            DataError: [E507] `stratified`, and the targets are not one label for each sample.
+            DataError: [E507] with `stratified`, the targets are not one label per sample.
         Cost:
             A sort of the samples if they are shuffled or stratified.
 
@@ -156,5 +156,5 @@ class Splits:
     test: Dataset
 
     def transformed(self, *transforms: Transform) -> Splits:
-        """The same, with further transforms for both parts."""
+        """Return the data set with further transforms for both parts."""
         return replace(self, train=self.train.transformed(*transforms), test=self.test.transformed(*transforms))

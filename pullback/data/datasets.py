@@ -24,7 +24,7 @@ SIDE = 28
 
 
 def load(name: str | os.PathLike[str]) -> Splits:
-    """Find a data set by name or path.
+    """Load a data set by name or path.
 
     Args:
         name: `digits`, a folder, a text file, or the name of one of these below `PULLBACK_DATA`. A folder holds idx
@@ -69,7 +69,7 @@ def _loader(folder: Path) -> Callable[[Path], Splits]:
 
 
 def load_digits(seed: int | None = 0) -> Splits:
-    """Scikit-learn's digits, 8 × 8 images resized to 28 × 28: 1,437 for training, 360 for testing.
+    """Load scikit-learn's digits, resized from 8 × 8 to 28 × 28: 1,437 for training, 360 for testing.
 
     The samples are ordered by writer. The split is random and stratified: both parts have all writers, and each digit
     in proportion.
@@ -91,7 +91,7 @@ def _enlarged(levels: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def bundled_digits(seed: int | None = 0) -> Splits:
-    """Scikit-learn's digits as they are: images u8[N, 8, 8] with levels 0 to 16, and labels u8[N].
+    """Load scikit-learn's original digits: images u8[N, 8, 8] with levels 0 to 16, and labels u8[N].
 
     Args:
         seed: seed of the split (`load_digits`).
@@ -135,11 +135,11 @@ def load_folder(folder: str | os.PathLike[str]) -> Splits:
     Unsigned bytes are scaled by 1/255; other element types are unchanged.
 
     Args:
-        folder: names such as `train-images-idx3-ubyte.gz`, `t10k-labels.idx1-ubyte` are recognized by their words.
+        folder: a folder with file names such as `train-images-idx3-ubyte.gz` and `t10k-labels.idx1-ubyte`.
     Returns:
         The data set, named after the folder.
     Raises:
-        DataError: [E507] a file is missing, ambiguous, or images and labels do not belong together; and those of
+        DataError: [E507] a file is missing or ambiguous, or images and labels do not match; also the errors of
             `read_idx`.
     """
     folder = Path(folder)
@@ -181,7 +181,7 @@ def _as_labels(file: Path, labels: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _find(folder: Path, words: tuple[str, ...], kind: str) -> Path:
-    """The one file of `folder` whose name has one of `words` and `kind`."""
+    """The single file of `folder` whose name contains one of `words` and `kind`."""
     names = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     found = [path for path in names if kind in path.name and any(word in path.name for word in words)]
     if len(found) == 1:

@@ -12,8 +12,8 @@ from pullback.ir.identity import digest
 
 __all__ = ["array_digest", "described", "fingerprint"]
 
-WHOLE: Final = 1 << 26  # arrays in memory of at most this many bytes are read whole
-ROWS: Final = 64  # samples read of others, such as images that are decoded on demand
+WHOLE: Final = 1 << 26  # arrays in memory up to this size in bytes are digested whole
+ROWS: Final = 64  # samples digested of other arrays, such as images decoded on demand
 
 
 def array_digest(*arrays: Any) -> str:
@@ -31,7 +31,7 @@ def described(arrays: Mapping[str, Any]) -> str:
 
 
 def fingerprint(*arrays: Any) -> str:
-    """A digest of arrays; for large or unloaded ones, of some rows.
+    """A digest of arrays; of large or unloaded arrays, only some rows are included.
 
     >>> from pullback.data.fingerprint import fingerprint
     >>> fingerprint(np.arange(3)) == fingerprint(np.array([0, 1, 2]))

@@ -19,7 +19,7 @@ from pullback.errors import DataError
 
 __all__ = ["ImageFiles", "load_arrays", "load_cifar", "load_image_splits", "load_images", "splits"]
 
-SIDE = 32  # of CIFAR's images
+SIDE = 32  # height and width of CIFAR's images
 KINDS = {"inputs": ("inputs", "images", "x"), "targets": ("targets", "labels", "y")}
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff"}
 PIXEL = 4  # bytes per pixel that a decoder needs
@@ -30,7 +30,7 @@ def splits(folder: Path, train: Dataset, test: Dataset) -> Splits:
     """Combine two parts into one data set, named after the folder.
 
     Raises:
-        DataError: [E507] their samples differ in size.
+        DataError: [E507] the samples of the parts differ in size.
     """
     if train.inputs.shape[1:] != test.inputs.shape[1:]:
         raise DataError(
@@ -65,8 +65,8 @@ def load_arrays(folder: str | os.PathLike[str]) -> Splits:
     names instead.
 
     Raises:
-        DataError: [E507] a file is missing, or inputs and targets differ in number; [E503] one is damaged; [E527] an
-            array of an archive is larger than the limit.
+        DataError: [E507] a file is missing, or inputs and targets differ in number; [E503] a file is damaged; [E527]
+            an array of an archive is larger than the limit.
     """
     folder = Path(folder)
     return splits(folder, *(_arrays(folder, part) for part in ("train", "test")))
@@ -104,11 +104,11 @@ def _opened(path: Path) -> Any:
 def load_cifar(folder: str | os.PathLike[str]) -> Splits:
     """Read the binary version of CIFAR-10 (`data_batch_1.bin` …, `test_batch.bin`) or CIFAR-100.
 
-    CIFAR-100 is `train.bin` and `test.bin`; its fine labels are taken. Images are bytes of shape (N, 3, 32, 32), and
-    float32 from 0 to 1 when they are read.
+    CIFAR-100 is `train.bin` and `test.bin`, with its fine labels. Images are bytes of shape (N, 3, 32, 32), and are
+    converted to float32 from 0 to 1 when read.
 
     Raises:
-        DataError: [E507] a file is missing; [E503] one does not hold whole records, [E527] it is larger than the limit.
+        DataError: [E507] a file is missing, [E503] has an incomplete record, or [E527] is larger than the limit.
     """
     folder = Path(folder)
     hundred = any((folder / name).exists() for name in ("train.bin", "test.bin"))
@@ -143,12 +143,12 @@ def _cifar(folder: Path, names: Sequence[str], labels: int) -> Dataset:
 
 
 class ImageFiles:
-    """Images as an array that is decoded when it is read: (N, channels, rows, columns), bytes.
+    """Images as an array of bytes (N, channels, rows, columns) that is decoded when read.
 
     Args:
         paths: the files.
         size: rows and columns; images of another size are resized.
-        color: three channels, or one.
+        color: whether images have three channels instead of one.
     """
 
     dtype = np.dtype(np.uint8)
@@ -163,7 +163,7 @@ class ImageFiles:
         return len(self.paths)
 
     def __getitem__(self, samples: Any) -> Any:
-        """Decode the images of an index array; for a slice, return images that are still undecoded."""
+        """Decode the images of an index array; for a slice, return images without decoding them."""
         if isinstance(samples, slice):
             return ImageFiles(self.paths[samples], self.size, self.color)
         chosen = np.arange(len(self))[samples]
@@ -185,17 +185,17 @@ class ImageFiles:
 def load_images(
     folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True
 ) -> Dataset:
-    """Load images from one folder per class; classes are in the order of their names.
+    """Load images from one folder per class; classes are sorted by name.
 
     Args:
-        folder: holds `CLASS/*.png`, or files of other formats that Pillow reads.
-        size: rows and columns to resize to; without it, the size of the first image.
-        color: three channels, or one.
+        folder: a folder with `CLASS/*.png`, or files of other formats that Pillow reads.
+        size: rows and columns to resize to; by default, the size of the first image.
+        color: whether images have three channels instead of one.
     Returns:
-        Inputs (N, channels, rows, columns), decoded when they are read and then float32 from 0 to 1; labels (N,).
+        Inputs (N, channels, rows, columns), decoded to float32 from 0 to 1 when read; labels (N,).
     Raises:
         DataError: [E506] Pillow is not installed. [E507] There are no class folders, or one is empty. While reading:
-            [E503] a file is no image, [E527] it is larger than the limit.
+            [E503] a file is not an image, [E527] it is larger than the limit.
     """
     folder = Path(folder)
     classes = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
@@ -218,10 +218,10 @@ def load_images(
 def load_image_splits(
     folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, color: bool = True
 ) -> Splits:
-    """Read images from `train/CLASS/` and `test/CLASS/` (`load_images`), at the size of the first.
+    """Load images from `train/CLASS/` and `test/CLASS/` (`load_images`), resized to the first one's size.
 
     Raises:
-        DataError: [E507] one of the folders is missing, or their classes differ.
+        DataError: [E507] a folder is missing, or the classes of the folders differ.
     """
     folder = Path(folder)
     for part in ("train", "test"):

@@ -6,7 +6,7 @@
     rank × 4    sizes, unsigned
     rest        elements, big-endian
 
-A file may be compressed with gzip, which its first bytes show.
+A file may be compressed with gzip, which is detected from its first bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LARGEST_HEADER = 4 + 4 * 255
 
 
 def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Read one idx file, plain or gzip.
+    """Read one idx file, plain or compressed with gzip.
 
     Args:
         path: the file.
@@ -47,7 +47,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
         The array, in the machine's byte order.
     Raises:
         DataError: [E501] the file cannot be read, [E502] it is not an idx file, [E503] it is truncated or damaged,
-            [E504] it holds more bytes than its header promises, [E527] it is larger than the limit.
+            [E504] it is longer than its header states, [E527] it is larger than the limit.
 
     >>> from pullback.data import read_idx, write_idx
     >>> write_idx("images.idx.gz", np.zeros((2, 3, 3), np.uint8))
@@ -87,7 +87,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 
 def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
-    """Write one idx file, compressed when the name ends in `.gz`.
+    """Write one idx file, compressed if the name ends in `.gz`.
 
     Args:
         path: the file, which is written atomically.

@@ -1,4 +1,4 @@
-"""Batches in order, stacked for one call, and prefetched while the previous call runs."""
+"""Batches of data: ordered, stacked for one call, and prefetched while the previous call runs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["Batches", "Samples", "Stream", "prefetch"]
 T = TypeVar("T")
 Request = tuple[int, int, int]  # epoch, first batch, number of batches
 Check = Callable[[Any, str], None]
-ORDER = 1 << 32  # the place among the counters of random numbers where transformations have theirs
+ORDER = 1 << 32  # the first random-number counter of transformations
 
 
 class Batches(Protocol):
     """A source of batches.
 
     Attributes:
-        name: for messages.
-        steps: batches in an epoch; None if unknown before it ends.
+        name: the name in messages.
+        steps: the number of batches per epoch; None if unknown before the end of an epoch.
         whole: the number of full batches.
-        items: samples in a full batch; 0 if unknown.
-        check: refuses an invalid batch of an iterable; takes the batch and its position.
+        items: the number of samples in a full batch; 0 if unknown.
+        check: a function of a batch and its position that refuses an invalid batch of an iterable.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Batches(Protocol):
     check: Check | None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
-        """`count` batches of an epoch from the one numbered `first`: a tree of arrays (count, B, ...)."""
+        """Return `count` batches of an epoch, from number `first`, as a tree of arrays (count, B, ...)."""
 
     def fingerprint(self, batch: Any) -> tuple[str, str]:
-        """A description of the arrays, and a digest of their values; `batch` is a first one."""
+        """Return a description of the arrays, and a digest of their values; `batch` is the first batch."""
 
 
 class Samples:
@@ -53,12 +53,12 @@ class Samples:
 
     Args:
         data: a Dataset, or arrays.
-        batch_size: samples in a batch; all of them where there are fewer.
-        seed: of the order and of what transformations draw.
-        shuffle: whether every epoch has an order of its own.
-        drop_last: whether the last, smaller batch of an epoch is left out.
+        batch_size: the number of samples per batch, or all samples if there are fewer.
+        seed: the seed of the order and of random transformations.
+        shuffle: whether to shuffle the samples in every epoch.
+        drop_last: whether to drop the last, smaller batch of an epoch.
     Raises:
-        DataError: [E512] there are no samples, or the arrays differ in their number.
+        DataError: [E512] there are no samples, or the arrays differ in the number of samples.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Samples:
         self._order: tuple[int, NDArray[np.intp]] | None = None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
-        """`count` batches of an epoch from the one numbered `first`."""
+        """Return `count` batches of an epoch, from number `first`."""
         start, end = first * self.items, min((first + count) * self.items, self.count)
         samples = self.samples(epoch, start, end)
         size = (end - start) // count
         return tree.map_leaves(lambda x: _contiguous(x).reshape(count, size, *x.shape[1:]), self._read(samples, epoch))
 
     def fingerprint(self, batch: Any) -> tuple[str, str]:
-        """A description of the arrays, and a digest of their values and of the first transformed ones."""
+        """Return a description of the arrays, and a digest of their values and of the first transformed batch."""
         if isinstance(self.data, Dataset):
             arrays = {"inputs": self.data.inputs, "targets": self.data.targets}
             made: tuple[Any, ...] = self.data.batch(slice(0, 4))
@@ -150,7 +150,7 @@ class Stream:
         self.check: Check | None = None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
-        """The next batch, stacked alone; None at the end of the epoch."""
+        """Return the next batch as a stack of one; None at the end of the epoch."""
         if self._iterator is None or self._at[0] != epoch or self._at[1] > first + 1:
             self._start(epoch)
         assert self._iterator is not None
@@ -166,7 +166,7 @@ class Stream:
         return tree.map_leaves(lambda x: np.asarray(x)[None], self._last)
 
     def fingerprint(self, batch: Any) -> tuple[str, str]:
-        """A description of the arrays. Values and sizes may change between epochs, so they are left out."""
+        """Return a description of the arrays, without values and sizes, which may change between epochs."""
         kinds = ", ".join(f"{path} {x.dtype} of {x.ndim} axes" for path, x in _paths(batch).items())
         return f"{self.name} with {kinds}", ""
 
@@ -184,7 +184,7 @@ def batches_of(data: Any, batch_size: int | None, **order: Any) -> Batches:
     """Batches of a data set, a tree of arrays, or an iterable of batches.
 
     Raises:
-        UsageError: [E518] a batch size below 1, or one for an iterable that gives batches.
+        UsageError: [E518] the batch size is below 1, or is set for an iterable of batches.
     """
     if isinstance(data, Dataset) or _is_arrays(data):
         if batch_size is not None and batch_size < 1:
@@ -220,7 +220,7 @@ def _is_arrays(data: Any) -> bool:
 def prefetch(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
     """Load each request on a thread while the previous result is in use; yield requests with results.
 
-    Errors of loading appear at the position of the failed request. Only one request is loaded in advance.
+    Loading errors are raised at the position of the failed request. Only one request is loaded in advance.
     """
     with ThreadPoolExecutor(1, "pullback-load") as pool:
         waiting: tuple[Request, Future[T]] | None = None

@@ -18,7 +18,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def random_bits(*counters: ArrayLike) -> NDArray[np.uint64]:
-    """64 random bits for each combination of counters, which broadcast; integers from 0 up.
+    """Return 64 random bits for each combination of counters: nonnegative integers, broadcast together.
 
     >>> from pullback.data.order import random_bits
     >>> [hex(x) for x in random_bits(0, [0, 1])]
@@ -39,7 +39,7 @@ def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def permutation(count: int, *counters: int) -> NDArray[np.intp]:
-    """A random order of the integers below `count`, determined by the counters.
+    """Return a random permutation of the integers below `count`, determined by the counters.
 
     Cost:
         A sort of `count` numbers.
@@ -55,8 +55,8 @@ class Draws:
     """The random draws of a transformation: separate numbers for each sample.
 
     Args:
-        counters: what the draws depend on besides the sample: seed, epoch, and position of the transform.
-        samples: (B,) the indices of the samples in their data set.
+        counters: the seed, the epoch, and the position of the transform.
+        samples: the indices (B,) of the samples in their data set.
     """
 
     def __init__(self, counters: tuple[int, ...], samples: NDArray[np.intp]) -> None:
@@ -65,13 +65,13 @@ class Draws:
         self._drawn = 0
 
     def integers(self, high: int) -> NDArray[np.int64]:
-        """Draw (B,) integers from 0 to high - 1; every call draws new ones."""
+        """Draw (B,) new integers from 0 to high - 1."""
         self._drawn += 1
         bits = random_bits(*self._counters, self._drawn, self._samples) >> np.uint64(32)
         return ((bits * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
 
     def uniform(self) -> NDArray[np.float64]:
-        """Draw (B,) numbers from 0 to below 1; every call draws new ones."""
+        """Draw (B,) new numbers from 0 to below 1."""
         self._drawn += 1
         bits: NDArray[Any] = random_bits(*self._counters, self._drawn, self._samples) >> np.uint64(11)
         return bits * 2.0**-53

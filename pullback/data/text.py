@@ -1,4 +1,4 @@
-"""Text as windows of characters, with the characters that follow."""
+"""Text as windows of characters; the targets are the next characters."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def load_text(path: str | os.PathLike[str], sequence_length: int = 64, stride: i
     """Load windows of a text file, each with the same window shifted by one as its target.
 
     Args:
-        path: a file in UTF-8.
-        sequence_length: characters in a window.
-        stride: from the start of one window to that of the next; by default `sequence_length`, without overlap.
+        path: a UTF-8 file.
+        sequence_length: the number of characters per window.
+        stride: the distance between the starts of windows; by default `sequence_length`, without overlap.
     Returns:
-        Inputs and targets of shape (N, sequence_length), which are windows of one array. It holds numbers of characters
-        in `classes`, uint8 where there are at most 256 and int32 otherwise.
+        Inputs and targets of shape (N, sequence_length), as windows of one array. Elements index characters in
+        `classes`; they are uint8 if there are at most 256 characters, otherwise int32.
     Raises:
-        DataError: [E501] the file cannot be read, [E519] it is no text in UTF-8, [E512] it is shorter than a window,
+        DataError: [E501] the file cannot be read, [E519] it is not UTF-8 text, [E512] it is shorter than a window,
             [E527] it is larger than the limit.
 
     >>> from pullback import data

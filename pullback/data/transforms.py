@@ -19,7 +19,7 @@ Transform = Callable[[NDArray[Any], Draws], NDArray[Any]]
 
 
 def scale(divisor: float = 255.0) -> Transform:
-    """Convert inputs to float32, divided by a number; by default bytes become 0 to 1.
+    """Convert inputs to float32 and divide by a number; the default maps bytes to 0 to 1.
 
     >>> from pullback import data
     >>> data.Dataset(np.array([[51]], np.uint8), np.array([0])).transformed(data.scale()).batch([0])[0].tolist()
@@ -55,8 +55,8 @@ def random_crop(size: int | tuple[int, int], padding: int = 0) -> Transform:
     """Crop each image at a random position.
 
     Args:
-        size: rows and columns of the window, one number for both alike.
-        padding: zeros put around the image first, on every side.
+        size: rows and columns of the window, or one number for both.
+        padding: the number of zeros to add first on every side of the image.
     Returns:
         A transformation of (B, ..., rows, columns).
     """
@@ -70,7 +70,7 @@ def random_crop(size: int | tuple[int, int], padding: int = 0) -> Transform:
             raise ValueError(f"a window of {height} × {width} in an image of {padded.shape[-2]} × {padded.shape[-1]}")
         windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), (-2, -1))
         first, second = draws.integers(rows), draws.integers(columns)
-        # the axes before the last two stay whole
+        # the axes before the last two are not cropped
         inner = np.moveaxis(windows, (-4, -3), (1, 2))
         return np.ascontiguousarray(inner[np.arange(len(inputs)), first, second])
 

@@ -1,15 +1,15 @@
 """Numeric checks of a derivation: claimed equalities hold at random points.
 
-    Separated     a statement, and those it became, give the same arrays
-    Local         the local derivatives applied to a direction are the statement's central difference along it
-    Transposed    a cotangent times a local derivative, times a direction, is the cotangent times its change along it
-    Solved        each line of a chain of deltas has the values of the line before; so has a scatter
-    Seeded        the derivative with its directions put in gives what it gave for these directions
+    Separated     a statement and its replacements compute the same arrays
+    Local         the local derivatives applied to a direction equal the statement's central difference along it
+    Transposed    the cotangent of an operand times a direction equals the result's cotangent times its change along it
+    Solved        each line of a chain of deltas has the values of the line before; the same holds for a scatter
+    Seeded        the derivative with its directions substituted gives the same results as with them as arguments
     Rewritten     programs before and after a pass give the same results
 
-The arrays that a formula reads are random, for what the step claims holds for all; what it was found with, such as the
-place of a maximum, is computed. Numbers are 64-bit, dims small and different. Formulas stand for themselves and are
-evaluated by the interpreter's rules for an expression; central differences share nothing with the rules they check.
+The arrays that a formula reads are random, because a step's claim holds for all arrays. Derived values, such as the
+position of a maximum, are computed. Numbers are 64-bit, dims small and distinct. The interpreter evaluates formulas as
+expressions. Central differences share no code with the rules that they check.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from pullback.ir.traverse import walk
 from pullback.rewrite.fired import Step
 from pullback.rewrite.steps import Local, Rewritten, Scattered, Seeded, Separated, Solved, Transposed
 
-SMALL: Final = (3, 4, 5, 2, 6, 7, 1, 8, 9)  # dims to try
-LARGER: Final = (*SMALL, *range(10, 65))  # and where none of these fit
-MOST: Final = 20_000  # choices of dims
-STEP: Final = 1e-6  # of central differences; their error is some 1e-10 for functions of moderate numbers
+SMALL: Final = (3, 4, 5, 2, 6, 7, 1, 8, 9)  # sizes to try for dims
+LARGER: Final = (*SMALL, *range(10, 65))  # sizes to try if none of these fit
+MOST: Final = 20_000  # most combinations of sizes to try
+STEP: Final = 1e-6  # step of central differences; their error is about 1e-10 for moderate numbers
 TOLERANCE: Final = {"difference": 1e-5, "equality": 1e-9}
 
 
@@ -54,7 +54,7 @@ def check(program: ir.Program, steps: Sequence[Step], seed: int = 0) -> Checked:
     """Check the steps that led to a program.
 
     Raises:
-        DerivativeError: [E227] a step whose values before and after differ.
+        DerivativeError: [E227] the values before and after a step differ.
     """
     checker = _Checker(_dims(program), np.random.default_rng(seed))
     done = sum(checker.step(s) for s in steps)
@@ -62,7 +62,7 @@ def check(program: ir.Program, steps: Sequence[Step], seed: int = 0) -> Checked:
 
 
 def _dims(program: ir.Program) -> dict[str, int]:
-    """Small numbers for the program's dims, as it takes them and different where they can be."""
+    """Choose small sizes for the program's dims: accepted by the program, and distinct if possible."""
     names = list(dims_.determined_dims(program))
     turned = ([(*sizes[k % 3 :], *sizes[: k % 3]) for k in range(len(names))] for sizes in (SMALL, LARGER))
     for values in chain.from_iterable(islice(product(*sizes), MOST) for sizes in turned):
@@ -91,7 +91,7 @@ class _Checker:
         self.taken: Counter[tuple[ir.Ref, ir.Ref]] = Counter()
 
     def step(self, s: Step) -> bool:
-        """Check a step; whether there was anything to check."""
+        """Check a step; return whether there was anything to check."""
         chain, self.chain = self.chain, None
         f = s.formula
         with np.errstate(all="ignore"):
@@ -121,7 +121,7 @@ class _Checker:
     # Numbers ------------------------------------------------------------------------------------------------
 
     def _machine(self, reads: Iterable[ir.Ref], free: Iterable[Var] = ()) -> Machine:
-        """Random numbers for the arrays that are read, and for loop variables around."""
+        """An interpreter with random arrays for `reads` and random values of enclosing loop variables."""
         machine = Machine(dict(self.dims), float64=True)
         for v in free:
             machine.loops[v] = int(self.rng.integers(max(1, dims_.evaluate(v.extent, self.dims))))
@@ -157,7 +157,7 @@ class _Checker:
 
     def _same(self, s: Step, before: Sequence[ir.Statement], after: Sequence[ir.Statement], outs: Sequence[ir.Ref],
               formula: str) -> None:
-        """Both lists of statements give the same arrays."""
+        """Check that both lists of statements compute the same arrays."""
         made = {o for t in (*before, *after) for o in t.outs}
         reads = [r for t in (*before, *after) for r in statement_reads(t) if r not in made]
         machine = self._machine(reads, _free((*before, *after)))
@@ -170,7 +170,7 @@ class _Checker:
             self._equal(s, a, b, formula)
 
     def _local(self, s: Step, f: Local) -> None:
-        """The derivatives applied to a direction are the central difference along it, where there is a value."""
+        """Check that the derivatives applied to a direction equal the central difference along it."""
         statement = f.statement
         reads = [r for t in (*f.needs, statement) for r in statement_reads(t)]
         made = {o for t in f.needs for o in t.outs} | set(statement.outs)
@@ -187,7 +187,7 @@ class _Checker:
                 run_statement(machine, tangent)
                 slope = machine.arrays[tangent.outs[0]]
                 found = self._difference(machine, statement, out, operand, direction)
-                found = np.where(np.isnan(machine.arrays[out]), slope, found)  # no value, so nothing to compare
+                found = np.where(np.isnan(machine.arrays[out]), slope, found)  # undefined, so nothing to compare
                 self._equal(s, found, slope, print_statement(statement), "difference")
 
     @staticmethod
@@ -226,7 +226,7 @@ class _Checker:
         return True
 
     def _seeded(self, s: Step, f: Seeded) -> None:
-        """The same results for these directions."""
+        """Check that the seeded derivative gives the same results for these directions."""
         seeds = dict(f.seeds)
         back = {new: old for old, new in f.renamed.items()}
         reads = dict.fromkeys([*block_reads(f.before), *f.before.results, *block_reads(f.after), *f.after.results])
@@ -256,7 +256,7 @@ def _made(block: ir.Block) -> set[ir.Ref]:
 
 
 def _free(statements: Iterable[ir.Statement]) -> set[Var]:
-    """Variables of loops around."""
+    """The variables of enclosing loops."""
     found: set[Var] = set()
     for s in statements:
         if isinstance(s, ir.Build):
@@ -272,7 +272,7 @@ def _free(statements: Iterable[ir.Statement]) -> set[Var]:
 
 
 def _values(machine: Machine, variables: tuple[Var, ...], value: ir.Scalar) -> NDArray:
-    """A formula at all values of its variables."""
+    """Evaluate a formula at all values of its variables."""
     out = ir.Ref("formula", value.dtype, [v.extent for v in variables])
     run_statement(machine, ir.Build((out,), variables, (value,)))
     return machine.arrays[out]
@@ -281,7 +281,7 @@ def _values(machine: Machine, variables: tuple[Var, ...], value: ir.Scalar) -> N
 def _applied(
     s: ir.Statement, out: ir.Ref, edges: Sequence[tuple[ir.Scalar, Any]], direction: ir.Ref
 ) -> ir.Build | ir.Scatter:
-    """The statement's tangent: weights times the direction at the sources, summed as the statement sums."""
+    """The statement's tangent: weights times the direction at the sources, summed as in the statement."""
     terms = [expr.mul(w, expr.get(direction, *source)) for w, source in edges]
     value = expr.add(*terms) if terms else expr.zero(out.dtype)
     tangent = ir.Ref(f"{out.name}_tangent", out.dtype, out.shape)

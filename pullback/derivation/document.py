@@ -7,8 +7,8 @@
       (z_y · ∂y/∂x)[n′, m′] = ∑(n < N, k < K, m < M) δ(m, m′) · δ(n, n′) · z_y[n, k] · w[m, k]      002: 1, 16
         = ∑(k < K) z_y[n′, k] · w[m′, k]                               002: 22 | 003: (e) 4
 
-Nothing is derived here: every formula is one that a pass had in its hands (`rewrite.steps`), in the order in which the
-passes ran; only what belongs to one statement is put under one heading.
+Nothing is derived here. Every formula was recorded by a pass (`rewrite.steps`), in the order in which the passes ran.
+Only the formulas of one statement are grouped under one heading.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ TITLES = {
     "eliminate_deltas": "Sums over deltas",
     "absorb_copied": "What is only copied is computed in the copy's place",
 }
-READABLE = 400  # characters up to which a formula over whole tensors is shown
+READABLE = 400  # the most characters of a formula over whole tensors that is shown
 ALWAYS = {"eliminate_dead": ("dead",), "eliminate_common": ("cse",)}
 
 
 @dataclass(frozen=True)
 class Line:
-    """A formula, and the rules that made it of the line before.
+    """A formula, and the rules that derive it from the line before.
 
-    `relation` is "=" where it is equal to the line before, "↝" where it is one of the statements that replace it.
+    `relation` is "=" if the formula equals the line before, "↝" if it is one of the statements that replace that line.
     """
 
     formula: str
@@ -65,13 +65,13 @@ class Line:
 
     @property
     def cited(self) -> str:
-        """The rules by the numbers and names of the papers."""
+        """The rules as cited, by their numbers and names in the papers."""
         return cited(self.rules)
 
 
 @dataclass
 class Section:
-    """A group of lines: those of one statement, or of one pass."""
+    """A group of lines that belong to one statement or to one pass."""
 
     title: str
     lines: list[Line] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Document:
         self._statement: Section | None = None
         self._local: list[Line] = []
         self._outs: frozenset[ir.Ref] = frozenset()
-        self._continues = False  # whether the last line is the formula that a solved sum begins with
+        self._continues = False  # whether a solved sum starts from the last line
         for r in program.inputs:
             self.notation.ref(r)
         for s in steps:
@@ -101,7 +101,7 @@ class Document:
         return self.sections[-1]
 
     def _close(self) -> None:
-        """Write down the local derivatives that wait for the cotangent of their statement."""
+        """Write the local derivatives that were held back for the cotangent of their statement."""
         if self._statement is not None:
             self._statement.lines += self._local
         self._statement, self._local, self._outs = None, [], frozenset()
@@ -121,7 +121,7 @@ class Document:
                 self._transposed(s.formula, s.rules)
             case Solved() if continues:
                 self._continue(self.notation.value(s.formula.value), s.rules)
-            case Solved():  # of a statement's own normal form, which `Separated` or a rewritten program shows
+            case Solved():  # a statement's normal form, which other steps show
                 self._continues = False
             case Scattered():
                 lines = self.notation.statement(s.formula.statement)
@@ -157,7 +157,7 @@ class Document:
         self._statement, self._local, self._outs = section, local, frozenset(f.statement.outs)
 
     def _local_derivative(self, s: ir.Statement, d: LocalDerivative) -> str:
-        """Write ∂y[..]/∂x[i′..] as a sum of deltas times weight."""
+        """Write ∂y[..]/∂x[i′..] as a sum of deltas times a weight."""
         assert isinstance(s, ir.Build | ir.Scatter)
         summed: tuple[Var, ...] = ()
         for out, value in zip(s.outs, s.values if isinstance(s, ir.Build) else (s.value,), strict=True):
@@ -196,7 +196,7 @@ class Document:
         self.sections[-1].lines.append(Line(f"{left} = {self.notation.value(f.value)}", rules))
 
     def _continue(self, formula: str, rules: tuple[str, ...]) -> None:
-        """A line that is equal to the one before, unless it says the same."""
+        """Add a line that equals the one before, unless both have the same text."""
         lines = self.sections[-1].lines
         if lines[-1].formula.split(" = ", 1)[-1] == formula:
             return
@@ -283,6 +283,6 @@ class Document:
 
 
 def _name(d: LocalDerivative, axis: int) -> str:
-    """A name for an operand's axis: of the variable it is read with, else a letter."""
+    """A name for an operand's axis: the name of the variable that indexes it, else a letter."""
     atom = d.source[axis].single
     return atom.name if isinstance(atom, Var) else "ijklmnpqrstuvw"[axis]

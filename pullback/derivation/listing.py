@@ -36,7 +36,7 @@ are equal in floating point, with NaN and infinities. This page is generated fro
 
 
 def as_text(rules: Iterable[Rule]) -> str:
-    """Each rule on a few lines."""
+    """Print the rules as text, each on a few lines."""
     out = []
     for r in rules:
         out.append(f"{r.source} {r.number or r.id}: {r.name}{_marks(r)}")
@@ -51,7 +51,7 @@ def as_text(rules: Iterable[Rule]) -> str:
 
 
 def as_markdown(rules: Iterable[Rule]) -> str:
-    """The reference page."""
+    """Print the rules as the Markdown reference page."""
     rows = list(rules)
     parts = [HEAD]
     for source, title in PAPERS.items():

@@ -1,10 +1,10 @@
-r"""Formulas in mathematical notation: user's index names, sums, deltas, brackets; text or LaTeX.
+r"""Formulas in mathematical notation: the user's index names, sums, deltas, brackets; text or LaTeX.
 
     text     z_x[n, m] = ∑(k < K) z_y[n, k] · w[m, k]             δ(n, n′)      [0 ≤ r - h < U]
     LaTeX    z_{x}[n, m] = \sum_{k<K} z_{y}[n, k]\, w[m, k]       \delta_{n\,n'}
 
-The text form of `ir.printer` says all of a program and is read back by the parser; this one is for reading.
-Both styles are one walk: a style says how a piece looks, the walk says which pieces there are.
+The text form of `ir.printer` is complete, and the parser reads it back. This form is for human readers.
+Both styles share one traversal: it determines the pieces of a formula, and a style formats each piece.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pullback.ir.expr import const, mul, read_by
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, polynomial
 from pullback.ir.traverse import children, walk
 
-SHARED = 12  # a part of at least this many nodes that stands in several places of a large formula gets a name
+SHARED = 12  # repeated parts of a large formula with at least this many nodes get a name
 LARGE = 150
 COMPARISONS = {
     "less": "<",
@@ -47,7 +47,7 @@ LATEX_SIGNS = {"≤": r"\le", "≥": r"\ge", "≠": r"\ne", "∧": r"\wedge", "�
 
 
 class Notation:
-    """Names for arrays, kept for a whole derivation, and the formulas written with them."""
+    """A writer of formulas; its array names stay the same for a whole derivation."""
 
     def __init__(self, style: Style = TEXT) -> None:
         self.style = style
@@ -59,7 +59,7 @@ class Notation:
     # Names --------------------------------------------------------------------------------------------------
 
     def ref(self, r: ir.Ref) -> str:
-        """The name of an array, numbered if it is taken."""
+        """The name of an array, with a number if the name is taken."""
         found = self.refs.get(r)
         if found is None:
             name, n = r.name, 1
@@ -75,7 +75,7 @@ class Notation:
         self.refs[r] = name
 
     def bind(self, variables: Iterable[Var]) -> None:
-        """Bring index variables into scope; one whose name is in use gets primes."""
+        """Bring index variables into scope; a variable whose name is in use gets primes."""
         used = set(self.vars.values())
         for v in variables:
             if v in self.vars:
@@ -94,7 +94,7 @@ class Notation:
     # Indices ------------------------------------------------------------------------------------------------
 
     def index(self, i: Index, level: int = SUM) -> str:
-        """An index or dim."""
+        """Write an index or dim."""
         if not i.terms:
             return "0"
         terms = sorted(i.terms, key=lambda t: (not t[0], t[1] < 0, sorted(map(self._order, t[0]))))
@@ -109,7 +109,7 @@ class Notation:
         return f"({text})" if level > SUM and loose else text
 
     def _order(self, a: Atom) -> tuple[bool, int, str]:
-        """Dims first in a product, index variables in the order they came into scope."""
+        """The sort key of factors: dims first, then index variables in the order of their binding."""
         places = {v: k for k, v in enumerate(self.vars)}
         return not isinstance(a, DimSymbol), places.get(a, -1) if isinstance(a, Var) else 0, self._atom(a)
 
@@ -130,7 +130,7 @@ class Notation:
                 assert_never(a)
 
     def _sides(self, c: Cond) -> tuple[str, str]:
-        """The positive and the negative terms of a condition; for an equation the side that reads first."""
+        """The two sides of a condition: its positive and its negative terms."""
         first, second = (polynomial({m: sign * k for m, k in c.index.terms if sign * k > 0}) for sign in (1, -1))
         sides = [(s.constant is not None, self.index(s)) for s in (first, second)]
         if c.op != ">=":
@@ -138,9 +138,9 @@ class Notation:
         return sides[0][1], sides[1][1]
 
     def conditions(self, conds: Iterable[Cond]) -> list[str]:
-        """Conditions on indices, `0 ≤ e` and `e < n` as one."""
+        """Write conditions on indices; `0 ≤ e` and `e < n` become one."""
         out = []
-        bounds: dict[Index, Index] = {}  # E -> D of E + D >= 0, E holding all that varies
+        bounds: dict[Index, Index] = {}  # E -> D for conditions E + D >= 0, where D is constant
         for c in conds:
             if c.op == ">=":
                 varying = polynomial({m: k for m, k in c.index.terms if any(not isinstance(a, DimSymbol) for a in m)})
@@ -168,7 +168,7 @@ class Notation:
         return LATEX_SIGNS.get(sign, sign) if isinstance(self.style, Latex) else sign
 
     def binder(self, variables: Sequence[Var]) -> str:
-        """`n < N, k < K`, bringing the variables into scope."""
+        """Write `n < N, k < K`, and bring the variables into scope."""
         extents = [self.index(v.extent) for v in variables]
         self.bind(variables)
         less = "<" if isinstance(self.style, Latex) else " < "
@@ -177,7 +177,7 @@ class Notation:
     # Scalars ------------------------------------------------------------------------------------------------
 
     def scalar(self, e: ir.Scalar, level: int = CHOICE) -> str:
-        """A formula in a place that takes operators of at least this precedence."""
+        """Write a formula, in parentheses if its operator has a lower precedence than `level`."""
         if e in self._lets:
             return self._lets[e]
         text, own = self._text(cast(ir.Node, e))
@@ -288,7 +288,7 @@ class Notation:
         return text + (where + ", ".join(lines) if lines else "")
 
     def statement(self, s: ir.Statement) -> list[str]:
-        """The lines of a statement."""
+        """Write the lines of a statement."""
         match s:
             case ir.Build():
                 self.scope(s.vars)
@@ -315,7 +315,7 @@ class Notation:
                 return [f"{', '.join(map(self.ref, s.outs))} = {words}"]
 
     def _fold(self, s: ir.Fold) -> list[str]:
-        """The states that a fold carries, then its body."""
+        """Write the states that a fold carries, then its body."""
         self.scope()
         outs = ", ".join(map(self.ref, s.outs))
         states = [f"{self.ref(r)} = {self.ref(i)}" for r, i in zip(s.states, s.inits, strict=True)]
@@ -326,7 +326,7 @@ class Notation:
 
 
 def without_sign(e: ir.Scalar) -> tuple[bool, ir.Scalar]:
-    """Whether a term has a negative number in front, and the term without its sign."""
+    """Whether a term has a negative coefficient, and the term without its sign."""
     number, rest = (e.args[0], e.args[1:]) if isinstance(e, ir.Mul) else (e, ())
     if not isinstance(number, ir.Const) or number.dtype.is_bool or not number.value < 0:
         return False, e
@@ -335,7 +335,7 @@ def without_sign(e: ir.Scalar) -> tuple[bool, ir.Scalar]:
 
 
 def _shared(value: ir.Scalar) -> list[ir.Scalar]:
-    """The parts of a large value that stand in more than one place, operands first."""
+    """The repeated parts of a large value, operands first."""
     uses: dict[ir.Scalar, int] = {}
     size: dict[ir.Scalar, int] = {}
     inner: set[Var] = set()

@@ -1,4 +1,4 @@
-"""A derivation as plain text, or as Markdown with LaTeX."""
+"""Rendering of derivations as plain text, or as Markdown with LaTeX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pullback.notebook import Displayed
 from pullback.rewrite.fired import Step
 
 UNDERSCORE = r"\_"
-WIDTH = 88  # the column at which the rules stand, where the formula leaves room
+WIDTH = 88  # the column at which the rules begin, if the formula is shorter
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Derivation(Displayed):
 
     @property
     def rules(self) -> dict[str, None]:
-        """The names of all rules that fired, in order of first use."""
+        """The names of all applied rules, in order of first use."""
         return {name: None for s in self.steps for name in s.rules}
 
     def text(self) -> str:
@@ -84,7 +84,7 @@ def _chains(lines: Sequence[Line]) -> list[list[Line]]:
 
 
 def _block(lines: Sequence[Line]) -> str:
-    """One displayed formula, its steps below one another, each with its rules."""
+    """A displayed formula whose steps are below one another, each with its rules."""
     rows = []
     for line in lines:
         if line.relation == "=":

@@ -20,11 +20,11 @@ class Style:
     functions = {"logistic": "σ"}
 
     def name(self, text: str) -> str:
-        """A name of an array or index."""
+        """The text of a name of an array or index."""
         return text
 
     def subscript(self, name: str, below: str) -> str:
-        """A name with another one below."""
+        """The text of a name with a subscript."""
         return f"{name}_{below}"
 
     def cotangent(self, name: str) -> str:
@@ -36,15 +36,15 @@ class Style:
         return f"d{name}"
 
     def words(self, text: str) -> str:
-        """Words inside a formula."""
+        """The text of words inside a formula."""
         return text
 
     def dim(self, text: str) -> str:
-        """A dim."""
+        """The text of a dim."""
         return text
 
     def number(self, value: bool | float) -> str:
-        """A number."""
+        """The text of a number."""
         return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
     def element(self, name: str, indices: str) -> str:
@@ -52,19 +52,19 @@ class Style:
         return f"{name}[{indices}]" if indices else name
 
     def function(self, name: str, args: str) -> str:
-        """A function of its operands."""
+        """The text of a function application."""
         return f"{self.functions.get(name, name)}({args})"
 
     def quotient(self, a: str, b: str) -> tuple[str, int]:
-        """A / b, and how tightly it binds."""
+        """The text of `a / b`, and its precedence."""
         return f"{a} / {b}", PRODUCT
 
     def power(self, base: str, exponent: str, plain: bool) -> str:
-        """Base to the exponent; `plain` where the exponent needs no brackets."""
+        """The text of a power; `plain` if the exponent needs no parentheses."""
         return f"{base}^{exponent}" if plain else f"{base}^({exponent})"
 
     def reduction(self, op: str, variables: str, body: str) -> str:
-        """A reduction over variables."""
+        """The text of a reduction over variables."""
         return f"{self.sums.get(op, op)}({variables}) {body}"
 
     def delta(self, a: str, b: str) -> str:
@@ -72,7 +72,7 @@ class Style:
         return f"δ({a}, {b})"
 
     def iverson(self, conditions: str) -> str:
-        """A bracket that is 1 where the conditions hold."""
+        """The notation of an Iverson bracket, which is 1 where the conditions hold, else 0."""
         return f"[{conditions}]"
 
     def choice(self, test: str, then: str, otherwise: str) -> str:
@@ -80,31 +80,31 @@ class Style:
         return f"{then} if {test} else {otherwise}"
 
     def derivative(self, of: str, by: str) -> str:
-        """The derivative of one element by another."""
+        """The notation of the derivative of one element with respect to another."""
         return f"∂{of}/∂{by}"
 
     def arrow(self, indices: str, body: str) -> str:
-        """The tensor of all values of body."""
+        """The notation of the tensor of all values of `body` over these indices."""
         return f"({indices}) ⇒ {body}"
 
     def cast(self, shape: str, body: str) -> str:
-        """A tensor in another shape."""
+        """The notation of a reshaped tensor."""
         return f"({shape}) {body}"
 
     def tensor_sum(self, axes: str, body: str) -> str:
-        """The sum of a tensor, over its last axes where their number is given."""
+        """The notation of the sum of a tensor, over its last `axes` axes if given, else over all."""
         return f"∑_{axes} {body}" if axes else f"∑ {body}"
 
     def contract(self, axes: str) -> str:
-        """The product that contracts the last axes of both sides."""
+        """The operator that contracts the last axes of both sides."""
         return f"×_{axes}"
 
     def floor(self, a: str, b: str) -> str:
-        """The quotient, rounded down."""
+        """The text of a quotient rounded down."""
         return f"⌊{a} / {b}⌋"
 
     def parentheses(self, text: str) -> str:
-        """Text in parentheses."""
+        """The text in parentheses."""
         return f"({text})"
 
 

@@ -1,9 +1,9 @@
-"""A statement as one formula over whole tensors: DeepDSL's vectorization, rules 26 to 38.
+"""Statements as formulas over whole tensors: DeepDSL's vectorization, rules 26 to 38.
 
     z_x[n, m] = ∑(k < K) z_y[n, k] · w[m, k]      is read as      z_x = z_y ×_1 w             by 34, 37, 32
 
-`t ×_n u` contracts the last n axes of both, `∑_n t` sums over them, `.*` is the pointwise product. It is a way to read
-the result: loops are made from the indexed form, which needs no library call to match.
+`t ×_n u` contracts the last n axes of both, `∑_n t` sums over the last n axes, `.*` is the pointwise product. These
+formulas are only for reading. Loops are generated from the indexed form, so no library call has to match.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Text = tuple[str, int]
 def vectorized(
     s: ir.Build, notation: Notation, definitions: Mapping[ir.Ref, ir.Build]
 ) -> tuple[str, tuple[str, ...]] | None:
-    """The value of a statement over whole tensors, and the rules used; None where no rule fits.
+    """The value of a statement over whole tensors, and the rules used; None if no rule fits.
 
-    `definitions` are the statements whose values are written in the place of their arrays.
+    `definitions` are statements whose values are substituted for their arrays.
     """
     notation.scope(s.vars)
     reading = _Reading(notation, definitions)
@@ -43,7 +43,7 @@ class _Reading:
         self.rules["vectorize." + rule] = None
 
     def tensor(self, variables: Sequence[Var], e: ir.Scalar) -> Text:
-        """The tensor variables ⇒ e."""
+        """The text of the tensor `variables ⇒ e`."""
         used = [v for v in variables if v in e.free]
         if isinstance(e, ir.Get) and list(e.indices) == [as_index(v) for v in variables]:
             return self._whole(e)
@@ -74,7 +74,7 @@ class _Reading:
                 return self._arrow(variables, self.notation.scalar(e))
 
     def _whole(self, e: ir.Get) -> Text:
-        """Apply rule 32: a tensor itself, or its definition."""
+        """Apply rule 32: write the tensor's name, or its definition."""
         if e.indices:
             self._used("identity")
         made = self.definitions.get(e.ref)
@@ -91,7 +91,7 @@ class _Reading:
         return self.style.arrow(names, body), SUM
 
     def _unused(self, variables: Sequence[Var], used: Sequence[Var], e: ir.Scalar) -> Text:
-        """Rule 38: e is a tensor over the indices it uses, repeated along the others."""
+        """Apply rule 38: write a tensor over the used indices, repeated along the others."""
         self._used("unused")
         inner = self._at(self.tensor(used, e), ATOM)
         names = ", ".join(self.notation.vars.get(v, v.name) for v in used)
@@ -113,7 +113,7 @@ class _Reading:
         return text, PRODUCT if len(parts) + len(scalars) > 1 else UNARY
 
     def _sum_of_terms(self, variables: Sequence[Var], e: ir.Add) -> Text:
-        """Rule 31."""
+        """Apply rule 31: write a sum of tensors."""
         if variables:
             self._used("add")
         text = ""
@@ -124,7 +124,7 @@ class _Reading:
         return text, SUM
 
     def _function(self, variables: Sequence[Var], used: Sequence[Var], e: ir.Apply) -> Text | None:
-        """Rules 26 to 28, and quotients as products with a power."""
+        """Apply rules 26 to 28; write quotients as products with a power."""
         if len(used) < len(variables):
             return None
         name = e.primitive.name
@@ -167,7 +167,7 @@ class _Reading:
 
     def _contraction(self, variables: Sequence[Var], summed: Sequence[Var], factors: list[ir.Scalar],
                      conds: tuple[Cond, ...]) -> Text | None:
-        """Apply rules 34 and 37: two groups of factors, over the first and over the other indices."""
+        """Apply rules 34 and 37: split factors into two groups, which use disjoint result indices."""
         if len(factors) < 2:
             return None
         for k in range(len(variables), -1, -1):
@@ -184,7 +184,7 @@ class _Reading:
 
     def _split(self, axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var], factors: list[ir.Scalar],
                conds: tuple[Cond, ...]) -> Text | None:
-        """The contraction over these axes of both sides; each factor and condition must belong to one side."""
+        """The contraction of factors with these result axes on each side; None if a factor uses both."""
         sides: tuple[list[ir.Scalar], list[ir.Scalar]] = ([], [])
         others = (set(axes[1]), set(axes[0]))  # what a side must not use
         for f in factors:
@@ -219,7 +219,7 @@ class _Reading:
 def _order(
     sides: tuple[list[ir.Scalar], list[ir.Scalar]], axes: tuple[Sequence[Var], Sequence[Var]], summed: Sequence[Var]
 ) -> list[Var]:
-    """Order the summed indices as one side reads them last, so that it is an unpermuted array."""
+    """Order the summed indices as the last axes of one side, so that its array needs no permutation."""
     for side, own in zip(sides, axes, strict=True):
         if len(side) == 1 and isinstance(side[0], ir.Get):
             atoms = [i.single for i in side[0].indices[len(own) :]]
@@ -229,7 +229,7 @@ def _order(
 
 
 def _is_cast(variables: Sequence[Var], e: ir.Get) -> bool:
-    """Whether the elements are the array's in row-major order, reshaped."""
+    """Whether an expression reads the array's elements in row-major order, and so reshapes it."""
     flat, size = as_index(0), as_index(1)
     for v in variables:
         flat, size = flat * v.extent + as_index(v), size * v.extent

@@ -49,7 +49,7 @@ class Mapped(Origin):
 
 @dataclass
 class BatchedSpec(Spec):
-    """An argument with one axis more than in the annotation of the mapped function."""
+    """The spec of an argument with one more axis than in the mapped function's annotation."""
 
     spec: Spec
     axes: Axes
@@ -92,7 +92,7 @@ class BatchedSpec(Spec):
         return structure, out, restored
 
     def _single(self, value: Any, axis: int, path: str) -> Any:
-        """A stand-in for one of the values along the axis; for rank 0 the value itself."""
+        """A placeholder for one of the values along the axis; for rank 0, the value itself."""
         if isinstance(value, Array):
             extents: tuple[Any, ...] = value.extents
         elif isinstance(value, int | float | str) or callable(value):
@@ -156,7 +156,7 @@ def spread(
 
 
 class Batched(Derived):
-    """The function mapped over a further axis of its arguments."""
+    """A function mapped over a further axis of its arguments."""
 
     def __init__(self, base: Function, in_axes: Axes, out_axes: Axes, position: Position | None) -> None:
         super().__init__(base, "vmap", position, "{f} for each element of a batch.")

@@ -76,8 +76,8 @@ class Plan:
     """The decompression of a call's matrices.
 
     Attributes:
-        blocks: for each seed the coloring of all its matrices, stacked.
-        heights: for each seed the rows of each of its matrices.
+        blocks: the coloring of all matrices of each seed, stacked.
+        heights: the numbers of rows of the matrices of each seed.
     """
 
     mode: Direction
@@ -148,7 +148,7 @@ class Colored:
         arrays: Sequence[NDArray],
         sizes: Mapping[str, int],
     ) -> Plan:
-        """The plan for these arguments; that of the last call if the pattern cannot have changed."""
+        """The plan for these arguments: the last call's plan if the pattern cannot have changed."""
         from pullback.ad.pattern import depends_on_values, patterns
 
         if signature not in self._by_value:

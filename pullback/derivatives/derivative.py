@@ -65,7 +65,7 @@ class Gradient(Derived):
         """The structure of the auxiliary results. The first result must be one floating-point number.
 
         Raises:
-            DerivativeError: [E201] it is not, or there is no pair of it and auxiliary results.
+            DerivativeError: [E201] the result is not such a number, or not a pair of it and auxiliary results.
         """
         structure, aux, value = base.structure, tree.NONE, base.known.outputs[0]
         shape = shape_text(value.shape) if value.rank else ""

@@ -1,4 +1,4 @@
-"""`Derived`: a function made from another's program, as every derivative is."""
+"""`Derived`, the class of functions made from another function's program, such as derivatives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Derived(Function):
     Attributes:
         base: the original function.
         wrt: the differentiated parameters.
-        what: its name in messages.
+        what: the function's name in messages.
     """
 
     is_derivative = True
@@ -70,7 +70,7 @@ class Derived(Function):
             inputs=direction.inputs_with(base, extra),
             body=body,
             output_names=direction.unique(names),
-            settings=replace(program.settings, donate=()),  # its results differ
+            settings=replace(program.settings, donate=()),  # the results differ
         )
         return replace(base, known=tidy(made), structure=structure, leaves=(*base.leaves, *leaves))
 

@@ -29,7 +29,7 @@ Wrt = str | int | tuple[str | int, ...] | list[str | int]
 
 @dataclass(frozen=True)
 class Slot:
-    """An array that may have a tangent or cotangent. `dtype` is None if it is not in the program."""
+    """An array that may have a tangent or cotangent. `dtype` is None if the array is not in the program."""
 
     path: str
     dtype: DType | None
@@ -296,7 +296,7 @@ def selection(wrt: Wrt | None) -> str | int | tuple[str | int, ...] | None:
     """Normalize `wrt` as a key: a list becomes a tuple.
 
     Raises:
-        TraceError: [E108] something in it is neither a name nor a position.
+        TraceError: [E108] an item of `wrt` is neither a name nor a position.
     """
     given = tuple(wrt) if isinstance(wrt, list) else wrt
     for w in given if isinstance(given, tuple) else (given,):
@@ -339,7 +339,7 @@ def sources(
     """The positions of the differentiated inputs, and the structure of a derivative.
 
     Raises:
-        DerivativeError: [E202] one of them is not floating-point.
+        DerivativeError: [E202] an input is not floating-point.
     """
     parameters, several = chosen(what, base, wrt, position)
     positions, structures = [], []

@@ -1,4 +1,4 @@
-"""Functions written in C, as traced functions with a user's derivative rule: external."""
+"""`external`: functions written in C as traced functions, with a user's derivative rule."""
 
 from __future__ import annotations
 

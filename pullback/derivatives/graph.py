@@ -30,11 +30,11 @@ class ComputationGraph(Displayed):
 
     Attributes:
         nodes: names of the arrays, the arguments first; every edge leads to a later one.
-        values: their values.
+        values: the values of the nodes.
         sources: the number of arguments.
         outputs: the positions of the function's results.
         L: strictly lower triangular; element (i, j) is the derivative of node i by node j as an operator.
-        name: that of the function.
+        name: the name of the function.
     """
 
     nodes: tuple[str, ...]
@@ -113,7 +113,7 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     Returns:
         The graph; `print` shows an equation for each node.
     Raises:
-        PullbackError: as the call does.
+        PullbackError: the call of f fails.
     Cost:
         One run in the interpreter, and the memory of all local Jacobians.
     Source:

@@ -25,14 +25,14 @@ from pullback.source import Position, user_position
 from pullback.tracing.tree import NONE
 
 LONG = 400
-"""Statements from which on "auto" goes by the number of sweeps and counts no operations."""
+"""The number of statements above which "auto" compares sweeps instead of operations."""
 
 Mode = Literal["auto", "forward", "reverse", "mixed"]
 MODES = get_args(Mode)
 
 
 class Jacobian(Derived):
-    """All derivatives of all results, axes of the result first."""
+    """The derivatives of all results, with the axes of the result first."""
 
     def __init__(
         self, base: Function, wrt: Wrt | None, mode: Mode, position: Position | None, dims: dict[str, int] | None = None
@@ -40,7 +40,7 @@ class Jacobian(Derived):
         about = "The Jacobian of {f} with respect to {x}: axes of the result, then of {x}."
         super().__init__(base, "jacobian", position, about, wrt)
         self.mode = mode
-        self.dims = dims or {}  # dims at which orders of elimination are compared
+        self.dims = dims or {}  # dims for comparing elimination orders
 
     def _trace(self, signature: Signature) -> Traced:
         if self.mode not in MODES:
@@ -81,7 +81,7 @@ class Jacobian(Derived):
         return self._in_outline(base, body, outputs, names, structure, (positions, self.mode, *self.dims.items()))
 
     def _specialized(self, traced: Traced, dims: dict[str, int]) -> Traced:
-        """The mode of "auto", or order of "mixed", with the fewest operations for these dims; in outline too."""
+        """The trace in the mode ("auto") or order ("mixed") with the fewest operations for these dims."""
         known = traced.known
         if self.mode not in ("auto", "mixed"):
             return traced

@@ -1,4 +1,4 @@
-"""Derivatives of functions of any kind as traced functions: jvp, vjp, hvp; stop_gradient.
+"""Derivative products as traced functions, jvp, vjp and hvp; and stop_gradient.
 
 Each is a `Function`: it nests, prints, compiles, and may be called inside another traced function. `direction` has the
 common parts: all arguments as one tuple, and checked trees of tangents or cotangents.
@@ -48,7 +48,7 @@ class JacobianVector(Derived):
         (arguments, given), (leaves, tangents) = signature.structures, signature.leaves
         slots = direction.argument_slots(leaves)
         missing = len(arguments.children) - len(given.children)
-        if given.kind == "tuple" and missing > 0:  # for arguments left to their defaults
+        if given.kind == "tuple" and missing > 0:  # for arguments with default values
             given = direction.tuple_of([*given.children, *[NONE] * missing])
         matched = direction.match(self.what, arguments, slots, given, tangents, "tangents")
         base = self.base.traced(direction.split(arguments, leaves))
@@ -220,7 +220,7 @@ def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
 
     Args:
         f: the function.
-        wrt: name or position of the parameter whose cotangent is wanted, or a tuple or list of these. By default all
+        wrt: name or position of the parameter whose cotangent to return, or a tuple or list of these. By default all
             cotangents are given as a tuple, with None for parameters that are not floating-point.
     Returns:
         A traced function of the arguments of f and `cotangent`, a tree like the result; None in it is zero.

@@ -114,7 +114,7 @@ def _count(name: str, r: ir.Ref, statements: list[ir.Statement]) -> ir.Ref:
 
 
 class SparseDerivative(Displayed):
-    """`f(*args)` gives matrices; `entries` is the traced function behind it, with `.ir` and `.c_source`.
+    """A function `f(*args)` that returns sparse matrices; `entries` is its traced function, with `.ir`.
 
     If loops hide the index structure, or on request, the pattern is found at the call. The entries then come from
     sweeps for groups of columns or rows; see `derivatives.colored`.
@@ -143,7 +143,7 @@ class SparseDerivative(Displayed):
         return function_html(self)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The matrices at these arguments: one matrix for one result and one parameter, otherwise trees."""
+        """Return the matrices: one matrix for one result and one parameter, otherwise trees."""
         if not self.by_colors:
             try:
                 return _matrices(self.entries(*args, **keywords))

@@ -27,8 +27,8 @@ class SparseMatrix(Displayed):
     """A matrix given by its entries: values[k] at (rows[k], columns[k]); equal positions add up.
 
     Attributes:
-        values: floating, one for each entry.   rows, columns: int64, row-major positions in the result and in the
-            parameter.   shape: elements of the result, elements of the parameter.
+        values: a floating-point number per entry.   rows, columns: int64, row-major positions in the result and in the
+            parameter.   shape: the numbers of elements of the result and of the parameter.
     """
 
     values: NDArray
@@ -51,7 +51,7 @@ class SparseMatrix(Displayed):
 
     @property
     def ndim(self) -> int:
-        """Two axes."""
+        """The number of axes, 2."""
         return 2
 
     @property
@@ -94,7 +94,7 @@ class SparseMatrix(Displayed):
         return out
 
     def __rmatmul__(self, other: Any) -> NDArray:
-        """The product of a row vector, or of the rows of a matrix, with it."""
+        """The product of a row vector, or of the rows of a matrix, with this matrix."""
         x = np.asarray(other)
         product: NDArray = self.T @ (x if x.ndim == 1 else x.T)
         return product.T

@@ -2,17 +2,17 @@
 
 Each distribution is a name with functions of one form:
 
-    normal.logpdf(x, mean, scale)          the logarithm of the density; `logpmf` of a probability for whole numbers
-    normal.cdf(x, mean, scale)             how likely a number up to x is
+    normal.logpdf(x, mean, scale)          the logarithm of the density; for integers `logpmf`, of the probability
+    normal.cdf(x, mean, scale)             the probability of a number up to x
     normal.sample(key, shape, mean, scale) random numbers by `pullback.random`
 
 Parameters are numbers or arrays that broadcast. Outside of the support a density is 0, and its logarithm -infinity; at
 the ends of the support it is the limit from inside. NaN gives NaN, and so does a parameter outside of its domain, such
-as a scale that is not positive. Samples that are whole numbers are -1 there.
+as a scale that is not positive. Integer samples are -1 there.
 
-Everything has derivatives by x and by all parameters, samples too: those of a normal distribution by their formula, of
-gamma and what is made from it by implicit reparameterisation (Figurnov, Mohamed and Mnih 2018). Samples that are whole
-numbers have none.
+Everything has derivatives by x and by all parameters, samples included. Normal samples are differentiated by their
+formula, gamma and related samples by implicit reparameterization (Figurnov, Mohamed and Mnih 2018). Integer samples
+have no derivative.
 """
 
 from pullback.distributions.continuous import (

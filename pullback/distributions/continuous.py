@@ -42,34 +42,34 @@ class normal:
 
 
 class lognormal:
-    """The distribution of exp of normal numbers."""
+    """The log-normal distribution, of exp(x) for normal x."""
 
     @staticmethod
     def logpdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """The log density of log x, minus log x."""
+        """Return the normal log density at log x, minus log x."""
         x, loc, scale = floating("lognormal", (x, loc, given(scale)))
         logarithm = log(where(x > 0, x, 1.0))
         return inside(x > 0, normal.logpdf(logarithm, loc, scale) - logarithm, x, loc, scale)
 
     @staticmethod
     def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """The distribution function of log x."""
+        """Return the normal cdf at log x."""
         x, loc, scale = floating("lognormal", (x, loc, given(scale)))
         found = normal.cdf(log(where(x > 0, x, 1.0)), loc, scale)
         return inside(x > 0, found, x, loc, scale, outside=0.0)
 
     @staticmethod
     def sample(key: Any, shape: Any = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Exp of normal numbers."""
+        """Return exp of normal samples."""
         return exp(normal.sample(key, shape, loc, scale, dtype=dtype))
 
 
 class half_normal:
-    """The distribution of |x| for normal numbers x with mean 0."""
+    """The half-normal distribution, of |x| for normal x with mean 0."""
 
     @staticmethod
     def logpdf(x: Any, scale: Any = 1.0) -> Any:
-        """Log 2 more than the normal one."""
+        """Return the normal log density plus log 2."""
         x, scale = floating("half_normal", (x, given(scale)))
         return inside(x >= 0, normal.logpdf(x, 0.0, scale) + LOG_TWO, x, scale)
 
@@ -81,12 +81,12 @@ class half_normal:
 
     @staticmethod
     def sample(key: Any, shape: Any = (), scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Magnitudes of normal numbers."""
+        """Return magnitudes of normal samples."""
         return given(scale) * magnitude(random.normal(key, shape, dtype=dtype))
 
 
 class uniform:
-    """The distribution with one density from low up to high."""
+    """The uniform distribution on [low, high]."""
 
     @staticmethod
     def logpdf(x: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
@@ -105,23 +105,23 @@ class uniform:
 
     @staticmethod
     def sample(key: Any, shape: Any = (), low: Any = 0.0, high: Any = 1.0, *, dtype: Any = None) -> Any:
-        """`random.uniform`, NaN where low < high does not hold."""
+        """Return `random.uniform`, or NaN unless low < high."""
         if all(isinstance(v, int | float) for v in (low, high)):
             return random.uniform(key, shape, low=low, high=high if low < high else math.nan, dtype=dtype)
-        known = (low < high) & (high < math.inf)  # from -inf on nothing but NaN comes
+        known = (low < high) & (high < math.inf)  # low = -inf gives NaN anyway
         last = where(known, high, elementwise("multiply", high, math.nan))
         return random.uniform(key, shape, low=low, high=last, dtype=dtype)
 
 
 def _interval(low: Any, high: Any) -> tuple[Any, Any, Any]:
-    """Both ends in a unit, 1 or 1/2, in which their distance does not overflow; NaN if they are invalid."""
+    """Scale both ends by 1 or 1/2 so that their distance does not overflow; NaN if they are invalid."""
     known = (low < high) & (low > -math.inf) & (high < math.inf)
     unit = convert(where(elementwise("isinf", high - low), 0.5, 1.0), low.settled)
     return low * unit, where(known, high, high * math.nan) * unit, unit
 
 
 class exponential:
-    """The distribution of waiting times, by their rate."""
+    """The exponential distribution with a given rate."""
 
     @staticmethod
     def logpdf(x: Any, rate: Any = 1.0) -> Any:
@@ -137,7 +137,7 @@ class exponential:
 
     @staticmethod
     def sample(key: Any, shape: Any = (), rate: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Standard ones over the rate."""
+        """Return standard exponential samples divided by the rate."""
         return random.exponential(key, shape, dtype=dtype) / given(rate)
 
 
@@ -152,7 +152,7 @@ class cauchy:
 
     @staticmethod
     def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """1/2 + atan(z) / π, and atan(-1 / z) / π for z < -1."""
+        """Return 1/2 + atan(z) / π; for z < -1, atan(-1 / z) / π."""
         x, loc, scale = floating("cauchy", (x, loc, given(scale)))
         z = (x - loc) / scale
         low = z < -1
@@ -160,7 +160,7 @@ class cauchy:
 
     @staticmethod
     def sample(key: Any, shape: Any = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Quotients of normal numbers."""
+        """Return quotients of normal samples."""
         keys = random.split(key)
         x, y = (random.normal(keys[k], shape, dtype=dtype) for k in (0, 1))
         return loc + given(scale) * (x / y)
@@ -177,7 +177,7 @@ class laplace:
 
     @staticmethod
     def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """exp(-|z|) / 2 below loc, 1 less that above."""
+        """Return exp(-|z|) / 2 below loc, and 1 - exp(-|z|) / 2 above."""
         x, loc, scale = floating("laplace", (x, loc, given(scale)))
         z = (x - loc) / scale
         tail = 0.5 * exp(-magnitude(z))
@@ -208,7 +208,7 @@ class logistic:
 
     @staticmethod
     def sample(key: Any, shape: Any = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Differences of Gumbel's numbers."""
+        """Return differences of Gumbel samples."""
         keys = random.split(key)
         x, y = (random.gumbel(keys[k], shape, dtype=dtype) for k in (0, 1))
         return loc + given(scale) * (x - y)
@@ -234,12 +234,12 @@ class weibull:
 
     @staticmethod
     def sample(key: Any, shape: Any, c: Any, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Exponential numbers to the power 1 / c."""
+        """Return exponential samples to the power 1 / c."""
         return given(scale) * exp(log(random.exponential(key, shape, dtype=dtype)) / given(c))
 
 
 class pareto:
-    """Pareto's distribution with exponent b, from `scale` on."""
+    """The Pareto distribution on [scale, ∞) with exponent b."""
 
     @staticmethod
     def logpdf(x: Any, b: Any, scale: Any = 1.0) -> Any:
@@ -258,5 +258,5 @@ class pareto:
 
     @staticmethod
     def sample(key: Any, shape: Any, b: Any, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """Exp of exponential numbers over b."""
+        """Return scale times exp(x / b) for exponential samples x."""
         return given(scale) * exp(random.exponential(key, shape, dtype=dtype) / given(b))

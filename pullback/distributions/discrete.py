@@ -1,4 +1,4 @@
-"""Distributions of whole numbers."""
+"""Distributions of integers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pullback.tracing.control import fold
 from pullback.tracing.index import build
 from pullback.tracing.making import as_array
 
-LARGEST_RATE = 2.0**62  # whose counts are i64
+LARGEST_RATE = 2.0**62  # counts of larger rates may not fit i64
 
 
 class bernoulli:
-    """1 with probability p, else 0."""
+    """The Bernoulli distribution: 1 with probability p, else 0."""
 
     @staticmethod
     def logpmf(k: Any, p: Any) -> Any:
@@ -39,7 +39,7 @@ class bernoulli:
 
 
 class binomial:
-    """The number of successes in n trials, each with probability p."""
+    """The binomial distribution: successes in n trials, each with probability p."""
 
     @staticmethod
     def logpmf(k: Any, n: Any, p: Any) -> Any:
@@ -69,7 +69,7 @@ class binomial:
 
 
 class poisson:
-    """The number of events where their mean is mu."""
+    """The Poisson distribution: the number of events, with mean mu."""
 
     @staticmethod
     def logpmf(k: Any, mu: Any) -> Any:
@@ -92,12 +92,12 @@ class poisson:
     def sample(key: Any, shape: Any, mu: Any, *, largest: int = 200) -> Any:
         """Sample by inversion with `largest` terms for small mu, else by rejection. -1 for an invalid mu.
 
-        The number of sums below an even number, which `largest` are enough for up to a mu of (√(largest - 4) - 4)².
-        Beyond by Hörmann's PTRS (*The transformed rejection method for generating Poisson random variables*, 1993), the
-        first of 16 that is accepted. A mu above 2^62 has counts that are no i64, and gives -1.
+        Inversion counts the partial sums below a uniform number, for mu up to (√(largest - 4) - 4)². Larger mu use
+        Hörmann's PTRS (*The transformed rejection method for generating Poisson random variables*, 1993): the first
+        accepted of 16 candidates. A mu above 2^62 gives -1, as its counts may not fit i64.
         """
         (h,) = floating("poisson", (mu,))
-        largest = max(largest, 60)  # rejection is for a mu from 10 on
+        largest = max(largest, 60)  # rejection requires a mu of at least 10
         limit = (math.sqrt(largest - 4) - 4) ** 2
         u = random.uniform(key, shape, dtype="float64")
         own = broadcast_to(convert(h, "float64"), u.shape) if u.rank else convert(h, "float64")
@@ -142,11 +142,11 @@ def _rejected(key: Any, rates: Array) -> Array:
 
 
 class categorical:
-    """One of n, with probabilities in proportion to exp(logits), along the last axis."""
+    """The categorical distribution, with probabilities proportional to exp(logits) along the last axis."""
 
     @staticmethod
     def logpmf(k: Any, logits: Any) -> Any:
-        """Return `logits[k] - log Σ exp(logits)`; k is an integer, or an array of the logits' leading axes."""
+        """Return `logits[k] - log Σ exp(logits)`; k is an integer or an array over the leading axes."""
         (h,) = floating("categorical", (given(logits, lambda h: h < math.inf),))
         place = as_array(k)
 

@@ -1,4 +1,4 @@
-"""Parts of densities: domains of parameters, values inside and outside of a support, sums that cancel."""
+"""Shared parts of densities: parameter domains, supports, and sums without cancellation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def count(h: Any) -> Any:
 
 
 def given(value: Any, domain: Domain = positive) -> Any:
-    """A parameter where it is in its domain, elsewhere NaN, as are its derivatives."""
+    """Return a parameter where it is in its domain; elsewhere it and its derivatives are NaN."""
     if isinstance(value, int | float):
         return value if domain(value) else math.nan
     h = as_array(value)
@@ -49,7 +49,7 @@ def given(value: Any, domain: Domain = positive) -> Any:
 
 
 def inside(support: Any, value: Any, *operands: Any, outside: Any = -math.inf) -> Array:
-    """The value on the support, `outside` elsewhere; NaN, with all derivatives, where an operand is."""
+    """Return the value on the support, `outside` elsewhere; NaN, with NaN derivatives, for NaN operands."""
     odd, total = elementwise("isnan", operands[0]), operands[0]
     for h in operands[1:]:
         odd, total = odd | elementwise("isnan", h), total + h
@@ -59,14 +59,14 @@ def inside(support: Any, value: Any, *operands: Any, outside: Any = -math.inf) -
 def log1p_square(x: Any, scale: Any) -> Array:
     """log(1 + (x / scale)²), also where the square overflows."""
     z = x / scale
-    large = magnitude(z) > 1e8  # where 1 is less than rounding
+    large = magnitude(z) > 1e8  # adding 1 is lost in rounding
     return where(large, 2 * (log(magnitude(x)) - log(scale)), log1p(square(where(large, 1.0, z))))
 
 
 def log_density(a: Any, z: Any, less: Any) -> Array:
     """(a - 1) log z - z - log Γ(a) for z >= 0, with `less` = a - 1.
 
-    For large a by Stirling's formula, where large terms cancel: with b = a - 1 and z = b (1 + t), b (log(z / b) - t).
+    For large a the terms cancel, so Stirling's formula is used: b (log(z / b) - t) with b = a - 1, z = b (1 + t).
     """
     large = less >= 16
     b = where(large, less, 16.0)
@@ -74,7 +74,7 @@ def log_density(a: Any, z: Any, less: Any) -> Array:
     r = 1 / (b * b)
     rest = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r * (1 / 1188 - r * (691 / 360360)))))) / b
     near = magnitude(t) < 0.5
-    low = z < 1  # where z / b may vanish
+    low = z < 1  # z / b may underflow
     ratio = log(where(near, 1.0, where(low, z, z / b))) - where(low, log(b), 0.0)
     ratio = where(near, log1p(where(near, t, 0.0)), ratio)
     far = b * (ratio - t) - 0.5 * log(b) - LOG_ROOT_TWO_PI - rest  # DLMF 5.11.1

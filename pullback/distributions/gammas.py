@@ -19,7 +19,7 @@ from pullback.tracing.control import fold
 from pullback.tracing.custom import emit_call
 from pullback.tracing.making import as_array
 
-ATTEMPTS = 16  # of which each is accepted nineteen times in twenty
+ATTEMPTS = 16  # candidates for a sample; each is accepted with probability 0.95
 
 
 class gamma:
@@ -41,7 +41,7 @@ class gamma:
 
     @staticmethod
     def sample(key: Any, shape: Any = (), a: Any = 1.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
-        """By Marsaglia and Tsang (2000) for a + 1, times u^(1/a): the first of 16 that is accepted."""
+        """Sample by Marsaglia and Tsang (2000) for a + 1, times u^(1/a): the first accepted of 16."""
         return given(scale) * _draw("gamma.sample", _number, _number_jvp, key, shape, given(a), dtype)
 
 
@@ -70,10 +70,10 @@ def _logarithm(key: Array, a: Array) -> Array:
 
 
 def _marsaglia(key: Array, a: Array) -> tuple[Array, Array]:
-    """A number for a + 1, and log u for an even u in (0, 1].
+    """Return a gamma sample for a + 1, and log u for a uniform u in (0, 1].
 
-    D v with v = (1 + y)³ and y = c z, accepted where log u < z² / 2 + d (1 - v + log v); d = a + 2/3, c = 1 / √(9 d).
-    The terms of d (1 - v + log v) = d (3 (log(1 + y) - y) - 3 y² - y³) cancel less.
+    A candidate d v, v = (1 + c z)³, is accepted if log u < z² / 2 + d (1 - v + log v); d = a + 2/3, c = 1 / √(9 d).
+    With y = c z, d (1 - v + log v) = d (3 (log(1 + y) - y) - 3 y² - y³), whose terms cancel less.
     """
     d = a + 2 / 3
     c = 1 / sqrt(9 * d)
@@ -94,7 +94,7 @@ def _marsaglia(key: Array, a: Array) -> tuple[Array, Array]:
 
 
 def _number_jvp(primals: Any, out: Array, tangents: Any) -> Array:
-    """Implicit reparameterisation: F(x; a) stays, so ẋ = -(∂F/∂a) / p ȧ."""
+    """Differentiate implicitly: the cdf F(x; a) stays constant, so ẋ = -(∂F/∂a) / p ȧ."""
     a, moved = primals[1], tangents[1]
     wide = [convert(h, "float64") for h in (a, out)]
     return -convert(lower_by_a(*wide) / density_by_x(*wide), a.settled) * moved  # type: ignore[no-any-return]
@@ -111,11 +111,11 @@ def _logarithm_jvp(primals: Any, out: Array, tangents: Any) -> Array:
 
 
 class chi2:
-    """The distribution of the sum of squares of `df` normal numbers: gamma(df / 2, 2)."""
+    """The chi-squared distribution with `df` degrees of freedom: gamma(df / 2, 2)."""
 
     @staticmethod
     def logpdf(x: Any, df: Any) -> Any:
-        """The distribution function of gamma(df / 2, 2)."""
+        """Return the log density of gamma(df / 2, 2)."""
         x, df = floating("chi2", (x, df))
         return gamma.logpdf(x, df / 2, 2.0)
 
@@ -127,7 +127,7 @@ class chi2:
 
     @staticmethod
     def sample(key: Any, shape: Any, df: Any, *, dtype: Any = None) -> Any:
-        """Twice gamma numbers."""
+        """Return twice gamma samples."""
         return gamma.sample(key, shape, elementwise("divide", df, 2), 2.0, dtype=dtype)
 
 
@@ -152,11 +152,11 @@ class beta:
 
     @staticmethod
     def sample(key: Any, shape: Any, a: Any, b: Any, *, dtype: Any = None) -> Any:
-        """The share of one gamma number in two, by their logarithms."""
+        """Return g / (g + h) for gamma samples g and h, computed from their logarithms."""
         keys = random.split(key)
         x, y = (log_gamma_sample(k, shape, given(v), dtype) for k, v in ((keys[0], a), (keys[1], b)))
         rest = x - y
-        low = where(rest < 0, rest, 0.0)  # 1 / (1 + exp(-rest)) would have no subnormal numbers
+        low = where(rest < 0, rest, 0.0)  # 1 / (1 + exp(-rest)) would skip subnormal results
         return exp(low - log1p(exp(-magnitude(rest))))
 
 
@@ -191,7 +191,7 @@ class student_t:
 
 
 def _student_tail(z: Array, df: Array) -> Array:
-    """The share beyond z: by z² / (df + z²) and the rest to 1/2 where that is the smaller argument."""
+    """The probability above z, from whichever of z² and df has the smaller share in df + z²."""
     near, square = z * z < df, z * z
     share = where(near, square, df) / (df + square)
     half = 0.5 * betainc(where(near, 0.5, df / 2), where(near, df / 2, 0.5), share)
@@ -199,7 +199,7 @@ def _student_tail(z: Array, df: Array) -> Array:
 
 
 def _student_far(z: Array, df: Array) -> Array:
-    """The first term of the tail's series: the rest is less than rounding."""
+    """The first term of the tail's series; the other terms are below rounding."""
     return 0.5 * exp(df * -0.5 * log1p_square(z, sqrt(df)) - log(df / 2) - betaln(df / 2, 0.5))
 
 

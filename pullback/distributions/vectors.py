@@ -33,7 +33,7 @@ class multivariate_normal:
 
     @staticmethod
     def logpdf(x: Any, mean: Any, cov: Any) -> Any:
-        """By Cholesky's factor of the covariance; x is (..., n), cov is (n, n)."""
+        """Return the log density by the Cholesky factor of cov; x is (..., n), cov is (n, n)."""
         h, center, c = floating("multivariate_normal", (x, mean, cov))
         factor = cholesky(c)
         rest = h - center
@@ -52,7 +52,7 @@ class multivariate_normal:
 
 
 class dirichlet:
-    """The distribution of shares that sum to 1, along the last axis."""
+    """The Dirichlet distribution, of shares that sum to 1 along the last axis."""
 
     @staticmethod
     def logpdf(x: Any, alpha: Any) -> Any:

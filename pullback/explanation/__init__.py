@@ -1,4 +1,4 @@
-"""Explanation of compilation: stages collected once, then printed as text, Markdown or a page."""
+"""Explanation of compilation: its stages, printed as text, Markdown or a page."""
 
 from pullback.explanation.collect import compile_times, derive, explanation_of
 from pullback.explanation.page import page, save_page

@@ -1,4 +1,4 @@
-"""Collect the stages of a function, the steps of its derivation, and its compile times."""
+"""Collection of a function's compilation stages, derivation steps, and compile times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explanation_of(
     plain: bool = False,
     find_graph: Callable[[], Picture | None] = lambda: None,
 ) -> Explanation:
-    """The stages from the traced program to C; without dims they stay symbolic, without C."""
+    """Collect the stages from the traced program to C; without dims, sizes stay symbolic, without C."""
     from pullback.machine import native
     from pullback.passes.pipeline import stages
 
@@ -46,7 +46,7 @@ def explanation_of(
 
 
 def _backend(program: ir.Program, dims: Mapping[str, int], plain: bool) -> tuple[Backend, str]:
-    """Kernels for this processor, memory, and the C for any processor."""
+    """Collect the kernels for this processor, the memory, and portable C."""
     from pullback.codegen.targets import PLAIN_C, C
     from pullback.loops.program.nodes import kernels_of
     from pullback.machine import GENERIC, native
@@ -68,10 +68,10 @@ def _is_python(place: object) -> bool:
 
 
 def compile_times(program: ir.Known, dims: Mapping[str, int]) -> tuple[float, bool]:
-    """Compile a program without the cache, to be measured by `clock.record_time`.
+    """Compile a program without the cache, for measurement by `clock.record_time`.
 
     Returns:
-        The seconds from the cache afterwards, and whether the user's cache has it.
+        The seconds of a later load from the cache, and whether the user's cache already has the program.
     Raises:
         CompilerError: [E410] there is no compiler.
     """

@@ -10,14 +10,14 @@ from typing import Final, Literal
 
 __all__ = ["Changed", "changes"]
 
-AROUND: Final = 1  # equal lines shown before and after changes
+AROUND: Final = 1  # unchanged lines shown before and after changes
 MOST_WORDS: Final = 400  # most characters of a line that is compared word by word
 _WORD: Final = re.compile(r"\w+|\s+|.")
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A diff line: kind, and pieces shared with its partner or not; a "gap" counts equal lines."""
+    """A diff line: its kind, and pieces that its partner shares or not; a "gap" counts omitted lines."""
 
     kind: Literal["old", "new", "same", "gap"]
     pieces: tuple[tuple[str, bool], ...]
@@ -53,7 +53,7 @@ def _same(line: str) -> Changed:
 
 
 def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Changed]:
-    """Replaced lines; equally many are compared pair by pair."""
+    """Compare replaced lines pair by pair if there are equally many."""
     pairs = [_pair(a, b) for a, b in zip(old, new, strict=True)] if len(old) == len(new) else []
     yield from (Changed("old", p[0]) for p in pairs)
     yield from (Changed("new", p[1]) for p in pairs)
@@ -66,7 +66,7 @@ Pieces = tuple[tuple[str, bool], ...]
 
 
 def _pair(a: str, b: str) -> tuple[Pieces, Pieces]:
-    """Two lines in pieces; each in one piece if they have little in common, or are long."""
+    """Split two lines into pieces; into a single piece if they are long or have little in common."""
     left, right = _WORD.findall(a), _WORD.findall(b)
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     if max(len(left), len(right)) > MOST_WORDS or matcher.ratio() < 0.5:

@@ -1,4 +1,4 @@
-"""The graph of a function as a picture: arrays as nodes, local derivative operators on edges."""
+"""Drawing of a function's graph: arrays as nodes, local derivative operators on edges."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST = 1000  # most statements of a program whose graph is drawn
 
 
 def graph_of(program: ir.Program) -> Picture | None:
-    """The graph of a program for all points; None if it is large, or has no floating-point arguments.
+    """Draw the graph of a program; None if it is large, or has no floating-point arguments.
 
-    Operators are shown by their names, which do not depend on numbers.
+    Operators are shown by their names, which do not depend on the arguments' values.
     """
     prepared = one_vertex_each(program)
     if len(prepared.body.statements) > MOST or not any(r.dtype.is_floating for r in prepared.inputs):
@@ -44,8 +44,8 @@ class LocalDerivatives:
     Attributes:
         nodes: the arrays, the first `sources` of them arguments.
         outputs: the positions of results.
-        edges: by source and target, functions that make the operators to add.
-        statements: further statements that compute `wanted`, the arrays of operators.
+        edges: for each source and target, functions that make the operators to add up.
+        statements: additional statements that compute `wanted`, the arrays of the operators.
     """
 
     nodes: tuple[ir.Ref, ...]
@@ -83,11 +83,11 @@ def drawn(
     sources: int,
     outputs: Collection[int],
 ) -> Picture:
-    """The picture of a graph.
+    """Draw the picture of a graph.
 
     Args:
         name: the function's name.
-        names, shapes: for each node; the first `sources` are arguments.
+        names, shapes: the name and shape of each node; the first `sources` nodes are arguments.
         edges: operators by source and target.
         outputs: the nodes that are results.
     """

@@ -1,6 +1,6 @@
-"""The operator class of an edge: a matrix map if its indices show one, else a gather.
+"""The operator class of a graph edge: a matrix map if its indices show one, else a gather.
 
-T are the axes of the result, U the summed variables. By source, and by the variables of the weight:
+T are the axes of the result, U the summed variables. The class depends on the source and the weight's variables:
 
     x[T]                          a number: a multiple of I     d(t0): Diagonal     else: Hadamard
     x[U], a result of rank 0      InnerProduct
@@ -47,7 +47,7 @@ class Wanted:
         self.refs: list[ir.Ref] = []
 
     def array(self, value: ir.Scalar, variables: Sequence[Var]) -> Callable[[Numbers], np.ndarray[Any, Any]]:
-        """A function that selects the array of this value over the variables from all wanted arrays."""
+        """Register a value over variables; return a function that selects its array from all wanted arrays."""
         element = stored("weight", value, variables, self.statements, every=True)
         self.refs += element.refs
         at = len(self.refs) - 1
@@ -59,7 +59,7 @@ def operator_of(e: Edge, wanted: Wanted) -> Callable[[Numbers], Operator]:
     rows = e.variables[: e.result.rank]
     summed = e.variables[e.result.rank :]
     source = tuple(
-        i.single if isinstance(i.single, Var) and i.single.extent is d else None  # a part of an axis is read at indices
+        i.single if isinstance(i.single, Var) and i.single.extent is d else None  # partial axes are gathered
         for i, d in zip(e.source, e.operand.shape, strict=True)
     )
     weight, free = e.weight, e.weight.free
@@ -103,7 +103,7 @@ def operator_of(e: Edge, wanted: Wanted) -> Callable[[Numbers], Operator]:
 
 
 def _name(weight: ir.Scalar) -> str:
-    """The array that the weight consists of, if it is one; 1 for ones."""
+    """The name of the array that is the weight, or the value of a constant weight; else empty."""
     refs = list(weight.refs)
     if isinstance(weight, ir.Const):
         return f"{weight.value:g}" if not isinstance(weight.value, bool) else ""

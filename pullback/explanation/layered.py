@@ -1,9 +1,9 @@
-"""Graphs as pictures: nodes in layers, each below its operands, in an order with few crossings.
+"""Layered drawings of graphs: each node below its operands, in an order with few crossings.
 
 The steps are those of K. Sugiyama, S. Tagawa, M. Toda, Methods for Visual Understanding of Hierarchical System
-Structures (1981): layers by the longest path, long edges through a point in each layer between, orders by the means of
-neighbors, up and down. Places in a layer are nearest to those means while they keep order and distance. This is
-isotonic regression by pooling adjacent violators.
+Structures (1981). Layers follow from the longest path. Long edges pass through a point in each layer between. Sweeps up
+and down order each layer by the mean positions of neighbors. Nodes are placed as close to these means as order and
+distance allow. This is isotonic regression by pooling adjacent violators.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pullback.pictures import Picture, element, text
 __all__ = ["Arrow", "Node", "draw"]
 
 LETTER: Final = 7.2
-HIGH, DOWN, APART, MARGIN = 40.0, 62.0, 26.0, 16.0  # a node, between layers, between nodes, around all
+HIGH, DOWN, APART, MARGIN = 40.0, 62.0, 26.0, 16.0  # heights and distances in pixels
 SWEEPS: Final = 12
 MOST_LETTERS: Final = 26
-LABEL: Final = 22  # letters of an edge's
+LABEL: Final = 22  # most letters of an edge label
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Arrow:
 
 
 class _Layout:
-    """Places of nodes, and of the points through which long edges pass."""
+    """The positions of nodes, and of the points through which long edges pass."""
 
     def __init__(self, nodes: Sequence[Node], arrows: Sequence[Arrow]) -> None:
         self.widths = [n.width for n in nodes]
@@ -110,7 +110,7 @@ class _Layout:
 
 
 def _layers(count: int, arrows: Sequence[Arrow]) -> list[int]:
-    """The longest path to each node; nodes without predecessors are placed just above a reader."""
+    """The layer of each node, by the longest path; nodes without operands are just above a reader."""
     layer = [0] * count
     for a in sorted(arrows, key=lambda a: a.target):
         layer[a.target] = max(layer[a.target], layer[a.source] + 1)
@@ -123,7 +123,7 @@ def _layers(count: int, arrows: Sequence[Arrow]) -> list[int]:
 
 
 def draw(title: str, nodes: Sequence[Node], arrows: Sequence[Arrow]) -> Picture:
-    """The picture of a graph whose edges all lead from a node to one of higher number."""
+    """Draw a graph whose edges all lead from a node to one with a higher number."""
     layout = _Layout(nodes, arrows)
     turns = _turns(arrows)
     middles = [_spot((layout.x[v], 0.0), (layout.x[w], 0.0), turn)[0] for (*_, v, w), turn in zip(layout.paths, turns)]
@@ -140,7 +140,7 @@ def draw(title: str, nodes: Sequence[Node], arrows: Sequence[Arrow]) -> Picture:
 
 
 def _line(points: Sequence[tuple[float, float]]) -> str:
-    """An edge: straight through layers, bent between them."""
+    """Draw an edge: straight within layers, curved between them."""
     (x, y), *rest = points
     path = f"M{x:.1f},{y + HIGH:.1f}"
     y += HIGH
@@ -156,7 +156,7 @@ def _line(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _turns(arrows: Sequence[Arrow]) -> list[int]:
-    """The rank of each edge among those to the same node."""
+    """The number of each edge among the edges to the same node."""
     seen: dict[int, int] = {}
     out = []
     for a in arrows:
@@ -166,16 +166,16 @@ def _turns(arrows: Sequence[Arrow]) -> list[int]:
 
 
 def _spot(above: tuple[float, float], below: tuple[float, float], turn: int) -> tuple[float, float]:
-    """The middle of an edge's label: on its last curve, toward the node that it leads to."""
+    """The center of an edge's label, on the last curve before the target."""
     (x, y), (to, row) = above, below
     y += HIGH
-    share = 0.64 - 0.24 * (turn % 2)  # beside each other they would overlap
-    bend = share * share * (3 - 2 * share)  # where the curve is, which is a cubic
+    share = 0.64 - 0.24 * (turn % 2)  # labels side by side would overlap
+    bend = share * share * (3 - 2 * share)  # the position on the cubic curve
     return x + (to - x) * bend, y + (row - y) * share + 4
 
 
 def _label(a: Arrow, nodes: Sequence[Node], spot: tuple[float, float]) -> str:
-    """The operator of an edge."""
+    """Draw the label of an edge, which names its operator."""
     about = f"<title>{escape(f'd{nodes[a.target].name} = … + {a.label} d{nodes[a.source].name}')}</title>"
     words = text(*spot, _short(a.label, LABEL), class_="small code",
                  text_anchor="middle", stroke="var(--paper, #fff)", stroke_width=4, paint_order="stroke",
@@ -184,7 +184,7 @@ def _label(a: Arrow, nodes: Sequence[Node], spot: tuple[float, float]) -> str:
 
 
 def _box(n: Node, x: float, y: float) -> str:
-    """A node."""
+    """Draw a node."""
     tint = {"argument": "var(--tint-0, #4e79a7)", "result": "var(--tint-2, #59a14f)"}.get(n.kind, "var(--line, #888)")
     about = f"<title>{escape(f'{n.name}: {n.below}, {n.kind}')}</title>"
     box = element("rect", x=x - n.width / 2, y=y, width=n.width, height=HIGH, rx=6, fill="var(--paper, #fff)",
@@ -194,6 +194,6 @@ def _box(n: Node, x: float, y: float) -> str:
 
 
 def _short(words: str, most: int = MOST_LETTERS) -> str:
-    """The words without their middle, where they are long."""
+    """Shorten long text by leaving out its middle."""
     half = (most - 1) // 2
     return words if len(words) <= most else f"{words[: most - 1 - half]}…{words[-half:]}"

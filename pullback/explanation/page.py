@@ -23,7 +23,7 @@ from pullback.writing import write_file
 __all__ = ["filled", "page", "save_page"]
 
 TEMPLATES: Final = Path(__file__).parent / "template"
-BACK: Final = ("kernels", "C")  # stages behind the passes
+BACK: Final = ("kernels", "C")  # stages after the passes
 
 
 def save_page(explanation: Explanation, path: str | os.PathLike[str]) -> None:
@@ -59,7 +59,7 @@ def page(explanation: Explanation) -> str:
 
 
 def _how_to_give_sizes(e: Explanation) -> str:
-    """A note where kernels, memory and C are left out for want of sizes."""
+    """A note that kernels, memory and C need sizes, if these are missing."""
     if e.backend is not None:
         return ""
     given = "".join(f", {name}=64" for name in e.dims)
@@ -74,7 +74,7 @@ def _template(name: str) -> str:
 
 
 def _panels(e: Explanation, sources: Sources) -> Iterator[tuple[str, str, str]]:
-    """Title, a short description, and HTML of each stage after the source."""
+    """The title, short description, and HTML of each stage after the source."""
     first, *others = [s for s in e.stages if s.name not in BACK]
     yield "Core", first.purpose, f'<pre class="program">{_lines(first.text)}</pre>'
     if e.derivation is not None:

@@ -12,14 +12,14 @@ from pullback.source import Position
 
 __all__ = ["Sources"]
 
-AROUND = 2  # lines shown around one outside of shown functions
+AROUND = 2  # lines shown before and after a line outside of shown functions
 
 
 class Sources:
-    """Lines of files: the function itself, and other origins of its program.
+    """The source lines to show: the function itself, and other origins of its program.
 
     Attributes:
-        files: for each file the numbers of the shown lines.
+        files: for each file, the numbers of the shown lines.
     """
 
     def __init__(self, about: About, backend: Backend | None) -> None:
@@ -41,7 +41,7 @@ class Sources:
             self.files.setdefault(file, set()).update(shown)
 
     def ids(self, positions: Iterable[Position]) -> list[str]:
-        """The names of the lines of some places, each once, in order."""
+        """The anchor names of the lines at these positions, each once, in order."""
         found = sorted({(self._numbers[p.file], p.line) for p in positions if p.file in self._numbers})
         return [f"s{file}-{line}" for file, line in found]
 
@@ -51,7 +51,7 @@ class Sources:
             self._to.setdefault((p.file, p.line), []).append(target)
 
     def links(self, positions: Iterable[Position]) -> str:
-        """Links to the lines of some places, by file and number."""
+        """Links to the lines at these positions, by file and number."""
         several = len(self.files) > 1
         names = {f"s{k}-{p.line}": f"{Path(p.file).name}:{p.line}" if several else f"line {p.line}"
                  for p in positions for k in [self._numbers.get(p.file)] if k is not None}  # fmt: skip

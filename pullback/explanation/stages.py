@@ -1,4 +1,4 @@
-"""Stages of a function as values: `print` shows text or Markdown, `page` makes a page."""
+"""The stages of a function as data: `print` shows text or Markdown, `page` makes a page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class About:
 
 @dataclass(frozen=True)
 class Explained:
-    """One stage: its name, its purpose, the program after it as text, and how often each rule fired."""
+    """One stage: its name, its purpose, the text of the program after it, and how often each rule applied."""
 
     name: str
     purpose: str
@@ -44,7 +44,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A kernel for one machine: its candidate, and the source location of its statement."""
+    """A kernel for one machine: the chosen candidate, and the source location of its statement."""
 
     name: str
     chosen: Chosen
@@ -53,13 +53,13 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class Backend:
-    """The properties of a function that are known once all sizes are.
+    """The properties of a function that require all sizes.
 
     Attributes:
         machine: the processor for which kernels were chosen.
-        kernels: the choices.
-        memory: the table of memory.
-        places: the source locations of the C's lines.
+        kernels: the chosen kernels.
+        memory: the memory table.
+        places: the source locations of the lines of C.
     """
 
     machine: str
@@ -75,7 +75,7 @@ class Explanation(Displayed):
     Attributes:
         stages: from the program as written to C.
         derivation: for a derivative, the steps that led to it.
-        format: how `print` shows it, "text" or "markdown".
+        format: the format that `print` uses, "text" or "markdown".
         about: the description of the function.
         backend: kernels, memory and source locations of the C, if sizes were given.
         find_graph: a function that draws the graph of local derivatives, if there is one.
@@ -114,7 +114,7 @@ class Explanation(Displayed):
         return "\n".join(parts)
 
     def markdown(self) -> str:
-        """The same as Markdown, formulas in LaTeX."""
+        """The explanation as Markdown, with formulas in LaTeX."""
         parts = []
         if self.derivation is not None:
             parts += ["## Derivation", self.derivation.markdown().rstrip("\n")]
@@ -136,5 +136,5 @@ class Explanation(Displayed):
 
 
 def counted(rules: Mapping[str, int]) -> str:
-    """The names of rules, each with how often it fired."""
+    """The names of rules, each with the number of its applications."""
     return ", ".join(f"{n} × {k}" if k > 1 else n for n, k in rules.items())

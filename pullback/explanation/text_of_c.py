@@ -1,4 +1,4 @@
-"""C as HTML, in pieces that browsers lay out lazily, with runs of lines linked to their origin."""
+"""C text as HTML, in pieces that browsers lay out lazily, with lines linked to their source locations."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pullback.source import Position
 
 __all__ = ["c_blocks"]
 
-PIECE: Final = 200  # about as many lines are laid out together
+PIECE: Final = 200  # about this many lines are laid out together
 HEAD: Final = "<details><summary><span>lines 1 to {last}: its header, and helpers</span></summary>{piece}</details>"
 LINE: Final = 19.4  # line height in pixels, for text that is not laid out yet
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def c_blocks(text: str, places: Sequence[Place], sources: Sources) -> str:
-    """The text with its lines numbered and linked."""
+    """The HTML of the text, with its lines numbered and linked."""
     lines = text.rstrip("\n").split("\n")
     owner = [-1] * len(lines)
     for k, place in enumerate(places):  # inner ones come later
@@ -44,7 +44,7 @@ def c_blocks(text: str, places: Sequence[Place], sources: Sources) -> str:
 
 
 def _block(name: str, inside: str, positions: Sequence[Position], sources: Sources) -> str:
-    """A run of lines with the same origins."""
+    """A run of lines with the same source locations."""
     shown = _COMMENT.sub(lambda m: f'<span class="said">{m[0]}</span>', escape(inside, quote=False))
     ids = sources.ids(positions)
     if not ids:

@@ -1,6 +1,6 @@
 """Discrete Fourier transforms under the names of the Python array API.
 
-`plan` splits a length into factors and has the tables, `stages` is the transform, `transforms` the public functions.
+`plan` has the factors of a length and the tables, `stages` the transform, `transforms` the public functions.
 """
 
 from pullback.fft.transforms import (

@@ -1,4 +1,4 @@
-"""The plan of a transform of given length: factors and tables of complex exponentials."""
+"""Plans for transforms of a given length: factors and tables of complex exponentials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Table = np.ndarray[Any, Any]
 
 
 def factors(n: int) -> tuple[int, ...] | None:
-    """The factors of the stages of length n, fours first; None where a prime factor is too large for one."""
+    """The radices of the stages for length n, fours first; None if a prime factor is too large."""
     out = []
     for r in (4, 2, 3, 5, 7, 11, LARGEST):
         while n % r == 0:
@@ -23,7 +23,7 @@ def factors(n: int) -> tuple[int, ...] | None:
 
 
 def smooth(least: int) -> int:
-    """The smallest number from `least` on that has no factor but 2, 3 and 5."""
+    """The smallest number that is at least `least` and has no prime factors but 2, 3 and 5."""
     n = least
     while True:
         rest = n
@@ -38,7 +38,7 @@ def smooth(least: int) -> int:
 def circle(turns: Table, period: int) -> tuple[Table, Table]:
     """Cosine and sine of 2π turns / period for whole numbers of turns, each correct to the last place.
 
-    Angles are brought to an eighth of a turn before they are rounded.
+    Angles are reduced to an eighth of a turn before they are rounded.
     """
     k = np.asarray(turns, np.int64) % period
     quarter = (4 * k + period // 2) // period
@@ -63,7 +63,7 @@ def chirp(n: int, dtype: str) -> tuple[Table, Table]:
 
 @cached(64)
 def chirp_spectrum(n: int, length: int, sign: int, dtype: str) -> tuple[Table, Table]:
-    """The transform of that length of the kernel of Bluestein's convolution, divided by the length."""
+    """The transform of the kernel of Bluestein's convolution, padded to `length` and divided by it."""
     c, s = circle(np.arange(n, dtype=np.int64) ** 2, 2 * n)
     kernel = np.zeros(length, complex)
     kernel[:n] = c - sign * 1j * s
@@ -77,7 +77,7 @@ def _fixed(tables: tuple[Table, Table], dtype: str) -> tuple[Table, Table]:
 
 
 def fixed(table: Table, dtype: Any) -> Table:
-    """A read-only copy, which exported C contains as a constant."""
+    """Make a read-only copy, which exported C contains as a constant."""
     made = np.array(table, dtype, order="C")
     made.setflags(write=False)
     return made

@@ -1,4 +1,4 @@
-"""The transform itself: a program of the language for a length that is a number.
+"""The transform itself: a program of the language for a length that is a known number.
 
 A stage of factor r takes transforms of length m of every (N/m)-th element to transforms of length r m of every
 (N/(r m))-th (Stockham's form of Cooley and Tukey's recursion: no reordering, unit stride):
@@ -6,8 +6,8 @@ A stage of factor r takes transforms of length m of every (N/m)-th element to tr
     A_m[p; u] = Σ_t x[u + (N/m) t] w_m^{p t},   m = 1: x,   m = N: the transform            w_n = exp(sign 2πi / n)
     A_rm[p + m j; q] = Σ_{i < r} w_r^{i j} w_{rm}^{i p} A_m[p; q + s i],   s = N / (r m)
 
-An array A_m lies as [m, batch.., N/m], so what is read is [m, batch.., r, s] and what is written [r, m, batch.., s].
-Lengths with a larger prime factor are a convolution with a chirp (L. Bluestein, 1970): i k = (i² + k² - (i - k)²) / 2.
+An array A_m is stored as [m, batch.., N/m], so a stage reads [m, batch.., r, s] and writes [r, m, batch.., s].
+Lengths with a larger prime factor use a convolution with a chirp (L. Bluestein, 1970): i k = (i² + k² - (i - k)²) / 2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Pair = tuple[Any, Any]
 
 
 def transform(parts: tuple[Array, Array], sign: int) -> tuple[Array, Array]:
-    """The unscaled transform of the last axis, which is linear and symmetric: its own derivative."""
+    """The unscaled transform of the last axis. It is linear and symmetric, so it is its own derivative."""
     made: tuple[Array, Array] = emit_call("fft", *_rules(sign, parts))
     return made
 
@@ -41,7 +41,7 @@ def _rules(sign: int, parts: tuple[Array, Array]) -> tuple[Any, Any, None, Any]:
 
 @cached("two signs", stays="with the process: rules know its functions by identity")
 def _linear(sign: int) -> Any:
-    """The function itself; one object for each sign, by which a rule knows it again."""
+    """Return the transform function: one object for each sign, by which derivative rules recognize it."""
 
     def fourier(real: Array, imag: Array) -> tuple[Array, Array]:
         n = real.shape[-1]
@@ -53,7 +53,7 @@ def _linear(sign: int) -> Any:
 
 @cached("two signs", stays="with the process: rules know its functions by identity")
 def _transposed(sign: int) -> Any:
-    """The cotangent of y = W x, as pairs of reals: conj(W) to the cotangent of y, W being symmetric."""
+    """The cotangent rule of y = W x, as pairs of reals: conj(W) times that of y, as W is symmetric."""
 
     def backward(primals: Any, out: Any, cotangent: Any) -> Any:
         return transform(cotangent, -sign)
@@ -75,7 +75,7 @@ def _stages(real: Array, imag: Array, n: int, radices: Sequence[int], sign: int)
 
 
 def _stage(real: Array, imag: Array, m: int, r: int, lead: Any, s: int, sign: int) -> tuple[Array, Array]:
-    """One stage: [m, batch.., r, s] to [r m, batch.., s]."""
+    """Compute one stage, from [m, batch.., r, s] to [r m, batch.., s]."""
     if m > 1:
         cosines, sines = map(table, plan.twiddles(r, m, str(real.dtype.numpy)), ("cosines", "sines"))
 
@@ -150,7 +150,7 @@ _BUTTERFLIES = {2: _two, 4: _four}
 
 
 def _bluestein(real: Array, imag: Array, n: int, sign: int) -> tuple[Array, Array]:
-    """The transform as a convolution with a chirp, by transforms of a length without large factors."""
+    """Transform by a convolution with a chirp, which uses transforms of a length without large factors."""
     dtype = str(real.dtype.numpy)
     length = plan.smooth(2 * n - 1)
     radices = plan.factors(length)

@@ -1,4 +1,4 @@
-"""The Fourier transforms of the array API: of complex and real arrays, along one axis or several."""
+"""Fourier transforms of the array API, for complex and real arrays, along one axis or several."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backwar
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
     """The discrete Fourier transform along an axis:  X[k] = Σ_t x[t] exp(-2πi k t / n).
 
-    A function is traced for each length that it is called with. Lengths without a prime factor over 13 are fastest,
-    others are a convolution of at least twice their length. Cost: about 4 n log₂ n operations. The
-    derivative is the transform itself, its transpose too.
+    A function is traced for each length that it is called with. Lengths without a prime factor over 13 are fastest;
+    others use a convolution of at least twice their length. Cost: about 4 n log₂ n operations. The
+    transform is its own derivative and its own transpose.
 
     Args:
         x: floating or complex elements.
         n: the length, for which x is cropped or zero-padded; by default the size of the axis.
         axis: the last one unless given.
-        norm: which direction is divided by n: "backward" the inverse, "forward" this one, "ortho" both by √n.
+        norm: the direction that is divided by n: "backward" the inverse, "forward" this one, "ortho" both by √n.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.fft(x))(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
@@ -62,15 +62,15 @@ def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backw
 def fftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> ComplexArray:
-    """The transform along several axes, of `fft` along each.
+    """The discrete Fourier transform along several axes: `fft` along each.
 
     Args:
         x: floating or complex elements.
         s: the lengths along the axes, for which x is cropped or zero-padded; by default their sizes.
-        axes: all of them unless given, or as many of the last as s has lengths.
+        axes: by default all axes or, if s is given, as many of the last axes as s has lengths.
         norm: as for `fft`.
     Cost:
-        About 4 N log₂ N operations for N elements, and a pass over them for each axis. So is the derivative.
+        About 4 N log₂ N operations for N elements, and a pass over them for each axis. The derivative costs the same.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.fftn(x))(np.eye(2)).real.tolist()
@@ -84,7 +84,7 @@ def fftn(
 def ifftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> ComplexArray:
-    """The inverse of `fftn`, of `ifft` along each axis. Args and cost as for `fftn`.
+    """The inverse of `fftn`: `ifft` along each axis. Args and cost as for `fftn`.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.ifftn(x))(2 * np.eye(2)).real.tolist()
@@ -98,7 +98,7 @@ def ifftn(
 def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
     """The transform of real elements: the first n // 2 + 1 elements; the others are conjugates.
 
-    An even length takes one complex transform of half of it. Args as for `fft`.
+    An even length takes one complex transform of half the length. Args as for `fft`.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.rfft(x))(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
@@ -117,7 +117,7 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backw
 
 
 def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
-    """The inverse of `rfft`: n real elements, 2 (m - 1) by default. Parts no real array has are ignored.
+    """The inverse of `rfft`: n real elements, 2 (m - 1) by default. Surplus imaginary parts are ignored.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.irfft(x))(np.array([1.0 + 0j, 1.0, 1.0])).tolist()
@@ -151,10 +151,10 @@ def rfftn(
     Args:
         x: floating elements.
         s: the lengths along the axes, for which x is cropped or zero-padded; by default their sizes.
-        axes: all of them unless given, or as many of the last as s has lengths.
+        axes: by default all axes or, if s is given, as many of the last axes as s has lengths.
         norm: as for `fft`.
     Cost:
-        Half of that of `fftn`.
+        Half the cost of `fftn`.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.rfftn(x))(np.ones((2, 4))).real.tolist()
@@ -170,7 +170,7 @@ def rfftn(
 def irfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> Array:
-    """The inverse of `rfftn`: real elements; the length of the last axis is 2 (m - 1) of m unless given.
+    """The inverse of `rfftn`, with real elements; the last axis has size 2 (m - 1) for m unless given.
 
     Args and cost as for `rfftn`, for complex elements.
 
@@ -187,7 +187,7 @@ def irfftn(
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
     """The real transform of an array given by its first n // 2 + 1 elements; the others are conjugates.
 
-    Args and cost as for `irfft`, of which it is the transform in the other direction; n is 2 (m - 1) of m unless given.
+    Args and cost as for `irfft`, which transforms in the other direction; n is 2 (m - 1) for m elements unless given.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.hfft(x))(np.array([1.0, 0.0, 0.0])).tolist()
@@ -236,7 +236,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 
 @by_parts
 def fftshift(x: Any, /, *, axes: Any = None) -> Array:
-    """The element of frequency 0 in the middle, along all or the given axes.
+    """Move the element of frequency 0 to the middle, along all or the given axes.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda x: pb.fft.fftshift(x))(np.arange(5)).tolist()
@@ -256,7 +256,7 @@ def ifftshift(x: Any, /, *, axes: Any = None) -> Array:
     return _shifted("ifftshift", x, axes, lambda n: n - n // 2)
 
 
-# What they share --------------------------------------------------------------------------------------------------
+# Shared parts -----------------------------------------------------------------------------------------------------
 
 
 def _shifted(what: str, x: Any, axes: Any, by: Any) -> Array:
@@ -274,7 +274,7 @@ def _complex(what: str, x: Any, n: int | None, axis: int, norm: Norm, sign: int)
 
 
 def _rows(what: str, x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
-    """The array with the axis last, cut or filled up to n elements; where the axis was, and n."""
+    """Move the axis last, cropped or zero-padded to n elements; return its old position and n too."""
     h = x.real if isinstance(x, ComplexArray) else x
     if h.rank == 0:
         raise ShapeError("E104", f"{what}: a number has no axis", position=user_position())
@@ -373,9 +373,9 @@ def _table(turns: np.ndarray[Any, Any], n: int, like: Array, sign: int) -> tuple
 
 
 def _unpacked(z: ComplexArray, n: int) -> ComplexArray:
-    """The transform of n real elements from that of n / 2 complex numbers made of neighboring pairs.
+    """Recover the transform of n reals from that of n / 2 complex numbers made of neighboring pairs.
 
-    Z[k] = E[k] + i O[k] with E, O the transforms of the elements at even and odd places, both those of real elements:
+    Z[k] = E[k] + i O[k], where E and O are the transforms of the real elements at even and odd places:
     2 E[k] = Z[k] + conj(Z[h - k]),  2i O[k] = Z[k] - conj(Z[h - k]),  X[k] = E[k] + exp(-2πi k / n) O[k].
     """
     half = n // 2

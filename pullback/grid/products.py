@@ -1,11 +1,11 @@
-"""Products in tiles: panels of operands in shared memory, sums in registers.
+"""Tiled products: panels of operands in shared memory, sums in registers.
 
     z[m, n] = f(sum k { x[m, k] * y[k, n] })
     -->  group of a tile of z:  each thread has rows × columns sums in registers
          for panels of k:       all threads copy a panel of x and one of y to shared memory, then add their products
          each thread:           z[m, n] = f(its sums)
 
-Each sum adds its terms in order, so that its bits are those of a plain loop. The operands may be any expressions, and f
+Each sum adds its terms in the order of a plain loop, so its bits are equal. The operands may be any expressions, and f
 is the rest of the statement.
 """
 
@@ -44,11 +44,11 @@ from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Binary, Buffer, Holds, Literal, Load, Read, Temp, scalar
 from pullback.machine import Machine
 
-LEAST: Final = (8, 8, 4)  # rows, columns and terms below which tiles are mostly empty
+LEAST: Final = (8, 8, 4)  # least rows, columns and terms; with fewer, tiles are mostly empty
 
 
 class Tile(NamedTuple):
-    """The tile of a group: its threads, the results of each, and the terms of a panel."""
+    """The tile of a group: its threads, the results per thread, and the terms of a panel."""
 
     threads: tuple[int, int]
     results: tuple[int, int]
@@ -70,7 +70,7 @@ TILES: Final = (Tile((16, 16), (8, 8), 8), Tile((16, 16), (4, 4), 16), Tile((16,
 
 
 class _Shape(NamedTuple):
-    """The sizes of a product: how many of them, rows, columns and terms."""
+    """The sizes of a batch of products: their number, rows, columns and terms."""
 
     many: int
     rows: int
@@ -96,7 +96,7 @@ def products(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
 
 
 def _best(r: Reduction, address: Address) -> tuple[Contraction, _Shape] | None:
-    """The way to see the statement as a product that fills tiles best."""
+    """The contraction that fills tiles best, among all readings of the statement as a product."""
     best: tuple[tuple[int, int], Contraction, _Shape] | None = None
     for c in contractions(r.build, address):
         rows, columns, terms, many = (count_of(v) or 0 for v in (c.rows, c.columns, c.depth, _around(r, c)))
@@ -109,17 +109,17 @@ def _best(r: Reduction, address: Address) -> tuple[Contraction, _Shape] | None:
 
 
 def _around(r: Reduction, c: Contraction) -> tuple[Var, ...]:
-    """The variables of the result that are neither rows nor columns: a product for each."""
+    """The batch variables: variables of the result that are neither rows nor columns."""
     return tuple(v for v in r.build.vars if v not in c.rows and v not in c.columns)
 
 
 def _cycles(shape: _Shape, tile: Tile, device: Device, wide: bool) -> float:
-    """Groups are taken in rounds; a step is multiply-adds and loads from shared memory."""
+    """Estimate the cycles: groups run in rounds; a step is multiply-adds and shared memory loads."""
     groups = shape.many * -(-shape.rows // tile.rows) * -(-shape.columns // tile.columns)
     panels = -(-shape.terms // tile.depth)
     own = prod(tile.results)
     step = prod(tile.threads) * (own + sum(tile.results)) / (device.double if wide else device.single)
-    waits = (tile.rows + tile.columns) / prod(tile.threads) * device.serial  # a wait for memory, shared by few loads
+    waits = (tile.rows + tile.columns) / prod(tile.threads) * device.serial  # memory latency over a few loads
     rounds = -(-groups // device.multiprocessors)
     return device.launch + rounds * panels * (tile.depth * (step + waits) + 2 * device.meeting)
 
@@ -139,7 +139,7 @@ def _build(r: Reduction, c: Contraction, shape: _Shape, tile: Tile, address: Add
 
 @dataclass
 class _Product:
-    """The launch of a product in tiles."""
+    """The launch of a tiled product."""
 
     r: Reduction
     c: Contraction
@@ -159,7 +159,7 @@ class _Product:
         self.sums = local_buffer("sums", dtype, (self.count, prod(tile.results)), "registers")
 
     def launch(self) -> For:
-        """A group for each tile of each product."""
+        """The group loop, with a group for each tile of each product."""
         shape, tile = self.shape, self.tile
         self.row_tile = Var("row_tile", as_index(-(-shape.rows // tile.rows)))
         self.column_tile = Var("column_tile", as_index(-(-shape.columns // tile.columns)))
@@ -196,7 +196,7 @@ class _Product:
         return thread_loop(t, (unrolled(i, (unrolled(j, (store,)),)),))
 
     def _copy(self, step: Scope, panel: Var, operand: Operand, axes: Sequence[Var], block: Var, to: Buffer) -> For:
-        """All threads copy a panel; zeros stand where the operand ends."""
+        """Copy a panel with all threads; elements beyond the operand's end are zero."""
         width, depth = (to.shape[1].constant or 1), self.tile.depth
         size, t = width * depth, self._thread()
         turn = Var("turn", as_index(-(-size // self.count)))
@@ -223,13 +223,13 @@ class _Product:
             nothing = Store(to, place, Literal(0.0, self.type))
             each.statements.append(If(Holds(tuple(conds)), tuple(scope.statements), (nothing,)))
         body: tuple[Stmt, ...] = tuple(each.statements)
-        if size % self.count:  # the last turn has fewer elements than threads
+        if size % self.count:  # the last iteration has fewer elements than threads
             body = (If(Holds(tuple(_below(flat, size, self.count))), body),)
         assert each.parent is not None
         return thread_loop(t, (*each.parent.statements, unrolled(turn, body)))
 
     def _runs_along_terms(self, operand: Operand) -> bool:
-        """Whether neighbors in memory are neighboring terms of the sum."""
+        """Whether adjacent elements in memory are adjacent terms of the sum."""
         for g in walk(operand.term):
             if isinstance(g, ir.Get):
                 _, flat = self.address(g.ref, g.indices)
@@ -239,7 +239,7 @@ class _Product:
         return False
 
     def _multiply(self) -> For:
-        """Each thread adds the products of a panel to its sums."""
+        """Add the products of a panel to the sums of each thread."""
         tile, t, k = self.tile, self._thread(), Var("k", as_index(self.tile.depth))
         row, column = _place(t, tile)
         lefts = [Temp(f"a{n}", self.type) for n in range(tile.results[0])]
@@ -253,7 +253,7 @@ class _Product:
         return thread_loop(t, (unrolled(k, body),))
 
     def _results(self, group: Scope) -> For:
-        """Each thread's part of the statement, with its sums in place of the reduction."""
+        """Compute each thread's part of the statement, with its sums in place of the reduction."""
         shape, tile, t, (i, j) = self.shape, self.tile, self._thread(), self._own()
         row, column = _place(t, tile)
         thread = group.inside(t, True)
@@ -278,12 +278,12 @@ class _Product:
 
 
 def _place(t: Var, tile: Tile) -> tuple[Index, Index]:
-    """The first row and column of a thread's results, in its tile."""
+    """The first row and column of a thread's results within the tile."""
     row, column = floor_divide(as_index(t), as_index(tile.threads[1])), modulo(as_index(t), as_index(tile.threads[1]))
     return row * tile.results[0], column * tile.results[1]
 
 
 def _below(i: Index, count: int, by: int) -> list[Cond]:
-    """The condition that an index is in range, where blocks of `by` do not fill it."""
+    """The condition that an index is below `count`; none if `count` is a multiple of `by`."""
     found = cond(">=", as_index(count) - 1 - i) if count % by else True
     return [] if isinstance(found, bool) else [found]

@@ -1,4 +1,4 @@
-"""The one reduction of a statement, as strategies for devices see it."""
+"""Statements with a single reduction, as device strategies analyze them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reduction:
     Attributes:
         build: the statement without variables of size 1.
         total: the reduction.
-        results: the elements of the build.   terms: those of the reduction.
+        results: the number of elements of the build.   terms: the number of terms of the reduction.
     """
 
     build: ir.Build
@@ -37,7 +37,7 @@ class Reduction:
 
 
 def reduction(work: Work) -> Reduction | None:
-    """The reduction of a statement whose sizes are known; None if it has none, or several."""
+    """The reduction of a statement with known sizes; None if the statement has none, or several."""
     s = work.statement
     if not isinstance(s, ir.Build):
         return None
@@ -68,6 +68,6 @@ def store_values(build: ir.Build, lowering: ScalarLowering, builder: KernelBuild
 
 
 def leaves(group: For) -> bool:
-    """Whether a thread may leave before others meet it: at a check."""
+    """Whether a thread may leave before a barrier, at a failed check."""
     threads = (s for s in nodes.walk(group.body) if isinstance(s, For) and s.kind == "thread")
     return any(isinstance(s, Check) for t in threads for s in nodes.walk(t.body))

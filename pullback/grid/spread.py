@@ -1,9 +1,9 @@
-"""Any kernel as launches: a thread for each iteration of its independent loops.
+"""The general strategy: any kernel as launches, with a thread per iteration of its independent loops.
 
     for n, for m: y[n, m] = ..      -->  group g: thread t: if (128 g + t < N M) n = .., m = ..: y[n, m] = ..
 
-A top-level loop is a launch of its own. Of a nest the outermost independent loops become the grid. What has no
-independent loop outside is done by one thread, and its schedule says so.
+Each top-level loop is a separate launch. The outermost independent loops of a nest become the grid. A nest without an
+independent outermost loop runs on one thread, and its schedule says so.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pullback.loops.program.nodes import Call, Check, Comment, Fill, For, If, Ke
 from pullback.loops.program.schedule import Chosen, Numbered, Schedule, Step
 from pullback.loops.program.values import Buffer, Holds, Literal, View, scalar
 
-THREADS: Final = 128  # in a group, where threads do not work together
-ENDLESS: Final = 1 << 30  # iterations of a host loop whose number is not known
+THREADS: Final = 128  # threads in a group, if they do not cooperate
+ENDLESS: Final = 1 << 30  # the assumed iterations of a host loop of unknown length
 
 
 def on_device(function: nodes.Function, device: Device) -> nodes.Function:
-    """The function with all its kernels as launches."""
+    """Turn all kernels of a function into launches."""
     found = replace(function, body=_placed(function.body, {}))
     if verifying():
         verify_grid(found, device)
@@ -55,7 +55,7 @@ def _placed(body: Sequence[Stmt], made: dict[Kernel, Kernel]) -> tuple[Stmt, ...
 
 
 def spread(k: Kernel) -> Kernel:
-    """The kernel as group loops, with the steps that say how; itself if it is that already."""
+    """Turn a kernel into group loops, with the schedule's steps; return it unchanged if it already is."""
     if all(isinstance(s, For) and s.kind == "group" for s in k.body):
         return k
     found = _launches(k)
@@ -85,7 +85,7 @@ def _launches(k: Kernel) -> tuple[list[For], list[tuple[Step, ...]]] | None:
 
 
 def _is_let(s: Stmt) -> bool:
-    """Whether each thread may do it for itself."""
+    """Whether each thread may run the statement itself."""
     return isinstance(s, LetIndex | Check) or (isinstance(s, Let) and not s.mutable)
 
 
@@ -94,7 +94,7 @@ def _reads(body: Sequence[Stmt]) -> set[Buffer]:
 
 
 def _launch(s: Stmt, before: Sequence[Stmt], k: Kernel, changed: set[Buffer]) -> tuple[For, tuple[Step, ...]]:
-    """The launch of one top-level loop, with the values that were computed before it."""
+    """The launch of one top-level loop, including the values computed before it that it reads."""
     lets = nodes.without_unread((*(x for x in before if _is_let(x)), s))[:-1]
     if isinstance(s, Fill):
         s = _zeros(s)
@@ -106,7 +106,7 @@ def _launch(s: Stmt, before: Sequence[Stmt], k: Kernel, changed: set[Buffer]) ->
 
 
 def _zeros(s: Fill) -> Stmt:
-    """A loop that stores zeros; the statement itself where their number is not known."""
+    """Turn a fill into a loop that stores zeros; return it unchanged if its count is unknown."""
     if not s.count.constant:
         return s
     v = Var("k", s.count)
@@ -117,7 +117,7 @@ def _zeros(s: Fill) -> Stmt:
 
 
 class _Nest(NamedTuple):
-    """The outermost independent loops of a nest (variable, first value, trips), and what is in them."""
+    """The outermost independent loops of a nest (variable, first value, trips), and their body."""
 
     loops: list[tuple[Var, Index, int]]
     body: tuple[Stmt, ...]
@@ -149,14 +149,14 @@ def _nest(s: Stmt, k: Kernel, changed: set[Buffer]) -> _Nest:
 
 
 def _trips(s: For) -> tuple[int | None, int | None]:
-    """The first value and the number of trips, where they are known."""
+    """The first value and the number of iterations of a loop, None where unknown."""
     if not isinstance(s.lower, Index) or not isinstance(s.upper, Index):
         return None, None
     return s.lower.constant, (s.upper - s.lower).constant
 
 
 def _grid(nest: _Nest, lets: Sequence[Stmt]) -> For:
-    """A thread for each iteration of the loops."""
+    """The launch with a thread for each iteration of the loops."""
     total = prod(n for _, _, n in nest.loops)
     g, t = Var("group", as_index(-(-total // THREADS))), Var("thread", as_index(THREADS))
     at = Var("at", as_index(total))

@@ -1,4 +1,4 @@
-"""Steps of device schedules, and parts that all strategies write.
+"""Steps of device schedules, and loop builders that all strategies share.
 
 grid n 96 × h 80 | threads 128
 grid n 10 | threads k 256 | tree
@@ -19,7 +19,7 @@ from pullback.loops.program.values import Buffer, Space
 
 @dataclass(frozen=True)
 class Grid(Step):
-    """The iterations of these axes shared out among groups of threads."""
+    """The step that distributes the iterations of these axes over groups of threads."""
 
     axes: tuple[tuple[str, int], ...]
 
@@ -29,7 +29,7 @@ class Grid(Step):
 
 @dataclass(frozen=True)
 class Threads(Step):
-    """The number of threads in a group, and the axis that they share if it is no axis of the grid."""
+    """The number of threads in a group, and the axis that they divide if it is not in the grid."""
 
     counts: tuple[int, ...]
     axis: str = ""
@@ -40,7 +40,7 @@ class Threads(Step):
 
 @dataclass(frozen=True)
 class Tree(Step):
-    """Values of threads combined by halves."""
+    """The step that combines the values of threads in a tree."""
 
     def __str__(self) -> str:
         return "tree"
@@ -48,7 +48,7 @@ class Tree(Step):
 
 @dataclass(frozen=True)
 class Shared(Step):
-    """Panels of operands in shared memory."""
+    """The step that copies panels of operands to shared memory."""
 
     panels: tuple[tuple[str, int, int], ...]
 
@@ -58,7 +58,7 @@ class Shared(Step):
 
 @dataclass(frozen=True)
 class Registers(Step):
-    """Results of one thread, held in its registers."""
+    """The step that keeps several results of one thread in registers."""
 
     rows: int
     columns: int
@@ -69,40 +69,40 @@ class Registers(Step):
 
 @dataclass(frozen=True)
 class Alone(Step):
-    """One thread does all of it."""
+    """The step that runs everything on one thread."""
 
     def __str__(self) -> str:
         return "one thread"
 
 
 def group_loop(v: Var, body: Sequence[Stmt]) -> For:
-    """Groups of threads for all values of a variable: a launch."""
+    """A launch: a loop over groups of threads, one for each value of a variable."""
     return For(v, ZERO_INDEX, v.extent, tuple(body), kind="group", independent=True)
 
 
 def thread_loop(v: Var, body: Sequence[Stmt], independent: bool = True) -> For:
-    """The threads of a group."""
+    """A loop over the threads of a group."""
     return For(v, ZERO_INDEX, v.extent, tuple(body), kind="thread", independent=independent)
 
 
 def unrolled(v: Var, body: Sequence[Stmt]) -> For:
-    """A loop that the compiler of the device writes out."""
+    """A loop that the device compiler unrolls."""
     return For(v, ZERO_INDEX, v.extent, tuple(body), kind="unrolled")
 
 
 def local_buffer(name: str, dtype: DType, shape: tuple[int, ...], space: Space) -> Buffer:
-    """A buffer that a group has while it runs."""
+    """A buffer that exists while a group runs."""
     return Buffer(name, dtype, tuple(map(as_index, shape)), space, as_index(prod(shape)))
 
 
 def count_of(variables: Sequence[Var]) -> int | None:
-    """The number of combinations; None if a size is open or nothing."""
+    """The number of combinations of the variables' values; None if a size is open or 0."""
     sizes = [v.extent.constant for v in variables]
     return None if not all(sizes) else prod(n for n in sizes if n)
 
 
 def decoded(flat: Index, variables: Sequence[Var]) -> list[Stmt]:
-    """Bind variables to what a row-major position means."""
+    """Bind variables to the indices of a row-major position."""
     below, out = count_of(variables), list[Stmt]()
     for k, v in enumerate(variables):
         assert below is not None and v.extent.constant

@@ -23,14 +23,14 @@ from pullback.machine import SCALAR, Machine
 
 
 class DeviceStrategy(Protocol):
-    """A strategy that knows the device."""
+    """The interface of a strategy for devices."""
 
     def __call__(self, work: Work, machine: Machine, device: Device) -> Iterable[Candidate]:
-        """The candidates for some work."""
+        """The candidate kernels for some work."""
 
 
 def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
-    """The strategy for any single statement: a thread for each element."""
+    """The strategy for any single statement, with a thread for each element."""
     s = work.statement
 
     def build(builder: KernelBuilder) -> Kernel:

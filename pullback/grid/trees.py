@@ -1,8 +1,8 @@
-"""Reductions by trees in a fixed order: a group of threads for each result.
+"""Tree reductions in a fixed order: a group of threads for each result.
 
 Thread t of T adds the terms t, t + T, .. in order. Then each thread of the first eighth adds the sums of seven others,
-and so on. Where results are few and terms many, groups first reduce runs of terms, and a second launch reduces these.
-The order depends neither on the device's load nor on its number of multiprocessors.
+and so on. If there are few results and many terms, groups first reduce runs of terms, and a second launch combines
+them. The order depends neither on the device's load nor on its number of multiprocessors.
 
     y[n] = f(sum k { x[n, k] })
     -->  group n: thread t: partial[t] = x[n, t] + x[n, t + T] + ..
@@ -49,15 +49,15 @@ from pullback.loops.program.values import (
 )
 from pullback.machine import Machine
 
-LEAST, MOST = 32, 256  # threads in a group
-FAN: Final = 8  # values that one thread combines
-RUN: Final = 2048  # terms of a group, where groups share the terms of a result
-FEW: Final = 256  # groups that leave multiprocessors idle
+LEAST, MOST = 32, 256  # least and most threads in a group
+FAN: Final = 8  # the values that one thread combines
+RUN: Final = 2048  # the terms of a group, if groups share the terms of a result
+FEW: Final = 256  # with fewer groups, multiprocessors are idle
 RUNS: Final = 256  # the most groups that share one result
 
 
 def trees(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
-    """The strategy for reductions with more terms than one thread should take."""
+    """The strategy for reductions with too many terms for one thread."""
     r = reduction(work)
     if r is None or r.terms < 2 * LEAST:
         return
@@ -85,7 +85,7 @@ def _schedule(r: Reduction, threads: int, runs: int) -> Schedule:
 
 
 def _second(runs: int) -> int:
-    """The threads that reduce runs: a power of two."""
+    """The number of threads that combine the runs, a power of two."""
     return max(LEAST, 1 << (runs - 1).bit_length())
 
 
@@ -109,10 +109,10 @@ def _build(r: Reduction, threads: int, runs: int, builder: KernelBuilder) -> Ker
 
 @dataclass(frozen=True)
 class State:
-    """The state of a reduction: a value, and for a position where it was found.
+    """The state of a reduction: a value, and for argmax and argmin also its position.
 
     Attributes:
-        op: the reduction.   types: those of its temporaries.   names: their names.
+        op: the reduction.   types: the types of its temporaries.   names: their names.
     """
 
     op: ReduceOp
@@ -120,14 +120,14 @@ class State:
     names: tuple[str, ...]
 
     def begun(self) -> tuple[list[Temp], list[Stmt]]:
-        """New temporaries, which have seen nothing."""
+        """New temporaries with their initial values."""
         extreme: ReduceOp = {"argmax": "max", "argmin": "min"}.get(self.op, self.op)  # type: ignore[assignment]
         first = (neutral(extreme, self.types[0].dtype), 0)
         temps = [Temp(name, t) for name, t in zip(self.names, self.types, strict=True)]
         return temps, [Let(temp, Literal(n, temp.type), mutable=True) for temp, n in zip(temps, first, strict=False)]
 
     def add(self, temps: Sequence[Temp], values: Sequence[Value]) -> list[Stmt]:
-        """Add a value, and where it was found; of equal extremes, or of several NaN, the first one stays."""
+        """Add a value with its position; of equal extremes, or of several NaN, the first one stays."""
         if len(temps) == 1:
             return [added(temps[0], self.op, values[0], beside=False)]
         best, where, truth = Read(temps[0]), Read(temps[1]), scalar(bool_)
@@ -146,7 +146,7 @@ class State:
 
 
 def state(total: ir.Reduce) -> State:
-    """The state of a reduction."""
+    """Describe the state of a reduction."""
     if total.op in POSITIONS:
         return State(total.op, (scalar(total.arg.dtype), scalar(i64)), ("best", "position"))
     return State(total.op, (scalar(total.dtype),), ("total",))
@@ -157,7 +157,7 @@ Add = Callable[[Scope, Sequence[Value]], None]
 
 @dataclass
 class _Launch:
-    """One launch: a group for each result, or for each run of its terms."""
+    """A launch with a group for each result, or for each run of its terms."""
 
     r: Reduction
     builder: KernelBuilder
@@ -173,7 +173,7 @@ class _Launch:
         self.left = self.threads  # partial reductions that the first thread combines
 
     def of_terms(self, run: tuple[Var, ...], length: int, partials: Sequence[Buffer]) -> For:
-        """Groups that reduce a run of `length` terms each, into `partials` or into results."""
+        """The launch whose groups each reduce a run of `length` terms, into `partials` or into results."""
         g, group = self._group((*self.r.build.vars, *run))
         start = as_index(run[0]) * length if run else ZERO_INDEX
         end = smallest(start + length, as_index(self.r.terms)) if run else as_index(self.r.terms)
@@ -197,7 +197,7 @@ class _Launch:
         return self._closed(g, group)
 
     def of_partials(self, partials: Sequence[Buffer], runs: int) -> For:
-        """Groups that reduce what groups before them have left, into results."""
+        """The launch whose groups reduce the partial results of an earlier launch to results."""
         g, group = self._group(self.r.build.vars)
 
         def term(k: Index, scope: Scope, add: Add) -> None:
@@ -224,7 +224,7 @@ class _Launch:
         return g, scope
 
     def _threads(self, group: Scope, start: Index, end: Bound, term: Callable[[Index, Scope, Add], None]) -> None:
-        """Each thread's own terms, then what threads have combined, until few are left."""
+        """Reduce each thread's terms, then combine the threads' states in a tree until few are left."""
         k, t = Var("term", as_index(self.r.terms)), Var("thread", as_index(self.threads))
         temps, begin = self.state.begun()
         thread = group.inside(t, True)
@@ -247,14 +247,14 @@ class _Launch:
             group.statements.append(thread_loop(t, (*combine, *stores)))
 
     def _combined(self, first: Index, step: int, count: int) -> tuple[list[Temp], list[Stmt]]:
-        """Reduce the states of `count` threads in order, from one on in steps."""
+        """Reduce the states of `count` threads in order: `first`, `first + step`, and so on."""
         temps, begin = self.state.begun()
         k = Var("k", as_index(count))
         add = self.state.add(temps, self._loads(self.partials, first + as_index(k) * step))
         return temps, [*begin, For(k, ZERO_INDEX, k.extent, tuple(add))]
 
     def _last(self, group: Scope, g: Var, partials: Sequence[Buffer]) -> None:
-        """The first thread stores what all have reduced."""
+        """Let the first thread combine the remaining states and store the result."""
         one, total = Var("thread", as_index(1)), self.r.total
         last = Scope(group, frozenset((one,)) | total.free, group.known, loop=True)
         temps, combine = self._combined(ZERO_INDEX, 1, self.left)
@@ -267,6 +267,6 @@ class _Launch:
         group.statements.append(thread_loop(one, last.statements))
 
     def _closed(self, g: Var, group: Scope) -> For:
-        """The launch; what depends on nothing is computed in each group."""
+        """The finished launch; every group computes the values that depend on no variable."""
         return group_loop(g, (*self.root.statements, *group.statements))
 

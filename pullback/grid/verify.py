@@ -1,9 +1,9 @@
 """Rules for device kernels, checked after lowering if PULLBACK_VERIFY is 1.
 
-A kernel is group loops, each a launch. In a group stand thread loops, serial loops around them, and values that all
-threads compute alike. So all threads reach the same thread loops, where they meet.
-Local buffers belong to threads: a row of registers to one, shared memory to those of a group. A check, after which a
-thread leaves, stands where no threads meet later.
+A kernel consists of group loops, each a launch. A group contains thread loops, serial loops around them, and values
+that all threads compute alike. So all threads reach the same thread loops and their barriers.
+Local buffers belong to threads: a row of registers to one thread, shared memory to all threads of a group. A check, at
+which a thread may leave, has no barrier after it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pullback.loops.program.values import Buffer
 
 
 def verify_grid(function: Function, device: Device) -> None:
-    """Raise VerifyError [E310] for the first rule that is broken."""
+    """Raise VerifyError [E310] for the first broken rule."""
     for k in kernels_of(function.body):
         for s in k.body:
             _require(isinstance(s, For) and s.kind == "group", f"{k.name}: {type(s).__name__} outside of groups")
@@ -31,7 +31,7 @@ def _require(condition: bool, what: str) -> None:
 
 
 class _Group:
-    """One launch."""
+    """The verifier of one launch."""
 
     def __init__(self, kernel: Kernel, group: For, device: Device) -> None:
         self.name = kernel.name
@@ -67,7 +67,7 @@ class _Group:
                     self._thread(s.body, s.var)
                 case For() if any(isinstance(x, For) and x.kind == "thread" for x in nodes.walk(s.body)):
                     self._together(s.body)
-                    self.loops += 1  # threads meet again in its next trip
+                    self.loops += 1  # threads meet again in its next iteration
                 case _:
                     self._alike(s)
 

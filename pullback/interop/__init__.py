@@ -1,11 +1,11 @@
 """Traced functions in other libraries: PyTorch, JAX, SciPy, and callers of C function pointers.
 
     as_torch(f), as_torch(f, parameters)     a function of tensors, or a module, with gradients of any order
-    as_jax(f)                                a function of JAX arrays, under jit and grad
+    as_jax(f)                                a function of JAX arrays that works under jit and grad
     scipy.minimization(f, x0), …             the arguments of SciPy's solvers, with derivatives
-    pointer(f, **dims)                       an address and its C prototype: ctypes, Numba, Cython, cffi
+    pointer(f, **dims)                       an address and its C prototype for ctypes, Numba, Cython, cffi
 
-Arrays of all of these go into traced functions as they are, through DLPack or buffers and without a copy.
+Traced functions also take the arrays of these libraries directly, through DLPack or buffers and without a copy.
 """
 
 from pullback.interop import scipy

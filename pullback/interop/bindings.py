@@ -1,11 +1,11 @@
 """Bindings of an exported function: C from `export`, and size-checked wrappers in other languages.
 
-    cpp      NAME.hpp: std::span of fixed sizes, checked when it is compiled; header only beside the C
+    cpp      NAME.hpp: std::span of fixed sizes, checked at compile time; only a header in addition to the C
     rust     a crate without dependencies: references to arrays of fixed length; build.rs compiles the C
     julia    NAME.jl: a module; lengths are checked at the call
     python   NAME.py: ctypes and NumPy, without Pullback
 
-Each has an example that reads the arguments from one file of plain numbers and writes the results to another.
+Each binding has an example, which reads the arguments from a file of plain numbers and writes the results to another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RUST: Final = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "u8",
                "u64": "u64", "f32": "f32", "f64": "f64", "bool": "bool"}  # fmt: skip
 JULIA: Final = {"f32": "Float32", "f64": "Float64", "bool": "Bool", "i8": "Int8", "i16": "Int16", "i32": "Int32",
                 "i64": "Int64", "u8": "UInt8", "u16": "UInt16", "u32": "UInt32", "u64": "UInt64"}  # fmt: skip
-# Names in the templates, and reserved words of the languages.
+# Names used in the templates, and reserved words of the languages.
 OWN: Final = """
     ARENA ARGS Cint Cvoid Err IndexError Int Ok Path Ptr UInt8 ValueError _function _local _ready arena argc argv array
     at bytes close ctypes data example fault file hasattr include inputs length library main memory names np open out
@@ -48,13 +48,13 @@ OWN: Final = """
     baremodule begin elseif end function global importall import local module quote
     None True False assert def del elif except exec from is lambda nonlocal pass print raise with
 """
-# Without -ffp-contract: the default of gnu99 is that of calls, `fast` with gcc and `on` with clang.
+# No -ffp-contract: the default of gnu99 is what calls use, `fast` with gcc and `on` with clang.
 BEST: Final = ("-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 
 
 @dataclass(frozen=True)
 class Binding:
-    """The function that the binding texts describe."""
+    """The exported function, as the binding templates describe it."""
 
     made: Exported
     arrays: tuple[Passed, ...]
@@ -66,7 +66,7 @@ class Binding:
 
     @cached_property
     def about(self) -> str:
-        """The shapes, one array a line."""
+        """The shapes of the arrays, one per line."""
         lines = [f"{a.name}: {a.dtype.name}{list(a.shape)}{', written' if a.out else ''}" for a in self.arrays]
         return "\n".join(lines)
 
@@ -77,23 +77,23 @@ class Binding:
 
     @property
     def last(self) -> str:
-        """The argument that a call passes after the arena."""
+        """The last argument of a call, after the arena."""
         return ", 0" if self.made.source.sites else ""
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The C types of the arguments other than arrays."""
+        """The C types of the arguments that are not arrays."""
         return ("void *", "int64_t *") if self.made.source.sites else ("void *",)
 
 
 def bind(f: pb.Function, language: str, directory: str | os.PathLike[str], **dims: int) -> list[str]:
-    """Write a function as C with its binding for another language; the paths of the files.
+    """Write a function as C with a binding for another language; return the paths of the files.
 
     Args:
         f: the function.
         language: "cpp", "rust", "julia" or "python".
-        directory: made where it does not exist; files of the same names are replaced.
-        dims: all dims.
+        directory: created if missing; files of the same names are replaced.
+        dims: sizes for all dims.
     Raises:
         UsageError: [E611] there is no such language. TraceError: [E531] dims are open, or elements have 16 bits.
     """
@@ -111,7 +111,7 @@ def bind(f: pb.Function, language: str, directory: str | os.PathLike[str], **dim
 
 
 def _apart(names: Sequence[str], more: Collection[str]) -> list[str]:
-    """Names that no language refuses and no text uses for something else, in the same order."""
+    """Rename so that no name is reserved in a language or used by a template; keep the order."""
     taken, found = {*OWN.split(), *more}, list[str]()
     for name in names:
         while name in taken:
@@ -122,10 +122,10 @@ def _apart(names: Sequence[str], more: Collection[str]) -> list[str]:
 
 
 def build(language: str, directory: str | os.PathLike[str], name: str) -> list[str]:
-    """Compile a binding with its example; the command that runs it, before the names of its two files.
+    """Compile a binding with its example; return the command that runs it, without its two file arguments.
 
     Raises:
-        UsageError: [E611] its compiler is missing or failed.
+        UsageError: [E611] the compiler is missing or failed.
     """
     folder = Path(directory)
     shared = ["cc", "-std=gnu99", *BEST, "-fPIC", "-shared", f"{name}.c", "-o", f"lib{name}.so", "-lm"]
@@ -211,7 +211,7 @@ int main(int argc, char **argv) {{
 
 
 def _each(b: Binding, out: bool, line: str) -> str:
-    """A line for each argument or result: {n} its name, {bytes} its size."""
+    """Fill in a line for each argument or result: {n} is its name, {bytes} its size."""
     chosen = [a for a in b.arrays if a.out == out]
     return "\n".join(line.format(n=a.name, bytes=a.count * a.dtype.numpy.itemsize, count=a.count) for a in chosen)
 

@@ -1,7 +1,7 @@
-"""A function with CasADi's generated-code C interface, loadable wherever such code is.
+"""Export with CasADi's C interface for generated code, for any program that loads such code.
 
-    NAME(arg, res, iw, w, mem)      the function; columns first, as CasADi has matrices, and double throughout
-    jac_NAME(...)                   its Jacobian, one block for each result and argument, sparse by structure
+    NAME(arg, res, iw, w, mem)      the function on column-major double matrices, as in CasADi
+    jac_NAME(...)                   its Jacobian: one block per result and argument, structurally sparse
 
 `casadi.external("NAME", "./NAME.so")` finds both, and uses the second for derivatives.
 """
@@ -33,15 +33,15 @@ Shape = tuple[int, ...]
 
 
 def export(f: pb.Function, directory: str | os.PathLike[str], *, jacobian: bool = True, **dims: int) -> list[str]:
-    """Write a function as C with CasADi's interface; the paths of the files.
+    """Write a function as C with CasADi's interface; return the paths of the files.
 
     Args:
-        f: a function of arrays of f64 with at most two axes.
-        directory: made where it does not exist; files of the same names are replaced.
-        jacobian: whether its Jacobian goes with it.
-        dims: all dims.
+        f: a function on f64 arrays with at most two axes.
+        directory: created if missing; files of the same names are replaced.
+        jacobian: whether to write the Jacobian too.
+        dims: sizes for all dims.
     Raises:
-        TraceError: [E531] it takes or gives other arrays, or dims are open.
+        TraceError: [E531] an argument or result is another kind of array, or dims are open.
 
     >>> from jaxtyping import Float64
     >>> from pullback import Array
@@ -80,7 +80,7 @@ def _core(f: pb.Function, name: str, dims: dict[str, int]) -> Exported:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A function of the interface: its code, arguments, unread arguments, results and patterns."""
+    """A function of the interface: its code, arguments, unread arguments, results and sparsity patterns."""
 
     name: str
     core: Exported | None
@@ -91,7 +91,7 @@ class _Entry:
 
 
 def _matrix(shape: Shape) -> tuple[int, int]:
-    """Vectors are columns."""
+    """Return the rows and columns of an array; a vector is a column."""
     rows, columns = (*shape, 1, 1)[:2]
     return rows, columns
 
@@ -103,7 +103,7 @@ def _dense(shape: Shape) -> list[int]:
 def _jacobian(
     f: pb.Function, dims: dict[str, int], inputs: Sequence[tuple[str, Shape]], outputs: Sequence[tuple[str, Shape]]
 ) -> _Entry:
-    """The entries of all blocks, in CasADi's order."""
+    """The Jacobian function: the entries of all blocks, in CasADi's order."""
     arguments = [np.zeros(shape) for _, shape in inputs]
     given = {name: ArraySpec(f"f64{list(s)}", (f64,), tuple(map(str, s))) for name, s in inputs}
     blocks = [_block(f, given, k, (o, i), arguments) for k, (_, o) in enumerate(outputs) for i in inputs]
@@ -123,12 +123,12 @@ def _jacobian(
 
 @dataclass(frozen=True)
 class _Block:
-    """The derivative of one result by one argument.
+    """The derivative of one result with respect to one argument.
 
     Attributes:
-        numbers: a traced function of all arguments: a vector whose elements are parts of entries.
-        rows, columns: of the entries, column by column.
-        slots: to which entry each number goes; -1: to none.
+        numbers: a traced function of all arguments; it returns a vector of terms of the entries.
+        rows, columns: the positions of the entries, column by column.
+        slots: the entry to which each term is added; -1 for none.
     """
 
     numbers: Any
@@ -144,10 +144,10 @@ class _Block:
         return [*self.shape, *starts.tolist(), *self.rows.tolist()]
 
     def values(self, arrays: Any) -> Any:
-        """The entries, traced."""
+        """Trace the computation of the entries."""
         order = np.argsort(self.slots, kind="stable")[np.count_nonzero(self.slots < 0) :]
         found = pb.take(self.numbers(*arrays), _table(order))
-        if len(order) == len(self.rows):  # each has one number
+        if len(order) == len(self.rows):  # each entry has one term
             return found
         return pb.zeros((len(self.rows),), dtype=pb.float64).add(_table(self.slots[order]), found)
 
@@ -155,7 +155,7 @@ class _Block:
 def _block(
     f: pb.Function, given: dict[str, ArraySpec], k: int, own: tuple[Shape, tuple[str, Shape]], arguments: Sequence[Any]
 ) -> _Block:
-    """The block of a result and an argument: sparse where the function says so by its indices, else dense."""
+    """The block of a result and an argument: sparse if the function's indices show it, else dense."""
     out, (name, shape) = own
 
     def result(*arrays: Any) -> Any:
@@ -192,7 +192,7 @@ def _block(
 
 
 def _with_parameters(f: Any, specs: dict[str, ArraySpec]) -> Any:
-    """A function of *args as one of these parameters."""
+    """Turn a function of `*args` into one with these parameters."""
     import inspect
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -202,7 +202,7 @@ def _with_parameters(f: Any, specs: dict[str, ArraySpec]) -> Any:
 
 
 def _turned(at: Ints, shape: Shape) -> Ints:
-    """The place of an element where columns come first, from that where rows do."""
+    """Convert row-major positions to column-major ones."""
     rows, columns = _matrix(shape)
     return at % columns * rows + at // columns
 
@@ -213,7 +213,7 @@ def _table(numbers: Ints) -> Any:
     return pb.asarray(table)
 
 
-# Text ---------------------------------------------------------------------------------------------------------------
+# C text -------------------------------------------------------------------------------------------------------------
 
 _HEAD = """\
 /* CasADi's interface of generated code.   cc -shared -fPIC -O2 *.c -o NAME.so -lm */
@@ -274,7 +274,7 @@ def _text(e: _Entry) -> str:
 
 
 def _about(name: str, side: str, arrays: Sequence[tuple[str, list[int]]]) -> list[str]:
-    """C functions for the number of arrays on a side, their names and their patterns."""
+    """C functions for the number of inputs or outputs, their names and their sparsity patterns."""
     lines = [f"casadi_int {name}_n_{side}(void) {{ return {len(arrays)}; }}", ""]
     lines.append(f"const char *{name}_name_{side}(casadi_int i) {{")
     quoted = ", ".join(f'"{n}"' for n, _ in arrays)

@@ -1,4 +1,4 @@
-"""A traced function for other libraries: flat lists of arrays in and out, and its pullback likewise."""
+"""Traced functions for other libraries: flat lists of arrays in and out, also for the pullback."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 def library(name: str, purpose: str, package: str = "") -> ModuleType:
-    """A library that is not among the dependencies.
+    """Import an optional library.
 
     Raises:
-        DataError: [E506] it is not installed.
+        DataError: [E506] the library is not installed.
     """
     try:
         return importlib.import_module(name)
@@ -36,16 +36,16 @@ def library(name: str, purpose: str, package: str = "") -> ModuleType:
 
 
 def elsewhere(what: str, device: object, remedy: str) -> TraceError:
-    """The error of an array that is not in this machine's own memory."""
+    """The error for an array that is not in this machine's main memory."""
     return TraceError("E530", f"{what} is on the device {device}; functions run on the processor", remedy=remedy)
 
 
 class Flat:
-    """A traced function of arguments of one structure.
+    """A traced function for arguments of one structure.
 
     Attributes:
         f: the function.
-        places: which leaves of the arguments are arrays; the others are as `leaves` has them.
+        places: the positions of the leaves that are arrays; `leaves` has the values of the others.
     """
 
     def __init__(self, f: pb.Function, structure: Structure, leaves: Sequence[Any], places: Sequence[int]) -> None:
@@ -57,19 +57,19 @@ class Flat:
         self.results: Structure | None = None  # of the last call
 
     def arguments(self, arrays: Sequence[Any]) -> Any:
-        """The arguments with these arrays in them."""
+        """Rebuild the arguments from these arrays."""
         leaves = list(self.leaves)
         for place, array in zip(self.places, arrays, strict=True):
             leaves[place] = array
         return tree.unflatten(self.structure, leaves)
 
     def run(self, arrays: Sequence[Any]) -> Arrays:
-        """The leaves of the result."""
+        """Call the function; return the leaves of the result."""
         found, self.results = tree.flatten(self.f(*self.arguments(arrays)))
         return tuple(np.asarray(a) for a in found)
 
     def compiled(self, kinds: Sequence[tuple[tuple[int, ...], Any]]) -> Compiled:
-        """Compile for arrays of these shapes and element types; this also sets the structure of the results."""
+        """Compile for arrays of these shapes and element types; also set the structure of the results."""
         from pullback.calls.signature import signature_of
 
         stand_ins = [np.zeros(shape, dtype) for shape, dtype in kinds]
@@ -83,7 +83,7 @@ class Flat:
         return list(bind(self.f.name, self.f.parameters, self.arguments(arrays), {}))
 
     def pullback(self, wanted: tuple[int, ...], floating: tuple[int, ...]) -> Flat:
-        """The pullback: from arrays and cotangents of floating results to cotangents of wanted arrays."""
+        """The pullback: it maps arrays and cotangents of floating results to cotangents of wanted arrays."""
         if (wanted, floating) not in self._pullbacks:
             self._pullbacks[wanted, floating] = self._pullback(wanted, floating)
         return self._pullbacks[wanted, floating]
@@ -127,5 +127,5 @@ class Flats(Generic[T]):
 
 
 def is_floating(array: Any) -> bool:
-    """Whether it may have a cotangent."""
+    """Whether an array has floating-point elements, and so may have a cotangent."""
     return np.dtype(array.dtype).kind == "f" or str(array.dtype) in ("bfloat16", "float16")

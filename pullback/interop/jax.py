@@ -18,16 +18,16 @@ __all__ = ["as_jax"]
 
 
 def as_jax(f: Any) -> Callable[..., Any]:
-    """A function of JAX arrays that runs a traced function, with its gradient.
+    """Wrap a traced function as a differentiable function of JAX arrays.
 
-    It works under `jax.jit` and in `jax.grad`, also nested: the rule of its derivative is its pullback, compiled, which
-    has a rule itself. JAX knows shapes when it traces, so results have theirs before anything runs. `jax.vmap` calls
-    it for one row after another.
+    It works under `jax.jit` and `jax.grad`, also nested: its derivative rule is the compiled pullback, which has a
+    derivative rule itself. Result shapes are known when JAX traces. `jax.vmap` calls the function for one row after
+    another.
 
     Args:
-        f: a traced function of arrays, or of trees of them; other arguments are passed on.
+        f: a traced function of arrays, or of trees of arrays; other arguments are passed on.
     Returns:
-        The function.
+        The function of JAX arrays.
     Raises:
         DataError: [E506] JAX is not installed.
 
@@ -53,7 +53,7 @@ def as_jax(f: Any) -> Callable[..., Any]:
 
 
 def _differentiable(jax: Any, flat: Flat) -> tuple[Callable[..., Any], Flat]:
-    """A function of arrays with a rule for its derivative, which is such a function."""
+    """A JAX function with a custom derivative rule, and its pullback."""
     pullbacks: dict[Any, Any] = {}
 
     def plain(*arrays: Any) -> Any:
@@ -93,7 +93,7 @@ _KEPT: dict[str, Any] = registered(
 
 
 def _registered(jax: Any, found: Compiled, arity: int) -> str | None:
-    """The name by which XLA calls the machine code itself; None where it cannot."""
+    """Register the machine code with XLA; return its name, or None if XLA cannot call it directly."""
     if found.executable is None or found.prints is not None:
         return None
     p = of_executable(found.name, found.executable, found.traced.captured)

@@ -48,8 +48,8 @@ int call({{parameters}}) {
 }
 #define RUN call
 """
-# A loaded text has one `held`: pointers that live at the same time have texts of their own, told apart by a number that
-# the next takes over when one is gone.
+# Each loaded C text has a single `held`. So pointers that live at the same time have separate texts, which a number
+# distinguishes. A new pointer reuses the number of one that is gone.
 _LIVING: Final[dict[str, list[weakref.ref[Pointer]]]] = registered(
     {}, "one for each text of a pointer", stays="with the process: loaded code has one place for its arrays"
 )
@@ -58,12 +58,12 @@ _LOCK: Final = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Pointer:
-    """A function compiled for fixed dims, as C calls it.
+    """A function compiled for fixed dims, callable from C.
 
     Attributes:
-        prototype: how it is declared: arrays row by row, first the arguments, then the results. It returns 0, or the
-            number of the range check that failed; working memory is its own, one for each thread.
-        inputs, outputs: names, element types and shapes.
+        prototype: the C declaration. Arrays are row-major, arguments before results. The function returns 0, or the
+            number of the failed range check. It has its own working memory for each thread.
+        inputs, outputs: the names, element types and shapes.
     """
 
     prototype: str
@@ -83,7 +83,7 @@ class Pointer:
 
     @property
     def function(self) -> Any:
-        """A ctypes function that takes addresses. Keep this object and the function alive while in use."""
+        """A ctypes function that takes addresses. Keep this object and the function alive while you use it."""
         entry: Any = self._library()["call"]
         entry.argtypes = [ctypes.c_void_p] * (len(self.inputs) + len(self.outputs))
         entry.restype = ctypes.c_int
@@ -92,11 +92,11 @@ class Pointer:
 
     @property
     def address(self) -> int:
-        """The address of `function`, valid while that is kept; for Numba's `cfunc` types and Cython."""
+        """The address of `function`, for Numba's `cfunc` types and Cython; valid while `function` lives."""
         return int(ctypes.cast(self.function, ctypes.c_void_p).value or 0)
 
     def wrapped(self, text: str, flags: tuple[str, ...] = ()) -> Any:
-        """A C function `wrapped` that calls it by the macro RUN, as one of ctypes."""
+        """The ctypes function of `wrapped`, compiled from C text that calls this function by macro RUN."""
         entry: Any = self._library(text, flags)["wrapped"]
         entry.pointer = self
         return entry
@@ -107,14 +107,14 @@ def pointer(f: pb.Function, **dims: int) -> Pointer:
 
     Args:
         f: the function, with types from its annotations or its last call.
-        dims: all dims.
+        dims: sizes for all dims.
     Returns:
-        Its prototype, its address, and the function for ctypes.
+        The prototype, the address, and the ctypes function.
     Raises:
         TraceError: [E531] dims are open. CompilerError: [E410] there is no compiler.
     Cost:
-        Compiling f, if it was not called with these dims, and a wrapper: 0.1 s; then the cost of f without Python.
-        Captured arrays are used in place if they are contiguous, else copied.
+        It compiles f, unless f was called with these dims before, and a wrapper (0.1 s). A call then costs as much as
+        f without Python. Captured arrays are used in place if they are contiguous, else copied.
 
     >>> from jaxtyping import Float64
     >>> from pullback import Array
@@ -140,7 +140,7 @@ def pointer(f: pb.Function, **dims: int) -> Pointer:
 
 
 def of_executable(name: str, executable: Executable, captured: Sequence[NDArray]) -> Pointer | None:
-    """A pointer to a compiled program with captured arrays; None for open dims or too many parameters."""
+    """A pointer to a compiled program and its captured arrays; None for open dims or too many parameters."""
     r = executable.record
     if r.dims or not hasattr(executable._entry, "argtypes"):
         return None

@@ -1,8 +1,8 @@
-"""Traced functions in the forms that SciPy's solvers take, with their derivatives.
+"""Adapters of traced functions for SciPy's solvers, with derivatives.
 
-`minimization` and `least_squares` give the arguments of `scipy.optimize.minimize` and `least_squares`, for functions of
-trees of arrays too, where SciPy knows vectors; `differential_equation` those of `solve_ivp`; `integrand` what `quad`
-and `nquad` call without Python.
+`minimization` returns the arguments of `scipy.optimize.minimize`, also for functions of trees of arrays.
+`least_squares` returns those of `scipy.optimize.least_squares`, and `differential_equation` those of `solve_ivp`.
+`integrand` returns a function that `quad` and `nquad` call without Python.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Vector = NDArray[np.float64]
 
 
 class Vectors:
-    """Trees of arrays as vectors of f64, and back.
+    """Conversion of trees of arrays to f64 vectors and back.
 
     >>> v = Vectors({"w": np.ones((2, 2)), "b": np.zeros(1)})
     >>> v.vector({"w": np.eye(2), "b": np.array([5.0])}).tolist()
@@ -40,12 +40,12 @@ class Vectors:
         self.ends = np.cumsum([a.size for a in self.arrays]).tolist()
 
     def vector(self, x: Any) -> Vector:
-        """The elements of all leaves in their order."""
+        """Concatenate the elements of all leaves to a vector."""
         leaves, _ = tree.flatten(x)
         return np.concatenate([np.asarray(a, np.float64).reshape(-1) for a in leaves]) if leaves else np.zeros(0)
 
     def tree(self, v: Vector) -> Any:
-        """The tree whose elements these are; parts of the vector itself where element types are equal."""
+        """Rebuild the tree from a vector; f64 leaves are views of it."""
         parts = [v[end - a.size : end].reshape(a.shape).astype(a.dtype, copy=False)
                  for a, end in zip(self.arrays, self.ends)]  # fmt: skip
         return tree.unflatten(self.structure, parts)
@@ -56,10 +56,10 @@ def minimization(f: Any, x0: Any, *args: Any, hessian: bool = False) -> dict[str
 
     Args:
         f: a function of a tree of floating-point arrays, and of `args`, whose result is one number.
-        x0: where to start: an array, or a tree of them.
-        hessian: whether products of the Hessian with vectors are given, as Newton's methods want them.
+        x0: the starting point: an array, or a tree of arrays.
+        hessian: whether to include Hessian-vector products, for Newton-type methods.
     Returns:
-        `fun`, `x0`, `jac` and perhaps `hessp`. Results are vectors: `Vectors(x0).tree(found.x)`.
+        `fun`, `x0`, `jac`, and `hessp` on request. SciPy returns vectors; `Vectors(x0).tree(found.x)` converts them.
 
     >>> from scipy import optimize
     >>> @pb.function
@@ -88,9 +88,9 @@ def least_squares(f: Any, x0: Any, *args: Any, sparse: bool = True) -> dict[str,
     """Arguments of `scipy.optimize.least_squares` for a function of an array: residuals, CSR Jacobian.
 
     Args:
-        f: a function of a vector of f64, and of `args`, whose result is a vector.
-        x0: where to start.
-        sparse: whether the Jacobian has the zeros left out that follow from how the function is written.
+        f: a function of an f64 vector and of `args`, whose result is a vector.
+        x0: the starting point.
+        sparse: whether the Jacobian omits structural zeros.
     Returns:
         `fun`, `x0` and `jac`.
 
@@ -111,14 +111,14 @@ def least_squares(f: Any, x0: Any, *args: Any, sparse: bool = True) -> dict[str,
 
 
 def differential_equation(f: Any, y0: Any, *args: Any, sparse: bool = False) -> dict[str, Any]:
-    """Arguments of `scipy.integrate.solve_ivp` for f(t, y, *args), with its Jacobian by y.
+    """Arguments of `scipy.integrate.solve_ivp` for f(t, y, *args), with its Jacobian with respect to y.
 
     Args:
         f: a traced function of the time, a vector and `args`.
-        y0: the first state.
-        sparse: whether the Jacobian is in CSR, as implicit methods take it.
+        y0: the initial state.
+        sparse: whether the Jacobian is in CSR format, which implicit methods accept.
     Returns:
-        `fun`, `y0` and `jac`; methods that are not implicit warn where they are given a `jac`.
+        `fun`, `y0` and `jac`. Explicit methods do not use `jac` and warn about it.
 
     >>> from scipy import integrate
     >>> @pb.function
@@ -138,15 +138,15 @@ def differential_equation(f: Any, y0: Any, *args: Any, sparse: bool = False) -> 
 
 
 def integrand(f: pb.Function, **dims: int) -> Any:
-    """A function of an f64 vector as a `scipy.LowLevelCallable` for `quad` and `nquad`, without Python.
+    """Turn a function of an f64 vector into a `scipy.LowLevelCallable` for `quad` and `nquad`.
 
     Args:
-        f: a traced function of one vector, x: f64[N], whose result is a number; or of one number.
-        dims: those of the vector.
+        f: a traced function of one vector `x: f64[N]`, or of one number, whose result is a number.
+        dims: the dims of the vector.
     Returns:
-        The callable, of signature `double (int, double *)`. It may be called in several threads.
+        The callable, with signature `double (int, double *)`. It runs without Python; several threads may call it.
     Raises:
-        TraceError: [E531] it is another kind of function.
+        TraceError: [E531] the function is of another kind.
 
     >>> from jaxtyping import Float64
     >>> from pullback import Array

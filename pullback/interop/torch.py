@@ -1,4 +1,4 @@
-"""Traced functions in PyTorch: with gradients, of any order, and as modules."""
+"""Traced functions in PyTorch: with gradients of any order, and as modules."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["as_torch"]
 
 
 def as_torch(f: Any, parameters: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """A function of PyTorch tensors that runs a traced function, with its gradient.
+    """Wrap a traced function as a differentiable function of PyTorch tensors, or as a module.
 
-    Tensors are used in place, and results are made in memory that tensors own. Only arrays that are not contiguous are
-    copied. The backward pass is the function's pullback, compiled, for the arguments that ask for it; it has a gradient
-    itself, so `create_graph=True` and `torch.autograd.functional.hessian` work.
+    Tensors are read in place, and results are written to memory that tensors own. Only arrays that are not contiguous
+    are copied. The backward pass is the compiled pullback for the arguments that require a gradient. It is
+    differentiable itself, so `create_graph=True` and `torch.autograd.functional.hessian` work.
 
     Args:
-        f: a traced function of arrays, or of trees of them; NumPy arrays are accepted too, and other arguments are
+        f: a traced function of arrays, or of trees of arrays; NumPy arrays are accepted too, and other arguments are
             passed on.
-        parameters: arrays, a tree of dicts, lists or tuples, that become parameters of a module; f takes their tree
-            first.
+        parameters: a tree of arrays (dicts, lists or tuples) that become the parameters of a module. f takes this tree
+            as its first argument.
     Returns:
-        The function; with `parameters` a `torch.nn.Module`, whose parameters are called after their places in the tree.
+        The function; with `parameters` a `torch.nn.Module`, whose parameters are named by their paths in the tree.
     Raises:
         DataError: [E506] PyTorch is not installed.
         TraceError: [E530] at a call: a tensor is not in this machine's memory.
     Cost:
-        Some 10 microseconds a call in addition to f.
+        About 10 microseconds per call in addition to f.
 
     >>> import pullback as pb
     >>> from pullback.interop import as_torch
@@ -59,7 +59,7 @@ def as_torch(f: Any, parameters: Mapping[str, Any] | None = None) -> Callable[..
 
 @cached(1, stays="with the process: classes are told apart by identity")
 def _for_torch() -> SimpleNamespace:
-    """The classes of PyTorch's that need it to be imported."""
+    """The subclasses of PyTorch classes, defined when PyTorch is first imported."""
     torch = library("torch", "as_torch")
 
     def numpy_of(t: Any) -> Any:

@@ -54,7 +54,7 @@ class _Walker:
         return self.refs.setdefault(r, len(self.refs)), r.dtype.name, tuple(self.index(d) for d in r.shape)
 
     def index(self, i: Index) -> Key:
-        """An index as a set of terms: their order depends on which variable is older."""
+        """An index as a set of terms, because the order of its terms depends on the age of variables."""
         key = self._indices.get(i)
         if key is None:
             key = i.constant

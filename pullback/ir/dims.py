@@ -197,8 +197,8 @@ def _shape(ref: ir.Ref) -> str:
 def has_empty_extent(program: ir.Program, dims: Mapping[str, int]) -> bool:
     """Whether some loop of the program is empty for these dims.
 
-    Proofs take every size to be at least one. Otherwise the interpreter defines the result: empty sums are 0, and an
-    empty maximum or an index into an empty array is an error.
+    Proofs take every size to be at least one. For empty loops the interpreter defines the result: empty sums are 0,
+    and an empty maximum or an index into an empty array is an error.
     """
     return any(evaluate(d, dims) < 1 for d in extents_of(program))
 

@@ -48,7 +48,7 @@ def equivalence() -> Equivalence | None:
     """Return the comparison that is installed, where PULLBACK_VERIFY asks for it.
 
     Raises:
-        UsageError: [E601] it asks, and none is installed.
+        UsageError: [E601] PULLBACK_VERIFY asks for a comparison, and none is installed.
     """
     if os.environ.get("PULLBACK_VERIFY") != "equivalence":
         return None

@@ -46,7 +46,7 @@ class Ref:
 
     `bounds` is the half-open range of an integer array's values, where known. For inputs, `in_range` declares it and
     the entry checks it; for argmax it holds by construction. `storage` is the type of an input or a result in memory,
-    f16 or bf16 where `dtype` is f32. Elements have neither type until `passes.halves`.
+    f16 or bf16 where `dtype` is f32. Before `passes.halves` no element has either type.
     """
 
     __slots__ = ("__weakref__", "bounds", "dtype", "name", "serial", "shape", "storage")
@@ -72,7 +72,7 @@ class Ref:
 class Scalar(Datum):
     """Base of scalar nodes. `free` holds the index variables, `refs` the arrays that occur.
 
-    `below` holds the nodes that a walk finds under this one, kept from the first walk if they are few. `depth` is the
+    `below` caches the nodes that the first walk found under this one, if they are few. `depth` is the
     number of nodes on the longest path down, including those in indices. A choice counts for more than one, since the
     nodes under it are visited once per path. `nested` is how deep data are nested in indices: 1 for a[x[i]], 2 for
     a[x[y[i]]].
@@ -357,7 +357,7 @@ def get(ref: Ref, *indices: Index | Var | int) -> Scalar:
 
 
 def data_index(scalar: Scalar, extent: Index | None = None, checked: bool | Literal["ends"] = False) -> Index:
-    """An integer scalar as an index: itself where it came from one, else a Data atom."""
+    """An integer scalar as an index: the index it was made from, if any, else a Data atom."""
     if isinstance(scalar, FromIndex) and not checked:
         return scalar.index
     if isinstance(scalar, Const) and not checked:
@@ -474,7 +474,7 @@ def add(*terms: Scalar) -> Scalar:
 
 
 def _merge_constants(terms: list[Scalar]) -> list[Scalar]:
-    """Integer constants folded into one at the end (exact); a single floating constant stays in place."""
+    """Fold integer constants into one at the end (exact); a single floating constant stays in place."""
     if not terms[0].dtype.is_integer:
         return terms
     constants = [t.value for t in terms if isinstance(t, Const)]
@@ -661,7 +661,7 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
 
 
 def reduce(op: ReduceOp, variables: Sequence[Var], x: Scalar) -> Scalar:
-    """Op over the variables. Sums: structural zero vanishes, a sum over no variables is its argument."""
+    """Reduce `x` by `op` over the variables. A sum of structural zero, or over no variables, is `x`."""
     if not variables:
         if op == "search":  # over a single place
             return cast(x, types.i64)

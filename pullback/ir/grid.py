@@ -64,9 +64,9 @@ class Arrays(dict[ir.Ref, NDArray]):
 class Machine:
     """The state of a running program: dims, arrays defined so far, loop counters.
 
-    If an argument is `empty`, an out-of-range element is an error only when it is needed. Programs hoist loop
-    invariants even if the loop may have no trip. With `in_order`, floating-point sums and products take one term
-    after another; otherwise NumPy computes them.
+    `empty` says that some argument has no elements. Then an out-of-range element is an error only when it is needed,
+    because programs hoist loop invariants even out of loops without trips. With `in_order`, floating-point sums and
+    products take one term after another; otherwise NumPy computes them.
     """
 
     dims: dict[str, int]

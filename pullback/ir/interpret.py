@@ -27,7 +27,7 @@ def interpret(program: ir.Program, inputs: Sequence[NDArray], sizes: Mapping[str
     """Run a program.
 
     Args:
-        program: well formed, as `verify` says.
+        program: a program that passes `verify`.
         inputs: one array per input, of its dtype.
         sizes: the dims in `program.sizes`.
         float64: compute all f32 values in f64, as an oracle for rounding errors; the results are then f64.

@@ -58,6 +58,6 @@ def _word(wanted: str) -> str:
 
 
 def _split_suffix(name: str) -> tuple[str, int]:
-    """`x_2` as (x, 2); a name without a suffix has 1 << 62."""
+    """Split `x_2` into (x, 2); without a suffix the number is 1 << 62."""
     match = re.fullmatch(r"(.+?)_([1-9]\d*)", name) if name[-1].isdigit() else None
     return (match[1], int(match[2])) if match else (name, 1 << 62)

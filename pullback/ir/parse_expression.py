@@ -31,7 +31,7 @@ _ROWS: Final = {"&&": "logical_and", "||": "logical_or", "==": "equal", "!=": "n
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An expression that is parsed but not built: `build(dtype)` makes it; `dtype` is None if bare."""
+    """A parsed expression: `build(dtype)` makes its scalar; `dtype` is None if no dtype is written."""
 
     token: Token
     dtype: DType | None
@@ -96,7 +96,7 @@ class ExpressionParser:
         return token
 
     def separated(self, read: Callable[[], object], end: str) -> None:
-        """Items with commas between them, up to `end`, which is stepped over."""
+        """Read comma-separated items up to `end`, and step over `end`."""
         if self.take(end):
             return
         read()
@@ -134,7 +134,7 @@ class ExpressionParser:
         return tuple(out)
 
     def lets(self) -> list[str]:
-        """`let t = …;`, any number of them; returns the names."""
+        """Parse any number of `let t = …;`; return the names."""
         names = []
         while self.take("let"):
             name = self.name("a name")
@@ -204,7 +204,7 @@ class ExpressionParser:
         return symbol(name.text)
 
     def conditions(self) -> list[Cond]:
-        """One condition; none where it holds everywhere."""
+        """Parse one condition; the list is empty if ranges prove the condition."""
         token = self.token
         found = self.condition()
         if found is False:
@@ -212,7 +212,7 @@ class ExpressionParser:
         return [] if isinstance(found, bool) else [found]
 
     def condition(self) -> Cond | bool:
-        """A comparison of indices; a bool where it is decided."""
+        """Parse a comparison of indices; the result is a bool if ranges decide it."""
         left, sign = self.index(), self.token
         if not self.take(">=", "==", "!=", "<=", "<", ">"):
             raise self.source.error(sign, f"expected a comparison of indices, found {sign.text!r}")
@@ -234,7 +234,7 @@ class ExpressionParser:
     # Scalars ------------------------------------------------------------------------------------------------
 
     def typed(self, term: Term) -> ir.Scalar:
-        """The scalar of a term that has a dtype by itself."""
+        """The scalar of a term whose dtype is written or known from its parts."""
         if term.dtype is None:
             raise self.source.error(term.token, "the dtype of this is not known", "E304", f"`f64({term.token.text})`")
         return term.build(term.dtype)
@@ -290,7 +290,7 @@ class ExpressionParser:
         return next((t.dtype for t in terms if t.dtype is not None), None)
 
     def guarded(self) -> Term:
-        """`[conditions] product`."""
+        """Parse `[conditions] product`."""
         token = self.token
         if not self.take("["):
             return self.product()
@@ -320,7 +320,7 @@ class ExpressionParser:
                     lambda d: expr.mul(*(self.built(f, d) for f in factors)))
 
     def unary(self) -> Term:
-        """A sign; before a number it belongs to the number."""
+        """Parse an optional sign; before a number it becomes part of the number."""
         token = self.token
         if not self.take("-"):
             return self.power()
@@ -331,13 +331,13 @@ class ExpressionParser:
         return Term(token, inner.dtype, lambda d: expr.negative(self.built(inner, d)))
 
     def power(self) -> Term:
-        """`base ** exponent`, binding tighter than a sign before it."""
+        """Parse `base ** exponent`, which binds tighter than a sign before it."""
         base = self.primary()
         sign = self.token
         return self.applied(sign, "power", [base, self.unary()]) if self.take("**") else base
 
     def applied(self, token: Token, name: str, args: Sequence[Term]) -> Term:
-        """A primitive of terms; its operands have one dtype that the row accepts."""
+        """Apply a primitive to terms; its operands have one dtype that the primitive accepts."""
         row = PRIMITIVES[name]
         if len(args) != row.arity:
             raise self.source.error(token, f"{name} takes {row.arity} operands, got {len(args)}", "E304")
@@ -397,11 +397,11 @@ class ExpressionParser:
         return Term(token, None, build, value)
 
     def known(self, token: Token, scalar: ir.Scalar) -> Term:
-        """A term that is a scalar already."""
+        """A term for a scalar that is already built."""
         return Term(token, scalar.dtype, lambda d: scalar)
 
     def cast(self) -> Term:
-        """`f32(…)`: a number or zero of the dtype, or a conversion."""
+        """Parse `f32(…)`: a number or zero of the dtype, or a conversion."""
         token, dtype = self.token, self.dtype()
         self.expect("(")
         inner = self.expression()
@@ -411,7 +411,7 @@ class ExpressionParser:
         return self.known(token, expr.cast(self.typed(inner), dtype))
 
     def reduction(self) -> Term:
-        """`sum m < M { … }`."""
+        """Parse a reduction such as `sum m < M { … }`."""
         token = self.token
         self.at += 1
         variables = self.binder()
@@ -426,7 +426,7 @@ class ExpressionParser:
         return Term(token, inner.dtype, lambda d: expr.reduce(op, variables, self.built(inner, d)))
 
     def named(self) -> Term:
-        """An array element, something named by let, or a primitive."""
+        """Parse an array element, a name bound by `let`, or a primitive."""
         name = self.name("an expression")
         found = self.scope.get(name.text)
         if name.text in PRIMITIVES and self.take("("):

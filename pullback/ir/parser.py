@@ -63,7 +63,7 @@ class Arrow:
 
 
 def parse_arrow(text: str) -> Arrow:
-    """The type that a text says.
+    """Parse a type.
 
     Raises:
         ParseError: with the column.
@@ -168,7 +168,7 @@ class _Parser(ExpressionParser):
         return low, high
 
     def define(self, name: Token, dtype: DType, shape: Sequence[Index], bounds: Bounds) -> ir.Ref:
-        """A new array; a name may be given once."""
+        """Define a new array; each name may be defined once."""
         if name.text in self.scope or name.text in self.dims:
             raise self.source.error(name, f"{name.text} is already defined", "E303")
         ref = ir.Ref(name.text, dtype, shape, bounds, self.stored.get(name))
@@ -345,7 +345,7 @@ class _Parser(ExpressionParser):
         return ir.External(outs, Foreign(name, source, inputs, outputs, len(sizes)), tuple(operands), tuple(sizes))
 
     def rule(self, like: Sequence[ir.Ref]) -> ir.Rule:
-        """`(names) { block }`: a rule's params have the types of these."""
+        """Parse `(names) { block }`, a rule whose params have the types of the arrays in `like`."""
         word, names = self.token, list[Token]()
         self.expect("(")
         self.separated(lambda: names.append(self.name("a parameter")), ")")

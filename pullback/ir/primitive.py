@@ -35,7 +35,7 @@ class Primitive:
         no_derivative: the reason, as a clause for error messages; the derivative through it is then zero.
         transcendental: whether it gets a statement of its own in normal form, and so is evaluated once per element.
         cost: rough cost in multiply-adds.
-        domain: the interval samples are drawn from, one for all operands.
+        domain: the interval from which samples of all operands are drawn.
         infix: the operator of the text form, where there is one.
     """
 

@@ -67,7 +67,7 @@ class _Printer:
     # Indices ------------------------------------------------------------------------------------------------
 
     def index(self, i: Index) -> str:
-        """An index or dim."""
+        """The text of an index or dim."""
         if i.constant is not None:
             return str(i.constant)
         single = i.single
@@ -156,7 +156,7 @@ class _Printer:
         return ", ".join(f"{self.vars[v]} < {e}" for v, e in zip(variables, extents, strict=True))
 
     def leave(self, variables: Sequence[Var]) -> None:
-        """The end of the scope of these variables."""
+        """End the scope of these variables."""
         self.atoms.clear()
         for v in variables:
             name = self.vars.pop(v, None)  # a program that binds a variable twice is printed too, in errors
@@ -177,7 +177,7 @@ class _Printer:
         return lines, named
 
     def forget(self, named: Sequence[ir.Scalar]) -> None:
-        """The end of the scope of these names."""
+        """End the scope of these names."""
         self.atoms.clear()
         self.names.release([self.lets.pop(e) for e in named])
 
@@ -237,7 +237,7 @@ class _Printer:
         return order
 
     def scalar(self, e: ir.Scalar, level: int = TERNARY, typed: bool = False) -> str:
-        """A scalar where operators of this precedence may stand; `typed` if its dtype is known there."""
+        """The text of a scalar at a place of this precedence; `typed` if its dtype is known there."""
         name = self.lets.get(e)
         return name if name is not None else self._node(e, level, typed)
 
@@ -409,7 +409,7 @@ def _parts(e: ir.Scalar) -> tuple[ir.Scalar, ...]:
 
 
 def _joined(lines: list[str], values: int, indent: str) -> str:
-    """The parts of a body: on one line, or a line each where some have names or all would be long."""
+    """Join the parts of a body on one line, or on a line each if there are names or the line is long."""
     if len(lines) == values and (values == 1 or sum(map(len, lines)) < _WIDTH):
         return " " + "; ".join(lines)
     return f"\n{indent}    " + f";\n{indent}    ".join(lines)
@@ -456,7 +456,7 @@ def _negated(e: ir.Scalar) -> ir.Scalar:
 
 
 def _prepared(p: ir.Program, canonical: bool) -> _Printer:
-    """A printer for a program, its dims taken."""
+    """A printer for a program, with the names of its dims reserved."""
     dims = dict.fromkeys(p.sizes)
     for index in (*(d for r in p.inputs for d in (*r.shape, *(r.bounds or ()))), *(c.index for c in p.requires)):
         dims.update((s.name, None) for s in index.symbols)
@@ -490,7 +490,7 @@ def print_program(p: ir.Program, *, canonical: bool = False) -> str:
 
 
 def _word(text: str) -> str:
-    """A name of the text form near `text`."""
+    """A valid name of the text form that resembles `text`."""
     word = re.sub(r"\W", "_", text, flags=re.ASCII) or "_"
     return "_" + word if word[0].isdigit() else word
 
@@ -504,12 +504,12 @@ def print_type(p: ir.Program) -> str:
 
 
 def print_statement(s: ir.Statement) -> str:
-    """The text of a statement by itself, for people, with the names its arrays were made with."""
+    """The text of a single statement, for people, with the original names of its arrays."""
     return "\n".join(_Printer(Names(), brief=True).statement(s, ""))
 
 
 def print_scalar(e: ir.Scalar) -> str:
-    """The text of a scalar by itself, with the names its arrays and variables were made with."""
+    """The text of a single scalar, with the original names of its arrays and variables."""
     return "; ".join(_Printer(Names()).body((e,)))
 
 

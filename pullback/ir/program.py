@@ -49,7 +49,7 @@ class Build:
 class Scatter:
     """An accumulation: out = zeros; in row-major order over the variables, out[indices] += value.
 
-    The indices are in range wherever the value's guards hold (Data atoms as they say).
+    The indices are in range wherever the value's guards hold; Data atoms are in the range they declare.
     """
 
     out: Ref
@@ -68,7 +68,7 @@ class Scatter:
 class Sort:
     """A sort along the last variable: ascending and stable, NaN last.
 
-    `what` is "values", or "positions": then out[.., r] is the value of the last variable whose element is the r-th.
+    With `what` "values", out holds the sorted elements. With "positions", out[.., r] is the original place of the r-th.
     """
 
     out: Ref
@@ -85,7 +85,7 @@ class Sort:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Statements and the arrays they give to the statement that holds them."""
+    """Statements, and the arrays that they return to the enclosing statement."""
 
     statements: tuple[Statement, ...]
     results: tuple[Ref, ...]
@@ -168,7 +168,7 @@ class Call:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules of the call, those that are given."""
+        """The rules that the call has."""
         return tuple(r for r in (self.forward, self.backward) if r is not None)
 
     @property
@@ -204,8 +204,7 @@ class Program:
         requires: conditions on dims checked at each call (`N - K >= 0`); proofs used them.
         sizes: dim symbols bound by integer arguments (`pb.Size`) and not by a shape.
         doc: the user's docstring.
-        settings: the settings beside its meaning.
-        scalars: inputs of rank 0 that came from plain Python numbers are ordinary inputs; nothing is special here.
+        settings: the settings apart from its statements.
     """
 
     name: str
@@ -264,7 +263,7 @@ Known = Program | Outline
 
 
 def program_of(known: Known) -> Program:
-    """The program itself."""
+    """The program itself, made from an outline if necessary."""
     return known.program if isinstance(known, Outline) else known
 
 

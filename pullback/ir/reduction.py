@@ -14,10 +14,10 @@ class Reduction:
     """One reduction.
 
     Attributes:
-        name: as in the text form.
+        name: the name in the text form.
         combines: the elementwise function of two elements; "" where a result is a position.
         start: the neutral element: 0, 1, or an end of the element type's range.
-        of_nothing: whether it has a value for no elements.
+        of_nothing: whether it is defined for zero elements.
         of_bools: whether its elements are bools.
         position: the reduction that gives the first position of its result.
     """

@@ -1,4 +1,4 @@
-"""Settings of a program beside its meaning: the order of computation, the memory, and the sizes."""
+"""Settings of a program apart from its statements: order of computation, memory, and sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODES: Final[tuple[MemoryMode, ...]] = get_args(MemoryMode)
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """The settings of a program beside its meaning.
+    """The settings of a program apart from its statements.
 
     Attributes:
         exact: whether sums and products keep their order, and only rewrites apply that preserve rounding, NaN and

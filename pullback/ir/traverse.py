@@ -193,7 +193,7 @@ class Substitution:
         return out
 
     def under(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
-        """The substitution under a binder, and the new variables; one of size 1 is 0 inside."""
+        """The substitution under a binder, and the new variables; a variable of size 1 becomes 0."""
         renamed: dict[Var, Var] = {}
         for v in variables:
             extent = self.index(v.extent)
@@ -222,7 +222,7 @@ class Substitution:
         return out
 
     def stand(self, r: ir.Ref, out: ir.Ref) -> None:
-        """Let `out` replace `r` from here on."""
+        """Let `out` replace `r` in all later statements."""
         self.refs[r] = out
         self._touches_refs = True
         self._scalars.clear()
@@ -310,7 +310,7 @@ class Substitution:
 def instantiate(
     p: ir.Program, args: Mapping[ir.Ref, ir.Ref], dims: Mapping[DimSymbol, Index] | None = None
 ) -> ir.Block:
-    """The program's body over other arrays and dims, everything it defines fresh: a call, inlined."""
+    """The program's body over other arrays and dims, with fresh definitions: an inlined call."""
     return Substitution(dims=dims, refs=args).block(p.body)
 
 
@@ -405,7 +405,7 @@ def _below(e: ir.Scalar, into_indices: bool) -> tuple[tuple[ir.Scalar, ...], boo
 
 
 def rewrite(e: ir.Scalar, change: Callable[[ir.Scalar], ir.Scalar | None]) -> ir.Scalar:
-    """`e` with each node that `change` answers for replaced, operands first; iterative, shared parts once.
+    """Replace each node for which `change` returns another; operands first, iterative, shared parts once.
 
     Nodes under a replaced one are visited too. Indices do not change.
     """
@@ -416,7 +416,7 @@ def rewrite(e: ir.Scalar, change: Callable[[ir.Scalar], ir.Scalar | None]) -> ir
 
 
 def rebuilt(e: ir.Scalar, table: Mapping[ir.Scalar, ir.Scalar]) -> ir.Scalar:
-    """The node over other operands."""
+    """The node with its operands replaced by `table`."""
     if all(table[c] is c for c in children(e)):
         return e
     match e:

@@ -283,7 +283,7 @@ class _Verifier:
             self.define(state)
 
     def results(self, results: Sequence[ir.Ref], s: ir.Fold | ir.While) -> None:
-        """Results against states and outs; the states leave the scope."""
+        """Check results against states and outs, and end the scope of the states."""
         count = len(s.states)
         if len(results) != len(s.outs) or len(results) < count or (isinstance(s, ir.While) and len(results) > count):
             self.fail("E312", f"the body gives {len(results)} arrays for {count} states and {len(s.outs)} results")
@@ -370,7 +370,7 @@ class _Verifier:
         self.checked.unsafe[e] = not safe
 
     def dtypes(self, e: ir.Node) -> None:
-        """The dtypes and rank of one node."""
+        """Check the dtypes and the rank of one node."""
         match e:
             case ir.Const():
                 good = isinstance(e.value, bool) == e.dtype.is_bool and const(e.value, e.dtype) is e
@@ -411,7 +411,7 @@ class _Verifier:
             self.fail("E311", f"{print_scalar(e)} is {e.dtype} over operands of dtypes ({operands})")
 
     def ranges(self, root: ir.Scalar) -> None:
-        """Every element under `root` that is not in range by itself is so under the guards around it."""
+        """Check that each element under `root` is in range, by itself or under the guards around it."""
         seen: set[tuple[ir.Scalar, Known]] = set()
         stack: list[tuple[ir.Scalar, Known]] = [(root, self.known)]
         while stack:

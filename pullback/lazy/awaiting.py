@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class _Wanted:
-    """A request of a coroutine to its driver: the arrays that it waits for."""
+    """A coroutine's request to its driver: the arrays that it awaits."""
 
     __slots__ = ("arrays",)
 
@@ -123,18 +123,18 @@ def _batch_of(loop: asyncio.AbstractEventLoop) -> _Batch:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that awaits lazy arrays to its end, in a plain script.
+    """Run a coroutine that awaits lazy arrays, in a plain script.
 
     Args:
-        coroutine: the result of calling an `async def`. It may await lazy arrays, `lazy.gather`, and other such
-            coroutines. For anything else use asyncio.
+        coroutine: the result of calling an `async def`. It may await lazy arrays, `lazy.gather`, and such
+            coroutines. For other awaitables, use asyncio.
     Returns:
         The coroutine's result.
     Raises:
-        TraceError: [E706] it is not a coroutine; asyncio is running, as in a notebook, where `await` works; or the
+        TraceError: [E706] the argument is not a coroutine; asyncio is running, as in a notebook (use `await`); or the
             coroutine awaits an object of asyncio.
     Cost:
-        The cost of the awaited values; a microsecond or two for each `await`.
+        The cost of the awaited values, and a microsecond or two per `await`.
 
     >>> from pullback import lazy
     >>> async def chosen(x):

@@ -9,19 +9,19 @@ __all__ = ["COUNTS", "Stats", "stats"]
 
 @dataclass
 class Stats:
-    """Counters since the process began; subtract two to measure an interval.
+    """Counters since the process started; subtract two to measure an interval.
 
     Attributes:
-        pieces: straight pieces known by their structure.
-        found: how often a wanted piece was already known.
-        compiled: kernels whose C was compiled, or found on disk.
-        kernels: calls of kernels.
-        interpreted: kernel calls that the interpreter ran.
-        foreign: calls of operations in Python (`lazy.Foreign`).
-        live_bytes: bytes that tapes hold for future backward passes.
-        tapes: tapes that wait for one.
+        pieces: the number of pieces with distinct structures.
+        found: the number of piece lookups that found an existing piece.
+        compiled: the number of kernels compiled or loaded from disk.
+        kernels: the number of kernel calls.
+        interpreted: the number of kernel calls that the interpreter ran.
+        foreign: the number of calls of Python operations (`lazy.Foreign`).
+        live_bytes: the bytes that tapes hold for future backward passes.
+        tapes: the number of tapes that wait for a backward pass.
     Cost:
-        Every run counts; a difference takes a microsecond.
+        A microsecond for a difference.
     """
 
     pieces: int = 0
@@ -41,7 +41,7 @@ COUNTS = Stats()
 
 
 def stats() -> Stats:
-    """The counters of lazy arrays in this process so far.
+    """Return the counters of lazy arrays in this process so far.
 
     Cost:
         A microsecond.

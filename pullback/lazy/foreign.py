@@ -5,7 +5,7 @@ class Square(lazy.Foreign):
         return x.shape, x.dtype
     def forward(self, x):                   # values: NumPy arrays; on a thread of the pool
         return x * x, x                     # the result, and data for backward
-    def backward(self, saved, gradient):       # gradients of the operands, None for zero; None is given for zero
+    def backward(self, saved, gradient):       # gradients of the operands; None means zero, also in `gradient`
         return (2 * saved * gradient,)
 """
 
@@ -32,15 +32,15 @@ __all__ = ["Foreign", "ForeignTape"]
 class Foreign:
     """A Python operation on lazy arrays: its results are computed on a thread when they are needed.
 
-    A subclass has `result`, `forward` and `backward`; an instance is called with arrays. Calls that do not depend on
-    one another run at the same time, forward and backward; they may block. Cotangents may be of any type with `+` that
-    their receiver (a weight's optimizer, another such operation) supports.
+    A subclass defines `result`, `forward` and `backward`; an instance is called with arrays. Independent calls run at
+    the same time, forward and backward, and may block. Cotangents may be of any type with `+` that their receiver
+    (a weight's optimizer, another such operation) supports.
 
     Attributes:
-        name: the name in messages; by default that of the class.
-        trained: whether it has its own weights, so that cotangents are needed for any operands.
+        name: the name in messages; by default the class name.
+        trained: whether the operation has its own weights, so that it needs cotangents for any operands.
     Cost:
-        A node 5 µs; a pool thread for each concurrent call, some 50 µs.
+        5 µs per node, and some 50 µs for the thread of each concurrent call.
 
     >>> import numpy as np
     >>> from pullback import lazy
@@ -59,22 +59,22 @@ class Foreign:
     trained = False
 
     def result(self, *operands: Array) -> Any:
-        """The shape and element type of the result for these operands, or a list of pairs for several results."""
+        """Return the shape and element type of the result, or a list of pairs for several results."""
         raise NotImplementedError
 
     def forward(self, *values: Any) -> tuple[Any, Any]:
-        """Compute the result, or a list of several, from operand values; also return what `backward` needs."""
+        """Compute the result, or a list of results, from operand values; also return data for `backward`."""
         raise NotImplementedError
 
     def backward(self, saved: Any, gradient: Any) -> Sequence[Any]:
-        """The cotangents of the operands for those of the result, or a list for several results."""
+        """Return the operands' cotangents, given that of the result, or a list for several results."""
         raise NotImplementedError
 
     def release(self, saved: Any) -> None:
         """Release `saved`: the backward pass has run, or will not run."""
 
     def __call__(self, *args: Any) -> Any:
-        """The node, or a tuple of the nodes of its results."""
+        """Build the node, or a tuple of nodes for several results."""
         operands = tuple(map(as_operand, args))
         found = self.result(*operands)
         several = isinstance(found, list)
@@ -93,7 +93,7 @@ def _dtype(dtype: Any) -> Any:
 
 
 class ForeignApplication(Application):
-    """One call of such an operation."""
+    """One call of a Python operation."""
 
     __slots__ = ("operation", "place")
     foreign = True

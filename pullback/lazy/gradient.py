@@ -1,4 +1,4 @@
-"""Derivatives of a run: `backward` into weights, and `grad` of functions with any control flow."""
+"""Derivatives: `backward` into weights, and `grad` of functions with any control flow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INSIDE: Final[ContextVar[bool]] = context_variable("inside", False)  # whether 
 
 
 def cotangents_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
-    """The cotangents of all tracked leaves below an array, given its own cotangent; None stands for one."""
+    """The cotangents of all tracked leaves below an array, given its own cotangent; None means 1."""
     cotangents = Cotangents(stops)
     with LOCK:
         threads = thread_count()
@@ -62,10 +62,10 @@ def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: b
 
 
 def _scalar(loss: Any, what: str) -> Array:
-    """The loss as an array of one floating-point number.
+    """Return the loss as an array of one floating-point number.
 
     Raises:
-        DerivativeError: [E201] it is not.
+        DerivativeError: [E201] the loss is not one floating-point number.
     """
     if not isinstance(loss, Array) or loss.shape or not loss.type.floating or loss.type.form:
         found = repr(loss.type) if isinstance(loss, Array) else type(loss).__name__
@@ -78,17 +78,17 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
     """Run the network backward: add gradients to `weight.grad` of every weight below the loss.
 
     Args:
-        loss: one number; or any array, with a cotangent of its shape.
+        loss: one number; or any array, if `gradient` has its shape.
         gradient: the cotangent of `loss`; 1 by default.
         retain_graph: whether to keep the residuals for another backward pass.
     Returns:
         The loss.
     Raises:
-        DerivativeError: [E201] the loss is not one number. [E702] it has run backward before. [E703] a weight has
+        DerivativeError: [E201] the loss is not one number. [E702] The loss has run backward before. [E703] A weight has
             changed since its value was used. [E715] an active gradient depends on the loss.
     Cost:
-        Once or twice that of the forward pass. `lazy.stats().live_bytes` are kept until then. The walk over tapes that
-        count their readers is that of Yang (2019), *Monadic deep learning*, section 5.
+        One to two forward passes. Until then, `lazy.stats().live_bytes` bytes are kept. The walk over tapes with reader
+        counts is that of Yang (2019), *Monadic deep learning*, section 5.
 
     >>> import numpy as np
     >>> from pullback import lazy
@@ -118,7 +118,7 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
 
 
 def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:
-    """The arrays of an argument and its structure; lists of numbers are arrays."""
+    """The arrays of an argument and its structure; lists of numbers become arrays."""
     found, structure = tree.flatten(x)
     if isinstance(x, list) and all(isinstance(y, int | float | complex) for y in found):
         found, structure = [np.asarray(x)], tree.LEAF
@@ -128,7 +128,7 @@ def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:
 def value_and_grad(
     f: Callable[..., Any], wrt: int | Sequence[int] = 0, *, differentiable: bool | None = None
 ) -> Callable[..., Any]:
-    """Value and gradient of a function of lazy arrays, with any Python control flow: `(value, gradient)`.
+    """Return a function for `(value, gradient)` of a function of lazy arrays, with any control flow.
 
     Arguments and errors are those of `grad`.
 
@@ -175,12 +175,12 @@ def value_and_grad(
 def grad(
     f: Callable[..., Any], wrt: int | Sequence[int] = 0, *, differentiable: bool | None = None
 ) -> Callable[..., Any]:
-    """The gradient of a function of lazy arrays whose result is one number, with any Python control flow.
+    """Return the gradient function of a scalar function of lazy arrays, with any Python control flow.
 
     Args:
         f: the function.
-        wrt: the position of the argument to differentiate by, or several. It may be a tree of arrays: dicts, tuples,
-            lists.
+        wrt: the position of the argument to differentiate by, or several positions. The argument may be a tree of
+            arrays.
         differentiable: whether the gradient can be differentiated. The default is True inside a function that is being
             differentiated. Use True for a gradient in a loss, so that weights get their cotangents.
     Returns:

@@ -1,6 +1,6 @@
-"""Backward passes that are lazy arrays themselves, so that they can be differentiated.
+"""Differentiable backward passes, whose results are lazy arrays themselves.
 
-Pending nodes are differentiated by operation, executed ones by piece. Each vector-Jacobian product is an operation on
+Pending nodes are differentiated per operation, executed nodes per piece. Vector-Jacobian products are operations on
 lazy arrays, made by `pullback.vjp` from the operation or the piece.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["Alias", "differentiable_cotangents", "variable"]
 
 
 class Alias(Kept):
-    """An alias of an array, so that derivatives with respect to both are separate."""
+    """An alias of an array, so that derivatives by the alias and by the array are separate."""
 
     __slots__ = ()
     work = 0.0
@@ -37,7 +37,7 @@ class Alias(Kept):
 
 
 def variable(x: Array) -> Array:
-    """An array like x to differentiate by; if x is tracked, outer derivatives reach it."""
+    """Return an alias of x to differentiate by; if x is tracked, outer derivatives reach x."""
     made = leaf(value_of(x), tracked=True)
     if x.tracked:
         made.origin = (Alias([x], 1, 0), 0)
@@ -45,7 +45,7 @@ def variable(x: Array) -> Array:
 
 
 def differentiable_cotangents(loss: Array, stops: Sequence[Array]) -> dict[Array, Array]:
-    """The cotangents of some arrays below a loss, as differentiable arrays."""
+    """The cotangents of the arrays `stops` below a loss, as differentiable arrays."""
     walk = _Walk(stops)
     walk.count(loss)
     walk.add(loss, leaf(np.ones(loss.shape, loss.type.numpy)))
@@ -58,7 +58,7 @@ Unit = Any  # a pending node, or a tape
 
 
 class _Walk:
-    """A backward pass over units, each after all its readers."""
+    """A backward pass over units, in which each unit follows all its readers."""
 
     def __init__(self, stops: Sequence[Array]) -> None:
         self.stops = frozenset(stops)
@@ -101,7 +101,7 @@ class _Walk:
                 self._users[below] += 1
 
     def add(self, x: Array, cotangent: Array) -> None:
-        """Add a cotangent."""
+        """Add a cotangent of an array."""
         place = self.place(x)
         if place is None:
             known = self.arrived.get(x)
@@ -113,7 +113,7 @@ class _Walk:
         waiting[k] = cotangent if waiting[k] is None else waiting[k] + cotangent
 
     def step(self, unit: Unit) -> None:
-        """Run a unit backward."""
+        """Run the backward pass of a unit."""
         cotangents = self._waiting.pop(unit, None)
         if cotangents is not None:
             for x, cotangent in _pulled(unit, self._operands(unit), cotangents):

@@ -1,7 +1,7 @@
-"""Kernels: programs that run immediately, in the interpreter, while they are being compiled.
+"""Kernels: programs that run in the interpreter until their compiled code is ready.
 
-A kernel compiled before, by this or another process, is loaded from disk at its first call. Any other is interpreted.
-At its second call it enters the queue of the compiling thread.
+A kernel that this or another process compiled is loaded from disk at its first call. Other kernels are interpreted.
+At its second call, such a kernel enters the queue of the compiling thread.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Kernel:
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._entry: Callable[..., Any] | None = None
-        self._slowly: Callable[..., Any]  # for arrays that the compiled entry does not take
-        self._cache: CacheEntry | None = None  # where its code is on disk
+        self._slowly: Callable[..., Any]  # for arrays that the compiled entry does not accept
+        self._cache: CacheEntry | None = None  # the location of the code on disk
         self._calls = 0
         self._state = "new"  # new, interpreted, queued, compiled, or refused
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The results for arrays of the inputs' types, contiguous in row-major order."""
+        """Return the results for contiguous row-major arrays of the inputs' types."""
         COUNTS.kernels += 1
         try:
             return self._called(values)
@@ -84,7 +84,7 @@ class Kernel:
         return self.interpret(values)
 
     def interpret(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The results by the interpreter."""
+        """Return the results, computed by the interpreter."""
         given = [part for v, t in zip(values, self._inputs) for part in _parts(v, t)]
         found = interpret(self._program, [*given, *self._captured])
         return tuple([np.asarray(x) for x in _joined(found, self._outputs)])
@@ -184,7 +184,7 @@ class _Compiler:
                 if kernel is None:
                     return
                 kernel.compile()
-            except Exception as error:  # the interpreter keeps running it
+            except Exception as error:  # the interpreter continues to run the kernel
                 policy.warn_without_compiler(f"a piece of a lazy program was not compiled: {error}")
             finally:
                 self._queue.task_done()

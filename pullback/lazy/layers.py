@@ -18,7 +18,7 @@ _NAMES: Final[ContextVar[tuple[str, ...]]] = context_variable("layers", ())
 
 
 class Place(NamedTuple):
-    """The place where a node was built."""
+    """The source location and layer where a node was built."""
 
     position: Position | None
     layers: tuple[str, ...]
@@ -29,12 +29,12 @@ class Place(NamedTuple):
 
 
 def here() -> Place:
-    """The place in the user's code that builds a node now."""
+    """The place in the user's code that is building a node."""
     return Place(user_position(), _NAMES.get())
 
 
 def noted(error: BaseException, place: Any) -> BaseException:
-    """Add a note to an error, once, that says where its node was built."""
+    """Add a note to an error, once, about where its node was built."""
     note = f"the value was built at {place}"
     if isinstance(place, Place) and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
@@ -45,7 +45,7 @@ def layer(f: Callable[P, R]) -> Callable[P, R]:
     """Name a layer: errors in this function's operations, when built or run, mention the name.
 
     Cost:
-        Half a microsecond for each call.
+        Half a microsecond per call.
 
     >>> from pullback import lazy
     >>> @lazy.layer

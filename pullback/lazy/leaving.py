@@ -1,4 +1,4 @@
-"""Conversions of lazy arrays to Python values while a gradient depends on them.
+"""The check of conversions of lazy arrays to Python values while a gradient depends on them.
 
 `lazy.grad` treats a Python number as a constant. So an array that depends on an argument of an active gradient refuses
 the conversion (E715). Conversions that lose no derivative are allowed: truth, `int`, comparisons, text.
@@ -17,7 +17,7 @@ from pullback.state import registered
 
 __all__ = ["OPEN", "check_leaves"]
 
-OPEN: Final[set[Array]] = registered(set(), "variables of gradients", stays="with the gradient")  # in all threads
+OPEN: Final[set[Array]] = registered(set(), "variables of gradients", stays="with the gradient")  # of all threads
 _MODULES: Final = ("cmath", "math", "np", "numpy", "scipy")
 _KEEP: Final = "operations on the array itself, or `lazy.lift(f)` of a traced function"
 
@@ -26,7 +26,7 @@ def check_leaves(x: Array, how: str) -> None:
     """Refuse to convert a value that an active gradient depends on; `how` names the conversion.
 
     Raises:
-        DerivativeError: [E715] the gradient would take the value for a constant.
+        DerivativeError: [E715] the gradient would treat the value as a constant.
     """
     if x.tracked and OPEN and _depends((x,)):
         position = user_position()
@@ -39,7 +39,7 @@ def check_leaves(x: Array, how: str) -> None:
 
 
 def _depends(arrays: Iterable[Array]) -> bool:
-    """Whether a variable of an active gradient is among arrays or below them."""
+    """Whether any of the arrays is, or depends on, a variable of an active gradient."""
     stack = list(arrays)
     seen = set(stack)
     while stack:

@@ -1,6 +1,6 @@
-"""The operators and methods of lazy arrays: those of traced arrays, as operations.
+"""The operators and methods of lazy arrays, made from those of traced arrays.
 
-If the operation was built before for these operand types, a node costs one dictionary lookup.
+If the operation was already built for these operand types, a node costs one dictionary lookup.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 _UNARY: Final = ("neg", "pos", "abs", "invert")
 _PROPERTIES: Final = ("T", "mT", "real", "imag")
 OPERATORS: Final = frozenset(f"__{side}{name}__" for name in (*_BINARY, *_COMPARISONS) for side in ("", "r"))
-_OWN: Final = frozenset({"to_device", "shape", "dtype", "ndim", "size", "device"})  # attributes known without running
+_OWN: Final = frozenset({"to_device", "shape", "dtype", "ndim", "size", "device"})  # known without running
 
 
-NUMBERS: Final = 16  # per operator and type: numbers that are part of structures
+NUMBERS: Final = 16  # the count of constants per operator and type
 ROWS: Final = 4
 
 
 class _Numbers:
-    """The choice between numbers as constants of a structure and numbers as values passed to it.
+    """The choice whether numbers become constants of a structure or values passed to it.
 
     The first few are constants, so `2 * x` and `x ** 2` behave as in a traced function. A number that keeps changing,
     such as a rate, would create a new structure each time, so it becomes a value.
@@ -49,7 +49,7 @@ class _Numbers:
         self._seen: dict[ArrayType, set[Any]] = {}
 
     def operand(self, x: Array, number: Any) -> Any:
-        """The number itself, or a one-element array that replaces it beside x."""
+        """The number itself, or a one-element array that replaces it as an operand."""
         kind = x.type.numpy.kind
         if number.__class__ is float:
             fits = kind == "f" and x.type.dtype in (types.f32, types.f64)
@@ -72,7 +72,7 @@ def _holds(dtype: np.dtype[Any], number: int) -> bool:
 
 
 def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-    """The methods of an operator and of its reflection."""
+    """Make the methods of an operator and of its reflected operator."""
     known: dict[Any, Any] = {}
 
     def method(self: Array, other: Any) -> Any:
@@ -106,7 +106,7 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
         if other.__class__ is Array:
             return method(other, self)
         if isinstance(other, Array):
-            return method(other.leaf, self)  # of a weight: Python asks the subclass first
+            return method(other.leaf, self)  # of a weight: Python tries the subclass first
         if other.__class__ is float and other:
             application = backward.get((self.type, other))
             if application is not None:
@@ -131,7 +131,7 @@ def _is_operand(x: Any) -> bool:
 
 
 def unary(operation: Operation) -> Callable[[Any], Any]:
-    """A method without arguments."""
+    """Make a method without arguments."""
     known: dict[Any, Any] = {}
 
     def method(self: Array) -> Any:
@@ -147,7 +147,7 @@ def unary(operation: Operation) -> Callable[[Any], Any]:
 
 
 def general(operation: Operation) -> Callable[..., Any]:
-    """A method with any arguments."""
+    """Make a method with arbitrary arguments."""
     known: dict[Any, Any] = {}
 
     def method(self: Array, *args: Any, **keywords: Any) -> Any:
@@ -165,7 +165,7 @@ def general(operation: Operation) -> Callable[..., Any]:
 
 
 class _Rows:
-    """Rows of arrays by index.
+    """The nodes for rows of arrays by index.
 
     The first few indices for a type are part of the structure. With more indices, all rows become values, the first
     ones included. Otherwise each combination of rows would create its own structure.

@@ -1,4 +1,4 @@
-"""The functions of the lazy namespace: `pullback`'s functions by name, on lazy arrays."""
+"""The lazy namespace: `pullback`'s functions under their names, for lazy arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULES: Final = frozenset({"linalg", "fft", "special", "random", "verbs"})
 
 
 def names() -> list[str]:
-    """The public names."""
+    """The public names of the namespace."""
     return [n for n in public() if n not in TRACED]
 
 
@@ -40,7 +40,7 @@ def function_named(name: str) -> Any:
 
 
 def _lazy(name: str, value: Any) -> Any:
-    """A value of `pullback` as a member of this namespace."""
+    """Convert a member of `pullback` to a member of this namespace."""
     short = name.rpartition(".")[2]
     if isinstance(value, ModuleType):
         return _Module(name, value) if short in MODULES else value
@@ -51,7 +51,7 @@ def _lazy(name: str, value: Any) -> Any:
     return _function(Operation(name, value), value)
 
 
-_SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords for which equal values are equivalent
+_SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values are interchangeable
 
 
 def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,14 +78,14 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
 
 
 def lift(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn a function of traced arrays into one lazy operation: layers, loops, derivatives.
+    """Turn a function of traced arrays, such as a layer, loop or derivative, into one lazy operation.
 
     Args:
         f: the function, traced or not. Arguments may be trees of arrays; other values are fixed.
     Returns:
         A function that builds a node, or a tree of nodes.
     Cost:
-        The function is traced once for each combination of types; then a node takes a microsecond or two.
+        The function is traced once per combination of types. Each node then takes a microsecond or two.
 
     >>> import pullback as pb
     >>> from pullback import lazy
@@ -146,11 +146,11 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
             True. It must not change while lazy arrays are built from it.
         dtype: the element type; by default that of `obj`.
         device: "cpu".
-        copy: True copies, False does not.
+        copy: True makes a copy; False forbids one.
     Raises:
         ValueError: `copy` is False, and a copy is necessary.
     Cost:
-        None if the memory is shared, otherwise a copy.
+        A copy, unless the memory is shared.
 
     >>> from pullback import lazy
     >>> lazy.asarray([[1, 2], [3, 4]]).dtype
@@ -210,10 +210,10 @@ def _copied(x: Array) -> Array:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """A lazy array of an array of another library, in the same memory where that is row-major.
+    """Make a lazy array from another library's array, sharing its memory if that is row-major.
 
     Cost:
-        None if the memory is shared, otherwise a copy.
+        A copy, unless the memory is shared.
 
     >>> import numpy as np
     >>> from pullback import lazy

@@ -1,11 +1,11 @@
-"""Lazy arrays: pending operations on lazy arrays, or values.
+"""Lazy arrays: values, or pending operations on other lazy arrays.
 
-    application, operands      the operation that computes it; a leaf has none
-    value                      its elements once computed, otherwise None
-    tracked                    whether a weight or an argument of `lazy.grad` is below it
+    application, operands      the operation that computes the array; None for a leaf
+    value                      the elements once computed, otherwise None
+    tracked                    whether the array depends on a weight or an argument of `lazy.grad`
     origin                     the tape of the value, and the number of its result (`lazy.tape`)
 
-Operators and methods are put on the class by `lazy.methods`, from those of traced arrays.
+`lazy.methods` adds operators and methods to the class, from those of traced arrays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _new: Final = object.__new__
 
 
 class Array:
-    """An array that is computed when its value is wanted.
+    """An array that is computed when its value is needed.
 
     Operators, methods, indexing and functions are those of traced arrays; `await`, `float`, `int`, `bool`, NumPy,
     DLPack and printing need the value. See `pullback.lazy`.
@@ -50,7 +50,7 @@ class Array:
     application: Any  # an `operation.Application`; None for a leaf
     operands: tuple[Array, ...]
     value: Any
-    origin: Any  # (tape, which result), the weight of a leaf, or None
+    origin: Any  # (tape, result number), the weight of a leaf, or None
 
     def __init__(self, application: Any, operands: tuple[Array, ...], tracked: bool) -> None:
         self.application = application
@@ -117,10 +117,10 @@ class Array:
     # The value ------------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The value, computed now if necessary, as an array that must not be written.
+        """Return the value, computed now if necessary, as a read-only array.
 
         Raises:
-            DerivativeError: [E715] an active gradient depends on it. All other conversions raise this, too.
+            DerivativeError: [E715] an active gradient depends on the array. All other conversions raise this, too.
 
         >>> from pullback import lazy
         >>> (lazy.asarray([1.0, 2.0]) * 2.0).numpy()
@@ -130,12 +130,12 @@ class Array:
         return value_of(self)
 
     def item(self) -> Any:
-        """The value of an array of one element as a Python number."""
+        """Return the value of a one-element array as a Python number."""
         Array.check(self, "item()")
         return value_of(self).item()
 
     def tolist(self) -> Any:
-        """The value as nested lists."""
+        """Return the value as nested lists."""
         Array.check(self, "tolist()")
         return value_of(self).tolist()
 
@@ -147,7 +147,7 @@ class Array:
         return found
 
     async def predict(self) -> np.ndarray[Any, Any]:
-        """The value: what `await` of the array gives."""
+        """The value, as the result of `await`."""
         return await self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -174,7 +174,7 @@ class Array:
 
     def __reduce__(self) -> tuple[Any, ...]:
         Array.check(self, "pickling")
-        return _unpickled, (value_of(self),)  # of its value: derivatives stay in their process
+        return _unpickled, (value_of(self),)  # only the value: derivatives stay in their process
 
     # Piecewise constant conversions, which lose no derivative: control flow and text ------------
 

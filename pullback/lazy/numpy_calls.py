@@ -16,10 +16,10 @@ __all__ = ["array_function", "array_ufunc"]
 
 
 def array_function(self: Array, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
-    """Apply a NumPy function: this namespace's differentiable version if there is one, else NumPy's.
+    """Apply a NumPy function: the differentiable version of this namespace if there is one, else NumPy's.
 
     Raises:
-        DerivativeError: [E715] an active gradient depends on the values, and the result may hold some of them.
+        DerivativeError: [E715] an active gradient depends on the values, and the result may contain some of them.
     """
     if keywords.get("out") is not None:
         return NotImplemented
@@ -36,13 +36,13 @@ def array_function(self: Array, function: Any, types: Any, inputs: Any, keywords
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-    """Apply an elementwise NumPy function in the same way."""
+    """Apply an elementwise NumPy function, like `array_function`."""
     found = _counterpart(ufunc.__name__) if method == "__call__" and "out" not in keywords else None
     return NotImplemented if found is None else found(*inputs, **keywords)
 
 
 def _counterpart(name: str, module: str = "") -> Any:
-    """The function of lazy arrays that NumPy has under a name, or None."""
+    """The counterpart for lazy arrays of a NumPy function, or None."""
     found = counterpart("bitwise_invert" if name == "invert" else name, module)
     if found is None or found.__name__ in TRACED:
         return None

@@ -1,7 +1,7 @@
-"""Functions whose result shapes depend on values: they compute their operands first.
+"""Functions with data-dependent result shapes: they compute their operands first.
 
-Results with derivatives, such as elements selected by a mask and distinct elements, are read from the operand at the
-positions found.
+Differentiable results, such as elements selected by a mask, are read from the operand at the positions
+found.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ UniqueInverse = namedtuple("UniqueInverse", "values inverse_indices")
 
 
 def nonzero(x: Any, /) -> tuple[Array, ...]:
-    """The positions of nonzero elements, one index array per axis; it computes x.
+    """Return the positions of nonzero elements, one index array per axis, after computing x.
 
     Cost:
-        x is computed; then one pass over it, in NumPy.
+        Computing x, then one pass over it in NumPy.
 
     >>> from pullback import lazy
     >>> [i.tolist() for i in lazy.nonzero(lazy.asarray([0, 3, 0, 5]))]
@@ -38,10 +38,10 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct elements in order, their first positions, the inverse indices and the counts.
+    """Return the sorted distinct elements, their first positions, the inverse indices and the counts.
 
     Cost:
-        x is computed; then a sort of its n elements, n log n, in NumPy.
+        Computing x, then a sort of its n elements in NumPy, n log n.
 
     >>> from pullback import lazy
     >>> found = lazy.unique_all(lazy.asarray([3, 1, 3]))
@@ -66,10 +66,10 @@ def _flat(x: Array) -> Array:
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """The distinct elements in order, and the count of each.
+    """Return the sorted distinct elements, and the count of each.
 
     Cost:
-        x is computed; then a sort of its n elements, n log n, in NumPy.
+        Computing x, then a sort of its n elements in NumPy, n log n.
 
     >>> from pullback import lazy
     >>> [a.tolist() for a in lazy.unique_counts(lazy.asarray([3, 1, 3]))]
@@ -80,10 +80,10 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The distinct elements in order, and the inverse indices.
+    """Return the sorted distinct elements, and the inverse indices.
 
     Cost:
-        x is computed; then a sort of its n elements, n log n, in NumPy.
+        Computing x, then a sort of its n elements in NumPy, n log n.
 
     >>> from pullback import lazy
     >>> [a.tolist() for a in lazy.unique_inverse(lazy.asarray([3, 1, 3]))]
@@ -94,10 +94,10 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 
 
 def unique_values(x: Any, /) -> Array:
-    """The distinct elements in order.
+    """Return the sorted distinct elements.
 
     Cost:
-        x is computed; then a sort of its n elements, n log n, in NumPy.
+        Computing x, then a sort of its n elements in NumPy, n log n.
 
     >>> from pullback import lazy
     >>> lazy.unique_values(lazy.asarray([3.0, 1.0, 3.0])).tolist()

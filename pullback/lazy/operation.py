@@ -1,9 +1,9 @@
-"""Lazy operations: a function of the language with fixed arguments, applied to typed arrays.
+"""Lazy operations: functions of the language with fixed arguments, applied to typed arrays.
 
     apply(Operation("pb.sum", pullback.sum), (x,), {"axis": 0})
 
-Tracing an operation once for the types of its operands determines its result. So errors of shapes and types are those
-of traced arrays, and appear where the node is built. The resulting `Application` is cached: building the same node
+Tracing an operation once for the types of its operands determines its result. So shape and type errors are those
+of traced arrays, and are raised where the node is built. The resulting `Application` is cached: building the same node
 again costs one dictionary lookup.
 """
 
@@ -39,7 +39,7 @@ from pullback.tracing.tree import LEAF, Structure
 
 __all__ = ["Application", "Operation", "apply", "node_of", "quick_key", "traced_program"]
 
-TERMS: Final = 16  # terms of a sum, in registers, that take as long as one element read, computed and written
+TERMS: Final = 16  # terms of a sum in registers that take as long as reading, computing and writing an element
 _COUNT: Final = itertools.count()
 _STATIC: Final = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
@@ -48,8 +48,8 @@ class Operation:
     """A function of traced arrays, with a name that is the same in every process.
 
     Attributes:
-        name: its name in structures.   run: the function.
-        known: its applications, by their arguments other than values.
+        name: the name in structures.   run: the function.
+        known: the applications, by their arguments other than values.
     """
 
     __slots__ = ("known", "name", "run")
@@ -64,17 +64,17 @@ class Operation:
 
 
 class Application:
-    """An operation for operands of some types, with all its other arguments fixed.
+    """An operation for given operand types, with all other arguments fixed.
 
     Attributes:
-        number: its number in this process.   text: its description, the same in every process.
+        number: the number in this process.   text: the description, the same in every process.
         rank: a number computed from the text.
         operands, results: the types of operands and results.   structure: the tree structure of the results.
         type: the type of the result if it is one array.
-        floating: whether derivatives pass through it; not so for step functions and `stop_gradient`.
-        work: its approximate number of operations.
-        checked: whether it may fail at run time, so that its nodes keep their source location.
-        item: the number of the result that it takes from its operand; -1 for operations.
+        floating: whether derivatives pass through; False for step functions and `stop_gradient`.
+        work: the approximate number of operations.
+        checked: whether the operation may fail at run time, so that its nodes keep their source location.
+        item: the number of the result to take from the operand; -1 for operations.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Application:
         "type",
         "work",
     )  # fmt: skip
-    foreign = False  # whether it runs Python (`lazy.foreign`)
+    foreign = False  # whether the operation runs Python (`lazy.foreign`)
 
     def __init__(
         self,
@@ -120,11 +120,11 @@ class Application:
 
     @property
     def quick(self) -> bool:
-        """Whether its nodes are single arrays that cannot fail, and so need no source location."""
+        """Whether nodes are single arrays that cannot fail, and so need no source location."""
         return self.type is not None and not self.checked
 
     def run(self, handles: Sequence[Any]) -> Any:
-        """The traced results for traced operands: one, or a list of them."""
+        """The traced result, or a list of results, for traced operands."""
         assert self.rule is not None
         found = self.rule(handles)
         return found if self.type is not None else leaves_of(found)[0]
@@ -193,11 +193,11 @@ class _Operand:
 
 
 class _Binding:
-    """The bound arguments of a call: operands, the fixed remainder, and both as a key."""
+    """The bound arguments of a call: the operands, the fixed arguments, and a key for both."""
 
     def __init__(self) -> None:
         self.operands: list[Array] = []
-        self.depth = 0  # index 2 has the arguments themselves
+        self.depth = 0  # index 2 holds the arguments themselves
 
     def take(self, x: Any) -> tuple[Any, Any]:
         """Return an argument with placeholders for its operands, and its key."""
@@ -242,7 +242,7 @@ class _Binding:
 
 
 def _filled(x: Any, handles: Sequence[Any]) -> Any:
-    """The argument with traced operands in place of the placeholders."""
+    """Replace the placeholders of an argument by traced operands."""
     kind = x.__class__
     if kind is _Operand:
         return handles[x.position]
@@ -329,7 +329,7 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
 
 
 def _is_checked(s: ir.Statement) -> bool:
-    """Whether a statement may read at an index from data, or loop without end."""
+    """Whether a statement may read at a data-dependent index, or loop forever."""
     return not isinstance(s, ir.Build) or any(has_data_index(v) for v in s.values)
 
 

@@ -1,7 +1,7 @@
-"""Straight pieces: arrays that are computed together, as a function of their leaves.
+"""Pieces: straight-line groups of operations that are computed together from their leaves.
 
-The structure of a piece identifies it: its applications, the leaves and steps they read, and the steps that are wanted.
-Its forward and backward kernels are programs of the language, made when first needed.
+The structure of a piece identifies it: its applications, the leaves and steps they read, and the requested steps.
+The forward and backward kernels are programs of the language, created on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Backward", "Piece", "piece_of"]
 
-MOST: Final = 4096  # pieces to keep; a dropped piece is made again, with its code from disk
+MOST: Final = 4096  # pieces to keep; a dropped piece is rebuilt, with its code from disk
 _KNOWN: Final[dict[tuple[int, ...], Piece]] = registered({}, MOST)
 K = TypeVar("K")
 Step = tuple[Application, tuple[int, ...]]  # operands: the position of a step, or -1 - k for leaf k
@@ -35,7 +35,7 @@ class Backward:
     """A kernel that computes cotangents.
 
     Attributes:
-        kernel: it.   places: for each of its results which leaf of the piece it is the cotangent of; others are zero.
+        kernel: the kernel.   places: the leaf for each result of the kernel; other leaves' cotangents are zero.
     """
 
     __slots__ = ("kernel", "places")
@@ -46,11 +46,11 @@ class Backward:
 
 
 class Piece:
-    """A straight piece of a lazy program.
+    """A straight-line piece of a lazy program.
 
     Attributes:
-        steps: its operations, in order.   leaves: the types of its inputs.   wanted: the steps that are results.
-        types: the types of its results.   work: its approximate number of operations.
+        steps: the operations, in order.   leaves: the types of the inputs.   wanted: the steps that are results.
+        types: the types of the results.   work: the approximate number of scalar operations.
     """
 
     __slots__ = ("_kernels", "_program", "_split", "leaves", "steps", "types", "wanted", "work")
@@ -120,7 +120,7 @@ class Piece:
         return self._once(key, make)
 
     def both(self, wrt: tuple[int, ...], seeded: int) -> Backward:
-        """The kernel for the results and the cotangents of the leaves `wrt`, seeded with 1 at result `seeded`."""
+        """The kernel for the results and the cotangents of the leaves `wrt`; the cotangent of `seeded` is 1."""
 
         def make() -> Backward:
             program = self._seeded(self._vjp(wrt), len(self.program.inputs), (), seeded)
@@ -174,7 +174,7 @@ class Piece:
     # Programs -------------------------------------------------------------------------------------------------------
 
     def _positions(self, wrt: tuple[int, ...]) -> list[int]:
-        """The program's inputs for some leaves."""
+        """The positions of the program's inputs for some leaves."""
         starts, at = [], 0
         for t in self.leaves:
             starts.append(range(at, at + (2 if t.form else 1)))
@@ -197,7 +197,7 @@ class Piece:
 
     def _seeded(self, program: ir.Program, first: int, given: tuple[int, ...], one: int | None) -> ir.Program:
         """Fix missing cotangents of a derivative: one for result `one`, else zero."""
-        seeds = []  # for each floating-point array, the number of its result
+        seeds = []  # the result number for each floating-point array
         for k, t in enumerate(self.types):
             seeds += [k] * (2 if t.form else 1) if t.floating else []
         refs = program.inputs[first : first + len(seeds)]
@@ -213,7 +213,7 @@ class Piece:
     def _cotangents(
         self, program: ir.Program, types: Sequence[ArrayType], wrt: tuple[int, ...], before: int
     ) -> Backward:
-        """The kernel of a derivative without all-zero cotangents; `before` results come first."""
+        """The kernel of a derivative, without cotangents that are zero; `before` results come first."""
         from pullback.rewrite.copies import tidy
 
         start = sum(2 if t.form else 1 for t in self.types) if before else 0
@@ -252,7 +252,7 @@ def _types(refs: Sequence[ir.Ref]) -> tuple[ArrayType, ...]:
 
 def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], leaves: Sequence[Array],
              wanted: Sequence[int]) -> Piece:  # fmt: skip
-    """The piece with this structure, given a complete key, and the nodes to make a new piece from."""
+    """Return the piece for a structure key, or make a new one from the nodes."""
     own = tuple(key)
     found = _KNOWN.get(own)
     if found is None:

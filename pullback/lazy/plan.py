@@ -1,6 +1,6 @@
 """Planning: collect the arrays to compute, and cut them into chunks.
 
-A chunk is a straight piece, or one operation in Python. Chunks are in an executable order. Independent chunks may run
+A chunk is a straight-line piece or one Python operation. Chunks are in an executable order. Independent chunks may run
 in parallel.
 """
 
@@ -16,13 +16,13 @@ from pullback.state import registered
 
 __all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
 
-LONGEST: Final = 128  # nodes of a piece
+LONGEST: Final = 128  # maximal nodes of a piece
 SHORTEST: Final = 24
-ROUNDS: Final = 48  # nodes of a piece that covers some iterations of a loop
+ROUNDS: Final = 48  # maximal nodes of a piece that covers some iterations of a loop
 UNIT: Final = 20  # maximal nodes of a repeated unit
 MOST_SEEN: Final = 4096
 _SEEN: Final[set[tuple[int, ...]]] = registered(set(), MOST_SEEN)  # the operations of earlier long pieces
-HEAVY: Final = 6e5  # operations that pay for a thread: some 200 microseconds
+HEAVY: Final = 6e5  # operations that justify a thread: some 200 microseconds
 BLOCKING: Final = float("inf")  # the work of Python operations, which may block
 _serial: Final = attrgetter("serial")
 _rank: Final = attrgetter("rank")
@@ -45,7 +45,7 @@ def planned(wanted: Sequence[Array], threads: int) -> list[Chunk]:
 
 
 def _collected(wanted: Sequence[Array]) -> Chunk:
-    """The arrays to compute for these, in the order in which they were built."""
+    """The arrays to compute for the requested ones, in the order in which they were built."""
     seen: dict[Array, None] = {}
     stack = list(wanted)
     while stack:
@@ -53,15 +53,15 @@ def _collected(wanted: Sequence[Array]) -> Chunk:
         if node.value is None and node not in seen:
             seen[node] = None
             stack += node.operands
-            if node.application.type is None:  # several results: those still referenced
+            if node.application.type is None:  # several results: keep those still referenced
                 stack += [x for ref in node.origin if (x := ref()) is not None]
     return sorted(seen, key=_serial)
 
 
 def _levels(nodes: Chunk) -> list[Chunk]:
-    """Group nodes by the number of Python operations stacked below them; each such operation is alone.
+    """Group nodes by the depth of Python operations below them; each Python operation is its own chunk.
 
-    So all nodes that can run before the first of these are together, and the Python operations then run in parallel.
+    All nodes that can run before the first Python operations are together. These operations then run in parallel.
     """
     level: dict[Array, int] = {}
     straight: dict[int, Chunk] = {}
@@ -87,7 +87,7 @@ def _levels(nodes: Chunk) -> list[Chunk]:
 
 
 def _regions(nodes: Chunk) -> list[Chunk]:
-    """Separate straight nodes that are expensive and independent.
+    """Separate groups of nodes that are expensive and independent.
 
     Take a node with two or more operands, each with much work below it that nothing else reads. Each such operand
     starts a region. A region has one exit, its root, so regions cannot wait for each other in a cycle. (They are the
@@ -130,7 +130,7 @@ def _cut(nodes: Chunk) -> list[Chunk]:
 
 
 def _cut_anywhere(nodes: Chunk) -> list[Chunk]:
-    """Cut nodes into pieces of bounded length, at places chosen by a hash of the operations.
+    """Cut nodes into pieces of bounded length, at positions chosen by a hash of the operations.
 
     Only the last three operations decide, so a repeated sequence is cut at the same places, whatever precedes it.
     """
@@ -152,9 +152,9 @@ def _cut_anywhere(nodes: Chunk) -> list[Chunk]:
 
 
 def _parts(chunk: Chunk) -> list[Chunk]:
-    """Keep a long chunk that occurred before as one piece, else cut it into short ones.
+    """Keep a long chunk as one piece if it occurred before; otherwise cut it into short pieces.
 
-    A chunk that occurs once, such as each of many trees, would be traced for one use. Short pieces are soon known.
+    A chunk that occurs once, such as each of many trees, would be traced for one use. Short pieces recur soon.
     """
     if len(chunk) <= SHORTEST or chunk[0].application.foreign:
         return [chunk]

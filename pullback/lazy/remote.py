@@ -7,8 +7,8 @@
 
 Only values of operands and cotangents of results are sent, each once. Parameters, data saved for the backward pass,
 gradients and optimizer state never leave their process. Each call has a number. It identifies the call's saved data and
-fixes the order in which gradients are added. So concurrent calls in any order give the same result to the last bit. It
-is also that of one process which holds the experts itself (`Expert`).
+fixes the order in which gradients are added. So concurrent calls in any order give the same result to the last bit.
+A single process that holds the experts itself (`Expert`) also gives this result.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Expert:
     """A network with its weights and its optimizer, in the process that holds them.
 
     Args:
-        name: for messages and files.
+        name: the name in messages and files.
         network: a Layer, or a traced function (parameters, *inputs).
         parameters, state: the initial values; a Layer makes its own.
         seed: seed of the initial values.
-        optimizer: updates the parameters; None if they stay.
-        checkpoint: a folder.   every: updates between checkpoints.
-        load: whether to start from its checkpoint, if there is one.
+        optimizer: the optimizer of the parameters; None if they are not trained.
+        checkpoint: a folder.   every: the number of updates between checkpoints.
+        load: whether to start from the expert's checkpoint, if there is one.
     Raises:
         UsageError: [E532] the name is invalid for a file in the folder.
-        DataError: [E509] the checkpoint is damaged, [E510] it is that of another network.
+        DataError: [E509] the checkpoint is damaged. [E510] It belongs to another network.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Expert:
     # A call -----------------------------------------------------------------------------------------------------------
 
     def result(self, types: Types, wanted: tuple[bool, ...]) -> tuple[Types, bool]:
-        """Types of the results for operands of these types, and whether there are several."""
+        """The types of the results for operands of these types, and whether there are several."""
         key = tuple(types), wanted
         if key not in self._results:
             like = [np.broadcast_to(np.zeros((), dtype), shape) for shape, dtype in types]
@@ -90,7 +90,7 @@ class Expert:
         return self._results[key]
 
     def forward(self, call: int, wanted: tuple[bool, ...], *values: Any) -> Any:
-        """The result of a call. Data for its backward pass is kept under the call's number."""
+        """Return the result of a call; keep data for its backward pass under the call's number."""
         forward, backward = self._function(wanted)
         (out, state), residuals = forward(self.parameters, self.state, *self._parts(wanted, values))
         self._kept[call] = backward, residuals, self.steps
@@ -98,7 +98,7 @@ class Expert:
         return list(out) if self._shape[1] else out
 
     def backward(self, call: int, gradient: Any) -> list[Any]:
-        """The cotangents of a call's operands; those of the weights stay here."""
+        """Return the cotangents of a call's operands; the cotangents of the weights stay in this process."""
         if call not in self._kept:
             raise LostError(
                 "E711",
@@ -189,7 +189,7 @@ class Expert:
         self.steps += 1
 
     def save(self) -> None:
-        """Write its checkpoint."""
+        """Write the expert's checkpoint."""
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)
         put(self.path, named({**self.held(), "steps": np.int64(self.steps)}), {})
@@ -246,14 +246,14 @@ class Worker:
     """A process that holds experts. Requests are processed in order.
 
     Args:
-        name: for messages.
-        restart: whether to start it again when it is lost, with each expert at its last checkpoint.
+        name: the name in messages.
+        restart: whether to restart the process when it is lost, with each expert at its last checkpoint.
         options: options of a Ray actor, such as `num_cpus`, `resources`, `scheduling_strategy`.
 
     Raises:
         UsageError: [E713] Ray is not installed.
     Cost:
-        Starting a process takes a second or two; then the requests' own cost, and a message each.
+        Starting a process takes a second or two. Each request then costs its computation and a message.
     """
 
     def __init__(self, name: str = "worker", *, restart: bool = False, **options: Any) -> None:
@@ -271,7 +271,7 @@ class Worker:
             self._experts[name] = settings
 
     def ask(self, name: str, method: str, *arguments: Any) -> Any:
-        """Ask an expert for a method; `wait` returns its result."""
+        """Start a method call of an expert; `wait` returns its result."""
         process = self._process
         return process, process.ask("of", name, method, *arguments, what=name)
 
@@ -279,7 +279,7 @@ class Worker:
         """Wait for the result of a call to an expert.
 
         Raises:
-            LostError: [E711] its process is lost; with `restart` it has been started again.
+            LostError: [E711] the process is lost; with `restart` it has been restarted.
         """
         process, reference = promised
         try:
@@ -300,7 +300,7 @@ class Worker:
 
     def _start_again(self, lost: Process) -> None:
         with self._lock:
-            if self._process is not lost:  # another thread has done it
+            if self._process is not lost:  # another thread has restarted it
                 return
             self._process = Process(self.name, _Shelf, options=self.options)
             for name, settings in self._experts.items():
@@ -308,16 +308,16 @@ class Worker:
 
 
 def workers(count: int, *, restart: bool = False, **options: Any) -> list[Worker]:
-    """Processes for experts, on this machine or on the cluster that `ray.init` names.
+    """Start processes for experts, on this machine or on the cluster of `ray.init`.
 
     Args:
         count: the number of processes.
-        restart: whether to restart a lost one, with its experts at their last checkpoints.
+        restart: whether to restart a lost process, with its experts at their last checkpoints.
         options: options of a Ray actor.
     Raises:
         UsageError: [E713] Ray is not installed.
     Cost:
-        The start of as many processes, in parallel.
+        Starting the processes, in parallel.
     """
     return [Worker(f"worker {k}", restart=restart, **options) for k in range(count)]
 
@@ -326,9 +326,9 @@ class Remote:
     """A network in another process, called like a function of lazy arrays. `remote` makes one.
 
     Attributes:
-        name: its name in messages and checkpoints.   worker: the process that holds it.
+        name: the name in messages and checkpoints.   worker: the process that holds the network.
     Cost:
-        A call is a message each way, forward and backward, and copies of the data: `remote`.
+        A call takes a message each way, forward and backward, and copies of the data; see `remote`.
     """
 
     def __init__(self, name: str, worker: Worker) -> None:
@@ -338,7 +338,7 @@ class Remote:
         self._pending: list[Any] = []
 
     def __call__(self, *inputs: Any) -> Any:
-        """The node of a call, or a tuple of nodes for several results."""
+        """Return the node of a call, or a tuple of nodes for several results."""
         return _Call(self, next(self._numbers))(*inputs)
 
     def update(self) -> None:
@@ -355,7 +355,7 @@ class Remote:
             self.worker.wait(self.name, self._pending.pop())
 
     def parameters(self) -> Any:
-        """A copy of its parameters."""
+        """Return a copy of the parameters."""
         return self.held()["parameters"]
 
     def gradient(self) -> Any:
@@ -372,7 +372,7 @@ class Remote:
         self._asked("put", parameters)
 
     def save(self) -> None:
-        """Write its checkpoint now."""
+        """Write the expert's checkpoint now."""
         self._asked("save")
 
     def _asked(self, method: str, *arguments: Any) -> Any:
@@ -389,7 +389,7 @@ class Remote:
             return self.worker.wait(self.name, self.worker.ask(self.name, method, *arguments))
 
     def result(self, types: Types, wanted: tuple[bool, ...]) -> tuple[Types, bool]:
-        """The types of its results for operands of these types, requested once."""
+        """The types of the results for operands of these types, requested once."""
         key = tuple(types), wanted
         if key not in self._types:
             self._types[key] = self.repeated("result", types, wanted)
@@ -447,7 +447,7 @@ def remote(
     restart: bool = False,
     **options: Any,
 ) -> Remote:
-    """Put a network with its weights into another process; calls of it are nodes like any others.
+    """Place a network with its weights in another process; calls of it are ordinary nodes.
 
     Forward, backward and update happen where the weights are. Only values of operands and results, and their
     cotangents, are sent. Gradients are exact: the same to the last bit as those of one process that runs the same
@@ -456,22 +456,22 @@ def remote(
     Args:
         expert: a Layer of known input size (`net.on("N 784")`), or a function (parameters, *inputs) of traced arrays
             that returns an array or a tuple of them.
-        parameters: the initial parameters. A Layer makes its own, in its process.
-        state: the initial state, likewise.
+        parameters: the initial parameters. A Layer makes its own, in the new process.
+        state: the initial state. A Layer makes its own.
         seed: seed of the initial values.
         optimizer: the optimizer of `update`, such as `nn.adam(1e-3)`.
         worker: the process, which may hold other experts, too; by default a new one.
-        name: for messages and checkpoints.
+        name: the name in messages and checkpoints.
         checkpoint: a folder that the process can write, where it saves the expert.
-        every: updates between checkpoints.
+        every: the number of updates between checkpoints.
         restart: whether to restart a lost process, with the expert at its last checkpoint. A forward pass is then
             repeated. A backward pass or an update raises, because its data is lost: repeat the step.
-        options: for a new process: options of a Ray actor, such as `resources={"gpu_node": 1}`.
+        options: the Ray actor options of a new process, such as `resources={"gpu_node": 1}`.
     Returns:
-        The expert, to be called with lazy arrays.
+        The expert, which can be called with lazy arrays.
     Raises:
-        UsageError: [E712] it cannot be sent. [E713] Ray is not installed. [E518] arguments contradict each other.
-            [E532] its name is invalid for a checkpoint.
+        UsageError: [E712] the expert cannot be sent. [E713] Ray is not installed. [E518] Arguments conflict.
+            [E532] The name is invalid for a checkpoint.
         LostError: [E711] when a value is needed: the process is lost.
         DerivativeError: [E703] in a backward pass: the weights were changed since the forward pass.
     Cost:

@@ -1,4 +1,4 @@
-"""Running: chunks as kernels or Python operations, independent ones in parallel."""
+"""Execution of chunks, as kernels or Python operations; independent chunks run in parallel."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 class Straight:
-    """A chunk that is a straight piece, found by its structure.
+    """A chunk that is a piece, looked up by its structure.
 
     Attributes:
-        piece: the piece.   leaves: its inputs.   outputs: the nodes that it computes.
+        piece: the piece.   leaves: the inputs.   outputs: the computed nodes.
         wrt: the leaves to differentiate with respect to.   tracked: whether derivatives pass through it.
         places: the source locations of nodes that may fail, by step.
     """
@@ -75,11 +75,11 @@ class Straight:
 
     @property
     def work(self) -> float:
-        """About how many operations it takes."""
+        """The approximate number of operations."""
         return self.piece.work
 
     def compute(self) -> Any:
-        """The output values, and the residuals of its tape."""
+        """Return the output values, and the residuals for the tape."""
         values = [x.value for x in self.leaves]
         kernel = self.piece.forward(self.wrt) if self.tracked else self.piece.value()
         try:
@@ -95,13 +95,13 @@ class Straight:
         self.settle_with(results, tape)
 
     def settle_with(self, results: Sequence[Any], tape: Tape | None) -> None:
-        """Store the values of the outputs, and the tape that they come from."""
+        """Store the values of the outputs, and their tape."""
         for k, (node, value) in enumerate(zip(self.outputs, results)):
             settle(node, value, (tape, k) if tape is not None and node.tracked else None)
 
 
 class Call:
-    """A chunk that is one operation in Python, with its items if it has several results."""
+    """A chunk that is one Python operation, with its items if it has several results."""
 
     __slots__ = ("application", "items", "node")
     work = BLOCKING
@@ -111,7 +111,7 @@ class Call:
         self.application: ForeignApplication = self.node.application
 
     def compute(self) -> Any:
-        """The results, and the saved data."""
+        """Return the results and the saved data."""
         try:
             return self.application.call([x.value for x in self.node.operands])
         except Exception as error:
@@ -147,7 +147,7 @@ def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
 
 
 def thread_count() -> int:
-    """The number of kernels that may run at once: by the enclosing block, environment or processors."""
+    """The number of kernels that may run at once, from the enclosing block, environment or processors."""
     if policy.ASKED_THREADS.get() is None and "PULLBACK_THREADS" not in os.environ:
         return _processors()
     return policy.thread_count(None)
@@ -167,7 +167,7 @@ def together(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> li
     """Run calls, each with its work estimate, in parallel if that pays; return results or exceptions."""
     blocking = [k for k, (work, _) in enumerate(calls) if work == BLOCKING]
     heavy = [k for k, (work, _) in enumerate(calls) if HEAVY <= work < BLOCKING]
-    own = heavy[-1] if heavy and not blocking else None  # this thread runs one of them
+    own = heavy[-1] if heavy and not blocking else None  # this thread runs one of the heavy calls
     pooled = {*blocking, *(heavy if threads > 1 else [])} - {own} if len(calls) > 1 else set()
     slots = threading.Semaphore(max(1, threads - (own is not None)))
 
@@ -232,7 +232,7 @@ def force(wanted: Sequence[Array]) -> None:
 
 
 def run_chunks(chunks: list[Chunk], wanted: Sequence[Array], threads: int) -> None:
-    """Run chunks, each after its inputs; empties the list."""
+    """Run chunks, each after its inputs, and empty the list."""
     if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
         chunks.reverse()
         while chunks:
@@ -253,7 +253,7 @@ def run_chunks(chunks: list[Chunk], wanted: Sequence[Array], threads: int) -> No
 
 
 def _waves(chunks: Sequence[Chunk]) -> list[list[int]]:
-    """Group chunks into sets that can run in parallel, one set after the other."""
+    """Group chunks into successive sets; the chunks of a set can run in parallel."""
     home = {node: k for k, chunk in enumerate(chunks) for node in chunk}
     wave: list[int] = []
     for chunk in chunks:

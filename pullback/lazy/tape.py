@@ -1,4 +1,4 @@
-"""Tapes: the data of executed pieces for their backward passes, and the walk over them.
+"""Tapes: the data kept by executed pieces for their backward passes, and the walk over the tapes.
 
 A tape knows the leaves of its piece, and the residuals of its forward kernel. Cotangents of its results are added up
 until all readers have run backward. Then its backward kernel runs, once, and gives cotangents of its leaves. The walk
@@ -35,8 +35,8 @@ class Kept:
     """The data that an executed operation keeps for its backward pass.
 
     Attributes:
-        number: its number in execution order.   leaves: its inputs, until it is released.
-        count: the number of its results.   released: whether its data was released.
+        number: the number in execution order.   leaves: the inputs, until the data is released.
+        count: the number of results.   released: whether the data was released.
     """
 
     __slots__ = ("__weakref__", "_bytes", "count", "leaves", "number", "released")
@@ -52,19 +52,19 @@ class Kept:
 
     @property
     def work(self) -> float:
-        """About how many operations its backward pass takes; infinite where it may block."""
+        """The approximate number of operations of the backward pass; infinite if it may block."""
         return float("inf")
 
     def pull(self, cotangents: list[Any]) -> Pulled:
-        """The cotangents of the leaves for those of the results; None for zero."""
+        """Return the cotangents of the leaves, given those of the results; None for zero."""
         raise NotImplementedError
 
     def read_for(self, k: int) -> Sequence[Array]:
-        """The leaves that the derivative of result k may go to."""
+        """The leaves that result k may have derivatives by."""
         return self.leaves
 
     def release(self) -> None:
-        """Let go of all that it keeps."""
+        """Release the kept data."""
         if not self.released:
             self.released = True
             self.leaves = ()
@@ -77,10 +77,10 @@ class Kept:
 
 
 class Tape(Kept):
-    """The data that a straight piece keeps for its backward pass.
+    """The data that a piece keeps for its backward pass.
 
     Attributes:
-        residuals: the values saved by its forward kernel; None if the backward pass recomputes them.
+        residuals: the values saved by the forward kernel; None if the backward pass recomputes them.
     """
 
     __slots__ = ("piece", "residuals", "wrt")
@@ -93,11 +93,11 @@ class Tape(Kept):
 
     @property
     def work(self) -> float:
-        """About how many operations its backward pass takes."""
+        """The approximate number of operations of the backward pass."""
         return 2.0 * self.piece.work
 
     def pull(self, cotangents: list[Any]) -> Pulled:
-        """The cotangents of the leaves for those of the results."""
+        """Return the cotangents of the leaves, given those of the results."""
         given = tuple([k for k, d in enumerate(cotangents) if d is not None])
         seeds = [np.asarray(d) for d in cotangents if d is not None]
         values = [x.value for x in self.leaves]
@@ -113,11 +113,11 @@ class Tape(Kept):
         return [(leaves[k], d) for k, d in zip(made.places, made.kernel(arguments))]
 
     def read_for(self, k: int) -> Sequence[Array]:
-        """The leaves that the derivative of result k may go to."""
+        """The leaves that result k may have derivatives by."""
         return [self.leaves[n] for n in self.piece.smooth_leaves(k)] if self.leaves else ()
 
     def release(self) -> None:
-        """Let go of all that it keeps."""
+        """Release the kept data."""
         self.residuals = None
         super().release()
 
@@ -131,7 +131,7 @@ def released() -> DerivativeError:
 
 
 class Cotangents:
-    """Pending cotangents of tapes' results, and final cotangents of leaves.
+    """The pending cotangents of tapes' results, and the final cotangents of leaves.
 
     Args:
         stops: arrays at which the backward pass stops.
@@ -141,12 +141,12 @@ class Cotangents:
         self.arrived: dict[Array, Any] = {}
         self._waiting: dict[Kept, list[Any]] = {}
         self._stops = frozenset(stops)
-        self._users: dict[Kept, int] = {}  # number of pending tapes that read a tape's results
+        self._users: dict[Kept, int] = {}  # the number of pending tapes that read a tape's results
         self._below: dict[Kept, set[Kept]] = {}  # the tapes whose results a tape reads
         self._ready: list[Kept] = []
 
     def add(self, node: Array, cotangent: Any) -> None:
-        """Add a cotangent of a leaf: to its tape if it has one, else as final."""
+        """Add a cotangent of a leaf: to the leaf's tape if there is one, else to the final cotangents."""
         origin = node.origin
         if origin.__class__ is not tuple or node in self._stops:
             known = self.arrived.get(node)
@@ -159,7 +159,7 @@ class Cotangents:
             waiting[k] = cotangent if waiting[k] is None else waiting[k] + cotangent
 
     def start(self) -> None:
-        """Find the tapes that cotangents can reach, and count the readers of each."""
+        """Find the tapes that cotangents can reach, and count the readers of each tape."""
         stack = list(self._waiting)
         seen = set(stack)
         users = self._users
@@ -181,7 +181,7 @@ class Cotangents:
         return {x.origin[0] for x in tape.leaves if x.origin.__class__ is tuple and x.tracked and x not in stops}
 
     def ready(self) -> list[Kept]:
-        """The tapes whose results have all their cotangents, latest first; they are removed."""
+        """Remove and return the tapes whose results have all their cotangents, latest first."""
         found, self._ready = self._ready, []
         found.sort(key=_number, reverse=True)
         return found

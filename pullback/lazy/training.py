@@ -1,4 +1,4 @@
-"""Training of weights by the optimizers of `pullback.nn`."""
+"""Training of lazy weights with the optimizers of `pullback.nn`."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def weights(parameters: Any) -> Any:
 
 
 class Trainer:
-    """Weights with their optimizer. Several trainers may each own part of a network's weights.
+    """A set of weights with its optimizer. Several trainers may each own part of a network's weights.
 
-    Only weights with a cotangent are updated: a step does not train weights that it did not use.
+    Only weights with a cotangent are updated, so a step does not train unused weights.
 
     Args:
         weights: a tree of weights.
@@ -52,7 +52,7 @@ class Trainer:
     Attributes:
         steps: the number of updates.
     Raises:
-        TraceError: [E171] the optimizer does not turn gradients into updates. [E707] two weights have one name.
+        TraceError: [E171] the optimizer does not turn gradients into updates. [E707] Two weights have the same name.
     Cost:
         A step: forward and backward, then one kernel that reads weights, cotangents and optimizer state, and writes
         weights and state. The formulas are those of `pullback.nn`, with their sources.
@@ -154,7 +154,7 @@ class Trainer:
 
 
 def _dense(w: Weight) -> Any:
-    """A weight's cotangent as an array of its type; other kinds convert by `__array__`."""
+    """A weight's cotangent as an array of the weight's type, converted by `__array__` if necessary."""
     gradient = w.grad
     if gradient.__class__ is np.ndarray and gradient.dtype is w.type.numpy and gradient.shape == w.type.shape:
         return gradient
@@ -170,7 +170,7 @@ def _reads_names(optimizer: Optimizer) -> bool:
 
 
 def _leaves(state: dict[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The arrays of a state with the keys that lead to them."""
+    """The arrays of a state, with the paths of keys to them."""
     for k, v in state.items():
         if isinstance(v, dict):
             yield from _leaves(v, (*above, k))
@@ -179,7 +179,7 @@ def _leaves(state: dict[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any
 
 
 def _nested(leaves: dict[Path, Any]) -> dict[str, Any]:
-    """A state of these arrays."""
+    """The state, as nested dicts of these arrays."""
     state: dict[str, Any] = {}
     for path, value in leaves.items():
         inner = state

@@ -1,4 +1,4 @@
-"""The type of an array before it has a value: dtype and shape, interned."""
+"""Array types, interned: dtype and shape, known before the value."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _KNOWN: Final[dict[Any, ArrayType]] = registered(
 
 
 class ArrayType:
-    """An element type and a shape. Types are compared by identity: `array_type` returns the unique one.
+    """An element type and a shape. Types are compared by identity: `array_type` returns the unique object.
 
     Attributes:
         dtype: the element type.   shape: the size along each axis.   numpy: the NumPy dtype.
-        floating: whether its elements have derivatives.   bytes: of all its elements.
-        form: 2 if programs take it as two arrays, real and imaginary part, otherwise 0 (`tracing.tree.form`).
+        floating: whether elements have derivatives.   bytes: the size of all elements in bytes.
+        form: 2 if programs take two arrays, real and imaginary part; otherwise 0 (`tracing.tree.form`).
     """
 
     __slots__ = ("bytes", "dtype", "floating", "form", "numpy", "shape")
@@ -43,7 +43,7 @@ class ArrayType:
 
     @property
     def part(self) -> DType:
-        """The element type of the arrays that represent it in a program."""
+        """The element type of the arrays that represent the array in a program."""
         return self.dtype.part if isinstance(self.dtype, ComplexType) else self.dtype
 
     @property
@@ -52,7 +52,7 @@ class ArrayType:
         return prod(self.shape)
 
     def enter(self, tracer: Tracer, name: str) -> Any:
-        """Add a traced input of this type, without a name in messages."""
+        """Add a traced input of this type, which messages do not name."""
         extents = [as_index(n) for n in self.shape]
         made = []
         for suffix in ("_re", "_im") if self.form else ("",):

@@ -19,11 +19,11 @@ class Weight(Array):
     """A mutable cell for an array that training updates. Networks may share it.
 
     A weight can be used like an array. Arrays built from it use the array that it holds at that time, so later changes
-    do not affect them. Once the weight holds another array, a backward pass through them is refused. Copies and
+    do not affect them. After an update, a backward pass through such arrays is refused. Copies and
     unpickled weights are independent, with the same array and name, and no cotangent.
 
     Args:
-        value: its initial array.
+        value: the initial array.
         name: the name in messages, optimizers and files.
     Cost:
         A copy of the initial array, which is not modified. An update makes a new array.

@@ -1,8 +1,8 @@
 """Linear algebra under the names of the Python array API, and the constructors of the language M̃.
 
 `matrices` has products, norms and M̃; `triangular`, `lu`, `qr`, `spectral`, `singular` and `eigen` have the
-decompositions and their uses. All are index notation, for real and complex matrices alike; derivatives of the latter
-are rules from the literature, cited beside them.
+decompositions and their uses. All are index notation, for real and complex matrices alike. Decompositions have
+derivative rules from the literature, cited beside them.
 """
 
 from pullback.linalg.eigen import eig, eigvals

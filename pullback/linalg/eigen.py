@@ -24,12 +24,12 @@ from pullback.tracing.control import fold, scan
 from pullback.tracing.custom import emit_call
 from pullback.tracing.index import build, max_over, sum_over
 
-STEPS = 30  # for each eigenvalue, as in LAPACK; two or three are usual, and the rest is skipped
-LARGE = 1e10  # vectors are scaled before they are larger
+STEPS = 30  # at most, for each eigenvalue, as in LAPACK; two or three usually suffice
+LARGE = 1e10  # vectors are scaled down before they exceed this
 
 
 class EigResult(NamedTuple):
-    """Eigenvalues, and eigenvectors in the columns of a matrix."""
+    """The eigenvalues, and the eigenvectors as columns of a matrix."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -39,25 +39,25 @@ def eig(x: Any, /) -> EigResult:
     """Eigenvalues and eigenvectors of square matrices: x @ v = v * w.
 
     Args:
-        x: (..., n, n) floating-point or complex matrices. For symmetric and Hermitian ones `eigh` is made.
+        x: (..., n, n) floating-point or complex matrices. For symmetric and Hermitian ones use `eigh`.
     Returns:
         A pair (eigenvalues, eigenvectors), complex for real matrices too: (..., n) in no particular order, and
-        (..., n, n) with columns of norm 1, of which the largest element is real and positive. NaN where the steps do
-        not suffice, which no matrix is known to bring about. Of a matrix without a basis of eigenvectors some columns
-        are equal up to rounding.
+        (..., n, n) with columns of norm 1 whose largest element is real and positive. NaN where the steps do not
+        suffice; no such matrix is known. If a matrix has no basis of eigenvectors, some columns are equal up to
+        rounding.
     Raises:
         ShapeError: [E104] the matrices are not square.
         DTypeError: [E121] they are not floating-point.
     Derivative:
         ẇ = diag(C), v̇ = v (F ∘ C) with C = v⁻¹ ẋ v and F[i, j] = 1 / (w[j] - w[i]) (Magnus, *On differentiating
         eigenvalues and eigenvectors*, 1985; Boeddeker et al., *On the computation of complex-valued gradients with
-        application to statistically optimum beamforming*, 2017), without what would change the norm of a vector or the
+        application to statistically optimum beamforming*, 2017), projected to keep the norm of each vector and the
         phase of its largest element. Where two eigenvalues are equal, neither they nor their vectors have a derivative:
         those parts of F are 0. Without a basis of eigenvectors the result is infinite, NaN, or dominated by rounding.
-        Sums over all eigenvalues that are equal have one, in theory; it is lost to rounding when v is nearly singular.
+        Sums over all equal eigenvalues have a derivative, but rounding destroys it when v is nearly singular.
     Cost:
-        60 n³ or so multiply-adds of complex numbers: 10 n³ / 3 for the Hessenberg form, in real numbers for real x,
-        some 3 n steps of 12 n² each, n³ for the vectors; half of it for the eigenvalues alone.
+        About 60 n³ complex multiply-adds: 10 n³ / 3 for the Hessenberg form, in real numbers for real x, some 3 n
+        steps of 12 n² each, and n³ for the vectors. The eigenvalues alone cost half.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -121,10 +121,10 @@ def _hessenberg(a: Array) -> tuple[Array, Array]:
 
 
 def _schur(h: Array, q: Array) -> tuple[Array, Array, Array]:
-    """Upper triangular T = Zᴴ a Z and Z from the Hessenberg form, and whether all was done.
+    """Return upper triangular T = Zᴴ a Z and Z from the Hessenberg form, and whether the steps converged.
 
-    QR steps with the shift of Wilkinson (Golub and Van Loan, 7.5; LAPACK's zlahqr): each works on the last block of
-    which no element of the subdiagonal is negligible. Now and then another shift leaves a cycle.
+    QR steps use Wilkinson's shift (Golub and Van Loan, 7.5; LAPACK's zlahqr). Each step works on the last block
+    without a negligible subdiagonal element. An occasional exceptional shift breaks cycles.
     """
     n = h.shape[0]
 
@@ -141,14 +141,14 @@ def _schur(h: Array, q: Array) -> tuple[Array, Array, Array]:
 
 
 def _negligible(t: Array, k: Any) -> Any:
-    """Whether the element below diagonal element k may count as 0; that below the last one does."""
+    """Whether the element below diagonal element k is negligible; true for the last k."""
     info = finfo(real(t).dtype)
     beside = magnitude(t.at(k, k)) + magnitude(t.at(k + 1, k + 1))
     return ~(magnitude(t.at(k + 1, k)) > info.eps * beside + info.smallest_normal / info.eps)
 
 
 def _block(t: Array) -> tuple[Array, Array]:
-    """The first and last row of the last block that is not yet triangular; 0 and 0 for none."""
+    """Return the first and last row of the last block that is not yet triangular; 0 and 0 for none."""
     n = t.shape[0]
     closed = build(n, lambda k: _negligible(t, k))
     last = max_over(n, lambda k: where(closed[k], 0, k + 1)).astype("int64")
@@ -157,9 +157,9 @@ def _block(t: Array) -> tuple[Array, Array]:
 
 
 def _step(t: Array, z: Array, first: Array, last: Array, tries: Array) -> tuple[Array, Array]:
-    """One QR step of the block: T - shift = Q R, then R Q + shift; Z Q.
+    """Take one QR step of the block: T - shift = Q R, then T becomes R Q + shift, and Z becomes Z Q.
 
-    Each rotation turns two rows, of which the first is done then; afterwards it turns the same columns back.
+    Each rotation acts on two rows and completes the first. Its adjoint later acts on the same columns.
     """
     n = t.shape[0]
     shift = _shift(t, last, tries)
@@ -192,7 +192,7 @@ def _step(t: Array, z: Array, first: Array, last: Array, tries: Array) -> tuple[
 
 
 def _shift(t: Array, last: Array, tries: Array) -> Array:
-    """The eigenvalue of the last two rows of the block that is nearer to the last element."""
+    """Return the eigenvalue of the block's trailing 2 × 2 part that is nearer to its last element."""
     a, b, c, d = t.at(last - 1, last - 1), t.at(last - 1, last), t.at(last, last - 1), t.at(last, last)
     half = (a - d) / 2
     root = sqrt(half * half + b * c)
@@ -205,7 +205,7 @@ def _shift(t: Array, last: Array, tries: Array) -> Array:
 def _triangular_vectors(t: Array) -> Array:
     """The eigenvectors of an upper triangular matrix as columns, by back substitution from the last row.
 
-    Equal eigenvalues are taken as a unit in the last place of the matrix apart, as in LAPACK's ztrevc.
+    Equal eigenvalues are treated as one rounding unit of the matrix apart, as in LAPACK's ztrevc.
     """
     n = t.shape[0]
     info = finfo(real(t).dtype)

@@ -22,10 +22,10 @@ def expm(x: Any, /) -> Array:
     Args:
         x: (..., n, n) floating-point or complex matrices.
     Returns:
-        (..., n, n). With s so that ‖x / 2^s‖ is at most 5.37 in the 1-norm, the approximant of Padé of order 13 of
-        x / 2^s, squared s times (Higham, *The scaling and squaring method for the matrix exponential revisited*, 2005).
+        (..., n, n): the Padé approximant of order 13 of x / 2^s, squared s times, with ‖x / 2^s‖ at most 5.37 in the
+        1-norm (Higham, *The scaling and squaring method for the matrix exponential revisited*, 2005).
     Derivative:
-        Through the steps of the algorithm.
+        The steps of the algorithm are differentiated.
     Cost:
         Seven products, a solve, and s products more.
 
@@ -70,10 +70,10 @@ def sqrtm(x: Any, /) -> Array:
     Args:
         x: (..., n, n) floating-point or complex matrices.
     Returns:
-        (..., n, n) y with y @ y = x, by 20 steps of the product form of Denman and Beavers' iteration (Higham,
-        *Functions of matrices*, 2008, 6.29), scaled by the determinant; NaN where there is none.
+        (..., n, n) roots y with y @ y = x, by 20 steps of the product form of Denman and Beavers' iteration (Higham,
+        *Functions of matrices*, 2008, 6.29), scaled by the determinant; NaN where there is no root.
     Derivative:
-        Through the steps of the algorithm.
+        The steps of the algorithm are differentiated.
     Cost:
         20 inverses and products.
 

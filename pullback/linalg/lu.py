@@ -22,20 +22,20 @@ from pullback.tracing.index import argmax_over, build, sum_over
 
 
 class SlogdetResult(NamedTuple):
-    """Sign and logarithm of the magnitude of a determinant."""
+    """The sign of a determinant, and the logarithm of its magnitude."""
 
     sign: Any
     logabsdet: Any
 
 
 class Factors(NamedTuple):
-    """Factors with `a[order] = lower @ upper`, as constants; the matrix alone carries a derivative.
+    """LU factors with `a[order] = lower @ upper`, as constants; only the matrix carries a derivative.
 
     Attributes:
         lower: unit lower triangular, (n, n).
         upper: upper triangular, (n, n).
-        order: the row of a that became each row, (n,).
-        place: where each row of a went: the inverse permutation.
+        order: the row of a at each row of the factors, (n,).
+        place: the inverse permutation of `order`: the new row of each row of a.
     """
 
     lower: Any
@@ -57,9 +57,9 @@ def solve(x1: Any, x2: Any, /) -> Array:
         DTypeError: [E121] the element types are not floating-point.
     Derivative:
         With x̄ the cotangent of x: x̄2 = x1⁻ᴴ x̄ and x̄1 = -x̄2 xᴴ (Giles, *Collected matrix derivative results for forward
-        and reverse mode algorithmic differentiation*, 2008, matrix inverse product). The factors are used again.
+        and reverse mode algorithmic differentiation*, 2008, matrix inverse product). The factors are reused.
     Cost:
-        n³ multiply-adds for the factors, in rows that vectorize; n² k for each solve; the derivative one solve more.
+        n³ multiply-adds for the factors, in rows that vectorize; n² k for each solve. The derivative adds a solve.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -116,7 +116,7 @@ def det(x: Any, /) -> Array:
     Derivative:
         Jacobi's formula, ẏ = Σ C ∘ ẋ with the cofactors C (Giles 2008, determinant). They are computed without
         division by a pivot, so the gradient holds for singular matrices too. Second derivatives divide by the
-        determinant: there they are NaN.
+        determinant, so they are NaN for singular matrices.
     Cost:
         n³ multiply-adds; 2 n³ for the gradient.
 
@@ -139,7 +139,7 @@ def det(x: Any, /) -> Array:
 
 
 def slogdet(x: Any, /) -> SlogdetResult:
-    """Sign and logarithm of the magnitude of the determinant of square matrices.
+    """The sign of the determinant of square matrices, and the logarithm of its magnitude.
 
     Args:
         x: (..., n, n) floating-point or complex matrices.
@@ -172,11 +172,11 @@ def slogdet(x: Any, /) -> SlogdetResult:
 
 
 def eliminated(a: Array) -> Factors:
-    """The factors of a matrix, by rows that stay where they are.
+    """Compute the LU factors of a matrix without moving its rows.
 
     In step j, partial pivoting chooses among the remaining rows. It takes the row with the largest element in column
     j after subtracting the previous steps. Column j of the lower and row j of the upper factor follow from a and
-    those steps. Nothing else is written: both factors are kept with the step as first axis and their long axis last.
+    those steps. Nothing else is written: both factors are stored with the step as first axis, the row or column last.
     """
     a = constant(a)
     n = a.shape[0]
@@ -275,7 +275,7 @@ def _inverse_jvp(primals: Any, inverse: Array, tangents: Any) -> Array:
 
 
 def _parity(order: Array, dtype: Any) -> Array:
-    """The sign of a permutation: -1 to the number of pairs out of order."""
+    """The sign of a permutation: -1 to the power of the number of inversions."""
     n = order.shape[0]
     out_of_order = sum_over((n, n), lambda i, k: where((i < k) & (order[i] > order[k]), 1, 0))
     return 1 - 2 * (out_of_order % 2).astype(dtype)  # type: ignore[no-any-return]
@@ -334,6 +334,6 @@ def _log_determinant(a: Array, f: Factors) -> SlogdetResult:
 def _log_determinant_jvp(primals: Any, out: Any, tangents: Any) -> SlogdetResult:
     a, f = primals  # Giles 2008, determinant: (log |det A|)˙ = tr(A⁻¹ Ȧ)
     inverse = _solved_adjoint(a, f, eye(a.shape[0], dtype=a.dtype))
-    change = sum(conj(inverse) * tangents[0])  # of the logarithm of the determinant: its imaginary part is the angle
+    change = sum(conj(inverse) * tangents[0])  # the change of log det, whose imaginary part is the phase
     turn = out.sign * complex(0.0, imag(change)) if is_complex(a) else None
     return SlogdetResult(turn, real(change))

@@ -1,8 +1,8 @@
 """Linear algebra under the names of the Python array API, and the constructors of the language M̃.
 
 M̃ is the vector and matrix library of Shaikhha, Fitzgibbon, Vytiniotis and Peyton Jones, *Efficient differentiable
-programming in a functional array-processing language* (2019), Fig. 4: 28 functions over `build` and `ifold`. Each is
-here; `docs/reference/linalg.md` has the correspondence. All are index notation, so derivatives follow from the core.
+programming in a functional array-processing language* (2019), Fig. 4: 28 functions over `build` and `ifold`. All are
+here; `docs/reference/linalg.md` maps the names. They are index notation, so derivatives follow from the core.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ __all__ = [
 
 
 def hot(shape: Any, position: Any, *, dtype: Any = None) -> Array:
-    """1 at one position, 0 elsewhere.
+    """Make an array that is 1 at one position and 0 elsewhere.
 
     Args:
         shape: a size or a tuple of sizes.
         position: an index for each axis: an int, an index or an integer value. Outside of the shape, all are 0.
-        dtype: floating unless given.
+        dtype: the element type; floating-point unless given.
 
     >>> import pullback as pb
     >>> @pb.function
@@ -148,7 +148,7 @@ def map2(f: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
 def zip(x: Any, y: Any) -> tuple[Array, Array]:
     """Pair the elements of two arrays of equal length, like `map2` with pairs as results.
 
-    Arrays of trees are trees of arrays here: reading `zip(v, w)` at i is reading both at i.
+    An array of trees is represented as a tree of arrays: element i of `zip(v, w)` is the pair of both elements i.
 
     Raises:
         ShapeError: [E101] the sizes of axis 0 differ.
@@ -165,8 +165,8 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     Args:
         x: floating array.
         axis: the axes that make up a vector; all of them unless given.
-        keepdims: whether these stay, with size 1.
-        ord: 2 unless given; 1, inf, -inf and 0 (how many elements are not 0) too.
+        keepdims: whether these axes stay, with size 1.
+        ord: 2 unless given; 1, inf, -inf and 0 (the number of nonzero elements) are possible too.
     Derivative:
         The gradient of the 2-norm is x / ‖x‖, and 0 at 0.
 
@@ -196,7 +196,7 @@ def _one(h: Array) -> Array:
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
     """The norm of matrices in the last two axes: Frobenius, 1, inf (largest sum of magnitudes), -1, -inf.
 
-    2, -2 and "nuc" are the largest, the smallest and the sum of the singular values.
+    The orders 2, -2 and "nuc" give the largest, the smallest and the sum of the singular values.
 
     >>> pb.function(lambda x: pb.linalg.matrix_norm(x))(np.array([[3.0, 0.0], [0.0, 4.0]])).item()
     5.0
@@ -289,7 +289,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 
 def slice(v: Any, start: Any, end: Any) -> Array:
-    """The elements of a vector, or rows of a matrix, from `start` to `end`, both included, as in M̃.
+    """Return the elements of a vector, or rows of a matrix, from `start` to `end` inclusive, as in M̃.
 
     Raises:
         ShapeError: [E103] a bound is not known to be in range.
@@ -305,7 +305,7 @@ def slice(v: Any, start: Any, end: Any) -> Array:
 
 
 def row(v: Any) -> Array:
-    """A vector as a matrix of one row.
+    """Convert a vector to a matrix of one row.
 
     >>> pb.function(lambda x: pb.linalg.row(x))(np.arange(3)).tolist()
     [[0, 1, 2]]

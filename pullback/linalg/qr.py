@@ -26,7 +26,7 @@ from pullback.tracing.tracer import current
 
 
 class QRResult(NamedTuple):
-    """Orthonormal columns and an upper triangular matrix."""
+    """The factors Q, with orthonormal columns, and R, upper triangular."""
 
     Q: Any
     R: Any
@@ -37,21 +37,21 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
 
     Args:
         x: (..., m, n) floating-point or complex matrices. If the sizes are unknown at definition, m must be at least n.
-        mode: "complete" gives all m columns of Q, a basis of which the first span the columns of x.
+        mode: "complete" gives all m columns of Q, a basis whose first columns span those of x.
     Returns:
         A pair (Q, R) with k the smaller size, or k = m for "complete": Q (..., m, k) with orthonormal columns,
-        R (..., k, n) upper triangular, with the signs of LAPACK: those on the diagonal of R, which are real, are what
-        the reflections leave.
+        R (..., k, n) upper triangular. The diagonal of R is real. Its signs are those of LAPACK and are not
+        normalized.
     Raises:
-        ShapeError: [E104] the arrays have fewer than two axes, or the mode is unknown. [E114] A call has n > m, which
-            was unknown at definition.
+        ShapeError: [E104] the arrays have fewer than two axes, or the mode is unknown. [E114] a call has n > m, but
+            the sizes were unknown at definition.
         DTypeError: [E121] they are not floating-point.
     Derivative:
         With C = Qᴴ ẋ R⁻¹ and Ω the antihermitian matrix of its strict lower triangle and imaginary diagonal:
         Ṙ = (C - Ω) R and Q̇ = ẋ R⁻¹ - Q (C - Ω) (Walter and Lehmann, *Algorithmic differentiation of linear algebra
-        functions with application in optimum experimental design*, 2010). It needs full column rank; NaN or infinity
-        without. Columns that complete the basis turn no more than they must: any other choice of them is as good, and
-        the derivative is right for functions that do not depend on it.
+        functions with application in optimum experimental design*, 2010). Without full column rank it is NaN or
+        infinity. The columns that complete the basis have the smallest possible tangent. The derivative is correct
+        for functions that do not depend on the choice of these columns.
     Cost:
         4 m n² multiply-adds at most, 4 m² n more for "complete"; m n² + n³ more for the derivative.
 
@@ -70,23 +70,23 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
         )
     if prove(cond(">=", real(h).extents[-1] - real(h).extents[-2] - 1), current().known):
         rows = from_index(real(h).extents[-2])
-        q, first = each("qr", _factors, h[..., :rows])  # of the first columns; the others are turned by it
+        q, first = each("qr", _factors, h[..., :rows])  # factor the first columns; Qᴴ is applied to the others
         return QRResult(q, concat([first, adjoint(q) @ h[..., rows:]], axis=-1))
     return each("qr", _factors if mode == "reduced" else _all_factors, _tall("qr", h))  # type: ignore[no-any-return]
 
 
 def lstsq(a: Any, b: Any, /) -> Array:
-    """The x for which a @ x is nearest to b in the 2-norm, for matrices of full column rank.
+    """Find x with a @ x nearest to b in the 2-norm, for matrices of full column rank.
 
     Args:
         a: (..., m, n) floating-point or complex matrices, m >= n.
         b: (m,) or (..., m, k) right-hand sides. Leading axes of a and b broadcast.
     Returns:
-        (..., n) or (..., n, k) solutions alone, where NumPy's `lstsq` gives residuals, rank and singular values too.
-        NaN or infinity where columns of a depend on one another.
+        (..., n) or (..., n, k) solutions only; NumPy's `lstsq` also returns residuals, rank and singular values.
+        NaN or infinity where the columns of a are linearly dependent.
     Raises:
-        ShapeError: [E104] a has fewer than two axes, or more columns than rows; [E114] a call has. [E102] the rows of a
-            and b differ.
+        ShapeError: [E104] a has fewer than two axes, or more columns than rows; [E114] likewise, known only at a call.
+            [E102] the rows of a and b differ.
         DTypeError: [E121] the element types are not floating-point.
     Derivative:
         With r = b - a x: ẋ = a⁺ (ḃ - ȧ x) + (aᴴ a)⁻¹ ȧᴴ r (Golub and Pereyra, *The differentiation of pseudo-inverses
@@ -112,7 +112,7 @@ def lstsq(a: Any, b: Any, /) -> Array:
 
 
 def _tall(what: str, matrix: Array) -> Array:
-    """The matrices, which have at least as many rows as columns from here on."""
+    """Require that the matrices have at least as many rows as columns; return them."""
     h = real(matrix)
     more = cond(">=", h.extents[-2] - h.extents[-1])
     if more is False or prove(cond(">=", h.extents[-1] - h.extents[-2] - 1)):
@@ -157,7 +157,7 @@ def _triangular(a: Array) -> tuple[Array, tuple[Array, Array]]:
 
 
 def _product(reflections: tuple[Array, Array], start: Array) -> Array:
-    """The inverses of the reflections, the last one first, of the columns of a matrix."""
+    """Apply the inverses of the reflections, the last one first, to the columns of a matrix."""
     vs, scales = reflections
     n = vs.shape[0]
     back = lambda q, t: reflected(q, scales[n - 1 - t], vs[n - 1 - t], n - 1 - t)
@@ -170,8 +170,8 @@ def reflection(column: Array, j: Any) -> tuple[Array, Array]:
     It makes a column zero below element j, and element j real.
 
     Golub and Van Loan, *Matrix computations*, chapter 5: v is the column from j on, with ±norm added to its first
-    element, in whose sign nothing cancels. Where there is nothing to bring to 0, nothing is reflected. Of complex
-    columns the factor is complex, as in LAPACK: I - v scaledᴴ, its adjoint, is its inverse.
+    element; the sign avoids cancellation. A column that is already zero below j is not reflected. For complex
+    columns the factor is complex, as in LAPACK; the inverse is the adjoint I - v scaledᴴ.
     """
     m = column.shape[0]
     top = column.at(j)
@@ -221,12 +221,12 @@ def _basis(q: Array, whole: bool) -> Array:
     columns = m if whole else n
     triangle, reflections = _triangular(q)
     others = _product(reflections, eye(m, columns, dtype=q.dtype))
-    given = build(columns, lambda k: magnitude(triangle.at(k, k)) > 0.5)  # of norm 1 or 0, and none behind the last
+    given = build(columns, lambda k: magnitude(triangle.at(k, k)) > 0.5)  # columns have norm 1 or 0
     return build((m, columns), lambda i, k: where(given[k], q.at(i, k), others[i, k]))  # type: ignore[no-any-return]
 
 
 def _complete_jvp(primals: Any, out: Array, tangents: Any) -> Array:
-    # From Qᴴ Q = I: q̇ᴴ Q₂ + qᴴ Q̇₂ = 0 for the other columns Q₂, of which Q₂ᴴ Q̇₂ is chosen to be 0.
+    # From Qᴴ Q = I: q̇ᴴ Q₂ + qᴴ Q̇₂ = 0 for the other columns Q₂; Q₂ᴴ Q̇₂ is chosen to be 0.
     (q, whole), (q_dot, _) = primals, tangents
     if not whole:
         return q_dot  # type: ignore[no-any-return]
@@ -242,8 +242,8 @@ def _least(a: Array, f: QRResult, b: Array) -> Array:
 
 
 def _least_jvp(primals: Any, x: Array, tangents: Any) -> Array:
-    # Golub and Pereyra 1973, from aᴴ (b - a x) = 0; with a = Q R, a⁺ = R⁻¹ Qᴴ and (aᴴ a)⁻¹ = R⁻¹ R⁻ᴴ. How the factors
-    # change follows from ȧ, so their tangents are not read.
+    # Golub and Pereyra 1973, from aᴴ (b - a x) = 0; with a = Q R, a⁺ = R⁻¹ Qᴴ and (aᴴ a)⁻¹ = R⁻¹ R⁻ᴴ. The tangents
+    # of the factors follow from ȧ, so they are not read.
     (a, (q, r), b), (a_dot, _, b_dot) = primals, tangents
     inner = solve_lower(adjoint(r), adjoint(a_dot) @ (b - a @ x))
     return solve_upper(r, adjoint(q) @ (b_dot - a_dot @ x) + inner)

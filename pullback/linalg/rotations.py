@@ -16,22 +16,21 @@ SWEEPS = 10  # over all pairs; convergence is quadratic, and six suffice for mat
 
 
 def partners(t: Any, m: Any) -> Callable[[Any], Any]:
-    """The index that each one meets in round t of m.
+    """Return the function from each index to its partner in round t of m.
 
-    In each round every index has one partner, q = (r - p) mod m for an odd number m of indices, of which one is left
-    alone: so a round is one unitary matrix, of which row p has its only other element in column q, and m rounds meet
-    every pair (Brent and Luk 1985).
+    In each round, index p has the partner q = (r - p) mod m for an odd number m of indices; one index is left alone.
+    So a round is one unitary matrix, whose row p has its only off-diagonal element in column q. The m rounds
+    meet every pair (Brent and Luk 1985).
     """
     return lambda p: (t + m - p) % m
 
 
 def rotation(p: Any, q: Any, n: Any, main: Array, off: Callable[[Any, Any], Array]) -> tuple[Array, Array]:
-    """Real cosine and sine c, s: column p becomes c x[p] + s x[q], and both are orthogonal then.
+    """Return real cosine c and sine s; column p becomes c x[p] + s x[q], orthogonal to its partner.
 
-    Golub and Van Loan, *Matrix computations*, 8.5: of the two angles the smaller one. Of complex numbers the sine has
-    the phase that makes the element between them real. Both columns of a pair read the same numbers, those of the
-    smaller index first, so that their turns belong together though rounding leaves x[p, q] and x[q, p]
-    different.
+    Golub and Van Loan, *Matrix computations*, 8.5: the smaller of the two angles is taken. For complex numbers the sine
+    has the phase that makes the element between the columns real. Rounding leaves x[p, q] and x[q, p] different.
+    Both columns therefore read the same numbers, those of the smaller index first, so their rotations match.
     """
     first = p < q
     own = where(first, main[p], main.at(q))
@@ -51,7 +50,7 @@ def rotation(p: Any, q: Any, n: Any, main: Array, off: Callable[[Any, Any], Arra
 
 
 def order(values: Array) -> Array:
-    """The place of the k-th smallest; of equal ones the first. NaN come in some order."""
+    """Return the indices that sort the values, stable for equal values. NaN are in no particular order."""
     n = values.shape[0]
 
     def before(i: Any, j: Any) -> Any:

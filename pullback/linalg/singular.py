@@ -27,7 +27,7 @@ from pullback.tracing.tracer import current
 
 
 class SVDResult(NamedTuple):
-    """Orthonormal columns, singular values in descending order, orthonormal rows."""
+    """The factors U, S and Vh: orthonormal columns, descending singular values, orthonormal rows."""
 
     U: Any
     S: Any
@@ -39,24 +39,24 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
 
     Args:
         x: (..., m, n) floating-point or complex matrices. If the sizes are unknown at definition, m must be at least n.
-        full_matrices: whether U and Vh are square. The first k columns and rows belong to the singular values.
-            Otherwise they have only these, and x = (U * S) @ Vh.
+        full_matrices: whether U and Vh are square; their first k columns and rows belong to the singular values.
+            Otherwise U has k columns and Vh k rows, and x = (U * S) @ Vh.
     Returns:
         U (..., m, m) or (..., m, k) with orthonormal columns, S (..., k) in descending order, Vh (..., n, n) or
         (..., k, n) with orthonormal rows, with k the smaller of m and n.
     Raises:
-        ShapeError: [E104] the arrays have fewer than two axes; [E114] a call has n > m where that was not known.
+        ShapeError: [E104] the arrays have fewer than two axes; [E114] n > m, known only at a call.
         DTypeError: [E121] they are not floating-point.
     Derivative:
         Ṡ = Re diag(Ṗ), U̇ = U (F ∘ (Ṗ S + S Ṗᴴ)) + (I - U Uᴴ) ẋ V S⁻¹ with Ṗ = Uᴴ ẋ V and
         F[i, j] = 1 / (s[j]² - s[i]²) (Giles 2008, singular value decomposition; Townsend, *Differentiating the
         singular value decomposition*, 2016; with the phases of complex vectors Wan and Zhang, *Automatic
-        differentiation for complex valued SVD*, 2019), 0 where two are equal. That of S alone holds there too. Columns
-        that complete a basis turn no more than they must, and so do the phases of V: right for what does not depend on
-        their choice.
+        differentiation for complex valued SVD*, 2019). F is 0 where two singular values are equal; Ṡ holds there too.
+        Columns that complete a basis, and the phases of V, have the smallest possible tangent. The derivative is
+        correct for functions that do not depend on their choice.
     Cost:
-        Ten sweeps of one-sided rotations (Hestenes 1958), accurate for small singular values too: 60 m n² or so, and
-        6 m n² for the vectors of singular values that are 0; 6 m² n more for full matrices.
+        Ten sweeps of one-sided rotations (Hestenes 1958), accurate for small singular values too: about 60 m n², and
+        6 m n² for the vectors of zero singular values; 6 m² n more for full matrices.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -78,7 +78,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def _is_wide(h: Array) -> bool:
-    """Whether there are more columns than rows, which is known or from here on not the case."""
+    """Whether there are more columns than rows; if unknown, require that there are not."""
     rows, columns = real(h).extents[-2:]
     if prove(condition(">=", columns - rows - 1), current().known):
         return True
@@ -92,7 +92,7 @@ def _thin(a: Array) -> Any:
 
 
 def _hestenes(a: Array) -> tuple[Array, Array, Array]:
-    """Rotations of columns until all are orthogonal: U S = x V."""
+    """Rotate columns until all are orthogonal: U S = x V."""
     rows, n = a.shape
     m = n + (n + 1) % 2
 
@@ -152,7 +152,7 @@ def _threshold(s: Array, rows: Any, columns: Any, rtol: Any) -> Array:
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
-    """The number of singular values above `rtol` times the largest; default larger size times eps.
+    """The number of singular values above `rtol` times the largest; by default the larger size times eps.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -187,10 +187,10 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Array:
         x: (..., m, n) floating-point or complex matrices.
         rtol: singular values up to `rtol` times the largest count as 0; by default the larger size times eps.
     Derivative:
-        With y the pseudoinverse: ẏ = -y ẋ y + y yᴴ ẋᴴ (I - x y) + (I - y x) ẋᴴ yᴴ y, where the rank stays as it is
+        With y the pseudoinverse: ẏ = -y ẋ y + y yᴴ ẋᴴ (I - x y) + (I - y x) ẋᴴ yᴴ y, if the rank is locally constant
         (Golub and Pereyra 1973).
     Cost:
-        As `svd`.
+        As for `svd`.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function

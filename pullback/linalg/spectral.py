@@ -20,7 +20,7 @@ from pullback.tracing.index import argmax_over, build
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues in ascending order, and orthonormal eigenvectors in the columns of a matrix."""
+    """The eigenvalues in ascending order, and the orthonormal eigenvectors as columns of a matrix."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -30,22 +30,22 @@ def eigh(x: Any, /) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices: x @ v = v * w.
 
     Args:
-        x: (..., n, n) floating-point or complex matrices, of which the Hermitian part (x + xᴴ) / 2 is decomposed, for
-            real ones the symmetric part.
+        x: (..., n, n) floating-point or complex matrices. The Hermitian part (x + xᴴ) / 2 is decomposed, which is the
+            symmetric part of real matrices.
     Returns:
-        A pair (eigenvalues, eigenvectors): (..., n) real, in ascending order, and (..., n, n) with orthonormal columns,
-        each of which has its largest element real and positive.
+        A pair (eigenvalues, eigenvectors): (..., n) real, in ascending order, and (..., n, n) with orthonormal columns.
+        The largest element of each column is real and positive.
     Raises:
         ShapeError: [E104] the matrices are not square.
         DTypeError: [E121] they are not floating-point.
     Derivative:
-        ẇ = diag(vᴴ ẋ v), v̇ = v (F ∘ vᴴ ẋ v) with F[i, j] = 1 / (w[j] - w[i]) (Giles 2008, eigenvalues), turned so
-        that the largest element of complex vectors stays real. Where eigenvalues are equal their vectors have no
-        derivative: those parts of F are 0, which is right for functions of the matrix that do not depend on the choice
-        of vectors.
+        ẇ = diag(vᴴ ẋ v), v̇ = v (F ∘ vᴴ ẋ v) with F[i, j] = 1 / (w[j] - w[i]) (Giles 2008, eigenvalues), with a
+        phase that keeps the largest element of complex vectors real. Where eigenvalues are equal, their vectors have no
+        derivative: those parts of F are 0. This is correct for functions of the matrix that do not depend on the
+        choice of vectors.
     Cost:
-        Ten sweeps of Jacobi's rotations, in rounds of n / 2 pairs that do not touch: 40 n³ multiply-adds or so, four
-        times as many for complex ones.
+        Ten sweeps of Jacobi's rotations, in rounds of n / 2 disjoint pairs: about 40 n³ multiply-adds, four
+        times as many for complex matrices.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -78,7 +78,7 @@ def eigvalsh(x: Any, /) -> Array:
 
 
 def _jacobi(a: Array) -> EighResult:
-    """Rotations that make a[p, q] zero for all pairs of indices in turn: xᴴ a x for the product x of all."""
+    """Decompose by rotations that make each a[p, q] zero in turn; their product x diagonalizes xᴴ a x."""
     n = a.shape[0]
 
     def round_of(state: Any, t: Any) -> Any:
@@ -109,7 +109,7 @@ def _eigh_jvp(primals: Any, out: EighResult, tangents: Any) -> EighResult:
 
 
 def upright(v: Array) -> Array:
-    """The columns times numbers of magnitude 1, so that the largest element of each is real and positive."""
+    """Scale each column by a phase that makes its largest element real and positive."""
     n, columns = v.shape
     peak = _peaks(v)
     if not is_complex(v):
@@ -121,7 +121,7 @@ def upright(v: Array) -> Array:
 
 
 def held_upright(v: Array, v_dot: Array) -> Array:
-    """A tangent of vectors given up to their phase, so that their largest elements stay real."""
+    """Adjust the phase of a tangent of vectors so that their largest elements stay real."""
     if not is_complex(v):
         return v_dot
     peak = _peaks(v)

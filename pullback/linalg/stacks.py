@@ -1,6 +1,6 @@
 """Shared parts of the decompositions: argument checks, and mapping over stacks of matrices.
 
-Matrices are real or complex, with one implementation: for real ones `adjoint` is the transpose, and `conj` and `real`
+Real and complex matrices share one implementation: for real ones `adjoint` is the transpose, and `conj` and `real`
 do nothing.
 """
 
@@ -23,7 +23,7 @@ from pullback.tracing.making import as_array, describe, view
 
 
 def matrices(what: str, x: Any, *, square: bool = True) -> Array:
-    """The argument: floating-point matrices in its last two axes."""
+    """Check an argument: floating-point matrices in its last two axes."""
     if is_complex(x):
         z: Any = as_complex(x)
         matrices(what, z.real, square=square)
@@ -53,9 +53,9 @@ def _floating(what: str, h: Array) -> Array:
 
 
 def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Any, Any]:
-    """The matrices and right-hand sides of a linear system, of one element type and as many rows.
+    """Check the matrices and right-hand sides of a linear system; convert them to one element type.
 
-    Those of complex matrices are complex.
+    Complex matrices make the right-hand sides complex.
     """
     if is_complex(a) or is_complex(b):
         m, r = as_complex(a), as_complex(b)
@@ -99,7 +99,7 @@ def each(what: str, f: Callable[..., Any], *stacks: Array) -> Any:
 
 def each_solved(what: str, f: Callable[[Array, Array], Array], a: Array, b: Any) -> Array:
     """Apply `f` to each matrix and its right-hand sides; a vector b is a matrix of one column."""
-    if is_complex(b) and not is_complex(a):  # real and imaginary parts are right-hand sides side by side
+    if is_complex(b) and not is_complex(a):  # real and imaginary parts become right-hand sides side by side
         if b.ndim == 1:
             return each_solved(what, f, a, b[:, None])[..., 0]
         k = b.shape[-1]
@@ -111,15 +111,15 @@ def each_solved(what: str, f: Callable[[Array, Array], Array], a: Array, b: Any)
 
 
 def adjoint(h: Array) -> Array:
-    """The transposed matrices, and their conjugates where they are complex."""
+    """Return the conjugate transpose of matrices."""
     return conj(matrix_transpose(h))  # type: ignore[no-any-return]
 
 
 def square_magnitude(z: Array) -> Array:
-    """|z|², without a root."""
+    """Return |z|², without a square root."""
     return real(z) * real(z) + imag(z) * imag(z) if is_complex(z) else z * z
 
 
 def constant(h: Array) -> Array:
-    """The array without a derivative."""
+    """Return the array as a constant, without a derivative."""
     return elementwise("stop_gradient", h)

@@ -55,7 +55,7 @@ def solve_triangular(
     """Solve a @ x = b for triangular matrices: SciPy's `solve_triangular`, for stacks.
 
     Args:
-        a: (..., n, n) matrices, of which one triangle is read.
+        a: (..., n, n) matrices; only one triangle is read.
         b: (n,) or (..., n, k) right-hand sides. Leading axes of a and b broadcast.
         trans: 1 solves a.T @ x = b.
         lower: whether the lower triangle of a is read; the upper one unless given.
@@ -66,7 +66,7 @@ def solve_triangular(
         ShapeError: [E104] the matrices are not square. [E102] their rows and those of b differ.
         DTypeError: [E121] the element types are not floating-point.
     Derivative:
-        With x̄ the cotangent of x: b̄ = a⁻ᵀ x̄ and ā = -b̄ xᵀ, the triangle of it that is read (Giles, *Collected matrix
+        With x̄ the cotangent of x: b̄ = a⁻ᵀ x̄ and ā = -b̄ xᵀ, in the triangle that is read (Giles, *Collected matrix
         derivative results for forward and reverse mode algorithmic differentiation*, 2008, matrix inverse product).
     Cost:
         n² k / 2 multiply-adds; as many for the derivative, and n² k for ā.
@@ -129,7 +129,7 @@ def back_substitution(m: Array, b: Array) -> Array:
     return out
 
 
-# Giles 2008, matrix inverse product X = M⁻¹ B.  Ẋ = M⁻¹ (Ḃ - Ṁ X);  B̄ = M⁻ᴴ X̄, M̄ = -B̄ Xᴴ; of M the triangle it has.
+# Giles 2008, matrix inverse product X = M⁻¹ B.  Ẋ = M⁻¹ (Ḃ - Ṁ X);  B̄ = M⁻ᴴ X̄, M̄ = -B̄ Xᴴ, in the triangle of M.
 
 
 def _lower_jvp(primals: Any, x: Array, tangents: Any) -> Array:
@@ -172,7 +172,7 @@ def cholesky_factor(x: Array) -> Array:
 
 
 def _cholesky(x: Array) -> Array:
-    """Row by row of u = Lᴴ: u[j, i] u[j, j] = x[j, i] - Σ k < j: conj(u[k, j]) u[k, i]."""
+    """Compute u = Lᴴ row by row: u[j, i] u[j, j] = x[j, i] - Σ k < j: conj(u[k, j]) u[k, i]."""
     n = x.shape[0]
 
     def step(u: Array, j: Any) -> Any:

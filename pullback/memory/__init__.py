@@ -1,1 +1,1 @@
-"""Memory of a program for users: tables, a picture over time, and swap plans under a limit."""
+"""Reports on a program's memory: tables, a picture over time, and swap plans under a limit."""

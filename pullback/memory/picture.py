@@ -1,4 +1,4 @@
-"""A picture of memory over time: a box per arena array, its lifetime wide and its size high."""
+"""A picture of memory over time: a box per arena array, whose width is its lifetime."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["picture"]
 Scale = Callable[[float], float]
 WIDTH, HEIGHT = 680, 340
 LEFT, RIGHT, TOP, BOTTOM = 78, 14, 26, 40
-LETTER: Final = 6.7  # width of one
+LETTER: Final = 6.7  # width of a letter in pixels
 UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
 
 def picture(name: str, peak: int, buffers: Sequence[BufferRow], statements: Sequence[StatementRow]) -> Picture:
-    """The arena of a program, and how much of it is alive at each moment.
+    """Draw the arena of a program, and the live bytes at each moment.
 
     Args:
         name: the program's name.
@@ -71,7 +71,7 @@ def _box(k: int, b: BufferRow, when: str, across: tuple[float, float], up: tuple
 
 
 def _axes(top: int, left: float, right: float, y: Scale) -> list[str]:
-    """Lines at round numbers of bytes."""
+    """Draw grid lines at round numbers of bytes."""
     unit, name = next((u for u in UNITS if top >= 2 * u[0]), UNITS[-1])
     step = max(1.0, round_step(top / unit)) * unit
     out = [text(left, TOP - 10, f"address in the arena, {name}", class_="small faint")]
@@ -84,7 +84,7 @@ def _axes(top: int, left: float, right: float, y: Scale) -> list[str]:
 
 
 def _alive(statements: Sequence[StatementRow], x: Scale, y: Scale) -> str:
-    """A curve of the bytes that are alive, statement by statement."""
+    """Draw the curve of live bytes, statement by statement."""
     if not statements:
         return ""
     points = [f"{px:.1f},{y(s.live):.1f}" for s in statements for px in (x(s.moment), x(s.moment + 1))]
@@ -93,7 +93,7 @@ def _alive(statements: Sequence[StatementRow], x: Scale, y: Scale) -> str:
 
 
 def _moments(statements: list[StatementRow], x: Scale) -> list[str]:
-    """The names of statements below the axis, as many as fit."""
+    """Draw the names of statements below the axis, as many as fit."""
     out, free = [], 0.0
     for s in statements:
         at = x(s.moment)

@@ -1,4 +1,4 @@
-"""The rows of a table of memory: arrays and statements."""
+"""The rows of a memory table: arrays and statements."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class BufferRow:
 
 @dataclass(frozen=True)
 class StatementRow:
-    """One statement.
+    """A statement of the program.
 
     Attributes:
-        name, mathematics: its name, and the head of its text.
+        name, mathematics: its name, and the beginning of its formula.
         depth: the number of enclosing loops and branches.
         dims: the dims of its results.
         workspace: bytes of its own working memory: packed operands, partial sums.

@@ -1,4 +1,4 @@
-"""Memory tables with open dims: those of `f.memory`, with sizes in terms of the dims."""
+"""Memory tables with open dims: the tables of `f.memory`, with sizes as formulas in the dims."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class SizeRow:
 
 @dataclass(frozen=True, repr=False)
 class SizeTable(Tables):
-    """The memory of a program for all sizes: one row per buffer, inputs and outputs apart from the arena.
+    """The memory of a program for all sizes: one row per buffer. Inputs and outputs are not in the arena.
 
-    Buffers in one slot live at different times. `peak` is the size of the arena as a formula; `peak_bytes` gives it
-    for some dims.
+    Buffers in one slot live at different times. `peak` is the size of the arena as a formula. `peak_bytes` evaluates it
+    for given dims.
 
     >>> import pullback as pb
     >>> from jaxtyping import Float64
@@ -49,11 +49,11 @@ class SizeTable(Tables):
 
     @property
     def peak(self) -> str:
-        """The size of the arena in the dims, before slots are aligned to 64 bytes."""
+        """The size of the arena as a formula in the dims, before slots are aligned to 64 bytes."""
         return self.plan.formula
 
     def peak_bytes(self, **dims: int) -> int:
-        """The size of the arena for these dims, which are all that were not given."""
+        """The size of the arena for these dims; all open dims are required."""
         return self.plan.bytes_at(dims)
 
     def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
@@ -62,7 +62,7 @@ class SizeTable(Tables):
 
 
 def size_table(function: Function, memory: MemoryPlan) -> SizeTable:
-    """The table of a planned function with dims that are no numbers."""
+    """The table of a planned function with open dims."""
     rows = [*_rows(function.given, "input"), *_rows(function.outputs, "output")]
     rows += _rows(tuple(function.constants), "constant")
     for b, offset in memory.offsets.items():

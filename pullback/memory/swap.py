@@ -6,10 +6,10 @@
     d = .. c                                       d = .. c   in a
     e = .. a, d                                    e = .. a, d
 
-All mentions of an array are known before the program runs, and so is the array with the longest idle time. If more
-bytes are alive than the limit allows, the array that is needed last leaves first (Belady, A study of replacement
-algorithms for a virtual-storage computer, 1966). An array that a loop mentions stays for the whole loop. The plan
-covers arrays of the arena; arguments and results do not move.
+All uses of an array are known before the program runs, and so is the array with the longest idle time. If more bytes
+are alive than the limit allows, the array whose next use is farthest away leaves first (Belady, A study of replacement
+algorithms for a virtual-storage computer, 1966). An array that a loop uses stays for the whole loop. The plan covers
+arrays of the arena; arguments and results do not move.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Move(NamedTuple):
 
     Attributes:
         out_after, in_before: the names of the two statements.
-        away: the first and the last moment without it; a moment is a statement, including those in loops.
+        away: the first and the last moment without the array; each statement, also in loops, is a moment.
     """
 
     array: str
@@ -44,8 +44,8 @@ class SwapPlan:
     """The arrays to move out of memory and back, in the order of leaving.
 
     Attributes:
-        limit: the requested bytes.
-        live_bytes: the most bytes alive at once without moves.   peak_bytes: with them.
+        limit: the requested limit in bytes.
+        live_bytes: the most bytes alive at once without moves.   peak_bytes: the same with moves.
         moves: the moves, with their moments.
     """
 
@@ -56,12 +56,12 @@ class SwapPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether the limit is kept; a single statement may need more."""
+        """Whether the plan keeps the limit; a single statement may need more."""
         return self.peak_bytes <= self.limit
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes moved, out and in."""
+        """The bytes moved, both out and in."""
         return 2 * sum(m.bytes for m in self.moves)
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class SwapPlan:
 
 
 class _Gap(NamedTuple):
-    """The moments between two mentions of a buffer: the first and the last of them."""
+    """The moments between two uses of a buffer: the first and the last of them."""
 
     buffer: Buffer
     first: int
@@ -89,7 +89,7 @@ def swap_plan(function: Function, memory: MemoryPlan, names: Mapping[int, str], 
     """The moves that keep a planned function within `limit` bytes, as far as possible.
 
     Args:
-        names: the names of statements by their moments.
+        names: the names of statements by moment.
     """
     lives = {b: life for b, life in memory.lives.items() if b in memory.offsets}
     live = [0] * (memory.moments + 2)
@@ -123,8 +123,8 @@ def _name(names: Mapping[int, str], moments: Sequence[int], t: int) -> str:
 
 
 def _gaps(function: Function, lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[_Gap]:
-    """The gaps in which buffers are alive and no statement mentions them."""
-    ended: dict[Buffer, int] = {}  # the end of the last statement that mentioned it
+    """The gaps in which buffers are alive and no statement uses them."""
+    ended: dict[Buffer, int] = {}  # the end of the last statement that used it
     for first, last, used in _mentions(function):
         for b in used & lives.keys():
             before = ended.get(b)
@@ -134,7 +134,7 @@ def _gaps(function: Function, lives: Mapping[Buffer, tuple[int, int]]) -> Iterat
 
 
 def _mentions(function: Function) -> Iterator[tuple[int, int, set[Buffer]]]:
-    """For each top-level statement its first and last moment, and the buffers that it mentions."""
+    """For each top-level statement, its first and last moment, and the buffers that it uses."""
     walk = Lifetimes()
     walk.body(function.body)
     start, used = 0, set[Buffer]()

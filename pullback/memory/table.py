@@ -1,4 +1,4 @@
-"""The table of `f.memory`: arguments, results, a row per statement with its needs, and the peak."""
+"""The table of `f.memory`: arguments, results, a row per statement with its memory, and the peak."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pullback.pictures import Picture
 
 Build = Literal["call", "export"]
-NAME, MATHEMATICS = 28, 44  # most characters shown of a statement's name and of its mathematics
+NAME, MATHEMATICS = 28, 44  # most characters shown of a statement's name and of its formula
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,16 +26,16 @@ class MemoryTable(Tables):
     """The memory of a program.
 
     Attributes:
-        program, mode: its name, and its memory mode.
+        program, mode: the program's name, and its memory mode.
         inputs, outputs: arguments and results, which are not in the arena.
         constants: arrays that exported C contains as tables.
         in_place: names of results that may share the memory of an argument.
         buffers: arrays and working memory in the arena.
         statements: one row for each statement, in execution order.
         peak_bytes: the used bytes of the arena.
-        rounded_bytes: the size of the arena, a multiple of 64, as calls take it and C's header states it.
-        find_modes: a function that returns the table of every mode.
-        workers, worker_bytes: the number of threads, and the bytes that each after the first adds to the peak.
+        rounded_bytes: the size of the arena as allocated for calls and stated in the C header, a multiple of 64.
+        find_modes: a function that returns the tables of all modes.
+        workers, worker_bytes: the number of threads, and the bytes that each thread after the first adds to the peak.
         find_swaps: a function that returns the result of `swap_plan`.
     """
 
@@ -58,7 +58,7 @@ class MemoryTable(Tables):
     def swap_plan(self, limit: int) -> SwapPlan:
         """Plan which arena arrays to move out of memory, and until when, to stay within `limit` bytes.
 
-        The plan is only a description: no array is moved. It also gives the bytes that a system would move.
+        The plan is only a description: no array is moved. It also states the number of bytes to move.
 
         >>> import pullback as pb
         >>> from jaxtyping import Float64
@@ -90,13 +90,13 @@ class MemoryTable(Tables):
         >>> pb.grad(loss).memory(None, "export", N=40).plot().title
         'Memory of loss_grad over time: 50 KiB in the arena at most, 5 arrays, 5 statements'
         """
-        from pullback.memory.picture import picture  # with words of HTML, for who looks at it
+        from pullback.memory.picture import picture  # loads HTML helpers, which only pictures need
 
         return picture(self.program, self.peak_bytes, self.buffers, self.statements)
 
     @property
     def arena_bytes(self) -> int:
-        """The bytes of the arena for all workers: a call's, or `ARENA_BYTES` of the exported header."""
+        """The bytes of the arena for all workers, as in a call or in `ARENA_BYTES` of the exported header."""
         return self.rounded_bytes + (self.workers - 1) * self.worker_bytes
 
     @property
@@ -125,7 +125,7 @@ class MemoryTable(Tables):
         return {mode: table.peak_bytes for mode, table in self.modes.items()}
 
     def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
-        """Arguments, then statements."""
+        """The parts of the table: arguments, then statements."""
         return [(self._arguments(), (2,)), "", (self._statements(), (3, 4, 5, 6)), "", "\n".join(self._foot())]
 
     def _repr_html_(self) -> str:
@@ -172,7 +172,7 @@ class MemoryTable(Tables):
 def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
                  find_modes: Callable[[], Mapping[str, MemoryTable]] | None = None, workers: int = 1,
                  build: Build = "call") -> MemoryTable:
-    """The table of a planned function, with mathematics if kernels carry it."""
+    """The table of a planned function, with formulas if kernels carry them."""
     buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
                     for b, offset in memory.offsets.items())
     inputs, outputs, constants = (tuple(BufferRow(b.name, _dims(b), b.bytes) for b in side)
@@ -217,13 +217,13 @@ def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:
 
 
 def _scratch(s: Stmt) -> set[Buffer]:
-    """Working memory of a statement."""
+    """The working memory of a statement."""
     calls = (s,) if isinstance(s, Call) else [t.call for t in s.tasks] if isinstance(s, Parallel) else ()
     return {a.buffer for c in calls for p, a in zip(c.kernel.params, c.arguments, strict=True) if p in c.kernel.scratch}
 
 
 def _described(s: Stmt, headline: str) -> tuple[str, str, str]:
-    """The name, head of the mathematics, and dims of a statement's results."""
+    """The name, beginning of the formula, and dims of a statement's results."""
     scratch = _scratch(s)
     written = next((b for b in uses(s)[1] if b not in scratch), None)
     dims = "" if written is None else _dims(written)

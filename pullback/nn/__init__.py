@@ -1,7 +1,7 @@
 """Neural networks: layers, losses, optimizers, initial parameters, training and parameter files.
 
-Networks themselves are in `pullback.nn.models`. Nothing here is known to the compiler: a layer is an ordinary Python
-function that writes index notation when it is called inside a traced function.
+Complete networks are in `pullback.nn.models`. The compiler does not know layers: a layer is an ordinary Python
+function that writes index notation when a traced function calls it.
 """
 
 from pullback.nn import blocks, init, metrics, models

@@ -60,7 +60,7 @@ def _relu() -> pb.Function:
 def _by_result(f: Callable[[Any], Any], rule: Callable[[Any, Any], Any]) -> pb.Function:
     """An elementwise function whose derivative is computed from its result.
 
-    The backward pass keeps the result anyway, and need not keep the argument, such as the sum of a convolution.
+    The backward pass keeps the result anyway, so it need not keep the argument, such as a convolution's result.
 
     Args:
         f: the function.
@@ -139,7 +139,7 @@ def silu(x: Any) -> Array:
 
 
 def softplus(x: Any) -> Array:
-    """log(1 + exp(x)), without overflow.
+    """Return log(1 + exp(x)), without overflow.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.softplus(x))(np.array([-1000.0, 1000.0])).tolist()
@@ -171,7 +171,7 @@ def hard_silu(x: Any) -> Array:
 
 
 def softmax(x: Any, axis: int = -1) -> Array:
-    """Exp x divided by its sum along an axis, without overflow.
+    """Softmax: exp(x) divided by its sum along an axis, without overflow.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.softmax(x))(np.array([0.0, 0.0])).tolist()
@@ -182,9 +182,9 @@ def softmax(x: Any, axis: int = -1) -> Array:
 
 
 def log_softmax(x: Any, axis: int = -1) -> Array:
-    """Logarithm of the softmax along an axis: x - log Σ exp x, with the largest element taken out first.
+    """Logarithm of the softmax along an axis: x - log Σ exp x, computed without overflow.
 
-    Elements equal to an infinite maximum have equal shares.
+    Elements equal to an infinite maximum have equal probabilities.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.log_softmax(x))(np.array([[0.0, 1000.0]])).tolist()
@@ -196,7 +196,7 @@ def log_softmax(x: Any, axis: int = -1) -> Array:
 
 
 def lowered_scores(x: Any, axis: int = -1) -> tuple[Array, Array]:
-    """Scores less the largest along an axis, and the logarithm of the sum of their exponentials."""
+    """Scores minus the largest along an axis, and the logarithm of the sum of their exponentials."""
     at = axis % x.ndim
     largest = pb.expand_dims(pb.stop_gradient(pb.max(x, axis=at)), at)  # any shift gives the same result
     lowered = pb.where(pb.isinf(largest) & (x == largest), 0, x - largest)
@@ -234,7 +234,7 @@ def _with_settings(f: Callable[Settings, Callable[[Any], Any]]) -> Callable[Sett
 
 @_with_settings
 def leaky_relu(negative_slope: float = 0.01) -> Callable[[Any], Any]:
-    """Return the activation that is x for positive x, else `negative_slope` x, with a slope from 0.
+    """Return the activation that is x for positive x, else `negative_slope` x; the slope is at least 0.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.leaky_relu(0.5)(x))(np.array([-1.0, 2.0])).tolist()

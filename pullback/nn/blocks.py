@@ -1,6 +1,6 @@
-"""Building blocks of networks, for any rank and size that makes sense.
+"""Building blocks of networks, for any valid rank and size.
 
-They are plain functions: called inside a traced function they write their index notation into it.
+They are plain functions that write index notation into the traced function that calls them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def convolution(x: Array, k: Array, b: Array) -> Array:
     A window as large as `x` makes a fully connected layer, whose result has size 1 along every axis of `x`.
 
     Args:
-        x: the image, of any rank and with a channel axis like any other.
-        k: (O, *window), the window of the rank of `x`.
+        x: the image, of any rank; a channel axis is treated like any other.
+        k: (O, *window), where the window has the rank of `x`.
         b: (O,).
     Returns:
-        (O, *sizes of x less those of the window, plus 1).
+        (O, *sizes), each the size of x minus the size of the window plus 1.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda x, k, b: nn.blocks.convolution(x, k, b))
@@ -90,13 +90,13 @@ def max_pool(x: Array, size: int = 2) -> Array:
 
 
 def one_hot(label: Array, shape: tuple[int, ...]) -> Array:
-    """1 where the first index equals the label, 0 elsewhere.
+    """Return an array that is 1 where the first index equals the label, and 0 elsewhere.
 
     Args:
         label: an integer.
-        shape: of the result, the classes along its first axis.
+        shape: the shape of the result, with the classes along the first axis.
     Returns:
-        An array of that shape, of the default floating type.
+        An array of this shape, of the default floating type.
 
     >>> from pullback import nn
     >>> pb.function(lambda label: nn.one_hot(label, (3,)))(2).tolist()

@@ -1,4 +1,4 @@
-"""The loss of a sequence of labels whose places in a longer sequence are not known."""
+"""The CTC loss, for a sequence of labels whose positions in a longer sequence are unknown."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def ctc_loss(
     """Connectionist temporal classification (Graves et al. 2006): -log of the probability of the labels.
 
     At every step one of K classes is read. Repetitions count once, and `blank` does not count. Let e be the labels with
-    a blank before, between and behind them. a[t, s] is the probability of having read e up to s at step t, here as a
+    a blank before, between and after them. a[t, s] is the probability of having read e up to s at step t, here as a
     logarithm:
 
-        a[t, s] = p[t, e[s]] (a[t - 1, s] + a[t - 1, s - 1] + (a[t - 1, s - 2] where e[s] is no blank and ≠ e[s - 2]))
+        a[t, s] = p[t, e[s]] (a[t - 1, s] + a[t - 1, s - 1] + (a[t - 1, s - 2] if e[s] ≠ blank and ≠ e[s - 2]))
 
     Args:
-        input: scores (N, L, K); their softmax along K are the probabilities.
+        input: scores (N, L, K); their softmax along K gives the probabilities.
         targets: labels (N, S), integers in [0, K).
         input_lengths: (N,), the number of steps of each sequence, at least 1; L by default.
         target_lengths: (N,), the number of labels; S by default.
@@ -36,10 +36,10 @@ def ctc_loss(
     Returns:
         (N,), one loss per sequence. It is infinite, with derivative 0, if the sequence is too short for its labels.
     Raises:
-        ShapeError: [E102] there are not as many sequences of labels. TraceError: [E163] the blank is no class.
-        IndexRangeError: [E401] a label is no class.
+        ShapeError: [E102] the numbers of sequences differ. TraceError: [E163] the blank is out of range.
+        IndexRangeError: [E401] a label is out of range.
     Cost:
-        N L (2 S + 1) exponentials of three terms, one step after another.
+        N L (2 S + 1) exponentials of three terms, sequentially over the steps.
 
     >>> from pullback import nn
     >>> loss = pb.function(lambda scores, labels: nn.ctc_loss(scores, labels))
@@ -53,7 +53,7 @@ def ctc_loss(
     states = 2 * count + 1
     p = log_softmax(input)
     own = pb.build((n, states), lambda i, s: pb.where(s % 2 == 1, targets.at(i, s // 2), blank))
-    read = pb.build((steps, n, states), lambda t, i, s: p[i, t, own[i, s]])  # of the classes that there are
+    read = pb.build((steps, n, states), lambda t, i, s: p[i, t, own[i, s]])  # for valid classes
     skips = pb.build(
         (n, states), lambda i, s: pb.where(s % 2 == 1, targets.at(i, s // 2) != targets.at(i, s // 2 - 1), False)
     )

@@ -36,15 +36,15 @@ Loss = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class LayerRow:
-    """A layer of a network that is not composed of other layers.
+    """A row of the table: a layer that is not composed of other layers.
 
     Attributes:
-        name: its path in the network.
-        layer: how it was written.
-        result: the type of its result.
-        parameters: the number of its trainable elements.
-        operations: scalar operations of one run. A multiply-add counts as two.
-        bytes: those of its result.
+        name: the path of the layer in the network.
+        layer: the layer's source text.
+        result: the type of the result.
+        parameters: the number of trainable elements.
+        operations: the number of scalar operations per run. A multiply-add counts as two.
+        bytes: the size of the result in bytes.
     """
 
     name: str
@@ -60,16 +60,16 @@ class Description(Tables):
     """A table of a network's layers, and the cost of running and training it.
 
     Attributes:
-        name: that of the network.
+        name: the name of the network.
         takes: the type of the input.
         rows: the layers.
         parameters: the number of trainable elements.
-        parameter_bytes: their bytes.
-        optimizer_bytes: those of the optimizer's state.
-        operations: of one run.
-        inference: a function of (parameters, state, x): the result.
-        training: the function that `nn.fit` compiles, of (carry, batch, step): updates in place, and their losses.
-        step: the training assumptions: loss, targets and optimizer, and which are defaults.
+        parameter_bytes: the size of the parameters in bytes.
+        optimizer_bytes: the size of the optimizer's state in bytes.
+        operations: the number of scalar operations per run.
+        inference: the function of (parameters, state, x) that returns the result.
+        training: the function of (carry, batch, step) that `nn.fit` compiles: it updates in place and returns losses.
+        step: the description of the training step: loss, targets and optimizer, and which of them are defaults.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Description(Tables):
 
     @cached_property
     def exported(self) -> Mapping[str, int]:
-        """Bytes of the arena of an update in the C of `net.export`, in every mode, as the header says.
+        """The arena bytes of an update in the C of `net.export`, in every mode, as in the C header.
 
         Exported C is serial, portable, and does not overwrite its arguments.
         """
@@ -102,7 +102,7 @@ class Description(Tables):
         return {mode: in_mode.arena_bytes for mode, in_mode in table.modes.items()}
 
     def swap_plan(self, limit: int) -> SwapPlan:
-        """Plan which arrays to move out of memory during training, and when, to stay within `limit` bytes."""
+        """Plan which arrays to swap out during training, and when, to stay within `limit` bytes."""
         return self._memory["training"].swap_plan(limit)
 
     @cached_property
@@ -113,7 +113,7 @@ class Description(Tables):
         return {what: table for what, table in found.items() if isinstance(table, MemoryTable)}  # sizes are numbers
 
     def _parts(self) -> list[str | tuple[Rows, Collection[int]]]:
-        """The layers, then memory in every mode."""
+        """The table of layers, then the memory in every mode."""
         head = ("layer", "", "result", "parameters", "operations", "bytes")
         rows = [head, *(self._cells(row) for row in self.rows)]
         rows.append(("", "", "", f"{self.parameters:,}", f"{self.operations:,}", ""))
@@ -193,7 +193,7 @@ def _numbers(extents: Sequence[Any]) -> list[int]:
 
 
 def _size(y: Any, target: Any) -> Any:
-    """The sum of the squares of a result, or of several."""
+    """The sum of the squares of a result, or of several results."""
     first, *others = (pb.sum(part * part) for part in tree.flatten(y)[0])
     return sum(others, start=first)
 
@@ -212,7 +212,7 @@ def _targets(y: Sequence[int], batch: int, loss: Loss, dtype: DTypeLike) -> Any:
 
 
 def _step_text(loss: Loss | None, target: Any, targets: Any, optimizer: Any, of: Any, updates: int) -> str:
-    """The description of the measured step, with the parts that are defaults."""
+    """The description of the training step; defaults are marked as assumed."""
     types = [f"{found.dtype}{list(found.shape)}" for found in map(np.asarray, tree.flatten(targets)[0])]
     name = "the sum of squares" if loss is None else getattr(getattr(loss, "func", loss), "__name__", str(loss))
     parts = [f"loss {name}", *([f"targets {', '.join(types)}"] if types else []), f"optimizer {of}"]

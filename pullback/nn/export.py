@@ -1,12 +1,12 @@
-"""Networks as C projects: the program infers, evaluates and trains on files of plain numbers.
+"""Export networks as C projects whose program infers, evaluates and trains on files of numbers.
 
     lenet_infer.c .h        the network, inference
     lenet_train.c .h        an update: loss, gradient, optimizer
     main.c                  lenet infer | test | train
-    lenet.safetensors       parameters, state, and what the optimizer keeps; training writes it anew
+    lenet.safetensors       parameters, state and optimizer state; training rewrites it
     CMakeLists.txt
 
-Nothing is allocated. Without training, the weights may be `const` arrays in the C instead.
+The program does not allocate memory. Without training, the weights may be `const` arrays in the C instead.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ REMEDY: Final = "net.export(directory, parameters, what='both', loss=nn.cross_en
 
 @dataclass(frozen=True)
 class _Tree:
-    """Arrays of the weights file: of the parameters, the state, or the optimizer."""
+    """A tree of arrays in the weights file: the parameters, the state, or the optimizer state."""
 
     name: str
     value: Any
 
     @property
     def arrays(self) -> list[Array]:
-        """The arrays, each with its name in the file and in C."""
+        """The arrays, with their names in the file and in C."""
         return [Array.of(f"{self.name}/{name}", array) for name, array in named(self.value).items()]
 
 
@@ -129,7 +129,7 @@ def _dtype(parameters: Any) -> np.dtype[Any]:
 
 
 def _of_type(x: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Convert an array of floating-point numbers to this type; return others as they are."""
+    """Convert floating-point arrays to this type; return other arrays unchanged."""
     array = np.asarray(x)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     found = dtype_of(array.dtype)
@@ -137,7 +137,7 @@ def _of_type(x: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """One sample of the input: integers, or of an element type."""
+    """One sample of the input: of integers, or of an element type."""
     takes = (network.takes or "").split()
     if not takes or not all(t.isdigit() for t in takes[1:]):
         raise ShapeError(
@@ -150,7 +150,7 @@ def _sample(network: Network, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _classes(scores: Sequence[Index], targets: NDArray[Any]) -> int:
-    """The number of classes; 0 unless targets are one integer per row of the scores."""
+    """The number of classes; 0 unless each row of scores has one integer target."""
     if targets.dtype.kind not in "iu" or len(scores) != targets.ndim + 1:
         return 0
     return scores[-1].constant or 0
@@ -164,7 +164,7 @@ def _batch_dim(network: Network, batch: int) -> dict[str, int]:
 def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Exported:
     f.python.__name__ = name
     program, found = pb.function(memory=memory)(f.python).for_dims(dims)
-    captured = tuple(map(_frozen, program.settings.captured))  # arrays that layers and losses hold are in the C
+    captured = tuple(map(_frozen, program.settings.captured))  # arrays captured by layers and losses become C constants
     return library(replace(program, settings=replace(program.settings, captured=captured)), found)
 
 
@@ -188,7 +188,7 @@ def _frozen(array: Any) -> NDArray[Any]:
 def _update(
     network: Network, loss: Any, optimizer: Any, trees: Sequence[Any], sample: NDArray[Any], batch: int, target: Any
 ) -> pb.Function:
-    """One update: the trees after it, and the loss before it."""
+    """The function of one update: it returns the new trees, and the loss before the update."""
     of_batch = objective(network, loss)
 
     def update(parameters: Any, state: Any, kept: Any, step: Any, x: Any, target: Any) -> Any:

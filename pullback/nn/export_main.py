@@ -36,7 +36,7 @@ __all__ = ["Array", "Main", "Step"]
 
 @dataclass(frozen=True)
 class Array:
-    """An array of the weights file: its name there, its variable in C, and its first value."""
+    """An array of the weights file: its name in the file, its C variable, and its initial value."""
 
     name: str
     variable: str
@@ -49,7 +49,7 @@ class Array:
 
     @property
     def type(self) -> str:
-        """The C type of its elements."""
+        """The C type of the elements."""
         return c_type(_dtype(self.value))
 
     @property
@@ -60,13 +60,13 @@ class Array:
 
 @dataclass(frozen=True)
 class Step:
-    """A function of the project, and the results that `main` looks at."""
+    """A function of the project, and the results that `main` reads."""
 
     source: Source
     results: Sequence[Buffer]
 
     def call(self, arguments: Sequence[str]) -> str:
-        """The statements that call it in its arena."""
+        """The statements that call the function in its arena."""
         macro = self.source.name.upper()
         given = [*arguments, f"{macro}_ALIGNED({self.source.name}_arena)", *(["0"] if self.source.sites else [])]
         return f"""\
@@ -82,15 +82,15 @@ class Main:
     """The content of `main.c`.
 
     Attributes:
-        name: of the network.
+        name: the name of the network.
         infer: the function of one sample, or None without inference.
         train: the function of one update, or None without training.
-        arrays: the arrays of the weights file in its order; none if the weights are in the C.
-        inferred: the number of arrays, from the first, that inference takes.
-        sample: one sample of the input, with an axis of 1 before it.
-        target: one target, likewise.
+        arrays: the arrays of the weights file in order; empty if the weights are constants in the C.
+        inferred: the number of leading arrays that inference takes.
+        sample: one sample of the input, with a leading axis of size 1.
+        target: one target, with a leading axis of size 1.
         classes: the number of classes if targets are labels, otherwise 0.
-        batch: samples of an update.
+        batch: the number of samples per update.
     """
 
     name: str
@@ -117,14 +117,14 @@ class Main:
 
     @property
     def _head(self) -> bytes:
-        """Eight bytes with the length of a JSON object, and the object, which locates each array."""
+        """The header: the length of a JSON object in eight bytes, then the object, which locates each array."""
         return header({a.name: a.value for a in self.arrays}, {"program": "pullback", "network": self.name})
 
     # The program ----------------------------------------------------------------------------------------------------
 
     @property
     def text(self) -> str:
-        """The program."""
+        """The text of `main.c`."""
         parts = [self._about, self._includes, self._memory, NOT_FINITE]
         if self.arrays:
             parts += [self._table, LOAD, SAVE] if self.train else [self._table, LOAD]
@@ -141,7 +141,7 @@ class Main:
 
     @property
     def cmake(self) -> str:
-        """The project for CMake."""
+        """The text of `CMakeLists.txt`."""
         sources = " ".join(["main.c", *(f"{s.source.name}.c" for s in (self.infer, self.train) if s)])
         return f"""\
 cmake_minimum_required(VERSION 3.10)
@@ -163,7 +163,7 @@ endif()
 
     @property
     def _tests(self) -> bool:
-        """Whether results can be compared with targets: there is a label for each row, or a number for each."""
+        """Whether results can be compared with targets: each row has a label, or each result a number."""
         if self.infer is None:
             return False
         count = _size(self.infer.results[0])
@@ -283,7 +283,7 @@ static int run(void) {{
     @property
     def _infer_file(self) -> str:
         lines: list[str] = []
-        for name, r in reversed(self._results):  # the line ends behind the last one
+        for name, r in reversed(self._results):  # the line ends after the last one
             ending = "' '" if lines else f"k + 1 < {_size(r)} ? ' ' : '\\n'"
             lines.insert(0, f'for (int k = 0; k < {_size(r)}; ++k) printf("%.9g%c", (double){name}[k], {ending});')
         return filled(INFER, {"sample": self.sample.nbytes, "shown": "\n".join(f"{8 * ' '}{x}" for x in lines)})

@@ -1,4 +1,4 @@
-"""The parts of an exported network's `main.c`, with places that `export_main` fills in.
+"""The parts of an exported network's `main.c`, with placeholders that `export_main` fills in.
 
 Files are read to their end and checked before anything is computed. If a sample is incomplete, not finite, or of an
 unknown class, the error names the file and the count, and nothing is written.

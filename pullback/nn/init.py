@@ -1,10 +1,10 @@
-"""Schemes for initial parameters: `kaiming_normal()` is called with a generator, a shape and a dtype.
+"""Initializers, such as `kaiming_normal()`: functions of a generator, a shape and a dtype.
 
     scheme(random, shape, dtype) -> array
 
-Weights have shape (out, in, *kernel_size). Their fan in is the number of inputs of an output, in · kernel size. Their
-fan out is the number of outputs that an input reaches, out · kernel size. `fans=(i, o)` says otherwise. Numbers are
-drawn in f64 and rounded, so element types draw the same ones.
+Weights have shape (out, in, *kernel_size). The fan-in is the number of inputs of an output, in · kernel size. The
+fan-out is the number of outputs that an input reaches, out · kernel size. `fans=(i, o)` overrides both. Numbers are
+drawn in f64 and rounded, so all element types get the same numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Scheme(Settings):
-    """A scheme for initial values. Your own scheme defines a method `draw(random, shape)`.
+    """The base class of initializers. Your own one defines a method `draw(random, shape)`.
 
     >>> from pullback import nn
     >>> scheme = nn.init.xavier_uniform(gain=2.0)
@@ -65,7 +65,7 @@ class Scheme(Settings):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class constant(Scheme):
-    """The same value everywhere.
+    """Initialize all elements to one value.
 
     >>> from pullback import nn
     >>> nn.init.constant(0.5)(np.random.default_rng(0), (2,)).tolist()
@@ -84,7 +84,7 @@ class constant(Scheme):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class zeros(Scheme):
-    """0 everywhere."""
+    """Initialize all elements to 0."""
 
     def draw(self, random: np.random.Generator, shape: Shape) -> Values:
         """Return zeros without drawing."""
@@ -93,7 +93,7 @@ class zeros(Scheme):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ones(Scheme):
-    """1 everywhere."""
+    """Initialize all elements to 1."""
 
     def draw(self, random: np.random.Generator, shape: Shape) -> Values:
         """Return ones without drawing."""
@@ -102,7 +102,7 @@ class ones(Scheme):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class uniform(Scheme):
-    """Evenly between `low` and `high`."""
+    """Draw from the uniform distribution between `low` and `high`."""
 
     low: float
     high: float
@@ -118,7 +118,7 @@ class uniform(Scheme):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class normal(Scheme):
-    """Normally distributed with a standard deviation and a mean."""
+    """Draw from the normal distribution with a standard deviation and a mean."""
 
     std: float
     mean: float = 0.0
@@ -134,9 +134,9 @@ class normal(Scheme):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class truncated_normal(Scheme):
-    """Normally distributed, and drawn again if more than `bound` deviations from the mean.
+    """Draw from the normal distribution, again if more than `bound` deviations from the mean.
 
-    The deviation is that of the normal distribution; with the bound of 2 what is drawn has 0.88 of it.
+    `std` is the deviation before truncation; with a bound of 2, the drawn numbers have 0.88 of it.
     """
 
     std: float
@@ -158,7 +158,7 @@ class truncated_normal(Scheme):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Fans(Scheme):
-    """A scheme of mean 0 whose variance follows from the fans; uniform or normal."""
+    """The base of initializers with mean 0 and a variance computed from the fans."""
 
     is_uniform: ClassVar[bool]
 
@@ -184,7 +184,7 @@ def _check_fans(where: object, fans: Any) -> None:
 
 
 def fans_of(scheme: Scheme, shape: Shape) -> tuple[int, int]:
-    """Fan in and fan out of weights of shape (out, in, *kernel_size).
+    """The fan-in and fan-out of weights of shape (out, in, *kernel_size).
 
     Raises:
         ShapeError: [E104] the shape has fewer than two axes.
@@ -245,7 +245,7 @@ class _OneFan(_Fans):
         _check_fans(self, self.fans)
 
     def one(self, shape: Shape) -> float:
-        """The fan that counts."""
+        """The fan that `mode` selects."""
         return (self.fans or fans_of(self, shape))[self.mode == "fan_out"]
 
     def variance(self, shape: Shape) -> float:
@@ -257,7 +257,7 @@ class _OneFan(_Fans):
 class lecun_uniform(_OneFan):
     """U(-b, b) with b = √(3 / fan) (LeCun and others 1998, section 4.6), which Caffe calls Xavier.
 
-    With `mode="fan_out"` the fan out counts, in the place of the fan in.
+    With `mode="fan_out"` the fan-out is used instead of the fan-in.
     """
 
     is_uniform = True
@@ -265,7 +265,7 @@ class lecun_uniform(_OneFan):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class lecun_normal(_OneFan):
-    """N(0, 1 / fan) (LeCun and others 1998, section 4.6). With `mode="fan_out"` the fan out counts."""
+    """N(0, 1 / fan) (LeCun and others 1998, section 4.6). `mode="fan_out"` uses the fan-out."""
 
     is_uniform = False
 
@@ -287,7 +287,7 @@ class _Kaiming(_OneFan):
 class kaiming_uniform(_Kaiming):
     """U(-b, b) with b = √(6 / ((1 + a²) fan)), for (leaky) relu (He and others 2015, eq. 15).
 
-    With `mode="fan_out"` the fan out counts, in the place of the fan in.
+    With `mode="fan_out"` the fan-out is used instead of the fan-in.
     """
 
     is_uniform = True
@@ -295,9 +295,9 @@ class kaiming_uniform(_Kaiming):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class kaiming_normal(_Kaiming):
-    """N(0, 2 / ((1 + a²) fan)): for relu, or a leaky one of slope a (He and others 2015, eqs. 10 and 15).
+    """N(0, 2 / ((1 + a²) fan)), for relu or leaky relu of slope a (He and others 2015, eqs. 10 and 15).
 
-    With `mode="fan_out"` the fan out counts, in the place of the fan in.
+    With `mode="fan_out"` the fan-out is used instead of the fan-in.
 
     >>> from pullback import nn
     >>> w = nn.init.kaiming_normal()(np.random.default_rng(0), (256, 50, 2, 2), np.float64)
@@ -312,7 +312,7 @@ class kaiming_normal(_Kaiming):
 class orthogonal(Scheme):
     """Orthogonal rows, or columns if there are fewer, of length `gain` (Saxe and others 2014).
 
-    Of weights (out, in, *kernel_size) a row is all that goes into an output. Drawn evenly: R of a normal matrix's QR
+    A row holds all weights of one output. The distribution is uniform: R in the QR decomposition of a normal matrix
     has a positive diagonal (Mezzadri 2007).
 
     >>> from pullback import nn

@@ -53,14 +53,14 @@ class Layer(Answers, Displayed):
 
     Attributes:
         kind: the name of the layer in a network, followed by a number: conv1, conv2.
-        forward: its mathematics: a function of a `Scope` and the input.
+        forward: the function of a `Scope` and the input that computes the layer.
         takes: the shape of the input in the form of an annotation; None if any shape is accepted.
         integers: whether the input holds integers, such as positions in an alphabet.
         accepts: the axes that the input must have, as an annotation writes them: "N C H W", "... M".
-        text: how it was written.
-        name: the name in a network, instead of kind and number.
-        parts: its component layers: those of a chain in order, or the chain and the shortcut of a residual.
-        settings: all settings by name, given or default.
+        text: the layer's source text.
+        name: the name in a network, which replaces kind and number.
+        parts: the component layers: those of a chain in order, or the chain and the shortcut of a residual.
+        settings: all settings by name, including defaults.
     """
 
     kind: str
@@ -77,15 +77,15 @@ class Layer(Answers, Displayed):
         return self.text
 
     def _repr_html_(self) -> str:
-        """The table of its type; the layers as written where their type is not known."""
+        """The layer's type as a table, or its source text if the type is unknown."""
         try:
             return self.type._repr_html_()
-        except PullbackError as error:  # such as E165: no layer says what shape it takes
+        except PullbackError as error:  # such as E165: no layer states its input shape
             rows = [("layer", ""), *((part.name or part.kind, str(part)) for part in self.parts or (self,))]
             return html_table(rows) + html_note(f"types are not known: {error.what}", f"try: {error.remedy}")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # results that other processes recompute stay
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # other processes recompute cached results
 
     def __str__(self) -> str:
         whole = repr(self)
@@ -106,7 +106,7 @@ class Layer(Answers, Displayed):
         return sequential(self, other)
 
     def named(self, name: str) -> Layer:
-        """The same layer under another name, which its parameters use in trees, files and errors.
+        """Return the layer under another name, which its parameters use in trees, files and errors.
 
         >>> from pullback import nn
         >>> net = nn.sequential(nn.dense(3).named("hidden"), nn.relu, nn.dense(2)).on("N 4")
@@ -120,7 +120,7 @@ class Layer(Answers, Displayed):
         return replace(self, name=name)
 
     def on(self, takes: str) -> Layer:
-        """The network for inputs of given sizes, checked now.
+        """Return the network for inputs of given sizes, after checking its types.
 
         Args:
             takes: sizes of the input as in an annotation: numbers, and names for open ones.
@@ -165,7 +165,7 @@ class Layer(Answers, Displayed):
         return temporary(lambda dtype: find_type(self, dtype))
 
     def init(self, seed: int = 0, *, dtype: DTypeLike = np.float32) -> tuple[Parameters, Parameters]:
-        """Parameters and state to start from.
+        """Return the initial parameters and state.
 
         The random numbers of an array depend only on the seed and on its name. So adding a layer changes no other
         array.
@@ -174,9 +174,9 @@ class Layer(Answers, Displayed):
             seed: equal seeds give equal arrays on every machine.
             dtype: float32 or float64.
         Returns:
-            Nested dicts of NumPy arrays. The state is empty where no layer has one.
+            Nested dicts of NumPy arrays. The state is empty if no layer has one.
         Raises:
-            ShapeError: [E164] the shape of a parameter follows from a size that is open: `net.on("N 784")`.
+            ShapeError: [E164] the shape of a parameter depends on an open size; `net.on("N 784")` sets it.
 
         >>> from pullback import nn
         >>> parameters, state = nn.dense(3).on("N 4").init(seed=0)
@@ -190,7 +190,7 @@ class Layer(Answers, Displayed):
         self, batch_size: int = 1, *, loss: Callable[[Any, Any], Any] | None = None, optimizer: Any = None,
         target: Any = None, updates: int = 1, dtype: DTypeLike = np.float32, **sizes: int,
     ) -> Description:  # fmt: skip
-        """A table of every layer: its shape, parameters, operations and bytes; below it the peaks of memory.
+        """Return a table of all layers with shapes, parameters, operations and bytes, and of peak memory.
 
         Nothing runs. The peaks are planned when the table is printed, or when `peaks` is read, for the modes "fastest",
         "less" and "least". Programs take the planned memory to the byte. Training is the step that `nn.fit` compiles
@@ -198,7 +198,7 @@ class Layer(Answers, Displayed):
 
         Args:
             batch_size: the first size of the input, if it is open.
-            loss: of the result and the target, as for `nn.fit`. By default the sum of the squares, without a target.
+            loss: the loss of result and target, as for `nn.fit`; by default the sum of squares, without a target.
             optimizer: as for `nn.fit`; by default `nn.sgd`.
             target: targets of one batch, for their shape and element type; by default int64 labels, or an array like
                 the result if the loss refuses labels.
@@ -232,27 +232,27 @@ class Layer(Answers, Displayed):
     # Use ------------------------------------------------------------------------------------------------------
 
     def apply(self, parameters: Any, state: Any, x: Any, *, training: bool = False) -> tuple[Any, Any]:
-        """The result for an input, and the state after it; for use inside a traced function.
+        """Return the result for an input and the next state; for use inside a traced function.
 
         Args:
             parameters: a tree as `init` gives it.
-            state: likewise.
+            state: a tree as `init` gives it.
             x: the input.
-            training: whether dropout is active and statistics are those of the batch; otherwise the state is unchanged.
+            training: whether to apply dropout and use batch statistics; otherwise the state is unchanged.
         """
         scope = Scope(parameters=parameters, state=state, training=training)
         y = scope.run(self, x)
         return y, scope.next_state
 
     def function(self, dtype: DTypeLike = np.float32) -> pb.Function:
-        """Inference as a traced function of (parameters, state, x) whose arrays have their shapes.
+        """Return inference as a traced function of (parameters, state, x) with annotated shapes.
 
-        So you can read its type, C and memory before any array exists.
+        Its type, C and memory are available before any array exists.
 
         Args:
             dtype: float32 or float64.
         Raises:
-            ShapeError: [E164] the shape of a parameter follows from a size that is open.
+            ShapeError: [E164] the shape of a parameter depends on an open size.
 
         >>> from pullback import nn
         >>> nn.dense(3, bias=False).on("N 4").function().type
@@ -281,19 +281,19 @@ class Layer(Answers, Displayed):
         weights: Weights = "file",
         memory: MemoryMode = "fastest",
     ) -> dict[str, Any]:
-        """Write a C project whose program infers, evaluates and trains, without allocation, on libc and libm.
+        """Write a C project that infers, evaluates and trains, without allocation, using only libc and libm.
 
         Args:
-            directory: made where it does not exist; files of the same names are replaced.
+            directory: created if it does not exist; files of the same names are replaced.
             parameters: the initial parameters of the program.
             state: the initial state, for networks that have one.
-            what: "infer" gives the commands infer and test, "train" train, "both" all three.
-            batch_size: samples of an update.
-            loss: of the result and the target, for training.
-            optimizer: for training.
+            what: the commands to include: "infer" for infer and test, "train" for train, "both" for all three.
+            batch_size: the number of samples per update.
+            loss: the loss of result and target, for training.
+            optimizer: the optimizer, for training.
             target: targets of one batch, for their shape and element type; by default int64 labels.
-            weights: in a "file", or as "const" arrays in the C.
-            memory: the mode in which memory is planned: "fastest", "less" or "least".
+            weights: "file" to read the weights from a file, "const" for constant arrays in the C.
+            memory: the memory mode: "fastest", "less" or "least".
         Returns:
             `files`, the paths written, and `arena_bytes` for each function.
         Raises:
@@ -336,13 +336,13 @@ class Layer(Answers, Displayed):
 def layer(
     takes: str | Callable[..., str | None] | None = None, *, integers: bool = False, accepts: str | None = None
 ) -> Callable[[Callable[Concatenate[Scope, Any, Settings], Any]], Callable[Settings, Layer]]:
-    """Make a layer of a function of a scope, an input, and settings.
+    """Make a layer from a function of a scope, an input, and settings.
 
     Args:
-        takes: the shape of its input in the form of an annotation, or None for any shape. Or a function that returns
-            this from the settings, and checks them.
+        takes: the shape of the input as an annotation, or None for any shape; or a function that checks the settings
+            and returns the shape.
         integers: whether the input holds integers.
-        accepts: the axes that an input must have: "... M" for one or more; "=" for those of `takes`.
+        accepts: the axes that an input must have: "... M" for one or more; "=" for the axes of `takes`.
     Returns:
         A decorator. The decorated function takes the settings and returns a Layer.
 
@@ -382,10 +382,10 @@ def layer(
 def written(
     kind: str, own: inspect.Signature, settings: tuple[Any, ...], named: dict[str, Any], room: str = "nn"
 ) -> tuple[str, dict[str, Any]]:
-    """The source text of a layer with these settings, and all its settings by name.
+    """Return the source text of a layer with these settings, and all its settings by name.
 
     Raises:
-        TraceError: [E163] they do not match the signature.
+        TraceError: [E163] the settings do not match the signature.
     """
     try:
         bound = own.bind(*settings, **named)
@@ -411,7 +411,7 @@ def as_layer(x: Any) -> Layer:
     """Convert a function of arrays to a layer without parameters; layers stay as they are.
 
     Raises:
-        TraceError: [E163] it is neither.
+        TraceError: [E163] the object is neither a layer nor a function.
     """
     if isinstance(x, Layer):
         return x
@@ -476,7 +476,7 @@ def residual(*layers: Any, shortcut: Any = None) -> Layer:
         layers: as for `sequential`.
         shortcut: a layer that is applied to the input before the addition, such as a 1 × 1 convolution.
     Raises:
-        ShapeError: [E162] the two differ in shape.
+        ShapeError: [E162] the result and the input differ in shape.
 
     >>> from pullback import nn
     >>> nn.residual(nn.dense(8), nn.relu).type.result  # what is added has the shape of the input
@@ -501,7 +501,7 @@ def branches(*layers: Any, axis: int = 1) -> Layer:
 
     Args:
         layers: layers and functions of arrays, each given the input.
-        axis: along which results are joined: 1 for channels of N C H W.
+        axis: the axis to join results along: 1 for the channels of N C H W.
     Raises:
         ShapeError: [E162] results differ along another axis.
 

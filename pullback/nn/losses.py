@@ -1,8 +1,8 @@
-"""Losses: the distance of a result from a target, as one number to minimize.
+"""Loss functions: the distance of a result from a target, as one number to minimize.
 
 Each is a function of `input`, the result of a network, of `target`, and of settings by name, which
-`functools.partial(cross_entropy, label_smoothing=0.1)` binds. `reduction` says what becomes of the losses of single
-rows or elements: their "mean", their "sum", or "none" for an array of them.
+`functools.partial(cross_entropy, label_smoothing=0.1)` binds. `reduction` reduces the losses of single rows or
+elements: "mean", "sum", or "none" for an array of all losses.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 def mse_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
-    """(input - target)² of every element.
+    """Squared error (input - target)² of every element.
 
     Args:
-        input: of any shape.
-        target: of the same shape.
+        input: an array of any shape.
+        target: an array of the same shape.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ.
@@ -53,11 +53,11 @@ def mse_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array
 
 
 def l1_loss(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
-    """|input - target| of every element; its derivative where they are equal is 0.
+    """Absolute error |input - target| of every element; the derivative at 0 is 0.
 
     Args:
-        input: of any shape.
-        target: of the same shape.
+        input: an array of any shape.
+        target: an array of the same shape.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ.
@@ -74,8 +74,8 @@ def huber_loss(input: Any, target: Any, *, delta: float = 1.0, reduction: Reduct
     """Huber loss: d² / 2 for d = |input - target| up to delta, else delta (d - delta / 2) (Huber 1964).
 
     Args:
-        input: of any shape.
-        target: of the same shape.
+        input: an array of any shape.
+        target: an array of the same shape.
         delta: the difference at which the loss changes from quadratic to linear.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
@@ -106,19 +106,19 @@ def cross_entropy(
     axis: int = -1,
     reduction: Reduction = "mean",
 ) -> Array:
-    """-Σ k t[k] log softmax(input)[k], of scores and a label or a distribution t for each row.
+    """Cross-entropy -Σ k t[k] log softmax(input)[k] of scores and a label or distribution t for each row.
 
     Args:
-        input: (…, K) scores, of any size.
+        input: (…, K) scores.
         target: (…,) labels from 0 to K - 1, of any integer type, or (…, K) distributions. A label that is out of range
             makes the loss of its row NaN.
-        label_smoothing: the fraction of every target that is spread evenly over all classes (Szegedy et al. 2016).
+        label_smoothing: the fraction of each target spread evenly over all classes (Szegedy et al. 2016).
         weight: (K,), factors for the terms of the classes.
-        ignore_index: a label whose rows do not count.
+        ignore_index: a label whose rows are ignored.
         axis: the axis of the classes.
-        reduction: "mean" over rows, weighted by the weights of their labels; "sum" or "none".
+        reduction: "mean" over rows, weighted by the class weights of their labels; "sum" or "none".
     Raises:
-        ShapeError: [E162] the target has another shape. TraceError: [E163] `label_smoothing` is not within 0 and 1.
+        ShapeError: [E162] the shapes do not match. TraceError: [E163] `label_smoothing` is not within 0 and 1.
 
     >>> from pullback import nn
     >>> loss = pb.function(lambda y, label: nn.cross_entropy(y, label))
@@ -174,8 +174,8 @@ def bce_with_logits(input: Any, target: Any, *, reduction: Reduction = "mean") -
     """Binary cross-entropy of scores: log(1 + exp y) - target y, where class 1 has probability sigmoid(y).
 
     Args:
-        input: scores y, of any shape and size.
-        target: of the same shape: 0 or 1, or probabilities; numbers of any type, or bools.
+        input: scores y, of any shape.
+        target: an array of the same shape: 0 or 1, probabilities, or bools.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ.
@@ -196,11 +196,11 @@ def hinge_loss(input: Any, target: Any, *, margin: float = 1.0, reduction: Reduc
 
     Args:
         input: scores y, of any shape; (…, K) with labels.
-        target: of the same shape, 1 or -1; or (…,) labels, of an integer type.
+        target: an array of the same shape with 1 or -1; or (…,) integer labels.
         margin: the required distance between scores.
         reduction: "mean" over all elements or rows, "sum" or "none".
     Raises:
-        ShapeError: [E162] the target has another shape.
+        ShapeError: [E162] the shapes do not match.
 
     >>> from pullback import nn
     >>> loss = pb.function(lambda y, t: nn.hinge_loss(y, t, reduction="none"))
@@ -225,7 +225,7 @@ def kl_div(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
     """Kullback-Leibler divergence Σ k t[k] (log t[k] - y[k]) for log-probabilities y; 0 log 0 is 0.
 
     Args:
-        input: y, (…, K), logarithms of probabilities.
+        input: (…, K) log-probabilities y.
         target: (…, K) distributions.
         reduction: "mean" over rows, "sum" or "none".
     Raises:
@@ -253,7 +253,7 @@ def _reduced(kind: str, losses: Any, reduction: str) -> Array:
 
 
 def _equal(kind: str, input: Any, target: Any) -> tuple[Array, Array]:
-    """Return both as arrays of one shape. Others would broadcast: a column with a row makes a square."""
+    """Return both as arrays of equal shape. Broadcasting is refused, as it hides mistakes."""
     a, b = as_array(input, kind), as_array(target, kind)
     if a.extents != b.extents:
         labels = kind == "cross_entropy" and b.ndim + 1 == a.ndim

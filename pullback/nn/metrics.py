@@ -1,4 +1,4 @@
-"""Metrics of results and labels for reports, without derivatives."""
+"""Metrics of results and labels, without derivatives."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["accuracy", "confusion_matrix", "f1_score", "precision", "recall"]
 
 
 def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
-    """The share of rows whose label is among the `top_k` classes of the highest scores.
+    """The fraction of rows whose label is among the `top_k` classes with the highest scores.
 
-    Of equal scores the first ranks higher.
+    Among equal scores, the first ranks higher.
 
     Args:
         input: (…, K) scores.
-        target: (…,) from 0 to K - 1; a row with another label counts as wrong.
-        top_k: the number of highest-scoring classes that count as a hit.
+        target: (…,) labels from 0 to K - 1; a row with another label counts as wrong.
+        top_k: the number of highest-scoring classes to consider.
     Returns:
-        0 to 1, of the element type of the scores.
+        A number from 0 to 1, of the element type of the scores.
     Raises:
-        ShapeError: [E162] there is not a label for each row. TraceError: [E163] `top_k` is less than 1.
+        ShapeError: [E162] the numbers of labels and rows differ. TraceError: [E163] `top_k` is less than 1.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.accuracy(y, labels))
@@ -53,15 +53,15 @@ def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
 
 
 def confusion_matrix(input: Any, target: Any) -> Array:
-    """The confusion matrix: counts of labels (rows) by the class of the highest score (columns).
+    """The confusion matrix: counts by label (rows) and class with the highest score (columns).
 
     Args:
         input: (…, K) scores.
-        target: (…,) from 0 to K - 1; rows with another one do not count.
+        target: (…,) labels from 0 to K - 1; rows with other labels are ignored.
     Returns:
         (K, K) int64.
     Raises:
-        ShapeError: [E162] there is not a label for each row.
+        ShapeError: [E162] the number of labels differs from the number of rows.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.confusion_matrix(y, labels))
@@ -80,11 +80,11 @@ def confusion_matrix(input: Any, target: Any) -> Array:
 
 
 def precision(input: Any, target: Any) -> Array:
-    """Precision: the share of rows predicted as each class that belong to it; 0 if there are none.
+    """Precision: the fraction of rows predicted as each class that belong to it; 0 if there are none.
 
     Args:
         input: (…, K) scores.
-        target: (…,) from 0 to K - 1.
+        target: (…,) labels from 0 to K - 1.
     Returns:
         (K,), of the element type of the scores; its mean is the macro average.
 
@@ -97,11 +97,11 @@ def precision(input: Any, target: Any) -> Array:
 
 
 def recall(input: Any, target: Any) -> Array:
-    """Recall: the share of rows of each class that are predicted as it; 0 if there are none.
+    """Recall: the fraction of rows of each class that are predicted as it; 0 if there are none.
 
     Args:
         input: (…, K) scores.
-        target: (…,) from 0 to K - 1.
+        target: (…,) labels from 0 to K - 1.
     Returns:
         (K,), of the element type of the scores.
 
@@ -114,11 +114,11 @@ def recall(input: Any, target: Any) -> Array:
 
 
 def f1_score(input: Any, target: Any) -> Array:
-    """The harmonic mean of `precision` and `recall` of each class; 0 where both are.
+    """The harmonic mean of `precision` and `recall` of each class; 0 where both are 0.
 
     Args:
         input: (…, K) scores.
-        target: (…,) from 0 to K - 1.
+        target: (…,) labels from 0 to K - 1.
     Returns:
         (K,), of the element type of the scores.
 

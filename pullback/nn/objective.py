@@ -16,10 +16,10 @@ def objective(network: Network, loss: Callable[[Any, Any], Any], *, training: bo
 
     Args:
         network: the network to train.
-        loss: of its result and the target: one number, such as `nn.cross_entropy`.
+        loss: a function of its result and the target that returns one number, such as `nn.cross_entropy`.
         training: whether the network runs in training mode; False for evaluation.
     Returns:
-        A function to be traced: (parameters, state, (x, target)) -> (the loss, the state after it). Its gradient is
+        A function to be traced: (parameters, state, (x, target)) -> (the loss, the next state). Its gradient is
         `pb.value_and_grad(f, wrt="parameters", has_aux=True)`.
 
     >>> from pullback import nn

@@ -38,7 +38,7 @@ _said: set[Path] = registered(set(), "files without a digest", stays="with the p
 
 
 def named(x: Any) -> Arrays:
-    """The leaves of a tree, by the path to each: keys, fields and positions with / between.
+    """Return the leaves of a tree by path: keys, fields and positions joined by /.
 
     >>> from pullback.nn.parameters import named
     >>> list(named({"conv1": {"w": np.zeros(2)}, "rest": [np.ones(1)]}))
@@ -52,7 +52,7 @@ def names_of(s: tree.Structure, alone: str = "value") -> list[str]:
     """The paths to the leaves of a tree, in order; a tree that is a single leaf is named `alone`.
 
     Raises:
-        DataError: [E533] two leaves have one path.
+        DataError: [E533] two leaves have the same path.
     """
     found = [alone] if s.kind == "leaf" else _paths(s, "")
     if twice := [path for path, count in Counter(found).items() if count > 1]:
@@ -79,7 +79,7 @@ def save_parameters(path: str | os.PathLike[str], parameters: Any) -> None:
         DataError: [E511] the file cannot be written. [E533] an array has a name or an element type that a file cannot
             hold.
     Cost:
-        Two copies and a digest, which takes 0.25 s for 100 MB, and the time of the disk.
+        Two copies, a digest (0.25 s for 100 MB), and the write to disk.
 
     >>> from pullback import nn
     >>> nn.save_parameters("p.safetensors", {"dense1": {"w": np.ones((1, 2))}})
@@ -103,10 +103,10 @@ def put(path: Path, arrays: Arrays, words: Words) -> None:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Check before long work whether a file can be written.
+    """Check before a long computation that a file can be written.
 
     Raises:
-        DataError: [E511] it cannot.
+        DataError: [E511] the file cannot be written.
     """
     path = Path(path)
     try:
@@ -125,9 +125,9 @@ def _unwritable(path: Path, error: OSError) -> DataError:
 
 
 def read(path: Path) -> tuple[Arrays, dict[str, str]]:
-    """The writable arrays of a file by name, and its metadata.
+    """Return the arrays of a file by name, as writable arrays, and the file's metadata.
 
-    A file without a digest, such as those of other programs, is read with a warning, once.
+    A file without a digest, such as one from another program, gives one warning.
 
     Raises:
         DataError: [E501] the file cannot be read. [E509] It is no safetensors file, or is damaged. [E533] It holds
@@ -182,15 +182,15 @@ def load_parameters(
 
     Args:
         path: a safetensors file, or a folder of checkpoints, whose last one is used.
-        like: a tree of arrays with the names, shapes and element types that are wanted, such as `net.init(0)[0]`;
-            floating-point arrays are converted to its types, those of 16 bits too. Without it, everything is read into
+        like: a tree of arrays with the required names, shapes and element types, such as `net.init(0)[0]`;
+            floating-point arrays, also of 16 bits, are converted to its types. By default, everything is read into
             nested dicts.
-        names: the names of arrays in the file, for files of other programs: a mapping from our names to theirs, or a
+        names: the names of arrays in another program's file: a mapping from our names to theirs, or a
             function.
         ignore: patterns of names in the file whose arrays are ignored, for extra arrays of other programs:
             `("*.num_batches_tracked",)`.
     Returns:
-        A tree like `like`, of arrays that may be written to.
+        A tree of writable arrays, with the structure of `like`.
     Raises:
         DataError: [E501] the file cannot be read. [E509] It is no safetensors file, is damaged, or holds values that
             are not finite. [E510] It holds other parameters; the differences are listed. [E533] It holds unsupported
@@ -225,7 +225,7 @@ def _converted(path: Path, name: str, array: NDArray[Any], dtype: np.dtype[Any])
     """Convert an array to an element type. Only floating-point numbers may be rounded.
 
     Raises:
-        DataError: [E510] a value is too large for them.
+        DataError: [E510] a value is too large for the element type.
     """
     if array.dtype == dtype:
         return array
@@ -249,7 +249,7 @@ def _nested(arrays: Arrays) -> Any:
     """Nested dicts by the parts of the names.
 
     Raises:
-        DataError: [E533] a name is the beginning of another's path.
+        DataError: [E533] a name is a prefix of another path.
     """
     out: dict[str, Any] = {}
     for name, array in arrays.items():
@@ -271,7 +271,7 @@ def alike(path: Path, wanted: Arrays, found: Arrays) -> list[NDArray[Any]]:
     """The arrays of a checkpoint in the required order.
 
     Raises:
-        DataError: [E510] they do not match.
+        DataError: [E510] the arrays do not match.
     """
     if wrong := differences(wanted, found, exactly=True):
         raise DataError(
@@ -285,8 +285,8 @@ def differences(wanted: Arrays, found: Arrays, exactly: bool = False) -> tuple[s
 
     Args:
         wanted: names with arrays of the right shape and element type.
-        found: those of a file.
-        exactly: whether another floating type is a difference too.
+        found: the arrays of a file.
+        exactly: whether a different floating-point type counts as a difference.
     """
     wrong = []
     for name, array in wanted.items():
@@ -302,6 +302,6 @@ def differences(wanted: Arrays, found: Arrays, exactly: bool = False) -> tuple[s
 
 
 def _kind(array: NDArray[Any]) -> str:
-    """The kind of an element type; conversion stays within a kind."""
+    """The kind of an element type; arrays are converted only within a kind."""
     found = dtype_of(array.dtype.newbyteorder("="))
     return "floating" if found is not None and found.is_half else found.kind if found is not None else array.dtype.kind

@@ -1,8 +1,8 @@
-"""Files of named arrays in the format safetensors, with a digest of all other bytes.
+"""Files of named arrays in the safetensors format, with a digest of all other bytes.
 
     8 bytes    the length of the header, little-endian
     header     {"__metadata__": {words}, name: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
-    data       the arrays, one behind the other without gaps
+    data       the arrays, one after the other without gaps
 
 The digest is the first metadata entry. It is at a fixed offset, so it is recognized even if its name is damaged. It is
 computed with zeros in its place. BLAKE2b (RFC 7693) detects damage, and does not protect against forgery.
@@ -35,23 +35,23 @@ ABOUT: Final = "BLAKE2b of this file with zeros for these digits: "
 WORD: Final = "pullback digest"
 OPENING: Final = f'{{"{WORDS}":{{"{WORD}":"{ABOUT}'.encode()
 DIGITS: Final = slice(LENGTH + len(OPENING), LENGTH + len(OPENING) + 32)
-ALIKE: Final = 1 / 3  # share of equal bytes in the opening; other files have a sixth
+ALIKE: Final = 1 / 3  # the fraction of equal bytes in the opening; other files have a sixth
 FIELDS: Final = {"dtype", "shape", "data_offsets"}
 ELSEWHERE: Final = {"F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F6_E2M3", "F6_E3M2", "F4", "C64"}
 
 
 class DamagedError(ValueError):
-    """Raised for bytes that are not such a file, with the reason."""
+    """Raised for bytes that are not a valid file, with the reason."""
 
 
 # Writing --------------------------------------------------------------------------------------------------------
 
 
 def header(arrays: Arrays, words: Words) -> bytes:
-    """The length and the text that stand before the data.
+    """Return the length and the text of the header.
 
     Raises:
-        DataError: [E533] an array has a name or an element type that the format has not.
+        DataError: [E533] the format does not support an array's name or element type.
     """
     table: dict[str, Any] = {WORDS: dict(words)}
     at = 0
@@ -68,7 +68,7 @@ def pack(arrays: Arrays, words: Words) -> bytes:
     """Pack arrays and metadata into the bytes of a file, with its digest.
 
     Raises:
-        DataError: [E533] an array has a name or an element type that the format has not.
+        DataError: [E533] the format does not support an array's name or element type.
     """
     head = bytearray(header(arrays, {WORD: f"{ABOUT}{'0' * (DIGITS.stop - DIGITS.start)}", **words}))
     data = [_little(a) for a in arrays.values()]
@@ -118,12 +118,12 @@ def _kind(name: str, a: NDArray[Any]) -> str:
 
 
 def unpack(content: bytes) -> tuple[Arrays, dict[str, str], bool]:
-    """The writable arrays of a file, its metadata, and whether a digest confirms both.
+    """Return the writable arrays of a file, its metadata, and whether a digest confirms both.
 
-    Arrays of bfloat16, which NumPy has not, are given as float32.
+    Arrays of bfloat16, which NumPy lacks, are converted to float32.
 
     Raises:
-        DamagedError: it is no such file, or it was changed since it was written.
+        DamagedError: the bytes are not a valid file, or were changed after writing.
         DataError: [E533] an array has an unsupported element type.
     """
     own = content[LENGTH : DIGITS.start] == OPENING
@@ -133,7 +133,7 @@ def unpack(content: bytes) -> tuple[Arrays, dict[str, str], bool]:
     words = table.pop(WORDS, {})
     if not isinstance(words, dict) or not all(isinstance(w, str) for w in words.values()):
         raise DamagedError(f"{WORDS} is no mapping of words")
-    moved = re.fullmatch(f"{ABOUT}[0-9a-f]{{32}}", words.get(WORD, ""))  # digest of another program
+    moved = re.fullmatch(f"{ABOUT}[0-9a-f]{{32}}", words.get(WORD, ""))  # the digest was written by another program
     if not own and not moved and _resembles(content):
         raise DamagedError("its digest was changed since it was written")
     _check_places(table, len(data))
@@ -147,7 +147,7 @@ def _resembles(content: bytes) -> bool:
 
 
 def _parsed(content: bytes) -> tuple[dict[str, Any], memoryview]:
-    """The header, and the bytes behind it."""
+    """The header, and the bytes after it."""
     size = int.from_bytes(content[:LENGTH], "little")
     end = LENGTH + size
     if len(content) < LENGTH or end > len(content):

@@ -48,7 +48,7 @@ class LayerPart(Protocol):
 
     @property
     def accepts(self) -> str | None:
-        """The axes of its input, as an annotation writes them; None where any will do."""
+        """The required axes of the input, as an annotation writes them; None if any are accepted."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Call:
     parameters: list[Wanted] = field(default_factory=list)
     state: list[Wanted] = field(default_factory=list)
     composed: bool = False  # whether it is composed of layers
-    extents: tuple[Index, ...] = ()  # of the result, where it is one array
-    statements: tuple[ir.Statement, ...] = ()  # its computation, with all its parts
+    extents: tuple[Index, ...] = ()  # the result's sizes, if it is one array
+    statements: tuple[ir.Statement, ...] = ()  # the statements of the layer and its parts
 
     @property
     def name(self) -> str:
@@ -94,9 +94,9 @@ class Scope:
     """The place of a layer in a network, while the network is traced.
 
     Attributes:
-        path: the names on the way from the network to this layer.
+        path: the names of the layers from the network down to this one.
         training: whether this is a training step, with dropout and batch statistics.
-        after: the layer called before it in the same place, for errors.
+        after: the layer called before this one in the same parent, for errors.
         part_of: converts a called object, or a function of arrays, to a layer; `layer` sets it.
     """
 
@@ -128,16 +128,16 @@ class Scope:
     # The interface for layers ------------------------------------------------------------------------------------
 
     def parameter(self, name: str, shape: Any, init: Initializer | None = None) -> Array:
-        """A trainable array.
+        """Return a trainable array.
 
         Args:
-            name: its name in this layer. The same name gives the same array.
-            shape: its sizes: ints, dims of the input, or arithmetic on these.
+            name: the array's name in this layer. Equal names give the same array.
+            shape: the sizes: ints, dims of the input, or arithmetic on these.
             init: an initializer of `pullback.nn.init`; by default `kaiming_normal` for two axes or more, else zeros.
         Returns:
             The array, of the network's element type.
         Raises:
-            TraceError: [E160] the parameters given hold no such array. ShapeError: [E161] it has another shape.
+            TraceError: [E160] the given parameters lack this array. ShapeError: [E161] the array has another shape.
         """
         from pullback.nn import init as initializers
 
@@ -146,7 +146,7 @@ class Scope:
         return self._array("parameter", Wanted(name, extents, chosen, None), self._parameters)
 
     def state(self, name: str, shape: Any, init: Initializer | None = None, *, dtype: Any = None) -> Array:
-        """An array that training updates without gradients; its value before this step."""
+        """Return the value, before this step, of an array that training updates without gradients."""
         from pullback.nn import init as initializers
 
         return self._array("state", Wanted(name, _extents(shape), init or initializers.zeros(), dtype), self._next)
@@ -156,21 +156,21 @@ class Scope:
         self._next[name] = value
 
     def key(self) -> Array:
-        """A fresh key for random numbers of this step; the layer's state determines the next one."""
+        """Return a fresh random key for this step; the layer's state determines the next one."""
         keys = pb.random.split(self.state("key", (2,), _random_key, dtype="uint32"))
         self.update("key", keys[0])
         own: Array = keys[1]
         return own
 
     def unify(self, a: Any, b: Any, what: str) -> None:
-        """Unify two sizes or two shapes from here on.
+        """Require two sizes or two shapes to be equal.
 
-        While types are inferred, a size that is one dim of the network's input is replaced.
+        During type inference, a size that is a single dim of the network's input is replaced by the other size.
 
         Args:
             a: a size or a tuple of sizes.
-            b: the same.
-            what: the mismatch, for the error: "the branches of a residual differ".
+            b: a size or a tuple of sizes.
+            what: the error text for a mismatch, such as "the branches of a residual differ".
         Raises:
             ShapeError: [E162] they cannot be equal.
         """
@@ -194,8 +194,8 @@ class Scope:
 
         Args:
             layer: a Layer, or a function of arrays.
-            x: its input.
-            name: the name of its parameters; by default its kind and a number. The same name shares parameters.
+            x: the input.
+            name: the layer's name; by default its kind and a number. Calls with the same name share parameters.
         """
         part = Scope.part_of(layer)
         own = name or part.name or self._numbered(part.kind)
@@ -288,7 +288,7 @@ class Scope:
 
     @contextmanager
     def _here(self, layer: LayerPart, x: Any) -> Iterator[None]:
-        """Name arrays by this place, and let errors name the innermost layer with its input."""
+        """Name arrays by the current layer; errors name the innermost layer and its input."""
         try:
             with current().at_place("".join(f"{name}_" for name in self.path)):
                 yield
@@ -309,7 +309,7 @@ def _extents(shape: Any) -> tuple[Index, ...]:
 
 
 def _check_axes(layer: LayerPart, x: Any) -> None:
-    """Raise ShapeError [E162] where an array has too few axes for a layer, or too many."""
+    """Raise ShapeError [E162] if an array has too few or too many axes for a layer."""
     axes = (layer.accepts or "...").split()
     named = [a for a in axes if a != "..."]
     if not isinstance(x, Array) or x.ndim == len(named) or (x.ndim > len(named) and "..." in axes):

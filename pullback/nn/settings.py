@@ -1,4 +1,4 @@
-"""Settings of optimizers, schedules and initial values: frozen, validated, shown as written."""
+"""Settings of optimizers, schedules and initializers: frozen, validated, printed as source text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEDULE = "`nn.cosine_decay_schedule(0.1, decay_steps=1000)`"
 
 
 class Settings(Answers):
-    """The base of frozen dataclasses named as users call them: `adam(0.001)` makes one and shows as this."""
+    """The base of settings classes: frozen dataclasses printed as the call that makes them, `adam(0.001)`."""
 
     def __repr__(self) -> str:
         shown = []
@@ -66,7 +66,7 @@ def refused(where: object, name: str, value: object, remedy: str) -> TraceError:
 
 
 def check_seed(where: object, seed: object) -> None:
-    """Raise TraceError [E170] unless a seed is an integer from 0 up."""
+    """Raise TraceError [E170] unless a seed is a nonnegative integer."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise refused(where, "seed", seed, "a whole number from 0 up: equal seeds give equal results")
 
@@ -80,10 +80,10 @@ def kind_of(x: Any) -> str:
 
 
 def check_number(where: object, name: str, value: Any, low: float = 0.0, *, above: bool = False) -> None:
-    """Refuse values that are not finite numbers of at least `low`, or above it.
+    """Refuse values that are not finite numbers >= `low`, or > `low` with `above`.
 
     Raises:
-        TraceError: [E170] it is not.
+        TraceError: [E170] the value is invalid.
     """
     if not _is_number(value) or value < low or (above and value == low):
         raise refused(where, name, value, _wanted(low, above))
@@ -103,7 +103,7 @@ def check_fraction(where: object, name: str, value: Any) -> None:
     """Refuse values outside [0, 1).
 
     Raises:
-        TraceError: [E170] it is not.
+        TraceError: [E170] the value is invalid.
     """
     check_number(where, name, value)
     if value >= 1:
@@ -111,20 +111,20 @@ def check_fraction(where: object, name: str, value: Any) -> None:
 
 
 def check_whole(where: object, name: str, value: Any, low: int = 1) -> None:
-    """Refuse values that are not ints of at least `low`.
+    """Refuse values that are not ints >= `low`.
 
     Raises:
-        TraceError: [E170] it is not.
+        TraceError: [E170] the value is invalid.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
         raise refused(where, name, value, f"a whole number of at least {low}")
 
 
 def check_rate(where: object, name: str, value: Any, low: float = 0.0) -> None:
-    """Refuse a value that is no number >= `low`, no schedule, and no scalar of a traced function.
+    """Refuse a value that is not a number >= `low`, a schedule, or a scalar of a traced function.
 
     Raises:
-        TraceError: [E170] it is not.
+        TraceError: [E170] the value is invalid.
     """
     if isinstance(value, Array) or (callable(value) and not isinstance(value, type)):
         return
@@ -146,7 +146,7 @@ def check_matches(where: object, patterns: Iterable[str], names: Sequence[str]) 
     """Refuse patterns that no name matches.
 
     Raises:
-        TraceError: [E108] with the patterns.
+        TraceError: [E108] a pattern matches no name.
     """
     unused = [p for p in patterns if not any(fnmatchcase(n, p) for n in names)]
     if unused:
@@ -160,6 +160,6 @@ def check_matches(where: object, patterns: Iterable[str], names: Sequence[str]) 
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """The names, separated by commas; of many only the first ones."""
+    """The names separated by commas, only the first ones if there are many."""
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(names[:most]) + rest) or "none"

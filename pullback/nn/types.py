@@ -1,4 +1,4 @@
-"""The type of a network: inputs, results and parameters of layers, found by one trace."""
+"""The type of a network: inputs, results and parameters of layers, inferred by one trace."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class NetworkType(Displayed):
 
     Attributes:
         takes: the type of the input as text.
-        result: that of the result.
-        rows: for every layer that is not composed of others: name, layer, result type, parameters.
+        result: the type of the result.
+        rows: name, layer, result type and parameters of every layer that is not composed of others.
     """
 
     takes: str
@@ -51,7 +51,7 @@ class NetworkType(Displayed):
         return html_table(rows, caption=f"`(x: {self.takes}) -> {self.result}`")
 
     def wanted(self, what: str) -> Iterator[tuple[tuple[str, ...], Wanted]]:
-        """The arrays that layers requested, with paths: "parameters" or "state", shared ones once."""
+        """The requested arrays with their paths; `what` is "parameters" or "state". Shared arrays appear once."""
         seen = set()
         for call in self.calls:
             for array in getattr(call, what):
@@ -61,7 +61,7 @@ class NetworkType(Displayed):
                     yield path, array
 
     def start(self, seed: int) -> tuple[Tree, Tree]:
-        """Parameters and state to start from (`Layer.init`)."""
+        """The initial parameters and state (`Layer.init`)."""
         return self._made("parameters", seed), self._made("state", seed)
 
     def _made(self, what: str, seed: int) -> Tree:
@@ -98,7 +98,7 @@ class Network(LayerPart, Protocol):
 
     @property
     def type(self) -> NetworkType:
-        """Every layer's line."""
+        """The type, with a line for each layer."""
 
     def typed(self, dtype: DTypeLike = np.float32) -> NetworkType:
         """`type`, for an element type."""
@@ -107,17 +107,17 @@ class Network(LayerPart, Protocol):
         """The network for inputs of given sizes."""
 
     def apply(self, parameters: Any, state: Any, x: Any, *, training: bool = False) -> tuple[Any, Any]:
-        """The result for an input, and the state after it."""
+        """The result for an input, and the next state."""
 
     def function(self, dtype: DTypeLike = np.float32) -> pb.Function:
         """Inference as a traced function of (parameters, state, x)."""
 
     def init(self, seed: int = 0, *, dtype: DTypeLike = np.float32) -> tuple[Tree, Tree]:
-        """Parameters and state to start from."""
+        """The initial parameters and state."""
 
 
 def find_type(network: Network, dtype: str) -> NetworkType:
-    """Infer the type of a network for an element type, unifying dims of its input where shapes must agree.
+    """Infer the type of a network for an element type; dims of its input are unified as needed.
 
     Raises:
         TraceError: [E165] no layer determines its input shape.
@@ -143,7 +143,7 @@ def _traced(network: Network, takes: Sequence[str], dtype: str) -> NetworkType:
 
     def trace(x: Any) -> Any:
         calls.clear()
-        return Scope(calls=calls, dtype=dtype, training=True).run(network, x)  # training requests the most arrays
+        return Scope(calls=calls, dtype=dtype, training=True).run(network, x)  # training mode requests all arrays
 
     trace.__name__ = network.name or network.kind
     trace.__annotations__ = {"x": Shaped(" ".join(takes), "int64" if network.integers else dtype)}
@@ -175,5 +175,5 @@ class Shaped:
 
     @property
     def dtypes(self) -> list[str]:
-        """The element types that it accepts."""
+        """The accepted element types."""
         return [self.dtype]

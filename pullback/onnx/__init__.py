@@ -5,7 +5,7 @@
     f.export("out")                       # C
     pullback.onnx.save(f, "again.onnx", parameters)
 
-It needs the package onnx (`pip install 'pullback[onnx]'`). What there is of ONNX is one table, `onnx.operators`.
+It needs the package onnx (`pip install 'pullback[onnx]'`). The supported operators are one table, `onnx.operators`.
 """
 
 from pullback.onnx.load import load

@@ -1,4 +1,4 @@
-"""An ONNX file as a C project: the function, its weights, and a program that runs it on files."""
+"""Export of ONNX files as C projects: the function, its weights, and a program that reads files."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["export"]
 
 def export(source: Any, directory: str | os.PathLike[str], *, batch_size: int | None = None,
            dims: Mapping[str, int] | None = None) -> dict[str, Any]:  # fmt: skip
-    """Write an ONNX file as C that needs libc and libm.
+    """Write an ONNX file as a C project that needs only libc and libm.
 
         lenet_infer.c .h        the function: parameters, inputs, results, working memory
         lenet.safetensors       the parameters in the order of its arguments
-        main.c                  lenet infer | test, for networks of one input and one result
+        main.c                  lenet infer | test, for networks with one input and one result
         CMakeLists.txt
 
     Args:
-        source: the path of the file, which names the project.
-        directory: made where it does not exist; files of the same names are replaced.
+        source: the path of the file; the project takes its name.
+        directory: created if missing; files of the same names are replaced.
         batch_size, dims: open sizes, as for `load`.
     Returns:
         `files`, the paths written, and `arena_bytes`, the size of working memory.
     Raises:
-        DataError: as `load`. ShapeError: [E115] a size is open and not given.
+        DataError: as for `load`. ShapeError: [E115] a size is open and has no value.
     """
     name = names_for([Path(source).stem])[0]
     f, parameters = load(source, batch_size=batch_size, dims=dims, name=f"{name}_infer")

@@ -24,7 +24,7 @@ SET: Final = ("", "ai.onnx")  # the domain of the operators of the standard has 
 
 
 def library() -> ModuleType:
-    """The package `onnx`.
+    """Import the package `onnx`.
 
     Raises:
         DataError: [E506] it is not installed.
@@ -40,7 +40,7 @@ def library() -> ModuleType:
 
 @dataclass(frozen=True)
 class Node:
-    """An operator at its place in a graph."""
+    """A node of a graph: an operator with its inputs, outputs and attributes."""
 
     name: str
     op: str
@@ -59,7 +59,7 @@ class Input:
     """An input or output of a graph: name, element type and sizes, some of them symbolic."""
 
     name: str
-    dtype: str  # "" where arrays here have no such elements
+    dtype: str  # "" if the element type is not supported
     extents: tuple[int | str, ...] | None
 
 
@@ -89,11 +89,11 @@ def refused(node: Node | str, what: str, facts: Sequence[str] = ()) -> DataError
 
 
 def read(source: Any) -> Graph:
-    """The graph of a file, of its bytes, or of a model of the package onnx.
+    """Read the graph from a file, from its bytes, or from an `onnx.ModelProto`.
 
     Raises:
         DataError: [E501] there is no such file. [E520] it is no ONNX file. [E521] it has unsupported operators. [E522]
-            one of its nodes or arrays is damaged. [E527] the file, or an array in it, is above the limit.
+            a node or array is damaged. [E527] the file, or an array in it, is above the size limit.
     """
     onnx = library()
     model, folder, title = _model(onnx, source)
@@ -161,11 +161,11 @@ def _missing(graph: Graph) -> dict[str, list[str]]:
     return out
 
 
-CONTROL: Final = ("If", "Loop", "Scan")  # which have graphs of their own
+CONTROL: Final = ("If", "Loop", "Scan")  # operators with graphs in attributes
 
 
 def _expanded(onnx: Any, model: Any, missing: Mapping[str, Any]) -> Any:
-    """The model with missing operators expanded where the standard defines them by others."""
+    """Expand the missing operators that the standard defines in terms of others."""
     names = [tuple(["", name] if "." not in name else name.rsplit(".", 1)) for name in missing]
     try:
         return onnx.inliner.inline_selected_functions(model, names, inline_schema_functions=True)
@@ -174,7 +174,7 @@ def _expanded(onnx: Any, model: Any, missing: Mapping[str, Any]) -> Any:
 
 
 class _Reader:
-    """Values of the package onnx as plain ones."""
+    """Converts objects of the package onnx to plain values."""
 
     def __init__(self, onnx: Any, versions: Mapping[str, int], folder: Path) -> None:
         self.onnx = onnx
@@ -182,7 +182,7 @@ class _Reader:
         self.folder = folder
 
     def graph(self, g: Any) -> Graph:
-        """A graph, or one in an attribute."""
+        """Convert a graph, top-level or in an attribute."""
         if len(g.sparse_initializer):
             raise DataError("E520", f"the graph {g.name} has sparse arrays, which are not read", remedy="dense ones")
         arrays = {text(t.name): self.array(t, f"the array {text(t.name)}") for t in g.initializer}
@@ -198,7 +198,7 @@ class _Reader:
         return Graph(text(g.name), nodes, inputs, outputs, arrays, text(g.doc_string))
 
     def node(self, n: Any) -> Node:
-        """A node with its attributes."""
+        """Convert a node with its attributes."""
         name, op, domain = text(n.name), text(n.op_type), text(n.domain)
         domain = "" if domain in SET else domain
         inputs, outputs = tuple(map(text, n.input)), tuple(map(text, n.output))
@@ -209,7 +209,7 @@ class _Reader:
         return Node(name, op, domain, plain.version, inputs, outputs, attributes)
 
     def attribute(self, node: Node, a: Any) -> Any:
-        """The value of an attribute."""
+        """Convert the value of an attribute."""
         kinds = self.onnx.AttributeProto
         try:
             match a.type:
@@ -234,7 +234,7 @@ class _Reader:
         raise refused(node, f"its attribute {text(a.name)} is of kind {a.type}, which is not read")
 
     def array(self, t: Any, title: str) -> NDArray[Any]:
-        """An array of the file."""
+        """Convert an array of the file."""
         if t.data_type not in DTYPES:
             raise refused(title, f"elements of type {t.data_type}, which arrays here do not have")
         extents = tuple(map(int, t.dims))
@@ -251,7 +251,7 @@ class _Reader:
         return np.ascontiguousarray(found).reshape(extents)
 
     def check_place(self, t: Any, title: str) -> None:
-        """Compare the file that holds an array outside of this one with the limit."""
+        """Check the size of the external file that holds an array against the limit."""
         places = [entry.value for entry in t.external_data if entry.key == "location"]
         for place in places:
             file = self.folder / text(place)
@@ -259,7 +259,7 @@ class _Reader:
                 reading.check_bytes(title, file.stat().st_size, f"its file {text(place)} has")
 
     def input(self, v: Any) -> Input:
-        """The description of an input; its type must be an array of numbers."""
+        """Convert the description of an input; its type must be an array of numbers."""
         name = text(v.name)
         tensor = v.type.tensor_type
         if not v.type.HasField("tensor_type") or tensor.elem_type not in DTYPES:
@@ -278,18 +278,18 @@ class _Reader:
 
 
 def text(value: Any) -> str:
-    """A name in a file, which the parser gives as bytes where it is damaged."""
+    """Decode a name of the file; the parser returns damaged names as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def identifier(name: str) -> str:
-    """A name as Python and C take it."""
+    """Turn a name into an identifier that Python and C accept."""
     plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "x"
     return plain if plain[0].isalpha() and plain not in ("out", "lambda") else f"x_{plain}"
 
 
 def names_for(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Names as Python takes them, each once."""
+    """Turn names into unique Python identifiers."""
     out: list[str] = []
     for name in names:
         own, k = identifier(name), 1

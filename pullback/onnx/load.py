@@ -1,7 +1,7 @@
-"""An ONNX file as a traced function: its nodes run one after another while the function is traced.
+"""Import of ONNX files as traced functions: nodes are evaluated in order while the function is traced.
 
-What is known while it is traced (shapes, axes, tables) is computed then, by the same rows; so the program holds what
-depends on arguments, and nothing else.
+Values known during tracing (shapes, axes, tables) are computed then, by the same operator table. So the program
+contains only computations that depend on arguments.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ __all__ = ["load"]
 Parameters = dict[str, NDArray[Any]]
 NEEDS_NUMBER: Final = "E117"
 BOUNDS: Final = ("E527", "E528")
-COMPUTED: Final = 1 << 27  # bytes of constants that a file may have computed
-COMPUTED_FOR_EACH: Final = 16  # and as many more for each byte of its arrays
-MOST_NODES: Final = 10_000  # of loops, written out
+COMPUTED: Final = 1 << 27  # most bytes of constants computed while a file is read
+COMPUTED_FOR_EACH: Final = 16  # additional bytes for each byte of the file's arrays
+MOST_NODES: Final = 10_000  # most nodes of unrolled loops
 
 
 def load(source: Any, *, batch_size: int | None = None, dims: Mapping[str, int] | None = None,
          known: Mapping[str, ArrayLike] | None = None,
          name: str | None = None) -> tuple[pb.Function, Parameters]:  # fmt: skip
-    """A traced function of an ONNX file, and the parameters that the file holds.
+    """Load an ONNX file as a traced function, with the parameters that the file holds.
 
-    The function takes the parameters, a dict of arrays by their names in the file, and then the inputs of the graph by
-    position or name. So `pb.grad(lambda p, x: loss(f(p, x)), wrt="p")` is the gradient by the parameters, and
-    `f.export` writes C. Layers work as in inference, without dropout.
+    The function takes the parameters first, a dict of arrays by their names in the file. The graph's inputs follow, by
+    position or name. So `pb.grad(lambda p, x: loss(f(p, x)), wrt="p")` is the gradient with respect to the
+    parameters, and `f.export` writes C. Layers work as in inference, without dropout.
 
     Args:
         source: the path of a file, its bytes, or an `onnx.ModelProto`.
-        batch_size: the first size of inputs, if it is open.
+        batch_size: the size of the inputs' first axis, if it is open.
         dims: other open sizes, by their names in the file.
-        known: values for inputs of the graph that shapes follow from; they are no arguments then.
+        known: fixed values for graph inputs that determine shapes; these are then no arguments.
         name: the name of the function; by default the graph's.
     Returns:
-        The function, which has one result or a tuple, and its parameters: arrays of floating-point numbers that nodes
-        compute with.
+        The function, which returns one result or a tuple, and its parameters: the file's floating-point arrays that
+        nodes compute with.
     Raises:
         DataError: [E501] there is no such file. [E506] the package onnx is not installed. [E520] it is no ONNX file.
-            [E521] it has unsupported operators; all are listed. [E522] a node, which is named, is invalid for its
-            operator. [E523] a shape follows from an argument. [E527] an array is above the limit of readers. [E528] its
+            [E521] it has unsupported operators; all are listed. [E522] a node is invalid for its operator; the error
+            names it. [E523] a shape depends on an argument. [E527] an array is above the size limit. [E528] its
             loops are too long.
 
     >>> from onnx import TensorProto, helper
@@ -113,7 +113,7 @@ class _Model:
         self.most = COMPUTED + COMPUTED_FOR_EACH * sum(a.nbytes for a in self.arrays.values())
         self.work = _Work(self.most)
         constants = 0
-        for node in graph.nodes:  # weights that the file has as one value and a shape
+        for node in graph.nodes:  # weights that the file stores as one value and a shape
             if node.op in ("Constant", "ConstantOfShape") and all(n in self.arrays for n in node.inputs):
                 found = _Run(self, {n: self.arrays[n] for n in node.inputs}).outputs(node)
                 constants += sum(v.nbytes for v in found if isinstance(v, np.ndarray))
@@ -139,7 +139,7 @@ class _Model:
                 why = "is made by no node" if value is None else "is no array"
                 raise DataError("E522", f"the result {out.name} {why}", remedy="another export of the model")
             value = traced(value)
-            halved = out.dtype in ("float16", "bfloat16") and value.dtype == pb.float32  # as it is computed
+            halved = out.dtype in ("float16", "bfloat16") and value.dtype == pb.float32  # the computation is in float32
             found.append(pb.astype(value, getattr(pb, out.dtype)) if halved else value)
         return found[0] if len(found) == 1 else tuple(found)
 
@@ -156,13 +156,13 @@ def _computed_with(nodes: Sequence[Node]) -> Iterator[str]:
 
 @dataclass
 class _Run:
-    """The values of a graph by their names, as far as its nodes have run."""
+    """The values of a graph by name, for the nodes evaluated so far."""
 
     model: _Model
     values: dict[str, Any]
 
     def all(self, nodes: Sequence[Node]) -> None:
-        """Run nodes one after another."""
+        """Evaluate nodes one after another."""
         for node in nodes:
             if all(name in self.values for name in node.outputs if name):
                 continue
@@ -175,7 +175,7 @@ class _Run:
         """Evaluate one node; return its results.
 
         Raises:
-            DataError: [E522] it is not what its operator takes; whatever went wrong, the error names the node.
+            DataError: [E522] the node is invalid for its operator. The error names the node, whatever the cause.
         """
         missing = [n for n in node.inputs if n and n not in self.values]
         if missing:
@@ -207,7 +207,7 @@ class _Run:
         return found
 
     def _types(self, node: Node) -> list[str]:
-        """The inputs of a node, for errors."""
+        """The types of a node's inputs, for errors."""
         out = []
         for name in node.inputs:
             value = self.values.get(name)
@@ -230,7 +230,7 @@ class _Run:
         return _folded(row, given, named, self.model.work)
 
     def _known(self, node: Node, name: str, value: Any) -> Any:
-        """A value as a NumPy array, which a shape follows from."""
+        """A value that determines a shape, as a NumPy array."""
         if value is None or isinstance(value, np.ndarray):
             return value
         if name in self.model.arrays:
@@ -243,7 +243,7 @@ class _Run:
         )
 
     def _origins(self, name: str) -> set[str]:
-        """The inputs of the graph that a value is computed of."""
+        """The inputs of the graph that a value is computed from."""
         makers: dict[str, Node] = {}
         for node in self.model.graph.all_nodes():
             inner = [i.name for g in node.attributes.values() if isinstance(g, Graph) for i in g.inputs]
@@ -267,7 +267,7 @@ class _Run:
     # Graphs in attributes -------------------------------------------------------------------------------------
 
     def _inside(self, graph: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """Evaluate a graph in an attribute, which sees the values around it."""
+        """Evaluate a graph in an attribute; it can read the values of the enclosing graph."""
         if not isinstance(graph, Graph) or len(arguments) != len(graph.inputs):
             raise WrongNode("a graph that does not take what it is given")
         inner = {**self.values, **graph.arrays, **dict(zip((i.name for i in graph.inputs), arguments))}
@@ -293,7 +293,7 @@ class _Run:
         return self._loop(node, values) if node.op == "Loop" else self._scan(node, values)
 
     def _loop(self, node: Node, values: list[Any]) -> Any:
-        """A loop whose number of trips is known, written out."""
+        """Unroll a loop whose number of iterations is known."""
         trips, test, *states = values
         trips = None if trips is None else integers(self._known(node, node.inputs[0], trips))[0]
         body, count = node.attributes["body"], len(states)
@@ -314,7 +314,7 @@ class _Run:
         return (*states, *(_stacked(row, 0) for row in rows))
 
     def _scan(self, node: Node, values: list[Any]) -> Any:
-        """A loop over rows, written out."""
+        """Unroll a loop over rows."""
         a = node.attributes
         body, count = a["body"], int(a["num_scan_inputs"])
         if node.version < 9 or not 0 < count <= len(values):
@@ -346,7 +346,7 @@ def _check(results: Sequence[Any]) -> None:
     """Check the results' known sizes against the limits.
 
     Raises:
-        DataError: [E527] one is above it.
+        DataError: [E527] a result is above the limit.
     """
     for value in results:
         if isinstance(value, np.ndarray | pb.Array):
@@ -359,7 +359,7 @@ class _Work:
     """A budget for reading a graph: bytes of computed constants, and nodes of unrolled loops.
 
     Attributes:
-        most: bytes that may be computed: some, and some for each byte that the file has.
+        most: the most bytes that may be computed: a constant plus a multiple of the file's bytes.
     """
 
     most: int
@@ -367,10 +367,10 @@ class _Work:
     nodes: int = 0
 
     def compute(self, size: int) -> None:
-        """Count bytes that go into, or come out of, a constant that is computed.
+        """Count the input or output bytes of a computed constant.
 
         Raises:
-            DataError: [E527] they are too many.
+            DataError: [E527] there are too many bytes.
         """
         self.computed += size
         if self.computed > self.most:
@@ -381,10 +381,10 @@ class _Work:
             )  # fmt: skip
 
     def write_out(self, nodes: int) -> None:
-        """Count nodes of a graph inside a node.
+        """Count the nodes of an unrolled graph.
 
         Raises:
-            DataError: [E528] they are too many.
+            DataError: [E528] there are too many nodes.
         """
         self.nodes += nodes
         if self.nodes > MOST_NODES:
@@ -393,7 +393,7 @@ class _Work:
 
 
 def _folded(row: Operator, values: Sequence[Any], named: Mapping[str, Any], work: _Work) -> Any:
-    """A row computed now, of arrays that are known."""
+    """Evaluate an operator now, on known arrays."""
     open_ = [k for k, v in enumerate(values) if isinstance(v, np.ndarray) and not row.knows(k)]
     if not open_:
         found = row.compute(*values, **named)

@@ -1,8 +1,8 @@
-"""A traced function as an ONNX file: each statement of its program in operators of whole arrays.
+"""Export of a traced function as an ONNX file: each statement becomes operators on whole arrays.
 
-An expression over index variables becomes an array with an axis for each variable that it depends on, in the order in
-which variables were made. What follows from indices alone (places that are read, conditions) is a table; sums of
-products are `Einsum`.
+An expression over index variables becomes an array with one axis for each variable that it depends on. The axes are in
+the order in which the variables were created. Values that depend on indices alone, such as positions to read and
+conditions, become constant tables. Sums of products become `Einsum`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pullback.writing import write_file
 __all__ = ["save"]
 
 VERSION: Final = 18
-LARGEST: Final = 2**24  # elements of a table
+LARGEST: Final = 2**24  # most elements of a table
 PRIMITIVES: Final = {
     "divide": "Div", "power": "Pow", "abs": "Abs", "sign": "Sign", "floor": "Floor", "ceil": "Ceil", "round": "Round",
     "maximum": "Max", "minimum": "Min", "equal": "Equal", "less": "Less", "less_equal": "LessOrEqual",
@@ -49,17 +49,17 @@ Table = NDArray[Any]
 
 
 def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, **dims: int) -> None:
-    """Write a function as an ONNX file, for runtimes and tools that read these.
+    """Write a function as an ONNX file, for ONNX runtimes and tools.
 
     Args:
-        f: the function; its annotations, or its last call, say the types.
-        file: where to; an existing file is replaced.
-        parameters: the tree that is the first argument of f, which the file then holds; without it all arguments are
-            inputs of the graph.
-        dims: all dims.
+        f: the function; its annotations or its last call determine the types.
+        file: the path to write; an existing file is replaced.
+        parameters: the tree for the first argument of f; the file then stores it. Without it all arguments are inputs
+            of the graph.
+        dims: sizes for all dims.
     Raises:
-        DataError: [E506] the package onnx is not installed. [E524] the function uses features without an ONNX form:
-            loops that carry state, sorting, data-dependent writes. All are listed.
+        DataError: [E506] the package onnx is not installed. [E524] the function uses features without an ONNX
+            counterpart: loops that carry state, sorting, data-dependent writes. All are listed.
         UsageError: [E607] the file cannot be written.
 
     >>> from jaxtyping import Float32
@@ -115,7 +115,7 @@ def _shape(r: ir.Ref) -> list[int]:
 
 @dataclass
 class _Writer:
-    """A graph while it is written."""
+    """The graph being written."""
 
     onnx: Any
     program: ir.Program
@@ -126,7 +126,7 @@ class _Writer:
     missing: dict[str, None] = field(default_factory=dict)
 
     def model(self, held: dict[str, Any], captured: Sequence[Table]) -> Any:
-        """The whole file."""
+        """The model with all its nodes, inputs and outputs."""
         inputs = list(self.program.inputs)
         for r, (name, array) in zip(inputs, held.items()):
             self.names[r] = name
@@ -168,13 +168,13 @@ class _Writer:
     # Writing ------------------------------------------------------------------------------------------------------
 
     def node(self, op: str, inputs: Sequence[str], axes: tuple[Var, ...], dtype: DType, **attributes: Any) -> Tensor:
-        """A node with one result."""
+        """Add a node with one result."""
         name = f"v{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(op, list(inputs), [name], f"{op.lower()}_{name}", **attributes))
         return Tensor(name, axes, dtype)
 
     def table(self, value: Any, axes: tuple[Var, ...], dtype: DType) -> Tensor:
-        """Numbers that are known."""
+        """Add a constant array."""
         array = np.asarray(value, dtype.numpy)
         key = ("table", array.tobytes(), array.shape, dtype, axes)
         if key not in self.known:
@@ -184,22 +184,22 @@ class _Writer:
         return self.known[key]
 
     def ints(self, *values: int) -> str:
-        """A vector of shapes or axes."""
+        """Add a constant int64 vector, such as a shape or axes; return its name."""
         return self.table(list(values), (), pb.int64).name
 
     def aligned(self, tensors: Sequence[Tensor]) -> tuple[list[str], tuple[Var, ...]]:
-        """Operands with axes of one element where they depend on fewer variables than others."""
+        """Reshape operands to broadcast: axes of size 1 for variables that an operand does not depend on."""
         axes = _sorted({v for t in tensors for v in t.axes})
         out = []
         for t in tensors:
             gone = [k for k, v in enumerate(axes) if v not in t.axes]
-            scalar = not t.axes  # which every operator spreads
+            scalar = not t.axes  # every operator broadcasts scalars
             whole = t if scalar or not gone else self.node("Unsqueeze", [t.name, self.ints(*gone)], axes, t.dtype)
             out.append(whole.name)
         return out, axes
 
     def apply(self, op: str, tensors: Sequence[Tensor], dtype: DType, **attributes: Any) -> Tensor:
-        """An elementwise operator."""
+        """Add an elementwise operator."""
         names, axes = self.aligned(tensors)
         return self.node(op, names, axes, dtype, **attributes)
 
@@ -220,7 +220,7 @@ class _Writer:
     # Expressions --------------------------------------------------------------------------------------------------
 
     def scalar(self, e: ir.Scalar) -> Tensor:
-        """The value of an expression, written once."""
+        """The value of an expression; equal expressions are written once."""
         if e not in self.known:
             self.known[e] = self._scalar(e)  # type: ignore[arg-type]
         return self.known[e]
@@ -257,7 +257,7 @@ class _Writer:
                 assert_never(e)
 
     def cast(self, t: Tensor, dtype: DType) -> Tensor:
-        """The same numbers of another type."""
+        """Convert to another element type."""
         return t if t.dtype is dtype else self.node("Cast", [t.name], t.axes, dtype, to=self._code(dtype))
 
     def _apply(self, e: ir.Apply) -> Tensor:
@@ -305,7 +305,7 @@ class _Writer:
             self.missing["search"] = None
             return value
         gone = [v for v in e.vars if v not in value.axes]
-        if gone and e.op in ("sum", "prod"):  # it is the same for each value of these
+        if gone and e.op in ("sum", "prod"):  # the operand is the same for all values of these variables
             times = self.table(int(np.prod([_extent(v) for v in gone])), (), e.dtype)
             value = self.apply("Mul" if e.op == "sum" else "Pow", [value, times], e.dtype)
         return self.reduced(e.op, value, e.vars)
@@ -326,7 +326,7 @@ class _Writer:
         return self.node("Einsum", [t.name for t in factors], left, e.dtype, equation=equation)
 
     def _position(self, e: ir.Reduce, value: Tensor) -> Tensor:
-        """The place of the largest or least element among the values of all variables together."""
+        """The position of the largest or least element over all variables together."""
         left = tuple(v for v in value.axes if v not in e.vars)
         order = (*left, *e.vars)
         spread = value
@@ -343,7 +343,7 @@ class _Writer:
     # Indices --------------------------------------------------------------------------------------------------------
 
     def values(self, i: Index, axes: tuple[Var, ...]) -> Table:
-        """An index without data as a table over these variables."""
+        """Tabulate an index that reads no data over these variables."""
         shape = tuple(map(_extent, axes))
         if np.prod(shape, dtype=float) > LARGEST:
             self.missing[f"a table of {shape} places"] = None
@@ -367,7 +367,7 @@ class _Writer:
         return np.broadcast_to(number(i), shape).astype(np.int64)
 
     def index(self, i: Index) -> Tensor:
-        """An index as integers."""
+        """The values of an index as an int64 array."""
         if not i.data:
             axes = _sorted(i.free)
             return self.table(self.values(i, axes), axes, pb.int64)
@@ -389,7 +389,7 @@ class _Writer:
         return total
 
     def condition(self, c: Cond) -> Tensor:
-        """Whether an index is 0, not 0, or not negative."""
+        """The truth values of a condition: an index is 0, not 0, or not negative."""
         if not c.index.data:
             axes = _sorted(c.index.free)
             value = self.values(c.index, axes)
@@ -412,7 +412,7 @@ class _Writer:
                 axes.append(own[0])
                 at += 1
                 continue
-            places = np.clip(self.values(i, own), 0, extent - 1)  # outside only where a condition leaves it out
+            places = np.clip(self.values(i, own), 0, extent - 1)  # a condition masks elements out of range
             table = self.table(places, own, pb.int64)
             name = self.node("Gather", [name, table.name], (), e.dtype, axis=at).name
             axes += own

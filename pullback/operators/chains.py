@@ -1,6 +1,6 @@
 """Products of many factors: all bracketings, their costs, and the cheapest.
 
-By associativity all give the same result. For a row, n matrices and a column there are Catalan(n + 1) ways. In n + 1
+By associativity all bracketings give the same result. A row, n matrices and a column have Catalan(n + 1) ways. In n + 1
 of them every product is of a vector and a matrix: from the left (reverse mode), from the right (forward mode), and
 the mixed modes between, which work from both ends (section 3.1.2 of Edelman, Akyürek, Wang 2023).
 """

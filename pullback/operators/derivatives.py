@@ -112,8 +112,8 @@ def newton(
         equation: F as a function of x alone.
         jacobian: ∂F/∂x at x.
         start: the initial x.
-        tolerance: the largest step, relative to 1 + |x|, that counts as none.
-        max_steps: how many steps to try.
+        tolerance: stop when a step is at most this, relative to 1 + |x|.
+        max_steps: the maximum number of steps.
 
     Raises:
         DerivativeError: [E213] the Jacobian is singular. [E216] no solution after `max_steps`.

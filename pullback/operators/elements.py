@@ -1,7 +1,7 @@
 """Element arithmetic with a structural zero and an identity that cost nothing.
 
-Only here are they told from other elements; no element type has to know them. Beside a number the identity is 1, beside
-a square array an identity matrix.
+Only this module distinguishes them from other elements, so element types need no support for them. Combined with a
+number the identity is 1; combined with a square array it is an identity matrix.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def is_zero(element: Any) -> bool:
 
 
 def is_one(element: Any) -> bool:
-    """Whether an element is the identity or the number 1. No other operator is ever taken for an identity."""
+    """Whether an element is the identity or the number 1. Other operators do not count as identities."""
     return element is I or (isinstance(element, Number) and bool(eq(element, 1)))
 
 

@@ -8,8 +8,8 @@ edges:
 which is a step of Gaussian elimination on I - L (eq. 2 and section 3.1.3 of Edelman, Akyürek, Wang 2023; Griewank and
 Walther, chapter 9). Between sources and sinks the path weights remain, in any order. From the sources on it is forward
 mode, from the sinks back reverse mode; all other orders are mixed. Finding the cheapest order is hard in general
-(Naumann 2008). For few vertices it is a search; otherwise the cheapest vertex next (Markowitz) and both directions are
-tried.
+(Naumann 2008). Few vertices are searched exhaustively. For more, the greedy order (Markowitz), forward order and
+reverse order are tried.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ V = TypeVar("V", bound=Hashable)
 W = TypeVar("W")
 
 EXACT = 12
-"""Up to so many vertices the cheapest order is searched for."""
+"""The largest number of vertices for which the search for the cheapest order is exact."""
 TRIED = 64
-"""Up to so many the orders from one end to the other are tried beside the greedy one."""
+"""The largest number of vertices for which forward and reverse order are tried besides the greedy order."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Weights(Generic[W]):
         product: the weight of the path along two edges, the later one first; None if it is zero.
         total: the weight of parallel edges; None if they cancel.
         cost: the operations of a product.
-        settled: the form of a weight for products, computed once for all of them.
+        settled: brings a weight into the form that products take, once before all products of a vertex.
     """
 
     product: Callable[[W, W], W | None]
@@ -71,7 +71,7 @@ class Elimination(Generic[V, W]):
         return other
 
     def insert(self, source: V, target: V, weight: W | None) -> None:
-        """Add an edge, if there is one, to the existing ones."""
+        """Add an edge, in parallel to an existing one; a weight of None adds nothing."""
         edges = self.into.setdefault(target, {})
         if weight is not None and source in edges:
             weight = self.weights.total(self.remove(source, target), weight)
@@ -148,7 +148,7 @@ class Elimination(Generic[V, W]):
         return cost - self.cost, order
 
     def _tried(self, vertices: Sequence[V]) -> Iterator[tuple[int, tuple[V, ...]]]:
-        """Heuristic orders: the cheapest next, and both directions, one of which is best for even chains."""
+        """Heuristic orders: greedy, forward and reverse, of which one direction is best for uniform chains."""
         trial = self.copy()
         order = trial.eliminate_cheapest(vertices)
         yield trial.cost - self.cost, tuple(order)

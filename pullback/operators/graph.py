@@ -93,7 +93,7 @@ def inner_vertices(graph: BlockMatrix) -> list[int]:
 
 
 def eliminate(graph: BlockMatrix, vertices: Iterable[int]) -> BlockMatrix:
-    """Eliminate nodes one by one. Without inner nodes, edges are path weights from sources to sinks."""
+    """Eliminate nodes one by one. With no inner node left, edges are path weights from sources to sinks."""
     left: Elimination[int, Any] = Elimination(_ELEMENTS)
     for (i, j), e in graph.entries.items():
         left.insert(j, i, e)

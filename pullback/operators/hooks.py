@@ -51,9 +51,9 @@ def _(left: np.generic, right: Any) -> Any:
 def adjoint(element: Any) -> Any:
     """The adjoint of an element.
 
-    Of a real it is itself, of a complex number or quaternion its conjugate, of a matrix of anything the transposed
-    matrix of adjoints. A one-dimensional array counts as a column. A type takes part
-    with an attribute `T` or a method `conjugate`; one that has neither is taken as real.
+    A real number is its own adjoint. The adjoint of a complex number or quaternion is its conjugate, that of a matrix
+    the transposed matrix of adjoints. A one-dimensional array counts as a column. A type takes part through an
+    attribute `T` or a method `conjugate`; a type with neither is taken as real.
 
     >>> adjoint(2 + 1j)
     (2-1j)
@@ -82,7 +82,7 @@ def _(element: np.ndarray) -> Any:
 def inverse(element: Any) -> Any:
     """The inverse of an element: its method `inverse()` where it has one, else `1 / element`.
 
-    Nothing is ever taken for an identity.
+    No element is treated as an identity.
 
     Raises:
         DerivativeError: [E212] no inverse is known. [E213] the element is singular.

@@ -9,7 +9,7 @@
     InnerProduct(G)       X -> tr(Gᵀ X)      Multiples(G)             vec(G)ᵀ
     Multiples(G)          s -> s G           InnerProduct(G)          vec(G)
 
-For complex entries read the conjugate transpose, and the conjugate, for ᵀ and for B in the column of adjoints.
+For complex entries, ᵀ is the conjugate transpose, and the adjoints of Hadamard and Diagonal take the conjugate array.
 Table 2 of Edelman, Akyürek, Wang, Backpropagation through Back Substitution with a Backslash (2023).
 """
 
@@ -148,7 +148,7 @@ class Hadamard(_ByArray):
 
     @property
     def T(self) -> Hadamard:
-        """The operator itself for a real B, else that of the conjugate."""
+        """The operator itself for a real B, else the operator of the conjugate."""
         return self if is_real(self.array) else Hadamard(conjugate(self.array), f"conj {self.name}")
 
     @property
@@ -173,7 +173,7 @@ class Diagonal(_ByArray):
 
     @property
     def T(self) -> Diagonal:
-        """The operator itself for a real d, else that of the conjugate."""
+        """The operator itself for a real d, else the operator of the conjugate."""
         return self if is_real(self.array) else Diagonal(conjugate(self.array), f"conj {self.name}")
 
     def inverse(self) -> Diagonal:
@@ -211,7 +211,7 @@ class InnerProduct(_ByArray):
 
     @property
     def T(self) -> Multiples:
-        """The map of s to s G."""
+        """The operator s -> s G."""
         return Multiples(self.array, self.name)
 
     @property
@@ -237,7 +237,7 @@ class Multiples(_ByArray):
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """Numbers."""
+        """The shape of a number, ()."""
         return ()
 
     def __str__(self) -> str:

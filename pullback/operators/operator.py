@@ -1,8 +1,8 @@
 """Linear operators: identity, zero, sums, multiples, compositions. The maps themselves are in `maps`.
 
 An operator is applied with `op(x)` or `op @ x`, composed with `@`, added with `+`, scaled by numbers; `op.T` is its
-adjoint: <y, op x> = <op.T y, x>. Numbers in sums stand for multiples of the identity. Expressions print as the
-mathematics they are.
+adjoint: <y, op x> = <op.T y, x>. Numbers in sums stand for multiples of the identity. Expressions print in mathematical
+notation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Done: TypeAlias = dict[tuple[int, int], tuple[Any, Any]]
 
 
 class Operator(ABC):
-    """A linear map. Subclasses define its action, adjoint, text form, and inverse if it has one."""
+    """A linear map. Subclasses define its action, adjoint, text form, and inverse if there is one."""
 
     __array_ufunc__ = None  # NumPy leaves `array @ op` and `array + op` to the operator
 
@@ -153,7 +153,7 @@ class Zero(Operator):
         raise singular(self)
 
     def to_dense(self, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Zeros, as a map of one space into itself."""
+        """The zero matrix of a map from a space into itself."""
         size = prod(self._shape_or_domain(shape))
         return np.zeros((size, size))
 

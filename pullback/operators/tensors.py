@@ -35,7 +35,7 @@ class Dense(Operator):
 
     @property
     def T(self) -> Dense:
-        """The axes of the domain first, conjugated."""
+        """The adjoint: the conjugated array with the axes of the domain first."""
         count = self.array.ndim - len(self._domain)
         axes = (*range(count, self.array.ndim), *range(count))
         name = self.name[:-1] if self.name.endswith("ᵀ") else f"{self.name}ᵀ"
@@ -54,7 +54,7 @@ class Indexed(Operator):
     """A sum of weighted elements read at indices.
 
     Args:
-        weights: over the axes of the image, then those summed.
+        weights: an array with the axes of the image, then the summed axes.
         at: an array of indices, shaped like `weights`, for each axis of the operand.
         domain: the shape of the operand.
         rank: the number of axes of the image.
@@ -80,7 +80,7 @@ class Indexed(Operator):
 
     @property
     def T(self) -> Operator:
-        """Adds at the indices."""
+        """The adjoint operator, which adds at the indices."""
         return _Scattered(self)
 
     @property
@@ -108,7 +108,7 @@ class _Scattered(Operator):
 
     @property
     def T(self) -> Operator:
-        """The operator that reads."""
+        """The `Indexed` operator, which reads at the indices."""
         return self.indexed
 
     @property

@@ -5,7 +5,7 @@ After     y = build i { gelu(x[i]) }  z = .. y ..    ..    y' = build i { gelu(x
 
 A derivative reads its function's arrays from the last statement to the first, so nearly all are alive at once. The
 weight gradient reads an activation again, but the array before it is enough: the activation follows from it. A
-normalized array follows from the original in the same way. Recomputing costs operations, and memory only at the reader.
+normalized array follows from the original in the same way. Recomputing costs operations, but memory only at the reader.
 Numbers do not change. This is checkpointing of single statements (Chen and others, Training deep nets with sublinear
 memory cost, 2016).
 """

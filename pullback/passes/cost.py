@@ -13,7 +13,7 @@ from pullback.ir.index import ZERO_INDEX, Cond, Data, Index, Var, as_index, prov
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.passes.conditions import undivided
 
-LONGEST: Final = 4096  # of an axis whose range is found by its conditions
+LONGEST: Final = 4096  # longest axis whose range is found by trying its conditions
 TYPICAL: Final = 720  # the size assumed for open dims in estimates; many small numbers divide it
 
 

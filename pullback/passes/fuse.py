@@ -3,7 +3,7 @@
 Before    s = build n < N { sum m < M { x[n, m] } }     y = build n < N { exp(s[n]) }
 After     y = build n < N { exp(sum m < M { x[n, m] }) }
 
-The decisions, each with the damage it could do in mind:
+The table lists what is inlined, with the conditions under which that pays:
 
     movement            a transpose, slice or broadcast goes into every reader, contractions included
     reduction           goes into its one elementwise reader over the same index space, as its epilogue
@@ -11,7 +11,7 @@ The decisions, each with the damage it could do in mind:
                         into several readers or larger ones only when it is cheap and has no transcendental
     into a contraction  movement, and a product that the sum reads each element of once; a bracket, a gather or a
                         transcendental inside a product would be evaluated for every term
-    into a reduction    cheap arithmetic that is all it reduces, each element once: squares, distances, comparisons
+    into a reduction    cheap arithmetic that is its whole term, each element once: squares, distances, comparisons
     into a slice        a reduction that only the slice reads: less of it is evaluated
     stage of a stencil  an elementwise array too large for a near cache goes into readers over the same space that read
                         it at a few constant distances: computing it again costs less than storing and loading it

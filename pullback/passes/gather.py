@@ -7,8 +7,8 @@ Before    m = build n < N { .. }    other statements    p = build n < N { q[n] +
 After     m = build n < N { .. }    p = build n < N { q[n] + m[n] }    other statements    return m, p
 
 `vectors.group` then makes one loop of neighbors, such as all operations of an optimizer on a parameter. Among large
-arrays only results move, because they live equally long in any order. None moves past a reader of an array that it may
-overwrite.
+arrays only results move, because they live equally long in any order. No statement moves past a reader of an array that
+it may overwrite.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Before    f(x: f32[N] as f16) { y as f16 = build i < N { f32(f16(x[i] * 2)) } re
 After     f(x: f16[N]) { y = build i < N { f16(f32(x[i]) * 2) } return y }
 
 Before this pass every array has its type for computation, so derivatives and rules do not know f16 and bf16. After it,
-reads of such an array convert to f32, and writes convert from f32. An input that a loop or a choice takes whole is
+reads of such an array convert to f32, and writes convert from f32. An input that a loop or a choice reads as a whole is
 converted first.
 """
 

@@ -187,7 +187,7 @@ class _Domain:
 
 
 def _own(e: ir.Scalar) -> int:
-    """The operations of one node by itself."""
+    """The operations of one node without its operands."""
     match e:
         case ir.Mul():
             return len(e.args) - 1 - any(_is_sign(a) for a in e.args)

@@ -4,7 +4,7 @@ Before    p = order n < N { -x[n] }                    v = build n < N { y[data(
 After     k = build n < N { -x[n] }                    v = sort n < N { y[n] }
           p = order n < N { k[n] }
 
-Sorting elements needs less than sorting positions. Positions with other readers are computed once and read.
+Sorting elements is cheaper than sorting positions. Positions with other readers are computed once and read.
 """
 
 from __future__ import annotations

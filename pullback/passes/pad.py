@@ -64,7 +64,7 @@ def _with_borders(s: ir.Build, narrow: dict[Cond, None]) -> list[ir.Statement]:
 
 
 def _shifted(e: ir.Reduce, b: ir.Bracket, s: ir.Build, narrow: dict[Cond, None]) -> Changed | None:
-    """A sum as products before shifts; adds to `narrow` the condition that this saves too little."""
+    """A sum as products before shifts; `narrow` receives the condition under which that saves too little."""
     for shift in shifts(e, b, s):
         saves_little = cond(">=", -1 - shift.saved)
         if isinstance(saves_little, Cond):

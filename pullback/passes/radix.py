@@ -5,7 +5,7 @@ Before    b = build o < O { sum i < 24, j < 24 {
 After     b = build o < O { sum i < 12, j < 12 { g[o, i, j] } }
 
 The gradient of pooling by its largest element reaches sums over all elements in this form (a bias, a norm). A variable
-of the sum that occurs under // c and % c alone is split into the block and the place in it. The place number c' * r + s
+of the sum that occurs only under // c and % c is split into the block and the place in it. The place number c' * r + s
 takes each value in 0 .. n - 1 once, so one place equals a datum below n. The delta disappears with its variables (002's
 rules 22 and 23). Terms come in another order, so the pass is off under `exact()`.
 """
@@ -22,7 +22,7 @@ from pullback.rewrite.fired import fired
 
 
 def sum_blocks(program: ir.Program) -> ir.Program:
-    """The program with such sums over blocks."""
+    """The program with such sums taken over blocks."""
     return each_conditional_sum(program, _reduced)
 
 

@@ -45,7 +45,7 @@ def recompute_rows(program: ir.Program, levels: int) -> ir.Program:
 
 @dataclass
 class Pair:
-    """A loop, the loop that reads its rows backward, and which rows."""
+    """A loop, the loop that reads its rows backward, and the positions of these rows."""
 
     forward: ir.Fold
     backward: ir.Fold
@@ -66,7 +66,7 @@ def _block(block: ir.Block, levels: int) -> ir.Block:
 
 
 def pairs(block: ir.Block) -> Iterator[Pair]:
-    """The pairs of loops of a block; a loop is in one at most."""
+    """The pairs of loops of a block; each loop is in at most one pair."""
     readers: dict[ir.Ref, list[ir.Statement]] = {}
     for s in block.statements:
         for r in statement_reads(s):
@@ -128,8 +128,8 @@ def _split(block: ir.Block, pair: Pair, levels: int) -> ir.Block:
 def _block_size(pair: Pair, levels: int) -> int:
     """The steps per block that balance the memory of starts and rows over all levels.
 
-    With state bytes s, row bytes e, and n levels, s B on each but the last and e C on that are least together for
-    B = (T e / s)^(1/n). A divisor of T nearby leaves no rest.
+    A state has s bytes and a row e bytes. Of n levels, the last takes e C bytes and each other one s B bytes. The total
+    is least for B = (T e / s)^(1/n). A nearby divisor of T is preferred, because it leaves no remainder.
     """
     f = pair.forward
     row = sum(_bytes(f.body.results[k]) for k in pair.rows)

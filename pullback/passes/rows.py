@@ -38,7 +38,7 @@ def recompute_cheap_rows(program: ir.Program) -> ir.Program:
 
 
 def recompute_function_rows(program: ir.Program) -> ir.Program:
-    """The program with rows computed again where that takes transcendental functions at most."""
+    """The program with rows computed again where that is cheap apart from transcendental functions."""
     return each_block(program, partial(_block, functions=True))
 
 
@@ -58,7 +58,7 @@ class _Rows:
     Attributes:
         kept: arrays of the forward body that stay stored as rows.
         dropped: the other arrays, with their rows.
-        again: the statements of the backward body that recompute these.
+        again: the statements of the backward body that recompute the dropped arrays.
     """
 
     def __init__(self, pair: Pair, functions: bool) -> None:
@@ -96,14 +96,14 @@ class _Rows:
         return {**out, r: s}
 
     def forward(self) -> ir.Fold:
-        """The loop without these rows."""
+        """The forward loop without the dropped rows."""
         f = self.pair.forward
         kept = [k for k, out in enumerate(f.outs) if out not in self.dropped.values()]
         body = replace(f.body, results=tuple(f.body.results[k] for k in kept))
         return replace(f, outs=tuple(f.outs[k] for k in kept), body=body)
 
     def backward(self) -> ir.Fold:
-        """The loop that computes them."""
+        """The backward loop, which recomputes the dropped rows."""
         f, g = self.pair.forward, self.pair.backward
         now = g.var.extent - 1 - as_index(g.var)
         rows = {out: r for r, out in self.dropped.items()}

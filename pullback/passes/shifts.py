@@ -53,7 +53,7 @@ class Shift:
     """A sum whose terms depend on the last axis j only as v = j - step * q - first, v < `extent`.
 
     Attributes:
-        factors: the factors of its terms in v, which `at` stands for.
+        factors: the factors of its terms, written in v; `at` is the variable for v.
         conds: the remaining conditions, which are about other axes.
     """
 
@@ -73,7 +73,7 @@ class Shift:
 
     @property
     def saved(self) -> Index:
-        """The terms saved, less the cost of storing the product and adding it up, in the dims."""
+        """The saved terms minus the cost of storing and adding up the product, as an index of dims."""
         wide, narrow, window = (v.extent for v in (self.build.vars[-1], self.at, self.q))
         terms = prod((v.extent for v in self.total.vars), start=ONE_INDEX)
         return terms * (wide - narrow) - window * (wide + narrow) * WORTH
@@ -101,7 +101,7 @@ class Shift:
 
 
 def _shift(total: ir.Reduce, b: ir.Bracket, s: ir.Build, q: Var) -> Shift | None:
-    """The dependence of a sum on the last axis through q alone; None if it is another."""
+    """The sum as a `Shift` by q; None if it depends on the last axis in another way."""
     if not s.vars or len(total.vars) < 2 or not isinstance(b.arg, ir.Mul):
         return None
     j = s.vars[-1]

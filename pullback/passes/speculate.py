@@ -10,7 +10,7 @@ The guard of `where` travels with a cotangent so that a NaN or infinity of the b
 (`ad.reverse`). Where h is 0 outside the guard and w is finite, the guarded and the plain product are the same, and the
 plain one is a contraction like any other. One pass over w decides at run time; its work must be small beside the
 contraction. A sum is finite only if all its terms are, and runs at the speed of memory. If it overflows although they
-are finite, the guarded product gives the same result. A guard without a variable of the sum goes around the sum.
+are finite, the guarded product gives the same result. A guard free of the sum's variables moves around the sum.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _total(r: ir.Ref) -> ir.Build:
 
 
 def _value(e: ir.Scalar, s: ir.Build, defined: dict[ir.Ref, ir.Build], looked_at: dict[ir.Ref, None]) -> ir.Scalar:
-    """The value with the guards of its sums dropped; notes which arrays must be finite for that."""
+    """Drop the guards of the value's sums; add the arrays that must be finite for that to `looked_at`."""
 
     def plain(e: ir.Scalar) -> ir.Scalar | None:
         if not isinstance(e, ir.Reduce) or e.op != "sum":

@@ -13,9 +13,9 @@ After     p = build t < T, n < N, k < K { sum m < M { x[t, n, m] * u[k, m] } }
           w = build k < K, m < M { sum t < T, n < N { ys[t, n, k] * x[t, n, m] } }
 
 A recurrent network's steps have few rows: their products read a matrix, or add to one, for little work on each of its
-elements. Done for all steps they are products of good size. That takes memory for every step, which must be small
-beside the work, and the mode of least memory keeps the loops. The second rewrite adds up in another order, so it is off
-under `exact()`.
+elements. One product for all steps is large enough to be efficient. It takes memory for every step, which must be small
+compared to the work, so the mode of least memory keeps the loops. The second rewrite changes the order of addition, so
+it is off under `exact()`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _block(block: ir.Block, exact: bool) -> ir.Block:
 
 
 def _from_nothing(x: ir.Build, before: Sequence[ir.Statement]) -> ir.Build:
-    """A sum without the array it is added to, if that is zero."""
+    """Drop the array to which a sum is added if that array is zero."""
     (value,) = x.values
     zeros = {o for s in before if isinstance(s, ir.Build) for o, v in zip(s.outs, s.values, strict=True) if _is_zero(v)}
     if not isinstance(value, ir.Add):
@@ -219,7 +219,7 @@ def _worth(c: _Carried, new: Iterable[ir.Ref]) -> bool:
 
 
 def _whole(s: ir.Fold, c: _Carried, rows: dict[ir.Ref, ir.Ref]) -> ir.Build:
-    """The sum over the steps too."""
+    """The sum extended over all steps."""
     step = Var(s.var.name, s.var.extent)
 
     def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:

@@ -315,7 +315,7 @@ class _Strips:
         return bool(lost)
 
     def _belongs(self, k: int, cut: Mapping[ir.Ref, int]) -> bool:
-        """Whether a statement touches an array that strips keep small, and can make its whole arrays."""
+        """Whether a statement touches an array that strips keep small, and can compute its whole arrays."""
         s, role = self.original.statements[k], self.roles[k]
         if role.var is not None and any(o in self.whole and self.axis.of_array[o] != 0 for o in s.outs):
             return False
@@ -336,7 +336,7 @@ class _Strips:
     # The program with strips --------------------------------------------------------------------------------------
 
     def block(self) -> ir.Block:
-        """The block with a loop for each phase, other statements as soon as they can be."""
+        """The block with a loop for each phase; other statements come as early as possible."""
         out: list[ir.Statement] = []
         last = max([*(r.phase for r in self.roles.values()), *self.levels.values()])
         for phase in range(last + 1):
@@ -359,7 +359,7 @@ class _Stretch:
         self.body: list[ir.Statement] = []
 
     def _substitution(self, variables: Mapping[Var, Index]) -> Substitution:
-        """Puts variables in, and reads arrays along the axis from this stretch."""
+        """A substitution of variables that also reads arrays along the axis from this stretch."""
 
         def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
             small = self.small.get(ref)

@@ -35,10 +35,10 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_build
 from pullback.rewrite.fired import fired
 
-FEW = 4  # least places of a result for each place that a term can come from
+FEW = 4  # least number of places of a result for each place that a term can be read from
 
 def rearrange_sums(program: ir.Program) -> ir.Program:
-    """The program with the two rewrites applied wherever they save work."""
+    """The program with the three rewrites applied wherever they save work."""
     return each_build(program, partial(_rearranged, exact=program.settings.exact))
 
 
@@ -84,7 +84,7 @@ def _guarded(term: ir.Scalar) -> tuple[tuple[Cond, ...], ir.Scalar]:
 
 
 def _band(s: ir.Build, value: ir.Reduce) -> ir.Scatter | None:
-    """The sum as a scatter over the places it reads, if these are few beside an index of the result."""
+    """The sum as a scatter over the places it reads, if these are few compared to an index's values."""
     conds, term = _guarded(value.arg)
     if not conds or any(isinstance(n, ir.Bracket | ir.Select | ir.Reduce) for n in walk(term)):
         return None  # elements read under further conditions need not be in range under these

@@ -4,8 +4,8 @@ Before    x = build i < 56 { sum v < 28 { [2 v + 1 >= i, i + 1 >= 2 v] g[v] * k[
 After     x = build i < 56 { sum t < 2 { [0 <= i // 2 + t < 28, i + 1 >= 2 (i // 2 + t)] g[i // 2 + t] * k[..] } }
 
 The gradient of a convolution with stride s by its image is such a sum: of the positions of the window, those that met
-element i are ceil((i - c) / s) and those next to it. As i // s tells residues apart, lowering can take each residue of
-i by itself, and the condition is then one about t alone. The order of the terms stays. Conditions must come in a pair,
+element i are ceil((i - c) / s) and those next to it. With i // s, lowering can treat each residue of i separately, and
+the condition is then about t alone. The order of the terms stays. Conditions must come in a pair,
 s v >= L and U >= s v, with U - L a number; other forms do not change. For s = 1 the pair disappears. Then t is U - v if
 that is an index of an array (the window's own; sums may be reassociated), else v - L:
 

@@ -42,7 +42,7 @@ def simplify(e: ir.Scalar) -> ir.Scalar:
 
 
 def _concerned(e: ir.Scalar) -> bool:
-    """Whether a node may change by itself."""
+    """Whether a rule may apply to a node itself, regardless of its operands."""
     return (isinstance(e, ir.Add) and e.dtype.is_integer) or (
         isinstance(e, ir.Apply) and e.primitive.name == "stop_gradient"
     )

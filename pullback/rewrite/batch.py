@@ -49,7 +49,7 @@ class _Batch:
         self.asked = asked
 
     def within(self, asked: ir.Ref | None = None) -> _Batch:
-        """A walk for a block, with the knowledge of this one."""
+        """A walk for a block, with the axes and batched arrays of this one."""
         return _Batch(self.axes, self.new, asked or self.asked)
 
     def lifted(self, r: ir.Ref) -> ir.Ref:

@@ -231,7 +231,7 @@ class _State:
         return e
 
     def _mixed_radix(self, e: Index) -> bool:
-        """C * a + r = m with 0 <= r < c, for a variable, quotient or remainder a: a = m // c and r = m mod c."""
+        """Solve c * a + r = m with 0 <= r < c for an atom a: a = m // c and r = m mod c."""
         chain = self._chain(e)
         if chain is None or len(chain.factors) < 2 or self._age(chain.used) > self._age(e.free):
             return False
@@ -251,7 +251,7 @@ class _State:
         return True
 
     def _read_off(self, chain: Digits, m: Index) -> None:
-        """The variables of a chain that is m, from the one with the largest factor on."""
+        """Solve chain = m for the variables of the chain, from the largest factor down."""
         while chain.factors:
             v, rest = _top(chain)
             assert isinstance(v, Var)
@@ -329,7 +329,7 @@ class _State:
         return True
 
     def _quotient(self, e: Index) -> bool:
-        """floor(n / d) = t: n = d * t + r for a new variable r < d; t may hold variables by themselves."""
+        """Solve floor(n / d) = t by n = d * t + r with a new variable r < d; t may be linear in variables."""
         whole = digits(e, frozenset(self.variables))
         atoms = [] if whole is None else [a for a in whole.factors if not isinstance(a, Var)]
         if whole is None or len(atoms) != 1 or not isinstance(a := atoms[0], Floor):
@@ -429,7 +429,7 @@ class _State:
         return True
 
     def _divided(self, e: Index) -> bool:
-        """C * v + rest = 0 for a coefficient of known sign: the one variable left, or the largest."""
+        """Solve c * v + rest = 0, with c of known sign, for the only variable left or the largest one."""
         linear = {v: c for v, c in self._linear(e).items() if prove_nonnegative(c - 1) or prove_nonnegative(-c - 1)}
         if not linear:
             return False
@@ -450,7 +450,7 @@ class _State:
         return True
 
     def _split(self, e: Index) -> bool:
-        """floor(n / d), n mod d: new variables with n = d * q + r."""
+        """Replace floor(n / d) and n mod d by new variables q and r with n = d * q + r."""
         for a in e.atoms:
             if not isinstance(a, Floor | Mod) or not a.denominator.is_dim:
                 continue
@@ -516,7 +516,7 @@ class _Single(NamedTuple):
 
 
 class _Above(NamedTuple):
-    """Floor(number / (c * times)), itself or modulo `period`, where number is congruent to n modulo c."""
+    """The digit floor(number / (c * times)), or that modulo `period`; number and n agree modulo c."""
 
     number: Index
     times: Index

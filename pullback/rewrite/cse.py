@@ -109,7 +109,7 @@ def rename_reads(s: ir.Statement, refs: Mapping[ir.Ref, ir.Ref]) -> ir.Statement
 
 
 def rename_block(block: ir.Block, refs: Mapping[ir.Ref, ir.Ref]) -> ir.Block:
-    """The block reading other arrays."""
+    """The block with arrays it reads replaced."""
     statements = tuple(_rename(s, refs) for s in block.statements)
     return with_fields(block, statements=statements, results=tuple(refs.get(r, r) for r in block.results))
 
@@ -147,7 +147,7 @@ def _live_statement(s: ir.Statement, live: set[ir.Ref]) -> ir.Statement:
 
 
 def _live_fold(s: ir.Fold, live: set[ir.Ref]) -> ir.Fold:
-    """A fold keeps the states that are needed after it or by a kept result, to a fixed point."""
+    """The fold with only the states that later statements or kept results need, as a fixed point."""
     n = len(s.states)
     keep = [k for k, o in enumerate(s.outs) if o in live]
     while True:

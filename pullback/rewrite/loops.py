@@ -24,7 +24,7 @@ from pullback.rewrite.fired import fired
 
 
 def simplify_loops(program: ir.Program) -> ir.Program:
-    """The program with folds that are no loops written without them; values are exactly the same."""
+    """The program with trivial folds replaced by other statements; values are exactly the same."""
     return program.with_body(_block(program.body))
 
 
@@ -119,7 +119,7 @@ def _reads_only_there(e: ir.Scalar, state: ir.Ref, variables: Sequence[Var]) -> 
 
 
 def _changed_at(value: ir.Scalar, t: Var, unchanged: ir.Get | ir.Scalar) -> tuple[Index, ir.Scalar] | None:
-    """(j, x) for a value that is x at t == j and unchanged at every other t."""
+    """Return (j, x) for a value that is x at t == j and unchanged at every other t."""
     if isinstance(value, ir.Select) and value.otherwise is unchanged and isinstance(value.test, ir.Bracket):
         return _solved(value.test.conds, t, value.then)
     if isinstance(value, ir.Add) and len(value.args) == 2:
@@ -131,7 +131,7 @@ def _changed_at(value: ir.Scalar, t: Var, unchanged: ir.Get | ir.Scalar) -> tupl
 
 
 def _solved(conds: tuple[Cond, ...], t: Var, then: ir.Scalar) -> tuple[Index, ir.Scalar] | None:
-    """The one t at which t == j holds, further conditions not allowed."""
+    """The pair (j, then) if the only condition is t == j, else None."""
     if len(conds) != 1 or conds[0].op != "==":
         return None
     e = conds[0].index

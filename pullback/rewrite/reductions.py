@@ -126,7 +126,7 @@ def _step(s: ir.Fold, k: int, start: float | None) -> _Step | None:
 def _taken_apart(
     value: ir.Scalar, here: ir.Scalar
 ) -> tuple[ReduceOp, ir.Scalar, Callable[[ir.Scalar, ir.Scalar], ir.Scalar]] | None:
-    """(op, term, how both are combined) of a value that combines `here` with a term."""
+    """The operator, the term, and their combination, for a value that combines `here` with a term."""
     match value:
         case ir.Add() if value.args.count(here) == 1:
             return "sum", expr.add(*(a for a in value.args if a is not here)), expr.add

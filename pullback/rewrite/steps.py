@@ -62,7 +62,7 @@ class LocalDerivative:
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
-    """The part of the operand's cotangent at `variables` that comes through one local derivative.
+    """The part of the operand's cotangent at `variables` contributed by one local derivative.
 
     `summed` are the statement's variables and those it sums over.
     """

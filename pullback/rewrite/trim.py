@@ -3,8 +3,8 @@
 Before    y = build i < 8 { sum k < 3 { [8 >= i + k, i + k >= 1] w[k] * x[i + k - 1] } }    z = build i < 6 { y[i + 1] }
 After     y = build i < 6 { sum k < 3 { w[k] * x[i + k] } }                                 z = build i < 6 { y[i] }
 
-If a window slides over a zero-padded array and its results at the border are dropped, only the inner window remains. So
-its derivative has no border either. An axis is cut if all reads of the array are at a variable plus a constant, and no
+If a window slides over a zero-padded array and results at the border are dropped, only the inner windows remain. So the
+derivative has no border either. An axis is cut if all reads of the array are at a variable plus a constant, and no
 guarded read goes beyond it. Computed values are the same. Arrays that a statement takes whole, or that have siblings in
 one `build`, do not change.
 """
@@ -50,7 +50,7 @@ def trim(program: ir.Program) -> ir.Program:
 
 
 def _cut(s: ir.Build, box: Box | None, cut: dict[ir.Ref, tuple[ir.Ref, tuple[Index, ...]]]) -> ir.Build:
-    """The statement for the box alone."""
+    """The statement restricted to the box."""
     if box is None:
         return s
     (out,) = s.outs
@@ -73,7 +73,7 @@ def _is_within(start: Index, extent: Index, whole: Index) -> bool:
 
 
 def _collect(s: ir.Statement, boxes: dict[ir.Ref, Box]) -> None:
-    """Note where a statement reads."""
+    """Record the places that a statement reads; an axis read at different places becomes None."""
 
     def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
         new = tuple(map(_place, indices))
@@ -85,7 +85,7 @@ def _collect(s: ir.Statement, boxes: dict[ir.Ref, Box]) -> None:
 
 
 def _place(index: Index) -> tuple[Index, Index] | None:
-    """The beginning and the length of the places that a variable plus a constant goes through."""
+    """The first value and the number of values of a variable plus a constant."""
     if len(index.free) != 1 or index.data:
         return None
     (variable,) = index.free

@@ -1,1 +1,1 @@
-"""From programs to running code: compiler, cache, arrays, memory, exported projects."""
+"""The way from programs to running code: compiler, cache, arrays, memory, exported projects."""

@@ -1,10 +1,10 @@
-"""Arena pool: working memory kept between calls and shared by all functions; also large results.
+"""Arena pool: working memory kept between calls and shared by all functions, also for large results.
 
-A call takes the most recently used arena that is large enough and not much too large. Otherwise it makes a new one,
-which replaces one that is nearly large enough. Afterwards the arena is kept for others. All idle arenas together hold
-at most PULLBACK_IDLE_BYTES, by default a gibibyte, and are at most 32. The most recently used one is kept in any case.
-Results of a mebibyte and more come from the pool and return to it when nobody holds them, because pages that a process
-has touched cost nothing again. A result larger than the limit is freed at once.
+A call takes the most recently used arena that is large enough and not much too large. Otherwise it allocates a new one,
+which replaces one that is nearly large enough. After the call the arena is kept for others. There are at most 32 idle
+arenas, with at most PULLBACK_IDLE_BYTES in total, by default 1 GiB. The most recently used one is kept in any case.
+Results of 1 MiB and more come from the pool too. They return to it when nothing refers to them, because pages that a
+process has touched before cost nothing. A result larger than the limit is freed at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Arenas(Protocol):
     """The arena pool: `c/call.c`, shared by calls from C and from Python, or `Idle`."""
 
     def lend(self, count: int, /) -> tuple[int, int]:
-        """Lend an arena of at least this many bytes; return its address and size."""
+        """Lend an arena of at least `count` bytes; return its address and size."""
 
     def give_back(self, start: int, count: int, /) -> None:
         """Take an arena back."""
@@ -41,7 +41,7 @@ class Idle:
 
     def __init__(self) -> None:
         self._arenas: dict[int, NDArray] = {}
-        self._idle: list[tuple[int, int]] = []  # the latest last
+        self._idle: list[tuple[int, int]] = []  # the most recently used last
         self._most = IDLE_BYTES
 
     def lend(self, count: int, /) -> tuple[int, int]:  # noqa: D102
@@ -102,10 +102,10 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray:
 
 
 def most_idle() -> int:
-    """The maximal number of idle bytes to keep.
+    """The most idle bytes to keep.
 
     Raises:
-        UsageError: [E601] PULLBACK_IDLE_BYTES is no number of bytes.
+        UsageError: [E601] PULLBACK_IDLE_BYTES is not a number of bytes.
     """
     text = os.environ.get("PULLBACK_IDLE_BYTES", str(IDLE_BYTES))
     if not text.isdecimal():

@@ -1,4 +1,4 @@
-"""NumPy arrays as C sees them: contiguous, aligned, in native byte order, and their addresses."""
+"""NumPy arrays for C: contiguous, aligned, in native byte order, and their addresses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Spans:
         self._reach = list(accumulate(self._ends, max))  # the maximal end so far
 
     def meeting(self, a: NDArray) -> list[int]:
-        """The arrays that share memory with `a`, in logarithmic time."""
+        """The positions of the arrays that share memory with `a`, found in logarithmic time."""
         start = address(a)
         k = bisect_left(self._starts, start + a.nbytes) - 1
         out = []
@@ -53,14 +53,14 @@ class Spans:
 
 
 def aligned_bytes(count: int) -> NDArray:
-    """`count` bytes that begin at a multiple of 64, not initialized."""
+    """Allocate `count` uninitialized bytes that begin at a multiple of 64."""
     raw = np.empty(count + ALIGNMENT, np.uint8)
     start = -address(raw) % ALIGNMENT
     return raw[start : start + count]
 
 
 def extents(b: Buffer) -> tuple[int, ...]:
-    """The shape of a buffer whose dims are numbers."""
+    """The shape of a buffer without open dims."""
     out = []
     for d in b.shape:
         n = d.constant
@@ -70,7 +70,7 @@ def extents(b: Buffer) -> tuple[int, ...]:
 
 
 def prepared(a: NDArray, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray:
-    """The array itself if C can read it; a copy if only its layout differs.
+    """Return the array itself if C can read it, or a copy if only its layout differs.
 
     Raises:
         DTypeError: [E122] another element type or byte order.   ShapeError: [E111] another shape.

@@ -1,17 +1,17 @@
-"""The cache on disk: compiled code by key, authenticated when read.
+"""The disk cache: compiled code by key, authenticated when read.
 
     CACHE / kind / first two letters of the key / key-code.suffix
 
 The code is a digest of kind, key and content, keyed with the user's secret (BLAKE2, RFC 7693). A damaged, exchanged or
-foreign entry has another code: it is ignored and made anew. Entries are written beside their place and moved there. So
+foreign entry has another code. It is ignored and rebuilt. Entries are written to temporary files and then renamed. So
 readers need no lock, and processes may write the same entry at the same time.
 
-A library from the cache runs with the user's rights. So a folder that belongs to somebody else, or that others may
-write, is not used. One warning says so, as for a folder that cannot be read or written. A folder of this process
-replaces it. The same holds for folders and files inside: an entry that others may change between check and load is not
-used. The secret is stored apart from the cache. So a cache that was copied with other files, and now belongs to the
-user, is not trusted either. Without such a place the secret is stored in the cache. If it can be stored nowhere, a code
-proves nothing, and the cache is neither read nor written.
+A library from the cache runs with the user's rights. So a folder that belongs to another user, or that others may
+write, is not used. A single warning reports it, as for a folder that cannot be read or written. A temporary folder of
+this process replaces it. The same holds for folders and files inside: an entry that others may change between check and
+load is not used. The secret is stored outside the cache if possible. So a cache copied from elsewhere is not trusted,
+even if its files now belong to the user. Otherwise the secret is stored in the cache. If it cannot be stored at all,
+codes prove nothing, and the cache is neither read nor written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pullback.state import context_variable, registered
 SECRET_BYTES = 32
 CODE_BYTES = 20
 PRIVATE = 0o600
-BUILD, SECRET = "pullback-build", "pullback-secret"  # the prefix of a process's folders, unique in that place
+BUILD, SECRET = "pullback-build", "pullback-secret"  # the prefix of a process's folders
 DISK = {errno.ENOSPC: "is full", errno.EDQUOT: "is full", errno.EFBIG: "takes no file so large"}
 OTHERS_WRITE, OTHERS_ANY = 0o022, 0o077
 _OTHER: ContextVar[Path | None] = context_variable("cache", None)
@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """The folder `PULLBACK_CACHE_DIR`, else the user's cache folder; relative (unusable) without a home."""
+    """The folder `PULLBACK_CACHE_DIR`, else the user's cache folder; unusable if there is no home."""
     other = _OTHER.get()
     if other is not None:
         return other
@@ -64,13 +64,13 @@ def cache_folder() -> Path:
 
     try:
         return Path(platformdirs.user_cache_dir("pullback", appauthor=False))
-    except RuntimeError:  # as some versions say it
+    except RuntimeError:  # some Python versions raise this
         return Path("~", "pullback")
 
 
 @contextmanager
 def another_cache() -> Iterator[None]:
-    """An empty cache that goes when the block ends."""
+    """Use an empty temporary cache inside the block."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="pullback-", ignore_cleanup_errors=True) as folder:
@@ -124,7 +124,7 @@ def age(path: Path) -> float:
 
 
 def keep(kind: str, key: str, content: bytes, suffix: str = "") -> None:
-    """Keep an entry if a folder is writable; otherwise the next process redoes the work."""
+    """Store an entry if a folder is writable; otherwise the next process redoes the work."""
     for root in _readable_folders():
         try:
             path = _place(root, kind, key, content, suffix)
@@ -148,7 +148,7 @@ def keep_file(root: Path, kind: str, key: str, file: Path, suffix: str) -> Path:
 
 @contextmanager
 def work_folder(root: Path) -> Iterator[Path]:
-    """A folder for making entries of this one. The process does not end while it is used.
+    """A temporary folder for making entries of this folder. The process does not end while it is used.
 
     Raises:
         OSError: the folder cannot be written.
@@ -176,21 +176,21 @@ def _place(root: Path, kind: str, key: str, content: bytes, suffix: str) -> Path
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a private folder of the user, and its parents."""
+    """Create a private folder of the user, and its parents."""
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _check_own(*folders: Path) -> None:
-    """Raise OSError where one of the folders is another user's, or others may write it."""
+    """Raise OSError if one of the folders is another user's, or if others may write it."""
     for folder in folders:
         if not _is_own(os.stat(folder)):
             raise PermissionError(errno.EPERM, "others may change it", str(folder))
 
 
 def _read_own(path: Path, limit: int = -1, others: int = OTHERS_WRITE) -> bytes:
-    """Read a file of the user, up to a limit; OSError if others have any of these rights."""
+    """Read a file of the user, up to a limit; raise OSError if others have any of these rights."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb") as file:
         if not _is_own(os.fstat(file.fileno()), others):
@@ -202,17 +202,17 @@ def _is_own(s: os.stat_result, others: int = OTHERS_WRITE) -> bool:
     return s.st_uid == _user() and not stat.S_IMODE(s.st_mode) & others
 
 
-# All of it ------------------------------------------------------------------------------------------------------
+# Whole cache ----------------------------------------------------------------------------------------------------
 
 KINDS = ("programs", "libraries", "objects", "derived", "compilers", "refused")
 ABANDONED = 3600.0
 
 
 def files(kind: str) -> list[Path]:
-    """The files of a kind of entries in the cache folder, altered or not.
+    """The files of all entries of a kind in the cache folder, altered or not.
 
     Raises:
-        CompilerError: [E416] the folder is not used.
+        CompilerError: [E416] the folder must not be used.
     """
     root = cache_folder()
     why = _objection(root)
@@ -222,13 +222,13 @@ def files(kind: str) -> list[Path]:
 
 
 def is_sound(path: Path) -> bool:
-    """Whether the entry in a file of `files` is unaltered."""
+    """Whether the entry in one of these files is unaltered."""
     kind, start = path.parts[-3:-1]
     return path.name.startswith(start) and _as_written(cache_folder(), kind, path) is not None
 
 
 def remove_abandoned() -> int:
-    """Remove leftovers of killed processes older than an hour; return their number."""
+    """Remove leftovers of killed processes if they are older than an hour; return their number."""
     root = cache_folder()
     places = [(root, f"{BUILD}-*"), *((root / kind, "??/.*.new") for kind in KINDS),
               *((s.parent, f"{SECRET}-*") for s in _secret_files(root))]  # fmt: skip
@@ -242,7 +242,7 @@ def remove_abandoned() -> int:
 
 
 def _listed(folder: Path, pattern: str) -> list[Path]:
-    """The files of a pattern; none where another process removes a folder meanwhile."""
+    """The files that match a pattern; none if another process removes the folder meanwhile."""
     try:
         return list(folder.glob(pattern))
     except FileNotFoundError:
@@ -264,7 +264,7 @@ def _secret(root: Path) -> bytes:
     """The user's secret, created on first use.
 
     Raises:
-        OSError: it can be stored nowhere.
+        OSError: the secret cannot be stored anywhere.
     """
     found = _SECRETS.get(root)
     if found is None:
@@ -292,7 +292,7 @@ def _read_secret(path: Path) -> bytes | None:
 
 
 def _new_secret(path: Path) -> bytes | None:
-    """Create a secret, in place of an invalid file; one written by another process meanwhile counts."""
+    """Create a secret in place of an invalid file; use one that another process has written meanwhile."""
     import tempfile
 
     try:
@@ -326,7 +326,7 @@ _spare_folders: list[Path] = registered([], 1, stays="with the process")
 
 
 def writable_folders() -> Iterator[Path]:
-    """Folders for entries: the cache, else a folder of this process. A failed writer calls `give_up`."""
+    """Folders for entries: the cache, then a folder of this process. Call `give_up` if writing fails."""
     root = cache_folder()
     if root not in _UNWRITABLE and _is_usable(root):
         yield root
@@ -382,7 +382,7 @@ def _is_usable(root: Path) -> bool:
 
 
 def _objection(root: Path) -> str | None:
-    """The reason against a folder; None if it may be used, or created."""
+    """The reason why a folder must not be used; None if it may be used or created."""
     if not root.is_absolute():
         return "has no home folder to be in"
     try:

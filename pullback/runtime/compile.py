@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import subprocess
 
 TIMEOUT: Final = 600
-SAID: Final = re.compile(r"^(?:.*[/\\])?(?:program|unit\d+)\.c:\d+(?::\d+)?: error: ", re.MULTILINE)  # of the text
+SAID: Final = re.compile(r"^(?:.*[/\\])?(?:program|unit\d+)\.c:\d+(?::\d+)?: error: ", re.MULTILINE)  # in the C
 DISK_WORDS: Final = {
     errno.ENOSPC: ("No space left on device", "Disk quota exceeded"),
     errno.EFBIG: ("File too large", "File size limit exceeded"),
@@ -62,17 +62,17 @@ class RefusedError(CompilerError):
 
 
 def compiler_command() -> tuple[str, ...] | None:
-    """The command of the compiler, or None."""
+    """The command of the compiler, or None if there is no compiler."""
     try:
         here = os.getcwd()
-    except OSError:  # it was removed
+    except OSError:  # the current folder was removed
         here = os.sep
     return _command(os.environ.get("CC"), os.environ.get("PATH"), here)
 
 
 @cached(16)
 def _command(cc: str | None, path: str | None, here: str) -> tuple[str, ...] | None:
-    """The same for these settings; files are found from here, as compilers run in other folders."""
+    """The compiler command for these settings; paths are made absolute, as compilers run in other folders."""
     if cc:
         try:
             words = [cc] if os.path.isfile(cc) else shlex.split(cc)
@@ -96,7 +96,7 @@ def find_compiler() -> Compiler:
     """The compiler with its version.
 
     Raises:
-        CompilerError: [E410] there is none.
+        CompilerError: [E410] there is no compiler.
     """
     command = compiler_command()
     if command is None:
@@ -117,7 +117,7 @@ def _version(command: tuple[str, ...]) -> tuple[str, str]:
     if known is not None:
         return known.content.decode(), digest
     result = _run((*command, "--version"))
-    if result.returncode != 0:  # as it may on a bad day
+    if result.returncode != 0:  # a temporary failure is not cached
         return "unknown", digest
     version = result.stdout.partition("\n")[0].strip()
     keep("compilers", digest, version.encode())
@@ -159,7 +159,7 @@ def compiled_library(text: Text, more: tuple[str, ...] = ()) -> Path:
 
 
 def build_library(text: Text, more: tuple[str, ...] = ()) -> Path:
-    """Compile the text even if the cache has it; units of a multi-unit text may be cached."""
+    """Compile the text even if it is cached; the units of a multi-unit text may come from the cache."""
     compiler = find_compiler()
     flags = _flags(compiler, more)
     key = _digest(text, compiler, flags)
@@ -178,7 +178,7 @@ def _flags(compiler: Compiler, more: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, key: str) -> Path:
-    """Make a library; OSError if the folder prevents it."""
+    """Make a library; raise OSError if the folder cannot be written."""
     with work_folder(root) as work:
         library = work / "program.so"
         if isinstance(text, str):
@@ -214,7 +214,7 @@ def _run_all(
     """Run compilers, one per processor; yield the number of each as its result appears.
 
     Raises:
-        CompilerError: [E411] one fails. OSError: the disk was full.
+        CompilerError: [E411] a compiler fails. OSError: the disk is full.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -237,7 +237,7 @@ def _run_all(
 
 
 def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) -> None:
-    """Raise for a compiler that failed: by itself, on a full disk, or at the text."""
+    """Raise an error for a failed compiler: it crashed, the disk is full, or the text has an error."""
     status = result.returncode
     for number, words in DISK_WORDS.items():
         if any(text in result.stderr for text in words):

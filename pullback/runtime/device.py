@@ -1,7 +1,7 @@
-"""Programs for devices: kernels as text, a host program in C, and its header.
+"""Export of programs for devices: kernels as text, a host program in C, and its header.
 
 kernels.cu    the kernels
-network.c     the host program: it finds the driver when it is loaded
+network.c     the host program, which finds the driver at load time
 network.h     how to compile, load and call it
 """
 
@@ -30,16 +30,16 @@ WITHOUT: Final = "a function without this part; calls and `export` run all of it
 
 def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
            language: str = "cuda") -> dict[str, Any]:
-    """Write the files of a program whose sizes are all given; `f.export_device` calls it.
+    """Write the files of a program without open sizes; `f.export_device` calls this.
 
     Args:
         directory: created where it does not exist; files of the same names are replaced.
-        language: of the kernels.
+        language: the language of the kernels.
 
     Returns:
-        `files`, `device_bytes`, its memory on the device, and `kernels`, their number.
+        `files`, the paths written, `device_bytes`, the device memory, and `kernels`, the number of kernels.
     Raises:
-        CompilerError: [E417] the program has what devices do not run yet, or a size is open.
+        CompilerError: [E417] the program uses features that devices do not support yet, or a size is open.
     """
     made = compiled_text(program, dims, language)
     texts = {f"kernels.{DIALECTS[language].suffix}": made.kernels, f"{made.name}.c": made.host,
@@ -78,10 +78,10 @@ def lowered_for(program: ir.Program, dims: Mapping[str, int], device: Device = H
 
 
 def refuse(function: Function) -> None:
-    """Raise an error for the first kernel that devices do not run.
+    """Raise an error for the first kernel that devices do not support.
 
     Raises:
-        CompilerError: [E417].
+        CompilerError: [E417] there is such a kernel.
     """
     for k in kernels_of(function.body):
         for s in walk(k.body):

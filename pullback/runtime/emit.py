@@ -43,12 +43,12 @@ from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
 from pullback.single_flight import deep_recursion
 
-MOST_LEVELS = 8  # most levels of blocks for loops that recompute values that do not fit
+MOST_LEVELS = 8  # most levels of checkpoint blocks for loops that recompute values
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """An optimized program with its loops and its memory."""
+    """An optimized program with its loops and memory plan."""
 
     program: ir.Program
     function: Function
@@ -71,9 +71,9 @@ def lower_program(program: ir.Program, dims: Mapping[str, int], comments: bool =
     Args:
         comments: whether kernels carry their mathematics.
         machine: the target processor.
-        canonical: whether to renew the program, so that equal programs give equal C (`ir.renewal`).
-        threaded: whether loops with enough work are shared out among threads.
-        timed: whether its last results are times between statements, see `runtime.stamps`.
+        canonical: whether to renumber the program first, so that equal programs give equal C (`ir.renewal`).
+        threaded: whether threads share the iterations of loops with enough work.
+        timed: whether the last results are times between statements; see `runtime.stamps`.
         device: the target device; the machine is then `SCALAR`.
     """
     settings = _Settings(comments, machine if device is None else SCALAR, canonical, threaded, timed, device)
@@ -107,7 +107,7 @@ class _Forms:
         self.program = program
         self.dims = dims
         self.exact = program.settings.exact
-        # exact programs have no vectors: these sum in another order and have their own exp, tanh and log
+        # exact programs have no vectors, which sum in another order and have their own exp, tanh and log
         self.machine = settings.machine.plain if self.exact else settings.machine
         self.symbolic = not determined_dims(program).keys() <= dims.keys()
         self.settings = settings
@@ -225,14 +225,14 @@ def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
 
 def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user", comments: bool = True,
                   lines: bool = False, places: bool = False, target: Target = C) -> Source:
-    """The text of a program that was lowered for a target; other arguments as for `Printing`."""
+    """Print a lowered program for a target; the other arguments are those of `Printing`."""
     with deep_recursion(), uncollected(), stage("print C"):
         return target.source(lowered.function, lowered.memory, Printing(names, comments, lines, places))
 
 
 def emit_c(program: ir.Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
            machine: Machine = GENERIC, target: Target = C) -> Source:
-    """The C of a program, and its properties."""
+    """Lower and print a program as C; return the text with its properties."""
     lowered = lower_program(program, dims, comments, target.machine(machine), canonical=names == "canonical")
     return print_lowered(with_constants(lowered, program), names=names, comments=comments, target=target)
 
@@ -240,7 +240,7 @@ def emit_c(program: ir.Program, dims: Mapping[str, int], *, names: Style = "user
 def with_constants(lowered: Lowered, program: ir.Program) -> Lowered:
     """Embed read-only captured arrays in the C, for export.
 
-    These are tables of the library, and arrays that users made read-only with `setflags`; others are arguments.
+    These are the library's own tables, and arrays that users made read-only with `setflags`. Others are arguments.
     """
     captured = program.settings.captured
     buffers = lowered.function.inputs[len(lowered.function.inputs) - len(captured) :]
@@ -259,7 +259,7 @@ def is_constant(array: NDArray) -> bool:
 
 def c_source(program: ir.Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True,
              plain: bool = False) -> str:
-    """Standalone C99 of a program for the given dims, all others being arguments.
+    """Standalone C99 of a program for the given dims; the other dims are arguments.
 
     Args:
         names: "user" keeps the user's names; "canonical" numbers them, for comparing programs.

@@ -1,6 +1,6 @@
-"""Entries: compiled code as a call that first checks its arguments against the expected ones.
+"""Entries: callables that check their arguments against the expected ones, then call compiled code.
 
-The C extension has entries (`runtime/c/call.c`). Without the extension, `PythonEntry` accepts and refuses the same
+The C extension implements them (`runtime/c/call.c`). Without the extension, `PythonEntry` accepts and rejects the same
 arguments.
 """
 
@@ -23,7 +23,7 @@ from pullback.runtime.record import Parameter
 from pullback.runtime.shim import Entry, Form, Look, extension
 
 COMPLEX, AS_ARRAY = 2, 1  # bits of a leaf's form, as in `c/call.c`
-ONLY_NUMBER = 2  # of `Look.numbers`
+ONLY_NUMBER = 2  # a value of `Look.numbers`
 
 
 def fast_entry(
@@ -40,28 +40,28 @@ def fast_entry(
     pool: int | None = None,
     calls: int = -1,
 ) -> Entry | None:
-    """A callable on arguments of the expected form; None if impossible.
+    """Make a callable for arguments of the expected form; None if impossible.
 
     Args:
-        function: the compiled function as ctypes has it.
+        function: the compiled function, as a ctypes function.
         form: the form of the result.
-        failed: raises the error for a code with index and size; None without run-time checks.
+        failed: a function that raises the error for a code, index and size; None without run-time checks.
         brief: whether the call is so short that it keeps the interpreter lock.
         look: the arguments; by default arrays.
-        held: arrays for the last inputs, which callers do not pass.
+        held: arrays for the last inputs; callers do not pass these.
         dims: integers that the function takes after its arrays.
         pool: the pool of threads that the function takes, or None.
-        calls: the number of calls it serves; -1 for all.
+        calls: the number of calls that it serves; -1 for no limit.
     Returns:
         entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
-        Its `left` is the number of remaining calls, `used` whether it has served one.
+        Its attribute `left` is the number of remaining calls; `used` says whether it has served a call.
     """
     module = extension()
     look = look or Look()
     numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
     if module is None:
         return PythonEntry(function, inputs, outputs, form, arena_bytes, failed, look, numbers, held, dims, pool, calls)
-    if isinstance(function, FunctionType):  # of very many arguments
+    if isinstance(function, FunctionType):  # a function with very many arguments
         return None
     address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
     made: Entry | None = module.entry(
@@ -102,11 +102,11 @@ class PythonEntry:
     """An entry without the extension.
 
     Attributes:
-        left: the number of remaining calls; -1 for all.
-        used: whether it has served a call; the table resets it.
+        left: the number of remaining calls; -1 for no limit.
+        used: whether it has served a call; the table of entries resets it.
         whole: the number of arguments if all may be positional, else -1.
         first: the shape of the first argument if that is an array, else None.
-        threads: the number that calls request.   usual_threads: the number outside of blocks.
+        threads: the thread count that calls must request.   usual_threads: the thread count outside `with` blocks.
     """
 
     __slots__ = ("_arena_bytes", "_arguments", "_checked", "_dims", "_failed", "_fixed", "_function", "_given_form",
@@ -118,7 +118,7 @@ class PythonEntry:
         arena_bytes: int, failed: Callable[[int, int, int], None] | None, look: Look, numbers: Sequence[int],
         held: Sequence[NDArray], dims: Sequence[int], pool: int | None, calls: int,
     ) -> None:
-        """Arguments are those of `fast_entry`; `numbers` has one for each input."""
+        """Create the entry from the arguments of `fast_entry`; `numbers` has one element per input."""
         self._function = function
         self._inputs = [_input(p, number) for p, number in zip(inputs, numbers, strict=True)]
         self._outputs = [(dtype_named(p.dtype).numpy, p.shape) for p in outputs]
@@ -263,7 +263,7 @@ _CELLS: dict[str, tuple[type, Callable[[Any], Any]]] = {
 def _input(p: Parameter, number: int) -> _Input:
     """The element type and shape of an input's array, and the function that stores a number.
 
-    The shape is None if the input must be a number; the last is None if it must be an array.
+    The shape is None if the input must be a number; the function is None if the input must be an array.
     """
     dtype = dtype_named(p.dtype).numpy
     if not number or p.shape or p.dtype not in _CELLS:
@@ -275,7 +275,7 @@ def _input(p: Parameter, number: int) -> _Input:
 
 
 def _cell(kind: type, cell: Callable[[Any], Any], x: Any) -> Any:
-    """Store a number; None if it has another type, or is a too large integer."""
+    """Store a number in a ctypes cell; None if its type differs or the integer is too large."""
     if type(x) is not kind:
         return None
     made = cell(x)
@@ -296,7 +296,7 @@ def _same(value: Any, wanted: Any) -> bool:
 
 
 def _collect(x: Any, form: Form, leaves: list[Any]) -> bool:
-    """Append the leaves of a tree, complex arrays as parts; False if it has another form."""
+    """Append the leaves of a tree, complex arrays as two parts; return False if its form differs."""
     if form == 0:
         leaves.append(x)
         return True

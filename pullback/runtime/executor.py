@@ -47,14 +47,14 @@ if TYPE_CHECKING:  # the compiler is imported only if a program is not in the ca
     from pullback.runtime.emit import Lowered
 
 NO_SIZE = ctypes.c_size_t(-1).value
-POISONS = (0xFF, 0xA5)  # the first is NaN, which even a factor of zero does not hide
+POISONS = (0xFF, 0xA5)  # the first reads as NaN, which multiplication by zero does not hide
 
 
 class Poisoned(NamedTuple):
     """The result of a run in a poisoned arena.
 
     Attributes:
-        outputs: the results; they would show a read of uninitialized memory.
+        outputs: the results; reads of uninitialized memory show in them.
         peak: the used bytes of the arena, up to the last one written.
         stray: the number of written bytes outside all planned buffers.
     """
@@ -84,8 +84,8 @@ class Executable:
 
     Attributes:
         record: its C and the data that a call needs.
-        workers: the most threads that a call uses; one if there is nothing to share out.
-        in_place: output position -> input position that may be the same array.
+        workers: the most threads that a call uses; one if no work can be parallelized.
+        in_place: for an output's position, the position of the input that may be the same array.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Executable:
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes of working memory a call uses."""
+        """The bytes of working memory that a call uses."""
         return self.record.arena_bytes + (self.workers - 1) * self.record.worker_bytes
 
     @cached_property
@@ -132,7 +132,7 @@ class Executable:
         Args:
             inputs: arrays in order; non-contiguous ones are copied once.
             outputs: contiguous arrays to write; None for new ones. An output may be the same array as the input that
-                `in_place` names for it. If it overlaps an input otherwise, it is written after the call.
+                `in_place` names for it. An output that overlaps an input otherwise is written after the call.
 
         Raises:
             IndexRangeError: [E401] a data-dependent index left its range. [E402] an input left its bounds.
@@ -167,7 +167,7 @@ class Executable:
                           self._dims, pool, calls)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray], given: Spans) -> NDArray:
-        """The array that the program writes for output k: the given one, or a temporary one if unsuitable."""
+        """The array that the program writes for output k: the given one, or a temporary if that is unsuitable."""
         slot = self._outputs[k]
         usable = prepared(a, slot.name, slot.dtype, slot.shape) is a and all(
             self.in_place.get(k) == j and address(a) == address(inputs[j]) for j in given.meeting(a))
@@ -259,11 +259,11 @@ def compile_program(
 
     Args:
         entry: the program's cache entry, if the caller has looked it up already.
-        threads: the most threads of a call, as far as a memory limit leaves room for each. Code and results are the
-            same for any number.
+        threads: the most threads of a call; a memory limit may allow fewer. Code and results are the same for any
+            number.
 
     Raises:
-        CompilerError: [E410] no compiler. [E411] it failed.
+        CompilerError: [E410] there is no compiler. [E411] the compiler failed.
     """
     record, library, lowered = _compiled(program, dims, entry)
     limit = program.settings.memory_limit
@@ -278,7 +278,7 @@ Compiled = tuple[Record, Library, Callable[[], "Lowered"]]
 def _compiled(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry | None = None) -> Compiled:
     """The compiled form of a program, cached or new, and a function that lowers it again to show loops.
 
-    If the compiler fails, plain C is tried, with few flags: vectors are the most common reason.
+    If the compiler fails, plain C with few flags is tried, because vectors are the most common cause.
     """
     if program.settings.debug:
         return _debug(program, dims)
@@ -310,10 +310,10 @@ def _found_or_made(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry
 
 
 def compile_timed(program: ir.Program, dims: Mapping[str, int], threads: int = 1) -> tuple[Executable, ir.Program]:
-    """A program that measures the time between its statements, and the statements; see `runtime.stamps`.
+    """Compile a program with time stamps between statements; return it with the stamped program.
 
     Raises:
-        CompilerError: [E410] no compiler. [E411] it failed.
+        CompilerError: [E410] there is no compiler. [E411] the compiler failed.
     """
     from pullback.runtime.emit import lower_program, print_lowered
 
@@ -341,7 +341,7 @@ def _made(program: ir.Known, dims: Mapping[str, int], plain: bool = False) -> tu
 
 
 def _debug(program: ir.Known, dims: Mapping[str, int]) -> Compiled:
-    """The program in a debug build, which is not recorded because it knows its source lines."""
+    """Compile a debug build; it is not recorded because it contains source lines."""
     from pullback.runtime.emit import lower_debug, print_lowered
 
     made = lower_debug(program_of(program), dims)
@@ -353,7 +353,7 @@ _warned: set[str] = registered(set(), "one for each compiler", stays="with the p
 
 
 def _plain(program: ir.Known, dims: Mapping[str, int], entry: CacheEntry, error: CompilerError) -> Compiled:
-    """The program as plain C after the usual compilation failed; reported once for each compiler."""
+    """Compile the program as plain C after the usual compilation failed; warn once per compiler."""
     record, _ = _made(program, dims, plain=True)
     try:
         library = record.load()
@@ -374,7 +374,7 @@ def _warn(what: str) -> None:
 
 
 class GeneralExecutable:
-    """A compiled program for open dims, all or some."""
+    """A compiled program with open dims."""
 
     def __init__(self, program: ir.Known, record: Record, library: Library, lowered: Callable[[], Lowered]) -> None:
         self.program = program
@@ -398,7 +398,7 @@ class GeneralExecutable:
         """The program for these dims and thread limit; nothing is compiled.
 
         Raises:
-            CompilerError: [E263] its working memory is larger than any machine's.
+            CompilerError: [E263] the program needs more working memory than any machine has.
         """
         numbers = [dims[name] for name in self.record.dims]
         count = self._arena_bytes(*numbers)
@@ -417,9 +417,9 @@ def compile_general(program: ir.Known, given: Mapping[str, int] | None = None) -
     """Compile a program for all sizes, or find it in the cache.
 
     Args:
-        given: dims that have numbers nevertheless.
+        given: dims with fixed sizes.
 
     Raises:
-        CompilerError: [E262] it has a memory limit. [E410] no compiler. [E411] it failed.
+        CompilerError: [E262] the program has a memory limit. [E410] there is no compiler. [E411] the compiler failed.
     """
     return GeneralExecutable(program, *_compiled(program, given or {}))

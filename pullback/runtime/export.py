@@ -41,9 +41,9 @@ from pullback.source import user_position
 from pullback.writing import writing
 
 SAMPLES: Final = 32
-EMBEDDED: Final = 4096  # most elements of reference inputs that the example contains
+EMBEDDED: Final = 4096  # the most elements of reference inputs that the example embeds
 TOLERANCE: Final = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-3, "f64": 1e-7}
-SMALL: Final = (9, 11, 10, 5, 3, 7, 4, 6, 2, 1, 8, 12, 16)  # dims of an example
+SMALL: Final = (9, 11, 10, 5, 3, 7, 4, 6, 2, 1, 8, 12, 16)  # sizes to try for an example
 MOST_CHOICES: Final = 100_000
 _MULTIPLIER: Final = 2654435761
 
@@ -58,7 +58,7 @@ HOW: Final = """\
 class Passed:
     """An array that a call passes: its name in C, element type, and whether it is written.
 
-    `dims` are its sizes as text, possibly open; `shape` are numbers.
+    `dims` are its sizes as text, possibly open. `shape` has the sizes as numbers.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Passed:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the array, which must be known."""
+        """The sizes of the array as numbers; they must be known."""
         return extents(self.buffer)
 
     @property
@@ -119,11 +119,11 @@ class Exported:
 
 
 def library(program: ir.Program, dims: Mapping[str, int], how: str = HOW, target: Target = C) -> Exported:
-    """The C of a program with its header, for the given dims; others are arguments of the function.
+    """The C of a program with its header, for the given dims; other dims are arguments of the function.
 
     Args:
-        how: the header's text on compiling it, with {name} for the function's name.
-        target: which C it is.
+        how: the compile instructions in the header, with {name} for the function's name.
+        target: the kind of C to print.
     """
     lowered = with_constants(lower_program(program, dims, machine=target.machine(GENERIC)), program)
     source = print_lowered(lowered, target=target)
@@ -132,7 +132,7 @@ def library(program: ir.Program, dims: Mapping[str, int], how: str = HOW, target
 
 
 def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes]) -> list[str]:
-    """Write the files of a project, each whole or not at all; their paths.
+    """Write the files of a project, each whole or not at all; return their paths.
 
     Raises:
         UsageError: [E532] the name of a function or network cannot name a file. [E607] a file cannot be written.
@@ -152,19 +152,19 @@ def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes
 def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
            reference_inputs: Sequence[NDArray] | None = None, reference: Reference | None = None,
            target: Target = C) -> dict[str, Any]:
-    """Write the C project of a program for the given dims; others are arguments of the function.
+    """Write the C project of a program for the given dims; other dims are arguments of the function.
 
     Args:
         directory: created if missing; files of the same names are replaced.
-        reference_inputs: the example's inputs; made up if None, or if they have more than 4096 elements.
-        reference: the example's expected results, and a bound for each; by default the interpreter's results with one
-            tolerance for all programs.
-        target: which C it is.
+        reference_inputs: the example's inputs; generated if None, or if they have more than 4096 elements.
+        reference: the example's expected results, and an error bound for each; by default the interpreter's results
+            with a general tolerance.
+        target: the kind of C to print.
 
     Returns:
-        `files`, the paths written, and `peak_bytes`, the size of the arena, a formula where it depends on dims.
+        `files`, the paths written, and `peak_bytes`, the size of the arena, a formula if it depends on dims.
     Raises:
-        ShapeError: [E115] no small dims were found that the function accepts, for the example.
+        ShapeError: [E115] the function accepts none of the small dims tried for the example.
     """
     made = library(program, dims, target=target)
     lowered, source = made.lowered, made.source
@@ -185,7 +185,7 @@ def _interpreted(program: ir.Program, inputs: Sequence[NDArray]) -> tuple[list[N
 
 
 def _small_dims(program: ir.Program, lowered: Lowered) -> dict[str, int]:
-    """Numbers for the dims that are arguments: accepted by the function, and different if possible."""
+    """Choose small sizes for the open dims: accepted by the function, and distinct if possible."""
     function = lowered.function
     names = [d.name for d in function.dims]
     choices = product(*((*SMALL[k % 3 :], *SMALL[: k % 3]) for k in range(len(names))))
@@ -201,7 +201,7 @@ def _small_dims(program: ir.Program, lowered: Lowered) -> dict[str, int]:
 
 
 def _made_up(b: Buffer, seed: int, modulus: int | None, low: int) -> NDArray:
-    """The numbers of the example's `fill`: hashes in [-1, 1) or low .. low + modulus - 1."""
+    """The numbers that the example's `fill` generates: hashes in [-1, 1) or low .. low + modulus - 1."""
     shape = extents(b)
     count = int(np.prod(shape, dtype=np.int64))
     mixed = (np.arange(count, dtype=np.uint64) + np.uint64(seed)) * np.uint64(_MULTIPLIER) & np.uint64(0xFFFFFFFF)
@@ -220,7 +220,7 @@ Rule = tuple[int, int | None, int] | None  # seed, modulus, lowest; None: embedd
 
 def _reference_inputs(program: ir.Program, given: Sequence[NDArray] | None,
                       captured: Sequence[NDArray]) -> tuple[list[NDArray], list[Rule]]:
-    """Values for all inputs: those given, and captured ones if few or constant; others are made up."""
+    """Values for all inputs: given ones, and captured ones if few or constant; others are generated."""
     buffers = [make_buffer(r, "input") for r in program.inputs]
     known: dict[int, NDArray] = {}
     if given is not None and sum(a.size for a in given) <= EMBEDDED:
@@ -456,12 +456,12 @@ def _example(program: ir.Program, source: Source, lowered: Lowered, dims: Mappin
 
 
 def _converted(value: str, dtype: DType) -> str:
-    """A number in C as an element of an array of this type."""
+    """Write a C number as an element of an array of this type."""
     return f"{conversion(dtype.computed, dtype)[0]}({value})" if dtype.is_half else f"({c_type(dtype)})({value})"
 
 
 def _folded(text: str, width: int = 100) -> str:
-    """A list of numbers over several lines where it is long."""
+    """Wrap a long list of numbers over several lines."""
     if len(text) <= width:
         return text
     lines, line = [], ""

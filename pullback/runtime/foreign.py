@@ -19,10 +19,10 @@ _SAID: Final = re.compile(rf"^.*?({_GIVEN}|{_TYPE}):(\d+)(?::(\d+))?: (?:fatal )
 
 
 class ForeignError(CompilerError):
-    """A user's C that does not compile, or that is not a function of its type.
+    """The error for a user's C that does not compile, or that does not define a function of its type.
 
     Attributes:
-        line, column: the location in the text, from 1; 0 for the whole function.   said: the compiler's text.
+        line, column: the location in the text, from 1; 0 for the whole function.   said: the compiler's message.
     """
 
     def __init__(self, what: str, line: int = 0, column: int = 1, said: str = "") -> None:
@@ -32,7 +32,7 @@ class ForeignError(CompilerError):
 
 @dataclass(frozen=True)
 class _Loaded:
-    """The library's entry: addresses of arrays, then sizes."""
+    """A callable for the library's entry, which takes addresses of arrays, then sizes."""
 
     entry: ctypes._NamedFuncPointer
 
@@ -43,7 +43,7 @@ class _Loaded:
 
 
 def loaded_foreign(f: Foreign) -> Run:
-    """The function for the interpreter, compiled or from the cache.
+    """The C function for the interpreter, compiled or from the cache.
 
     Raises:
         ForeignError: [E413] the text does not compile, or has no function of this name and type.

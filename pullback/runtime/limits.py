@@ -1,7 +1,7 @@
 """Measured limits of one core and the memory, compared with the machine model.
 
-Multiply-adds on registers alone, chains of them, divisions, and sums over arrays of the sizes of the caches: small C
-programs whose best of many short runs counts. A cycle is the time of a dependent integer addition, so the clock rate
+Small C programs measure multiply-adds on registers, chains of multiply-adds, divisions, and sums over arrays of the
+cache sizes. The best of many short runs counts. A cycle is the time of a dependent integer addition, so the clock rate
 need not be known.
 """
 
@@ -22,12 +22,12 @@ from pullback.state import cached
 
 __all__ = ["Limit", "bandwidth", "cycle", "limits", "peak"]
 
-CHAINS: Final = 10  # independent sums: more than the latency of a multiply-add times two a cycle
+CHAINS: Final = 10  # independent sums: more than the latency of a multiply-add times two per cycle
 STEPS: Final = 20_000
 RUNS: Final = 200
-LONG: Final = 0.2  # seconds for all runs, where single ones are long
+LONG: Final = 0.2  # seconds for all runs, if single runs are long
 READS: Final = 8  # independent sums of the read values
-READ: Final = 1 << 20  # least bytes that a run reads
+READ: Final = 1 << 20  # the least bytes that a run reads
 COPIED: Final = 8 * 1024  # bytes, so that both copies fit in the first cache
 
 CYCLES: Final = """\
@@ -84,7 +84,7 @@ void run(int64_t steps, char *to, const char *from, int64_t bytes) {
 
 
 def _best(run: Callable[[], Any]) -> float:
-    """The seconds of the quickest of many runs."""
+    """The time of the fastest of many runs, in seconds."""
     best, begin = float("inf"), time.perf_counter()
     for k in range(RUNS):
         start = time.perf_counter()
@@ -102,7 +102,7 @@ def _compiled(text: str) -> Any:
 
 @cached(1)
 def cycle() -> float:
-    """Seconds of a cycle."""
+    """The seconds of a clock cycle."""
     result = ctypes.c_int64()
     run = partial(_compiled(CYCLES), ctypes.c_int64(STEPS), ctypes.byref(result))
     return _best(run) / (STEPS * CHAINS)
@@ -132,7 +132,7 @@ MULTIPLY_ADD: Final = "{0} = {0} * x + y;"
 
 @cached(16)
 def peak(dtype: str) -> float:
-    """Operations a second of one core for float32 or float64, the best of many short runs."""
+    """The float32 or float64 operations per second of one core, the best of many short runs."""
     size = 4 if dtype == "float32" else 8
     return 2 * ((native().vector_bytes or 16) // size) / _step(dtype, MULTIPLY_ADD)
 
@@ -159,7 +159,7 @@ def bandwidth(size: int) -> float:
 
 
 def _copied() -> float:
-    """Bytes copied per second within the first cache."""
+    """The bytes copied per second within the L1 cache."""
     to, source = (np.zeros(COPIED, np.uint8) for _ in range(2))
     places = (ctypes.c_void_p(a.ctypes.data) for a in (to, source))
     return COPIED * 100 / _best(partial(_compiled(COPYING), ctypes.c_int64(100), *places, ctypes.c_int64(COPIED)))
@@ -167,7 +167,7 @@ def _copied() -> float:
 
 @dataclass(frozen=True)
 class Limit:
-    """A measured quantity: the model's value, and the measured one in the same unit."""
+    """A measured quantity: the model's value and the measured value in the same unit."""
 
     name: str
     unit: str
@@ -176,7 +176,7 @@ class Limit:
 
     @property
     def ratio(self) -> float:
-        """The measured value over the model's."""
+        """The measured value divided by the model's."""
         return self.measured / self.assumed
 
     def row(self) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class Limit:
 
 
 def limits(machine: Machine) -> Iterator[Limit]:
-    """Measure this processor beside the machine model; takes some seconds.
+    """Measure this processor and compare it with the machine model; this takes some seconds.
 
     Raises:
         CompilerError: [E410] there is no compiler.

@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Library(ctypes.CDLL):
     """A shared library, unloaded with the last of its functions; each function holds it."""
 
-    _handle = 0  # of one that could not be loaded
+    _handle = 0  # the value if loading failed
 
     def __del__(self) -> None:
         if self._handle and not sys.is_finalizing():  # otherwise an endless thread may still be inside
@@ -41,16 +41,16 @@ class Library(ctypes.CDLL):
 
 
 def loaded(text: Text, more: tuple[str, ...] = (), load: Callable[[str], T] = Library) -> T:  # type: ignore[assignment]
-    """The library of a text, compiled or cached, as `load` gives it for its path.
+    """The library of a text, compiled or cached; `load` opens it by path.
 
-    A library that cannot be loaded is copied to a folder where it may run. If that does not help, it is removed, so
-    that other processes do not find it, and compiled anew.
+    A library that cannot be loaded is copied to a folder where it may run. If that does not help, it is removed from
+    the cache and compiled again.
 
     Args:
         more: flags after the usual ones.
 
     Raises:
-        CompilerError: [E410] no compiler. [E411] it failed, or its library cannot be loaded.
+        CompilerError: [E410] there is no compiler. [E411] the compiler failed, or the library cannot be loaded.
     """
     reason: Exception | None = None
     for path in _attempts(text, more):

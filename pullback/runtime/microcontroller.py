@@ -1,4 +1,4 @@
-"""C for small machines: one header and one source of plain text, constant arrays as `const` tables.
+"""Export of C for microcontrollers: one header and one source, with constant arrays as `const` tables.
 
     network.h    sizes, the arena, the prototype
     network.c    the function; no vectors, no main, nothing that prints
@@ -35,12 +35,12 @@ def export(
     arena: Arena = "given",
     float_only: bool = False,
 ) -> dict[str, Any]:
-    """Write the header and the source of a program whose sizes are all given.
+    """Write the header and the source of a program without open sizes.
 
     Without a requested memory mode the program is planned for the least memory.
 
     Returns:
-        `files`, `arena_bytes` and `const_bytes`, the bytes of the tables in the source.
+        `files`, `arena_bytes`, and `const_bytes`, the bytes of the tables in the source.
     Raises:
         CompilerError: [E414] a size is open, or the program uses double precision although `float_only` excludes it.
     """
@@ -52,7 +52,7 @@ def export(
 
 
 def small(made: Exported, arena: Arena, float_only: bool) -> Exported:
-    """The library, with its own arena if requested.
+    """Adapt exported C for microcontrollers, with its own arena if requested.
 
     Raises:
         CompilerError: [E414] see `export`.
@@ -89,7 +89,7 @@ def _in_double(made: Exported, text: str) -> CompilerError:
 
 
 def _with_arena(made: Exported) -> tuple[str, str]:
-    """Prototype and definition of the function with its own arena."""
+    """The prototype and definition of the function with its own arena."""
     name, macro = made.name, made.name.upper()
     inside = made.source.declaration.partition("(")[2]
     params = re.sub(r"\s+", " ", inside.partition("void *restrict arena")[0]).strip().rstrip(",")

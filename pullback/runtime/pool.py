@@ -19,7 +19,7 @@ FLAGS = ("-pthread",)
 
 @cached(1, stays="with the process, as its threads do")
 def _library() -> ctypes.CDLL | None:
-    """The compiled pool; None if the system lacks such threads."""
+    """The compiled pool; None if it cannot be compiled."""
     text = (Path(__file__).parent / "c" / "pool.c").read_text(encoding="utf-8")
     try:
         library = loaded(text, FLAGS, ctypes.CDLL)  # never unloaded: its threads stay
@@ -37,6 +37,6 @@ def _library() -> ctypes.CDLL | None:
 
 @cached(64)
 def pool_address(workers: int) -> int:
-    """The address of the pool of these workers, caller included, for generated code; 0 for none."""
+    """The address of the pool with this many workers, including the caller; 0 without a pool."""
     library = _library() if workers > 1 else None
     return 0 if library is None else library.pb_pool_of(workers) or 0

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pullback.loops.program.values import Buffer
 
 ROOT = str(Path(__file__).resolve().parents[1])
-REFUSED_SECONDS = 86_400.0  # seconds for which a compiler's refusal is remembered
-BRIEF = 100_000  # operations and bytes: some 20 microseconds
+REFUSED_SECONDS = 86_400.0  # how long a compiler's failure is remembered
+BRIEF = 100_000  # most operations and bytes of a brief call: about 20 microseconds
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One array of a compiled function; with open sizes its shape is unknown."""
+    """An array that a compiled function takes; with open sizes its shape is unknown."""
 
     name: str
     dtype: str
@@ -56,7 +56,7 @@ class Record:
     Attributes:
         units: its C, in separately compiled files.   straight: whether the first only calls the others.
         name: its C name.
-        arena_bytes: the bytes it needs.   worker_bytes: additional bytes for each further worker.
+        arena_bytes: the size of its arena.   worker_bytes: additional bytes for each further worker.
         sites: the number of its range checks.
         in_place: output and input positions that may be one array.
         flags: compiler flags after the usual ones.
@@ -125,7 +125,7 @@ class Record:
 
 
 def _is_brief(function: Function) -> bool:
-    """Whether it is short: few operations, few bytes, and no loop with a data-dependent end."""
+    """Whether a call is short: few operations, few bytes, and no loop with a data-dependent end."""
     from pullback.loops.program.nodes import Break, Parallel, walk
 
     if any(isinstance(s, Break | Parallel) for s in walk(function.body)):
@@ -142,10 +142,10 @@ def record_key(program: ir.Known, dims: Mapping[str, int]) -> str:
 
 
 class CacheEntry:
-    """The cache entry of a program for some dims: looked up, or kept once it is made.
+    """The cache entry of a program for some dims, to look up or to store.
 
     Attributes:
-        key: the only digest of the program that a compilation computes.
+        key: the cache key, the only digest of the program that a compilation computes.
     """
 
     def __init__(self, program: ir.Known, dims: Mapping[str, int]) -> None:
@@ -153,19 +153,19 @@ class CacheEntry:
 
     @cached_property
     def record(self) -> Record | None:
-        """The record, looked up once; None if there was none."""
+        """The record, looked up once; None if there is none."""
         return self._found(find("programs", self.key))
 
     def keep(self, record: Record) -> None:
-        """Keep the record."""
+        """Store the record in the cache."""
         self._keep("programs", self.key, record)
 
     def plain(self, compiler: Compiler) -> Record | None:
-        """The record of the plain C, if this compiler recently refused anything else."""
+        """The record of the plain C, if this compiler recently failed on the usual C."""
         return self._found(find("refused", self._refused_key(compiler), REFUSED_SECONDS))
 
     def keep_plain(self, compiler: Compiler, record: Record) -> None:
-        """Keep the record of the plain C, because the compiler refused anything else."""
+        """Store the record of the plain C, because the compiler failed on the usual C."""
         self._keep("refused", self._refused_key(compiler), record)
 
     def _refused_key(self, compiler: Compiler) -> str:
@@ -181,19 +181,19 @@ class CacheEntry:
 
 
 def was_derived(identity: str) -> bool:
-    """Whether this version of the package has derived this identity, so that it can do so again."""
+    """Whether this version of the package has already derived the function with this identity."""
     found = find("derived", identity)
     return found is not None and found.content == fingerprint().encode()
 
 
 def note_derived(identity: str) -> None:
-    """Note that the derivative of this identity has been taken."""
+    """Record that the function with this identity has been derived."""
     keep("derived", identity, fingerprint().encode())
 
 
 @cached(1)
 def fingerprint() -> str:
-    """The state of this package: size and change time of each file that affects generated C."""
+    """A digest of this package: size and modification time of each file that affects generated C."""
     stats = ((path, os.stat(path)) for path in sources())
     return digest(*sorted(f"{path[len(ROOT) :]} {s.st_size} {s.st_mtime_ns}" for path, s in stats))
 

@@ -1,7 +1,7 @@
 """Calls in a tenth of a microsecond: a small CPython extension between NumPy arrays and compiled code.
 
-A wheel may contain it compiled. Otherwise `runtime/c/call.c` is compiled once per interpreter and cached like any other
-library. Without `Python.h`, or if the compiler cannot make an extension, entries are in Python (`runtime.entry`).
+A wheel may contain the compiled extension. Otherwise `runtime/c/call.c` is compiled once per interpreter and cached
+like any other library. Without `Python.h`, or if compilation fails, entries are in Python (`runtime.entry`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from pullback.state import registered
 
 NAME = "_pullback_call"
 
-MOST_TRIED = 16  # most entries compared leaf by leaf: more cost as much as the slow path
+MOST_TRIED = 16  # most entries compared leaf by leaf; more would cost as much as the slow path
 
 Entry = Callable[..., Any]
 Form = Any  # a tree's form: an integer for a leaf, None, or a node (`tracing.tree.form`)
 
 
 def extension() -> ModuleType | None:
-    """The compiled extension, or None if impossible."""
+    """The compiled extension, or None if it cannot be built."""
     if not _found:
         with single_flight(NAME):
             if not _found:
@@ -74,7 +74,7 @@ def _compiled() -> ModuleType | None:
     if not (include / "Python.h").is_file():
         return None
     text = (Path(__file__).parent / "c" / "call.c").read_text(encoding="utf-8")
-    # the versions are part of the text, and so of the cache's key
+    # the versions are part of the text, and so of the cache key
     text = f"/* {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n{text}"
     try:
         return loaded(text, (f"-I{include}", f"-I{np.get_include()}"), _module)
@@ -93,16 +93,16 @@ def _module(path: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Look:
-    """The expected arguments of a call, as Python passes them.
+    """A description of the arguments that a call expects from Python.
 
     Attributes:
         form: the form of the tuple of all arguments; None if each is an array or a value of `fixed`.
         names: the parameters, for keyword arguments.
-        positional: how many of them may be positional.
-        defaults: values of parameters that are not given.
+        positional: the number of parameters that may be positional.
+        defaults: the default values of parameters.
         fixed: values that the function was compiled for, with their positions among the argument leaves.
-        numbers: for each input of rank 0 whether it may be a Python number (1), or must be (2).
-        threads: the number that the call requests, and the number outside of blocks.
+        numbers: for each input of rank 0, 1 if it may be a Python number, 2 if it must be one.
+        threads: the thread count that the call must request, and the count outside `with` blocks.
     """
 
     form: Form = None
@@ -115,7 +115,7 @@ class Look:
 
 
 def interruptible(function: Entry, arguments: int) -> Entry:
-    """The compiled function with this many arguments, callable so that Ctrl-C can end it.
+    """Wrap a compiled function with this many arguments so that Ctrl-C can interrupt it.
 
     Args:
         function: a ctypes function. It must outlive the result.
@@ -135,7 +135,7 @@ _quick: dict[type, type] = registered(
 def quick_class(base: type) -> type:
     """A subclass of `base` that supports `quicken`; `base` itself without the extension.
 
-    `base` has a slot `_entries` for a list of entries, and `_call_slowly` for calls that fit none of them.
+    `base` has a slot `_entries` for a list of entries, and a method `_call_slowly` for calls that fit none of them.
     """
     module = extension()
     if module is None:
@@ -147,7 +147,7 @@ def quick_class(base: type) -> type:
 def quicken(function: object, threads: ContextVar[int | None], tracing: dict[int, Any]) -> None:
     """Make calls of an instance of a quick class try its entries first.
 
-    Only entries made for the current value of `threads` are tried; none in a thread that is in `tracing`.
+    Only entries made for the current value of `threads` are tried. A thread that is in `tracing` tries none.
     """
     module = extension()
     if module is not None:
@@ -157,9 +157,9 @@ def quicken(function: object, threads: ContextVar[int | None], tracing: dict[int
 def answer_of(
     entries: list[Any], asked: int | None, args: tuple[Any, ...], keywords: Mapping[str, Any], out: Any
 ) -> Any:
-    """The answer of the first entry that fits a call; NotImplemented if none does.
+    """Return the result of the first entry that fits a call; NotImplemented if none fits.
 
-    With the extension it returns NotImplemented, because the call has already tried the entries.
+    With the extension this returns NotImplemented, because the call has already tried the entries.
 
     Args:
         asked: the number of threads that the enclosing block requests.
@@ -187,7 +187,7 @@ def answer_of(
 
 
 def to_front(entries: list[Any], entry: Any) -> None:
-    """Put an entry of a list first."""
+    """Move an entry to the front of its list."""
     for k, other in enumerate(entries):
         if other is entry:  # no other thread runs before the next line ends
             entries[: k + 1] = [entry, *entries[:k]]

@@ -2,7 +2,7 @@
 
     a = ..  b = ..          -->    stamp_0 = now()  a = ..  stamp_1 = now()  b = ..  stamp_2 = now()
 
-A stamp is a C function like a user's; nothing else in the compiler knows of it. Statements that become one loop stay
+A stamp is a foreign C function, so the rest of the compiler needs no changes. Statements that become one loop stay
 together.
 """
 
@@ -37,7 +37,7 @@ void pb_now(int64_t *now) {
 
 
 def stamped(program: ir.Program, head: Head) -> ir.Program:
-    """Insert a time stamp before the statements and after each, or each group, as last results."""
+    """Insert time stamps before the statements and after each statement or group, as last results."""
     statements: list[ir.Statement] = []
     stamps: list[ir.Ref] = []
 

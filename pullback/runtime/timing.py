@@ -1,4 +1,4 @@
-"""Times of compiled texts: calls in turns on the same arrays, and one kernel by itself.
+"""Timing of compiled code: interleaved calls on the same arrays, and single kernels.
 
 A loop in C makes the calls, because many take less time than a call from Python.
 """
@@ -28,11 +28,11 @@ from pullback.runtime.record import Parameter, Record
 
 __all__ = ["Called", "arguments", "in_turns", "kernel_seconds"]
 
-SLICE: Final = 2e-4  # seconds of a turn, long enough for the clock's resolution
+SLICE: Final = 2e-4  # seconds of a measurement, long enough for the clock's resolution
 
 
 class Called:
-    """A compiled text as a call without arguments, on given inputs and its own results."""
+    """A compiled function as a call without arguments, with fixed inputs and its own result arrays."""
 
     def __init__(self, record: Record, inputs: Sequence[NDArray[Any]]) -> None:
         self.outputs = [_aligned(p) for p in record.outputs]
@@ -64,7 +64,7 @@ def _aligned(p: Parameter) -> NDArray[Any]:
 
 
 def arguments(record: Record) -> list[NDArray[Any]]:
-    """Arguments, the same each time: numbers around one, small integers."""
+    """Make reproducible arguments: floating-point numbers around 1, small integers."""
     rng, out = np.random.default_rng(0), []
     for p in record.inputs:
         a = _aligned(p)
@@ -74,7 +74,7 @@ def arguments(record: Record) -> list[NDArray[Any]]:
 
 
 def in_turns(called: Sequence[Called], budget: float = 1.0, rounds: int = 300) -> list[float]:
-    """The minimal time of each function, called in turns for a number of seconds."""
+    """The minimal time of each function, measured in interleaved calls for `budget` seconds."""
     once = min(max(c.seconds() for c in called) for _ in range(2))  # the first call warms up
     for c in called:
         c.calls = max(1, min(1 << 16, int(SLICE / max(once, 1e-9))))
@@ -90,7 +90,7 @@ def in_turns(called: Sequence[Called], budget: float = 1.0, rounds: int = 300) -
 
 
 def kernel_seconds(kernel: Kernel, machine: Machine, budget: float = 0.05) -> float:
-    """The time of a single kernel, outer loop variables zero, on cached arrays."""
+    """The time of a single kernel on cached arrays, with outer loop variables set to zero."""
     spaces = {b: "arena" if b in kernel.scratch else "output" if b.written else "input" for b in kernel.params}
     buffers = {b: replace(b, space=space) for b, space in spaces.items()}  # type: ignore[arg-type]
     inputs, outputs = (tuple(buffers[b] for b, own in spaces.items() if own == side) for side in ("input", "output"))

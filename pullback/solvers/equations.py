@@ -52,29 +52,29 @@ def odeint(
     """Solve dy/dt = f(y, t, *args) from y0 at t[0]; return the states at the times t.
 
     Args:
-        f: gives the slope, a tree like the state.
+        f: returns the slope, a tree with the structure of the state.
         y0: the state at t[0]: an array or a tree.
-        t: a vector of times, rising or falling.
+        t: a vector of times, increasing or decreasing.
         args: further arguments of f.
-        method: "dopri5": Dormand and Prince's pair of orders 5 and 4, its steps as long as the tolerances let them
-            be. "rk4": Runge and Kutta's classical method of order 4, in `steps` equal steps between times.
-        steps: of "rk4" between two times.
+        method: "dopri5" is the Dormand-Prince pair of orders 5 and 4, with steps adapted to the tolerances. "rk4" is
+            the classical Runge-Kutta method of order 4, with `steps` equal steps between two times.
+        steps: the number of steps of "rk4" between two times.
         rtol: relative error tolerance for each step of "dopri5".
         atol: absolute error tolerance for each step.
-        max_steps: of "dopri5" between two times at most.
-        at_limit: the reaction if "dopri5" does not reach the next time: too few steps, a state or a time that is not
-            finite. "error": stop what needs the states or their derivatives. "report": the result says so.
+        max_steps: the most steps of "dopri5" between two times.
+        at_limit: the reaction if "dopri5" does not reach the next time: too few steps, or a state or time that is not
+            finite. "error" raises where the states or their derivatives are needed. "report" returns a flag.
     Returns:
-        A tree like y0 whose leaves have a further first axis, of the times; with "report" the pair of it and of a bool
-        for each time. Where that holds, the state and its derivatives are NaN.
+        A tree like y0 whose leaves have a new first axis for the times. With "report", the pair of this tree and one
+        bool for each time: True if the time was not reached. Its state and derivatives are then NaN.
     Raises:
         UnfinishedError: [E404] at run time, a time was not reached. TraceError: [E135] the method is unknown, or
             `steps` is less than 1. [E144] `at_limit` is neither "error" nor "report".
     Cost:
-        Seven slopes for each step of "dopri5", four of "rk4".
+        Seven slopes for each step of "dopri5", four for each step of "rk4".
     Derivative:
-        Of the steps, whose lengths are taken as given. Backward the states at the times are kept, and the steps
-        between two of them are taken again: `steps` or `max_steps` of them.
+        The steps are differentiated, with their lengths as constants. The backward pass stores the states at the times
+        and recomputes the steps between them: `steps` or `max_steps` of them.
 
     >>> @pb.function
     ... def decay(y, rate):
@@ -156,7 +156,7 @@ def _classical(f: Slope, y: Any, t: Any, h: Any, steps: int) -> Any:
 def _adaptive(
     f: Slope, y: Any, t: Any, end: Any, rtol: float, atol: float, max_steps: int
 ) -> tuple[Any, Array]:
-    """Step adaptively to `end`, with shorter steps where the error is too large; and whether that failed.
+    """Step adaptively to `end`; return the state, and whether the steps failed to reach `end`.
 
     Hairer, Norsett and Wanner, *Solving ordinary differential equations I*, II.4: the next length is 0.9 error^(-1/5)
     times the last one, and at least a fifth and at most ten times as long.
@@ -175,7 +175,7 @@ def _adaptive(
             reached = _moved(y, h, slopes, row)
             slopes.append(f(reached, t + (done + node * now) * span))
         error = stop_gradient(_error(y, reached, h, slopes, rtol, atol))
-        error = where(error <= 1e10, error, 1e10)  # NaN too: overflow from a step that is too long
+        error = where(error <= 1e10, error, 1e10)  # also replaces NaN, from overflow in a step that is too long
         factor = minimum(maximum(0.9 * maximum(error, 1e-10) ** -0.2, 0.2), 10.0)
         accepted = error <= 1.0
         after = where(now == 1.0 - done, 1.0, done + now)
@@ -189,7 +189,7 @@ def _adaptive(
 
 
 def _error(y: Any, reached: Any, h: Any, slopes: Sequence[Any], rtol: float, atol: float) -> Array:
-    """The largest error over its tolerance."""
+    """Return the largest ratio of an error to its tolerance."""
     zero = tree.map_leaves(lambda leaf: leaf * 0, y)
     off = _moved(zero, h, slopes, ERROR)
 

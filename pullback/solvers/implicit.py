@@ -65,7 +65,7 @@ def _beside(moved: Any, structure: Any) -> list[Any]:
 
 
 def ended(kind: str, result: Any, failed: Array, at_limit: str, position: Position | None) -> Any:
-    """The result of a solver, which stops the program on failure, or reports it."""
+    """Return the result of a solver; on failure, stop the program or report it, as `at_limit` says."""
     check_at_limit(kind, at_limit)
     return (result, failed) if at_limit == "report" else finished(result, failed, position)
 
@@ -78,22 +78,22 @@ def unknown_where(failed: Any, x: Any) -> Any:
 def root(
     f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-10, max_steps: int = 50, at_limit: str = "error"
 ) -> Any:
-    """The x near x0 for which f(x, *args) = 0, by Newton's method.
+    """Find x near x0 with f(x, *args) = 0, by Newton's method.
 
     Args:
-        f: gives as many numbers as x has, in an array or a tree.
-        x0: where to begin: an array or a tree.
-        args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
-        tol: as large the largest |f| may be in the end.
-        max_steps: at most.
-        at_limit: the reaction if the tolerance is not reached: too few steps, a singular Jacobian, a value that is not
-            finite. "error": stop what needs x or its derivative. "report": the result says so.
+        f: returns as many numbers as x has, in an array or a tree.
+        x0: the initial guess: an array or a tree.
+        args: further arguments of f. Derivatives are taken by these; arrays that f captures have none [E250].
+        tol: stop when the largest |f| is at most this.
+        max_steps: the largest number of steps.
+        at_limit: the reaction if the tolerance is not reached: too few steps, a singular Jacobian, or a value that is
+            not finite. "error" raises where x or its derivative is needed. "report" returns a flag.
     Returns:
-        A tree like x0; with "report" the pair of it and of a bool. Where that holds, x and its derivatives are NaN.
+        A tree like x0. With "report", the pair of x and a bool: True on failure; x and its derivatives are then NaN.
     Raises:
-        UnfinishedError: [E404] when it runs: the tolerance was not reached.
+        UnfinishedError: [E404] at run time: the tolerance was not reached.
     Cost:
-        For each step a value, a Jacobian and a `linalg.solve`; for the derivative a Jacobian and a solve more.
+        Each step takes a value, a Jacobian and a `linalg.solve`; the derivative takes one more Jacobian and solve.
     Derivative:
         ẋ = -(∂f/∂x)⁻¹ (∂f/∂args) ȧrgs (the implicit function theorem); by x0 it is 0.
 
@@ -140,19 +140,19 @@ def root_scalar(
     """Find x in [low, high] with f(x, *args) = 0 by bisection; f must change sign between the ends.
 
     Args:
-        f: gives one number.
-        low: one end; it and `high` are numbers.
-        high: the other end.
-        args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
-        steps: how often the interval is halved.
-        at_limit: the reaction if f has one sign at both ends, is NaN, or has a pole instead of a root. "error": stop
-            what needs x or its derivative. "report": the result says so.
+        f: returns one number.
+        low: one end of the interval, a number.
+        high: the other end, a number.
+        args: further arguments of f. Derivatives are taken by these; arrays that f captures have none [E250].
+        steps: the number of times the interval is halved.
+        at_limit: the reaction if f has one sign at both ends, is NaN, or has a pole instead of a root. "error" raises
+            where x or its derivative is needed. "report" returns a flag.
     Returns:
-        A number; with "report" the pair of it and of a bool. Where that holds, x and its derivative are NaN.
+        A number. With "report", the pair of x and a bool: True on failure; x and its derivative are then NaN.
     Raises:
         UnfinishedError: [E404] at run time: the sign does not change, or changes at a pole.
     Cost:
-        One value for each step; for the derivative one slope more.
+        One value for each step; the derivative takes one slope more.
     Derivative:
         ẋ = -(∂f/∂args) ȧrgs / (∂f/∂x) (the implicit function theorem); by low and high it is 0.
 
@@ -201,25 +201,25 @@ def minimize(
     """Minimize f(x, *args) from x0 by the Broyden-Fletcher-Goldfarb-Shanno method.
 
     Args:
-        f: gives one number.
-        x0: where to begin: an array or a tree.
-        args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
-        tol: as large the largest partial derivative may be in the end. A next step that rounding of x or of f
-            hides ends the search as well.
-        max_steps: at most.
-        at_limit: the reaction if neither is reached: too few steps, no smaller value in the direction of descent, a
-            value that is not finite. "error": stop what needs x or its derivative. "report": the result says so.
+        f: returns one number.
+        x0: the initial guess: an array or a tree.
+        args: further arguments of f. Derivatives are taken by these; arrays that f captures have none [E250].
+        tol: stop when the largest partial derivative is at most this. The search also ends when the next step would
+            be lost in the rounding of x or f.
+        max_steps: the largest number of steps.
+        at_limit: the reaction if the search fails: too few steps, no smaller value in the direction of descent, or a
+            value that is not finite. "error" raises where x or its derivative is needed. "report" returns a flag.
     Returns:
-        A tree like x0; with "report" the pair of it and of a bool. Where that holds, x is how far the search came, and
-        its derivatives are NaN.
+        A tree like x0. With "report", the pair of x and a bool: True on failure. Then x is the last point of the
+        search, and its derivatives are NaN.
     Raises:
-        UnfinishedError: [E404] when it runs: the search ended elsewhere.
+        UnfinishedError: [E404] at run time: the search failed.
     Derivative:
         With the Hessian H of f by x: ẋ = -H⁻¹ (∂²f/∂x ∂args) ȧrgs (the implicit function theorem for ∂f/∂x = 0); by x0
         it is 0.
     Cost:
-        A value and a gradient for each step, and for each time that a step is halved (Armijo's condition); n² for each
-        step; a Hessian and a solve for the derivative.
+        A value and a gradient for each step and for each halving of a step (Armijo's condition); n² operations for
+        each step; a Hessian and a solve for the derivative.
 
     >>> @pb.function
     ... def lowest(a):
@@ -260,7 +260,7 @@ def minimize(
             rho = 1 / where(usable, curvature, 1.0)
             left = eye(n, dtype=v.dtype) - rho * outer(moved, change)
             updated = left @ inverse @ left.T + rho * outer(moved, moved)
-            known = largest(magnitude(inverse - identity)) > 0  # the length of a step means something
+            known = largest(magnitude(inverse - identity)) > 0  # false while the step has no scale yet
             hidden = (-descent <= rounding * magnitude(value)) | all_of(magnitude(ahead) <= rounding * magnitude(x))
             return x + moved, after, turned, where(usable, updated, inverse), known & hidden, length <= 1e-12
 

@@ -1,7 +1,7 @@
 """Bessel functions of the orders 0 and 1: J, Y, I and K.
 
-Up to some limit they are fits in x², with the logarithm of DLMF 10.8.1 and 10.31.1 as a factor of its own; beyond it
-fits to modulus and phase (10.17.3) or to the factor of e^±x / √x (10.40).
+Up to a limit they are fits in x², with the logarithm of DLMF 10.8.1 and 10.31.1 as a separate factor. Beyond it they
+are fits to modulus and phase (10.17.3), or to the factor of e^±x / √x (10.40).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _k(order: int, scaled: bool) -> Kernel:
 
 
 def _even(name: str, row: tuple[float, ...], limit: float, odd: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """An odd function over x: near 0 the fit in x², so that derivatives hold there to any order."""
+    """Make the function odd(x) / x; near 0 it is a fit in x², with correct derivatives of any order."""
 
     def kernel(x: ir.Scalar) -> ir.Scalar:
         near = select(less(apply("abs", x), number(limit)), x, number(0.0))
@@ -157,8 +157,8 @@ _k1: Function = special("k1", _k(1, False), lambda x, out: (-_k0(x) - out / x,))
 def j0(x: Any, /) -> Array:
     """Bessel's function of the first kind of order 0. Elementwise.
 
-    Error: 6 units of the last place of the larger of the result and the height √(2 / (π x)) of its waves. Derivative:
-    -j1 (DLMF 10.6.3).
+    Error: 6 units in the last place of the larger of the result and the amplitude √(2 / (π x)). Derivative: -j1
+    (DLMF 10.6.3).
 
     >>> pb.function(lambda x: pb.special.j0(x))(np.array([0.0, 2.0])).round(9).tolist()
     [1.0, 0.223890779]
@@ -169,7 +169,7 @@ def j0(x: Any, /) -> Array:
 def j1(x: Any, /) -> Array:
     """Bessel's function of the first kind of order 1. Elementwise.
 
-    Error: as of `j0`. Derivative: j0 - j1 / x (DLMF 10.6.2).
+    Error: as for `j0`. Derivative: j0 - j1 / x (DLMF 10.6.2).
 
     >>> pb.function(lambda x: pb.special.j1(x))(np.array([0.0, 2.0])).round(9).tolist()
     [0.0, 0.576724808]
@@ -180,7 +180,7 @@ def j1(x: Any, /) -> Array:
 def y0(x: Any, /) -> Array:
     """Bessel's function of the second kind of order 0, for x > 0. Elementwise.
 
-    Error: as of `j0`. Derivative: -y1 (DLMF 10.6.3).
+    Error: as for `j0`. Derivative: -y1 (DLMF 10.6.3).
 
     >>> pb.function(lambda x: pb.special.y0(x))(np.array([2.0])).round(9).tolist()
     [0.510375673]
@@ -191,7 +191,7 @@ def y0(x: Any, /) -> Array:
 def y1(x: Any, /) -> Array:
     """Bessel's function of the second kind of order 1, for x > 0. Elementwise.
 
-    Error: as of `j0`. Derivative: y0 - y1 / x (DLMF 10.6.2).
+    Error: as for `j0`. Derivative: y0 - y1 / x (DLMF 10.6.2).
 
     >>> pb.function(lambda x: pb.special.y1(x))(np.array([2.0])).round(9).tolist()
     [-0.107032432]
@@ -202,7 +202,7 @@ def y1(x: Any, /) -> Array:
 def i0(x: Any, /) -> Array:
     """The modified Bessel function of the first kind of order 0. Elementwise.
 
-    Error: 6 units of the last place. Derivative: i1 (DLMF 10.29.3).
+    Error: 6 units in the last place. Derivative: i1 (DLMF 10.29.3).
 
     >>> pb.function(lambda x: pb.special.i0(x))(np.array([0.0, 2.0])).round(9).tolist()
     [1.0, 2.279585302]
@@ -213,7 +213,7 @@ def i0(x: Any, /) -> Array:
 def i1(x: Any, /) -> Array:
     """The modified Bessel function of the first kind of order 1. Elementwise.
 
-    Error: 4 units of the last place. Derivative: i0 - i1 / x (DLMF 10.29.2).
+    Error: 4 units in the last place. Derivative: i0 - i1 / x (DLMF 10.29.2).
 
     >>> pb.function(lambda x: pb.special.i1(x))(np.array([0.0, 2.0])).round(9).tolist()
     [0.0, 1.590636855]
@@ -224,7 +224,7 @@ def i1(x: Any, /) -> Array:
 def i0e(x: Any, /) -> Array:
     """exp(-|x|) i0(x). Elementwise.
 
-    Error: 4 units of the last place. Derivative: i1e - sign(x) i0e.
+    Error: 4 units in the last place. Derivative: i1e - sign(x) i0e.
 
     >>> pb.function(lambda x: pb.special.i0e(x))(np.array([0.0, 1e4])).round(9).tolist()
     [1.0, 0.003989473]
@@ -235,7 +235,7 @@ def i0e(x: Any, /) -> Array:
 def i1e(x: Any, /) -> Array:
     """exp(-|x|) i1(x). Elementwise.
 
-    Error: 3 units of the last place. Derivative: i0e - (sign(x) + 1 / x) i1e.
+    Error: 3 units in the last place. Derivative: i0e - (sign(x) + 1 / x) i1e.
 
     >>> pb.function(lambda x: pb.special.i1e(x))(np.array([0.0, 1e4])).round(9).tolist()
     [0.0, 0.003989273]
@@ -246,7 +246,7 @@ def i1e(x: Any, /) -> Array:
 def k0(x: Any, /) -> Array:
     """The modified Bessel function of the second kind of order 0, for x > 0. Elementwise.
 
-    Error: 4 units of the last place. Derivative: -k1 (DLMF 10.29.3).
+    Error: 4 units in the last place. Derivative: -k1 (DLMF 10.29.3).
 
     >>> pb.function(lambda x: pb.special.k0(x))(np.array([2.0])).round(9).tolist()
     [0.113893873]
@@ -257,7 +257,7 @@ def k0(x: Any, /) -> Array:
 def k1(x: Any, /) -> Array:
     """The modified Bessel function of the second kind of order 1, for x > 0. Elementwise.
 
-    Error: 4 units of the last place. Derivative: -k0 - k1 / x (DLMF 10.29.2).
+    Error: 4 units in the last place. Derivative: -k0 - k1 / x (DLMF 10.29.2).
 
     >>> pb.function(lambda x: pb.special.k1(x))(np.array([2.0])).round(9).tolist()
     [0.139865882]

@@ -1,4 +1,4 @@
-"""Small functions of logarithms and exponentials whose limits must come out right."""
+"""Elementary functions of logarithms and exponentials, with correct limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _expit(x: Array) -> Array:
 
 
 def _expit_slope(x: Array) -> Array:
-    """The derivative of expit, whose own is -tanh(x / 2) times it; it avoids cancellation everywhere."""
+    """The derivative of expit without cancellation; its own derivative is -tanh(x / 2) times it."""
 
     def body(x: Array) -> Array:
         return _expit(x) * _expit(-x)
@@ -36,8 +36,8 @@ def _expit_slope(x: Array) -> Array:
 def expit(x: Any, /) -> Array:
     """1 / (1 + exp(-x)). Elementwise.
 
-    The value is that of `pb.logistic`. Derivative: expit(x) expit(-x), which has all digits where the result is 1;
-    that of `pb.logistic` is by the result alone, so that x need not be kept.
+    The value is that of `pb.logistic`. Derivative: expit(x) expit(-x), which is accurate even where the result is 1.
+    The derivative of `pb.logistic` uses the result alone, so x need not be stored.
 
     >>> pb.function(lambda x: pb.special.expit(x))(np.array([0.0, -1000.0])).tolist()
     [0.5, 0.0]
@@ -89,9 +89,9 @@ _xlog1py = _times("xlog1py", log1p, lambda x, y: x / (1 + y))
 
 
 def xlogy(x: Any, y: Any, /) -> Array:
-    """Return `x * log(y)`, 0 where `x` is 0, as its derivative by `y`. Elementwise; operands broadcast.
+    """Return `x * log(y)`; it and its derivative by `y` are 0 where `x` is 0. Elementwise; broadcasts.
 
-    Where x is 0 and log(y) not finite, all derivatives are taken as 0.
+    Where x is 0 and log(y) is not finite, all derivatives are 0.
 
     >>> pb.function(lambda x, y: pb.special.xlogy(x, y))(np.array([0.0, 2.0]), np.array([0.0, 1.0])).tolist()
     [0.0, 0.0]
@@ -100,9 +100,9 @@ def xlogy(x: Any, y: Any, /) -> Array:
 
 
 def xlog1py(x: Any, y: Any, /) -> Array:
-    """Return `x * log(1 + y)`, 0 where `x` is 0, like its derivative by `y`. Elementwise; broadcasts.
+    """Return `x * log(1 + y)`; it and its derivative by `y` are 0 where `x` is 0. Elementwise; broadcasts.
 
-    Where x is 0 and log(1 + y) not finite, all derivatives are taken as 0.
+    Where x is 0 and log(1 + y) is not finite, all derivatives are 0.
 
     >>> pb.function(lambda x, y: pb.special.xlog1py(x, y))(np.array([0.0, 2.0]), np.array([-1.0, 0.0])).tolist()
     [0.0, 0.0]
@@ -131,7 +131,7 @@ def entr(x: Any, /) -> Array:
 
 
 def sinc(x: Any, /) -> Array:
-    """sin(π x) / (π x), 1 at 0: near 0 by its series, so that derivatives hold to any order. Elementwise.
+    """sin(π x) / (π x), 1 at 0; near 0 a series gives correct derivatives of any order. Elementwise.
 
     >>> pb.function(lambda x: pb.special.sinc(x))(np.array([0.0, 0.5])).round(9).tolist()
     [1.0, 0.636619772]

@@ -32,15 +32,15 @@ Function = Callable[..., Array]
 def special(
     name: str, kernel: Kernel, partials: Partials | None = None, first: Callable[..., Sequence[ir.Scalar]] | None = None
 ) -> Function:
-    """The function on arrays, whose operands broadcast.
+    """Make an elementwise function from a kernel; its operands broadcast.
 
     Args:
-        name: what messages and programs call it.
-        kernel: an element in f64 of elements in f64.
+        name: its name in messages and programs.
+        kernel: maps f64 scalars to an f64 scalar.
         partials: `partials(*operands, out)` gives the derivative by each operand as arrays; without it the derivative
             is that of the kernel.
-        first: what the kernel is given beside the operands: logarithms and the like that several of its choices read.
-            They are statements of their own, where each choice would compute them again.
+        first: computes further arguments of the kernel, such as logarithms that several of its branches read. They
+            become separate statements, so the branches do not recompute them.
     """
 
     def body(*operands: Array) -> Array:
@@ -85,7 +85,7 @@ def floating(name: str, values: Sequence[Any]) -> list[Array]:
 def _elements(
     name: str, kernel: Kernel, operands: Sequence[Array], result: DType | None = None, alone: bool = False
 ) -> Array:
-    """The kernel of every element; `alone`: as a statement, even where it is one number."""
+    """Apply the kernel to every element; `alone` makes a separate statement even for one number."""
     dtype = result or operands[0].settled
 
     def rule(indices: tuple[Index, ...]) -> ir.Scalar:
@@ -118,9 +118,9 @@ def fitted(coefficients: Sequence[float], x: ir.Scalar, low: float, high: float)
 
 
 def gaussian(x: ir.Scalar, half: float = 1.0) -> ir.Scalar:
-    """exp(-half x²) for x >= 0, without the error that rounding x² brings.
+    """Evaluate exp(-half x²) for x >= 0 without the error of rounding x².
 
-    x = h + l with so few bits in h that h² is exact; x² = h² + l (x + h).
+    Split x = h + l with few bits in h, so h² is exact; then x² = h² + l (x + h).
     """
     x = apply("minimum", x, number(60.0))
     h = apply("round", x * 1024.0) * (1 / 1024.0)
@@ -133,7 +133,7 @@ def number(value: float) -> ir.Scalar:
 
 
 def between(x: ir.Scalar, limits: Sequence[float], values: Sequence[ir.Scalar]) -> ir.Scalar:
-    """The first value where x is below the first limit, and so on; the last one beyond all and for NaN."""
+    """Select values[i] for the first limit i above x; the last value if there is none, and for NaN."""
     out = values[-1]
     for limit, value in zip(reversed(limits), reversed(values[:-1])):
         out = select(less(x, number(limit)), value, out)

@@ -16,7 +16,7 @@ from pullback.special.tables import BERNOULLI, DIGAMMA, DIGAMMA_ROOT, LGAMMA
 from pullback.tracing.array import Array
 
 LOG_PI, HALF_LOG_TWO_PI = math.log(math.pi), math.log(2 * math.pi) / 2
-FAR = 8  # from here on the asymptotic series serve
+FAR = 8  # the asymptotic series are used from here on
 
 
 def _turn(x: ir.Scalar) -> ir.Scalar:
@@ -36,8 +36,8 @@ def _series(x: ir.Scalar, coefficients: list[float]) -> ir.Scalar:
 def _steps(x: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar, ir.Scalar]:
     """Shift `x` into [1, 2] by whole steps, up one or down at most six, without branches.
 
-    Returns z, and with the steps x - 1, ..., x - n = z that were taken down: their product, and the sum of 1 / (x - k)
-    times the product. A step that is not taken has the factor 1.
+    Returns z, the product of the steps x - 1, ..., x - n = z down to it, and the sum of 1 / (x - k) times that product.
+    A step that is not taken has the factor 1.
     """
     z = select(less(x, number(1.0)), x + 1, x)
     product, top = number(1.0), number(0.0)
@@ -57,7 +57,7 @@ def _logarithm(x: ir.Scalar) -> ir.Scalar:
 
 
 def _lgamma_positive(x: ir.Scalar, logarithm: ir.Scalar | None = None) -> ir.Scalar:
-    """For x > 0: log Γ(z) = (z - 1) (z - 2) P(z) on [1, 2], DLMF 5.5.1 from there to 8, and 5.11.1."""
+    """Log Γ(x) for x > 0: (z - 1) (z - 2) P(z) on [1, 2], DLMF 5.5.1 up to 8, and 5.11.1 beyond."""
     z, _, _ = _steps(x)
     small, far = less(x, number(1.0)), less(number(FAR), x)
     logarithm = _logarithm(x) if logarithm is None else logarithm
@@ -80,7 +80,7 @@ def _lgamma(x: ir.Scalar, logarithm: ir.Scalar, sine: ir.Scalar) -> ir.Scalar:
 
 
 def _digamma_positive(x: ir.Scalar) -> ir.Scalar:
-    """Digamma for x > 0: (z - root) P(z) on [1, 2], DLMF 5.5.2 from there to 8, and 5.11.2 beyond."""
+    """Digamma for x > 0: (z - root) P(z) on [1, 2], DLMF 5.5.2 up to 8, and 5.11.2 beyond."""
     z, product, top = _steps(x)
     fit = fitted(DIGAMMA, z, 1, 2)
     small, far = less(x, number(1.0)), less(number(FAR), x)
@@ -98,7 +98,7 @@ def _digamma(x: ir.Scalar) -> ir.Scalar:
 
 
 def _polygamma(order: int) -> Kernel:
-    """(-1)^(n+1) n! Σ k ≥ 0: (x + k)^-(n+1): some terms, and the rest by the series of DLMF 5.15.9."""
+    """(-1)^(n+1) n! Σ k ≥ 0: (x + k)^-(n+1), by some terms and the series of DLMF 5.15.9 for the rest."""
     sign = 1.0 if order % 2 else -1.0
     factorial = float(math.factorial(order))
     terms = [b * math.factorial(2 * k + order - 1) / math.factorial(2 * k) for k, b in enumerate(BERNOULLI[:10], 1)]
@@ -127,7 +127,7 @@ def _raised(y: ir.Scalar, n: int) -> ir.Scalar:
 
 
 def _polygamma_of_all(order: int) -> Kernel:
-    """Below 0 by reflection (DLMF 5.15.6): -π dⁿ cot(π x) / dxⁿ + (-1)ⁿ ψ⁽ⁿ⁾(1 - x)."""
+    """Polygamma; below 0 by reflection (DLMF 5.15.6): -π dⁿ cot(π x) / dxⁿ + (-1)ⁿ ψ⁽ⁿ⁾(1 - x)."""
     positive, sign, row = _polygamma(order), -1.0 if order % 2 else 1.0, _cotangent(order)
 
     def kernel(x: ir.Scalar) -> ir.Scalar:
@@ -142,7 +142,7 @@ def _polygamma_of_all(order: int) -> Kernel:
 
 
 def _cotangent(order: int) -> list[float]:
-    """The derivative of the cotangent of this order as a polynomial in it, the lowest power first."""
+    """The n-th derivative of cot, n = order, as a polynomial in cot, lowest power first."""
     row = [0.0, 1.0]
     for _ in range(order):
         slope = [k * c for k, c in enumerate(row)][1:]
@@ -178,7 +178,7 @@ def _stirling_slope(x: ir.Scalar) -> ir.Scalar:
 
 
 def _lbeta(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
-    """The logarithm of the beta function; from 8 on by the corrections to Stirling's formula."""
+    """The logarithm of the beta function; from 8 on it uses the corrections to Stirling's formula."""
     p, q = apply("maximum", a, b), apply("minimum", a, b)
     terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:9], 1)]
 
@@ -196,7 +196,7 @@ def _lbeta(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
 
 
 def _divided(coefficients: list[float], v: ir.Scalar, w: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar]:
-    """The polynomial at v by Horner's rule, and its difference to that at w over v - w."""
+    """The polynomial at v by Horner's rule, and its divided difference between v and w."""
     total, slope = number(coefficients[-1]), number(0.0)
     for c in coefficients[-2::-1]:
         slope, total = slope * w + total, total * v + c
@@ -245,7 +245,7 @@ def _zeta(s: ir.Scalar, a: ir.Scalar) -> ir.Scalar:
         head = head + raised(a + k)
     y = a + 10
     power_of = raised(y)
-    tail = exp((1 - s) * log(y)) / (s - 1) + power_of * 0.5  # whose derivative by a does not cancel near the pole
+    tail = exp((1 - s) * log(y)) / (s - 1) + power_of * 0.5  # the derivative by a does not cancel near the pole
     factor = s / y
     for k, b in enumerate(BERNOULLI[:12], 1):
         tail = tail + power_of * (factor * (b / math.factorial(2 * k)))
@@ -254,7 +254,7 @@ def _zeta(s: ir.Scalar, a: ir.Scalar) -> ir.Scalar:
     return select(greater(s, number(1.0)), head + tail, pole)
 
 
-_polygammas: dict[int, Function] = {  # a rule takes time to trace: from 3 on it is of the expression
+_polygammas: dict[int, Function] = {  # rules take time to trace: from order 3 on, the expression is differentiated
     n: special("polygamma", _polygamma_of_all(n), (lambda x, out, n=n: (_polygammas[n + 1](x),)) if n < 3 else None)
     for n in range(1, 8)
 }
@@ -265,7 +265,7 @@ _lgamma_of: Function = special(
     lambda x, out: (_digamma_of(x),),
     lambda x: (_logarithm(_mirrored(x)), log(apply("abs", sin(_turn(x))))),
 )
-# inside other rules: their derivatives are those of the expressions
+# used inside other rules; their expressions are differentiated
 lgamma_above: Function = special("lgamma", _lgamma_above)
 plain_digamma: Function = special("digamma", _digamma_positive)
 stirling_ratio: Function = special("stirling_ratio", _stirling_ratio)
@@ -277,7 +277,7 @@ def _betaln_partials(a: Array, b: Array, out: Array) -> tuple[Any, Any]:
 
 
 _fall_of = special("digamma", _fall)
-# by h it is a rule: where h is much larger than x, all digits of the expression's derivative cancel
+# the derivative by h is a rule: that of the expression cancels where h is much larger than x
 _rise_of = special("digamma", _rise, lambda x, h, out: (-_fall_of(x, h), _polygammas[1](x + h)))
 _betaln_of = special("betaln", _lbeta, _betaln_partials)
 _zeta_of = special("zeta", _zeta)
@@ -286,8 +286,8 @@ _zeta_of = special("zeta", _zeta)
 def lgamma(x: Any, /) -> Array:
     """The logarithm of |Γ(x)|, infinite at 0, -1, -2, ... Elementwise.
 
-    Stirling's series from 8 on (DLMF 5.11.1), a fit on [1, 2], at whose ends it is 0, and 5.5.1 and 5.5.3 for the rest.
-    Error: 3 units of the last place for x > 0; 5 below, of the larger of the result and 1.
+    From 8 on it is Stirling's series (DLMF 5.11.1), on [1, 2] a fit that is 0 at both ends, elsewhere 5.5.1 and 5.5.3.
+    Error: 3 units in the last place for x > 0; below 0, 5 units of the larger of the result and 1.
     Derivative: `digamma` (5.2.2).
 
     >>> pb.function(lambda x: pb.special.lgamma(x))(np.array([1.0, 5.0, 0.5])).round(9).tolist()
@@ -299,8 +299,8 @@ def lgamma(x: Any, /) -> Array:
 def digamma(x: Any, /) -> Array:
     """The digamma function, the derivative of `lgamma`, with poles at 0, -1, -2, ... Elementwise.
 
-    A fit on [1, 2] with its root 1.4616… as a factor, 5.5.2 and 5.5.4 and, from 8 on, 5.11.2 of the DLMF. Error: 4
-    units of the last place for x > 0; 5 below, of the larger of the result and 1. Derivative: `polygamma(1, x)` (5.15).
+    On [1, 2] it is a fit with the root 1.4616… as a factor, from 8 on DLMF 5.11.2, elsewhere 5.5.2 and 5.5.4. Error: 4
+    units in the last place for x > 0; below 0, 5 of the larger of result and 1. Derivative: `polygamma(1, x)` (5.15).
 
     >>> pb.function(lambda x: pb.special.digamma(x))(np.array([1.0, 10.0])).round(9).tolist()
     [-0.577215665, 2.251752589]
@@ -311,9 +311,9 @@ def digamma(x: Any, /) -> Array:
 def polygamma(n: int, x: Any, /) -> Array:
     """The n-th derivative of `digamma`, for an int n up to 7. Elementwise.
 
-    The first terms of the sum over (x + k)^-(n+1) and the asymptotic series of the rest (DLMF 5.15.9), below 0 by
-    5.15.6. Error: 4 units of the last place for n = 1 and 2, 8 above, and x > 0. Derivative: that of order n + 1
-    up to 3, above of the expression.
+    It adds the first terms of the sum over (x + k)^-(n+1) and the asymptotic series of the rest (DLMF 5.15.9); below 0
+    5.15.6 is used. Error for x > 0: 4 units in the last place for n = 1 and 2, 8 above. Derivative: `polygamma` of
+    order n + 1 for n below 3; above, the expression is differentiated.
 
     >>> pb.function(lambda x: pb.special.polygamma(1, x))(np.array([1.0])).round(9).tolist()
     [1.644934067]
@@ -330,8 +330,8 @@ def polygamma(n: int, x: Any, /) -> Array:
 def betaln(a: Any, b: Any, /) -> Array:
     """The logarithm of the beta function Γ(a) Γ(b) / Γ(a + b), a, b > 0. Elementwise; operands broadcast.
 
-    Error: 8 units of the last place of the larger of the result and 1; where one or both are above 8, by the
-    corrections to Stirling's formula, so that large ones do not cancel. Derivative: ψ(a) - ψ(a + b) by a (DLMF 5.12).
+    Error: 8 units in the last place of the larger of the result and 1. Where a or b is above 8, the corrections to
+    Stirling's formula avoid cancellation. Derivative: ψ(a) - ψ(a + b) by a (DLMF 5.12).
 
     >>> pb.function(lambda a, b: pb.special.betaln(a, b))(np.array([1.0, 2.0]), np.array([1.0, 3.0])).round(9).tolist()
     [0.0, -2.48490665]
@@ -355,8 +355,8 @@ def beta(a: Any, b: Any, /) -> Array:
 def zeta(s: Any, a: Any = 1.0, /) -> Array:
     """Hurwitz's zeta function Σ k ≥ 0: (a + k)^-s for s > 1 and a > 0; Riemann's for a = 1. Elementwise.
 
-    Ten terms, and Euler and Maclaurin's sum (DLMF 25.11.5). Error: 3 units of the last place for s up to 60; NaN for
-    s < 1. Derivatives are of the expression.
+    It adds ten terms and the Euler-Maclaurin formula (DLMF 25.11.5). Error: 3 units in the last place for s up to 60;
+    NaN for s < 1. Derivatives are those of this expression.
 
     >>> pb.function(lambda s: pb.special.zeta(s))(np.array([2.0, 4.0])).round(9).tolist()
     [1.644934067, 1.082323234]

@@ -1,9 +1,9 @@
 """The incomplete gamma and beta functions, for all parameters, in a fixed number of steps.
 
-Every element takes the same steps, without branches. Series and continued fractions serve where a parameter is small;
-how many steps are enough there does not depend on the argument. Where all are large, the Gauss-Legendre rule integrates
-the density from the argument on to where it has vanished. The derivative by a parameter is that of the
-steps: they are taken by numbers that carry it (`Moving`).
+Every element takes the same steps, without branches. Where a parameter is small, series and continued fractions are
+used; the number of steps does not depend on the argument. Where all parameters are large, the Gauss-Legendre rule
+integrates the density from the argument to where it vanishes. The steps are differentiated by the parameters: they
+compute with numbers that carry derivatives (`Moving`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pullback.tracing.arithmetic import broadcast_extents
 from pullback.tracing.array import Array, from_index
 from pullback.tracing.custom import emit_call
 
-STEPS: Final = 100  # of the series and of the fractions
-LEAST: Final = 1e-300  # parameters below it count as it: quotients by them would overflow
-LARGE: Final = 25.0  # parameters from which on the integral serves
+STEPS: Final = 100  # terms of the series and of the fractions
+LEAST: Final = 1e-300  # smaller parameters are replaced by it: quotients by them would overflow
+LARGE: Final = 25.0  # the integral is used for parameters from here on
 
 
 def _together(name: str, *values: Any) -> list[Array]:
-    """The operands in f64, broadcast, and the element type of the result's last."""
+    """Convert the operands to their common floating-point type and broadcast them."""
     operands = floating(name, values)
     shape = tuple(map(from_index, broadcast_extents(name, operands, user_position())))
     return [broadcast_to(h, shape) for h in operands]
@@ -78,13 +78,13 @@ def _fraction(a: Moving, x: Array, count: int) -> Moving:
 
 
 def _gamma_integral(a: Moving, x: Array, low: Array, count: int) -> Moving:
-    """The integral of the density from x on, downward or upward, over x times that at x."""
+    """The integral of the density below or above x, divided by x times the density at x."""
     side = where(low, -1.0, 1.0)
-    # a choice, and below a quotient, since sums of numbers may be taken in another order: x - a must come first
+    # a select here and a quotient below, since sums may be reordered: x - a must be computed first
     gap = Moving(where(low, a.value - x, x - a.value), tuple(-side * s for s in a.slopes))
     slope, bend = gap + side, a - 1
     p, q = slope.value, bend.value
-    # p t + q t² / 2 = 40 ends the lower one, whose t is at most 1, p t + q t² / (2 + 2 t) = 40 the upper one
+    # the lower integral ends where p t + q t² / 2 = 40 or t = 1, the upper where p t + q t² / (2 + 2 t) = 40
     down = minimum(2 * DECAY / (p + sqrt(p * p + 2 * DECAY * q)), 1.0)
     root = sqrt((p - DECAY) * (p - DECAY) + 2 * DECAY * (2 * p + q))
     up = where(p > DECAY, 2 * DECAY / (p - DECAY + root), (root - (p - DECAY)) / (2 * p + q))
@@ -93,7 +93,7 @@ def _gamma_integral(a: Moving, x: Array, low: Array, count: int) -> Moving:
 
 
 def _gamma_parts(a: Array, x: Array, moves: bool) -> tuple[Array, Moving]:
-    """Whether x is low, and there the lower part, elsewhere the upper one."""
+    """Return whether x is low, and the lower function where it is, the upper function elsewhere."""
     count = int(moves)
     low, large = x < a + 1, a >= LARGE
     x = where((x > 0) & (x < math.inf), x, 1.0)
@@ -173,10 +173,10 @@ def _upper_jvp(primals: Any, out: Array, tangents: Any) -> Array:
 def gammainc(a: Any, x: Any, /) -> Array:
     """The regularized lower incomplete gamma function, 0 to 1, for a > 0, x >= 0. Operands broadcast.
 
-    For a below 25 a series where x < a + 1, and Legendre's continued fraction beyond (DLMF 8.11.4, 8.9.2); from 25 on,
-    for all a, the integral of the density by the Gauss-Legendre rule. NaN for NaN and outside of the domain. Error: 10
-    units of the last place, and what one unit in a and x changes. Derivative: by x the density (8.8.13), by a that of
-    the steps.
+    For a below 25 it is a series where x < a + 1, and Legendre's continued fraction beyond (DLMF 8.11.4, 8.9.2). From
+    25 on, the Gauss-Legendre rule integrates the density. NaN for NaN and outside of the domain. Error: 10 units in the
+    last place, plus the effect of one unit in a and x. Derivative: by x the density (8.8.13); by a, the steps are
+    differentiated.
 
     >>> a = np.array([1.0, 1e8])
     >>> pb.function(lambda a, x: pb.special.gammainc(a, x))(a, a).round(9).tolist()
@@ -206,9 +206,9 @@ def _wide(name: str, body: Any, jvp: Any, *values: Any) -> Array:
 
 
 def _beta_logarithms(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array]:
-    """By how far x and 1 - x are from their means a / (a + b) and b / (a + b), u and v times these.
+    """Return a (u - log(1 + u)) + b (v - log(1 + v)), log(1 + u) and log(1 + v).
 
-    Returns a (u - log(1 + u)) + b (v - log(1 + v)), log(1 + u) and log(1 + v).
+    Here x = (1 + u) a / (a + b) and 1 - x = (1 + v) b / (a + b): u and v are the relative distances from the means.
     """
     off = b * x - a * (1 - x)
     u, v, total = off / a, -off / b, a + b
@@ -230,7 +230,7 @@ def _beta_front(a: Array, b: Array, x: Array, count: int) -> Moving:
 
 
 def _beta_fraction(a: Moving, b: Moving, x: Array) -> Moving:
-    """The continued fraction of Didonato and Morris (1992, 4.5), from its end, without cancellation."""
+    """Evaluate the fraction of Didonato and Morris (1992, 4.5) from its end, without cancellation."""
     off = a * (1 - x) - b * x + 1
 
     def denominator(n: Any) -> Moving:
@@ -251,11 +251,11 @@ def _beta_fraction(a: Moving, b: Moving, x: Array) -> Moving:
 
 
 def _beta_integral(a: Moving, b: Moving, x: Array) -> Moving:
-    """The integral of the density from x down to 0 over x times that at x."""
+    """The integral of the density from 0 to x, divided by x times the density at x."""
     odds = x / (1 - x)
     slope, own, other = (a * (1 - x) - b * x) / (1 - x) + (odds - 1), a - 1, b - 1
     p, q, r = slope.value, own.value, other.value
-    # as for gamma: either part of the decay alone ends it
+    # as for gamma: either part of the decay alone ends the integral
     first = 2 * DECAY / (p + sqrt(p * p + 2 * DECAY * q))
     low, bend = p / odds, r
     root = sqrt((low - DECAY) * (low - DECAY) + 2 * DECAY * (2 * low + bend))
@@ -265,7 +265,7 @@ def _beta_integral(a: Moving, b: Moving, x: Array) -> Moving:
 
 
 def _beta_parts(a: Array, b: Array, x: Array, moves: bool) -> tuple[Array, Moving]:
-    """Whether x stays, and there I(a, b, x), elsewhere I(b, a, 1 - x)."""
+    """Return whether x is not mirrored, and I(a, b, x) where it is not, I(b, a, 1 - x) elsewhere."""
     a, b = maximum(a, LEAST), maximum(b, LEAST)
     low, large = x <= (a + 1) / (a + b + 2), minimum(a, b) >= LARGE
     x = where((x > 0) & (x < 1), x, 0.5)
@@ -326,10 +326,10 @@ def _beta_jvp(primals: Any, out: Array, tangents: Any) -> Array:
 def betainc(a: Any, b: Any, x: Any, /) -> Array:
     """The regularized incomplete beta function, which rises from 0 to 1, for a, b > 0. Operands broadcast.
 
-    At x, or by DLMF 8.17.4 at 1 - x: where a or b is below 25 a continued fraction of 100 steps (Didonato and Morris
-    1992), else, for all a and b, the integral of the density by the Gauss-Legendre rule. NaN for NaN and outside of the
-    domain. Error: 20 units of the last place, beyond the mean of the larger of the result and 1, and what one unit in
-    a, b and x changes. Derivative: by x the density (8.17.1), by a and b that of the steps.
+    It is evaluated at x, or by DLMF 8.17.4 at 1 - x. Where a or b is below 25, a continued fraction of 100 steps is
+    used (Didonato and Morris 1992), else the Gauss-Legendre rule. NaN for NaN and outside of the domain. Error: 20
+    units in the last place (above the mean, of the larger of the result and 1), plus the effect of one unit in a, b
+    and x. Derivative: by x the density (8.17.1); by a and b, the steps are differentiated.
 
     >>> @pb.function
     ... def half(a, x):

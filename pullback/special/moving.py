@@ -52,7 +52,7 @@ class Moving:
     __rmul__ = __mul__
 
     def inverse(self) -> Moving:
-        """1 over it."""
+        """Return the reciprocal."""
         value = 1 / self.value
         return Moving(value, tuple(-(s * value) * value for s in self.slopes))
 
@@ -67,7 +67,7 @@ class Moving:
         return self.inverse().__mul__(other)
 
     def exp(self) -> Moving:
-        """The exponential."""
+        """Return the exponential."""
         value = exp(self.value)
         return Moving(value, tuple(s * value for s in self.slopes))
 
@@ -78,7 +78,7 @@ def constant(value: Array, count: int) -> Moving:
 
 
 def loop(steps: int, init: tuple[Moving, ...], step: Callable[..., tuple[Moving, ...]]) -> tuple[Moving, ...]:
-    """A fold over numbers that move."""
+    """Fold `step` over numbers that carry derivatives."""
 
     def pack(state: tuple[Moving, ...]) -> Any:
         return tuple((m.value, *m.slopes) for m in state)
@@ -95,7 +95,7 @@ DECAY = 40.0  # an integral is cut off where its integrand has fallen to exp(-40
 def integral(decay: Callable[[Any], Moving], length: Array, count: int) -> Moving:
     """The integral of exp(-decay(t)) over t from 0 to `length`, by the Gauss-Legendre rule.
 
-    The decay is convex, 0 at the start and about `DECAY` at the end: 32 nodes then give all digits.
+    The decay is convex, 0 at the start and about `DECAY` at the end, so 32 nodes give full precision.
     """
     nodes, weights = as_array(np.array(LEGENDRE_NODES)), as_array(np.array(LEGENDRE_WEIGHTS))
 
@@ -110,7 +110,7 @@ def _logarithm(u: ir.Scalar, ratio: ir.Scalar) -> ir.Scalar:
 
 
 def _excess(u: ir.Scalar, ratio: ir.Scalar) -> ir.Scalar:
-    """By s = u / (2 + u), where log(1 + u) = 2 artanh(s): u s - 2 s³ (1/3 + s²/5 + ...)."""
+    """Evaluate u s - 2 s³ (1/3 + s²/5 + ...) with s = u / (2 + u), as log(1 + u) = 2 artanh(s)."""
     small = less(apply("abs", u), number(0.4))
     near = select(small, u, number(0.0))
     s = near / (2 + near)

@@ -28,7 +28,7 @@ ROOT_PI, ROOT_TWO = math.sqrt(math.pi), math.sqrt(2)
 
 
 def _erfcx_positive(x: ir.Scalar, n: int = 0) -> ir.Scalar:
-    """exp(x²) iⁿerfc(x) for x >= 0, by t = (x - 4) / (x + 4); erfcx for n = 0."""
+    """exp(x²) iⁿerfc(x) for x >= 0, a fit in t = (x - 4) / (x + 4); erfcx for n = 0."""
     t = select(greater(x, number(1e16)), number(1.0), (x - 4) / (x + 4))
     value = horner((ERFCX, ERFCX_1, ERFCX_2, ERFCX_3)[n], t)
     for _ in range(n + 1):  # a power would overflow
@@ -37,7 +37,7 @@ def _erfcx_positive(x: ir.Scalar, n: int = 0) -> ir.Scalar:
 
 
 def _integral(n: int) -> Kernel:
-    """exp(x²) iⁿerfc(x): below 0 by the recurrence of DLMF 7.18.7, in which nothing cancels there."""
+    """exp(x²) iⁿerfc(x); below 0 by the recurrence of DLMF 7.18.7, which is free of cancellation there."""
 
     def kernel(x: ir.Scalar, scale: ir.Scalar) -> ir.Scalar:
         values = [number(2 / ROOT_PI), _erfcx(x, scale)]
@@ -60,7 +60,7 @@ def _erfcx(x: ir.Scalar, scale: ir.Scalar) -> ir.Scalar:
 
 
 def _inverse(w: ir.Scalar, s: ir.Scalar, tail: bool) -> ir.Scalar:
-    """erf⁻¹(y) / y by w = -log((1 - y)(1 + y)) and its root."""
+    """erf⁻¹(y) / y, by fits in w = -log((1 - y)(1 + y)) and its square root."""
     parts = [
         fitted(ERFINV_NEAR, w, 0, 5),
         fitted(ERFINV_MIDDLE, s, math.sqrt(5), 4),
@@ -140,7 +140,7 @@ _ndtr_of = special(
 def _ndtri_slope(p: ir.Scalar, x: ir.Scalar) -> ir.Scalar:
     """The derivative 1 / density; in the tails erfcx(|x| / √2) √(π/2) / r, as x² is inexact.
 
-    Here r is the smaller of the two probabilities.
+    Here r is the smaller of p and 1 - p.
     """
     rest, size = _rest(p), apply("abs", x)
     far = _erfcx_positive(size * (1 / ROOT_TWO)) * math.sqrt(math.pi / 2) / rest
@@ -158,8 +158,8 @@ _ndtri_of = special(
 
 
 def _log_ndtr_partials(x: Array, out: Array) -> tuple[Any]:
-    """The density over the distribution: exp(-x² / 2 - log Φ(x)) / √(2π), and below 0 by erfcx."""
-    far = x < -1e9  # whence it is -x to the last place
+    """The density over the cdf: exp(-x² / 2 - log Φ(x)) / √(2π), and below 0 by erfcx."""
+    far = x < -1e9  # here the result is -x to the last place
     upper = exp_of(x * x * -0.5 - out) * (1 / math.sqrt(2 * math.pi))
     below = math.sqrt(2 / math.pi) / _erfcx_of(where(far, 1.0, magnitude(x)) * (1 / ROOT_TWO))
     below = where(far, -x, below)
@@ -172,8 +172,8 @@ _log_ndtr_of = special("log_ndtr", _log_ndtr, _log_ndtr_partials, _logarithms)
 def erfc(x: Any, /) -> Array:
     """1 - erf(x), accurate where it is small. Elementwise.
 
-    exp(-x²) times a fit to (1 + 2 x) exp(x²) erfc(x) in (x - 4) / (x + 4), over 1 + 2 x; x² is taken in two parts.
-    Error: 4 units of the last place. Derivative: -2 exp(-x²) / √π (DLMF 7.2.2).
+    It is exp(-x²) / (1 + 2 x) times a fit to (1 + 2 x) exp(x²) erfc(x) in (x - 4) / (x + 4). x² is split in two parts.
+    Error: 4 units in the last place. Derivative: -2 exp(-x²) / √π (DLMF 7.2.2).
 
     >>> pb.function(lambda x: pb.special.erfc(x))(np.array([0.0, 0.5])).round(9).tolist()
     [1.0, 0.479500122]
@@ -184,7 +184,7 @@ def erfc(x: Any, /) -> Array:
 def erfcx(x: Any, /) -> Array:
     """exp(x²) erfc(x), which neither overflows nor vanishes for large x. Elementwise.
 
-    Error: 5 units of the last place. Derivative: -2 exp(x²) i¹erfc(x) (DLMF 7.18.3), a function of its own.
+    Error: 5 units in the last place. Derivative: -2 exp(x²) i¹erfc(x) (DLMF 7.18.3), a separate fit.
 
     >>> pb.function(lambda x: pb.special.erfcx(x))(np.array([1.0, 1000.0])).round(9).tolist()
     [0.427583576, 0.000564189]
@@ -195,8 +195,8 @@ def erfcx(x: Any, /) -> Array:
 def erfinv(y: Any, /) -> Array:
     """The x for which erf(x) = y: infinite at -1 and 1, NaN outside. Elementwise.
 
-    y times fits in w = -log(1 - y²) and in its root (Giles, *Approximating the erfinv function*, 2010; coefficients of
-    our own). Error: 3 units of the last place. Derivative: √π exp(x²) / 2, from DLMF 7.2.1.
+    It is y times fits in w = -log(1 - y²) and in √w (Giles, *Approximating the erfinv function*, 2010; with other
+    coefficients). Error: 3 units in the last place. Derivative: √π exp(x²) / 2, from DLMF 7.2.1.
 
     >>> pb.function(lambda x: pb.special.erfinv(x))(np.array([0.0, 0.5, 1.0])).round(9).tolist()
     [0.0, 0.476936276, inf]
@@ -205,9 +205,9 @@ def erfinv(y: Any, /) -> Array:
 
 
 def ndtr(x: Any, /) -> Array:
-    """The normal distribution function: how likely a standard normal number is to be below x. Elementwise.
+    """The standard normal cdf: the probability of a number below x. Elementwise.
 
-    Error: 5 units of the last place, in the lower tail too. Derivative: the density exp(-x² / 2) / √(2π).
+    Error: 5 units in the last place, in the lower tail too. Derivative: the density exp(-x² / 2) / √(2π).
 
     >>> pb.function(lambda x: pb.special.ndtr(x))(np.array([0.0, -1.0])).round(9).tolist()
     [0.5, 0.158655254]
@@ -216,10 +216,10 @@ def ndtr(x: Any, /) -> Array:
 
 
 def ndtri(p: Any, /) -> Array:
-    """The inverse of the normal distribution function: infinite at 0 and 1, NaN outside. Elementwise.
+    """The inverse of the standard normal cdf: infinite at 0 and 1, NaN outside. Elementwise.
 
-    Error: 3 units of the last place, for the smallest p too. Derivative: √(2π) exp(x² / 2); in the tails
-    √(π/2) erfcx(|x| / √2) over the smaller probability, whose error does not grow.
+    Error: 3 units in the last place, for the smallest p too. Derivative: √(2π) exp(x² / 2); in the tails
+    √(π/2) erfcx(|x| / √2) over the smaller of p and 1 - p, whose error does not grow.
 
     >>> pb.function(lambda p: pb.special.ndtri(p))(np.array([0.5, 0.975, 1e-300])).round(9).tolist()
     [0.0, 1.959963985, -37.047096299]
@@ -228,9 +228,9 @@ def ndtri(p: Any, /) -> Array:
 
 
 def log_ndtr(x: Any, /) -> Array:
-    """The logarithm of `ndtr`, also where that vanishes. Elementwise.
+    """The logarithm of `ndtr`, accurate even where `ndtr` underflows. Elementwise.
 
-    Error: 6 units of the last place. Derivative: the density over the distribution; below 0 √(2/π) / erfcx(-x/√2).
+    Error: 6 units in the last place. Derivative: the density over the cdf; below 0 √(2/π) / erfcx(-x/√2).
 
     >>> pb.function(lambda x: pb.special.log_ndtr(x))(np.array([-100.0, 1.0])).round(9).tolist()
     [-5005.524208694, -0.172753779]

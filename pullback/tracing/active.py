@@ -1,4 +1,4 @@
-"""The active tracer of this thread, and errors where one is needed."""
+"""The active tracer of this thread, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def is_tracing() -> bool:
 
 
 class tracing(setting):
-    """Make `tracer` the active one."""
+    """Make `tracer` the active tracer."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ def tracing_kept() -> setting:
 
 
 def float_beside(dtypes: Sequence[DType]) -> DType:
-    """The dtype of Python floats beside these dtypes: f32 if all floating ones are f32, else f64."""
+    """The dtype of Python floats combined with these dtypes: f32 if all floating ones are f32, else f64."""
     floating = {d.computed for d in dtypes if d.computed.is_floating}
     return f32 if floating == {f32} else f64
 

@@ -73,7 +73,7 @@ def apply_scalars(name: str, args: Sequence[ir.Scalar]) -> ir.Scalar:
 def _equation(a: ir.Scalar, b: ir.Scalar) -> Cond | bool | None:
     """Write a == b as an index condition, if both are sums with indices; else None.
 
-    The other part is a datum. Its arithmetic wraps as before, and an index is no larger than memory. So both sides are
+    The other part is data. Its arithmetic wraps as before, and an index is no larger than memory. So both sides are
     equal as indices if they are equal as 64-bit integers.
     """
     if a.dtype is not types.i64:
@@ -127,7 +127,7 @@ def index_of(h: Array) -> Index:
 
 
 def common_dtype(name: str, operands: Sequence[Array], position: Position | None) -> DType | None:
-    """The dtype of the operation; None if all operands are weak."""
+    """The common dtype of the operands; None if all are weak."""
     common: DType | None = None
     for h in operands:
         if h.strong is None:
@@ -231,7 +231,7 @@ def _disagree(
 
 
 def _is_captured(h: Array) -> bool:
-    """Whether an array is one of NumPy's, from around the function."""
+    """Whether an array is a captured NumPy array."""
     return any(ref is h.ref for ref, _ in current().captured.values())
 
 
@@ -274,7 +274,7 @@ def elementwise(name: str, *values: object, position: Position | None = None) ->
 
 
 def _weakly(name: str, operands: Sequence[Array]) -> Array:
-    """An operation on Python numbers and indices only, whose dtype stays open."""
+    """An operation on only Python numbers and indices, whose dtype stays open."""
     kinds = _kinds(name)
     weaks = [h.weak for h in operands]
 

@@ -6,7 +6,7 @@ While tracing, an array is given by an expression for its elements. It is one of
     a scalar                      rank 0: the expression of one element
     a weak scalar                 a Python number, an index or dim, a plain `int` or `float` argument, or arithmetic
                                   on these: it takes the dtype of its partner
-Reading is `element(indices)`; `extents` is the shape as dims. `pullback.tracing.making` makes them.
+`element(indices)` reads an element; `extents` is the shape as dims. `pullback.tracing.making` makes arrays.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Array(TracedArray):
 
     @property
     def settled(self) -> DType:
-        """The dtype of the value by itself."""
+        """The dtype of the value without a partner."""
         if self.weak is None:
             assert self._dtype is not None
             return self._dtype
@@ -150,7 +150,7 @@ def type_text(h: TracedArray) -> str:
 
 
 def blank() -> Array:
-    """An array without any properties yet."""
+    """Return an array without properties."""
     h = object.__new__(Array)
     h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = h.stored = None
     return h

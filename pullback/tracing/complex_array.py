@@ -111,7 +111,7 @@ class ComplexArray(TracedArray):
 
 @dataclass(frozen=True)
 class Parts:
-    """Stand-in for a complex array that applies properties to its parts."""
+    """A replacement for a complex array that applies properties to its parts."""
 
     real: Any
     imag: Any

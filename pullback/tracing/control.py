@@ -1,4 +1,4 @@
-"""Loops and choices with state: fold, scan, while_loop, cond. States are trees of arrays."""
+"""Control flow: fold, scan, while_loop, cond. States are trees of arrays."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _State:
         return out
 
     def check(self, structure: Structure, results: Sequence[Array], position: Position | None) -> list[Array]:
-        """The results with the dtypes of the states; raises if structure, shape or dtype changed."""
+        """Return the results in the states' dtypes; raise if a structure, shape or dtype changed."""
         if structure != self.structure:
             raise ShapeError(
                 "E139",
@@ -109,7 +109,7 @@ class _State:
 
 
 def _trips(n: Any, what: str) -> tuple[Index, Index]:
-    """The number of steps to allocate for, and the number of steps; they differ if it depends on an index."""
+    """The number of steps to allocate for, and the number to run; they differ if it has an index."""
     extent = extent_of(n, what)
     if extent.constant is not None:
         if extent.constant < 0:
@@ -196,14 +196,14 @@ def _split(what: str, result: Any, rows: bool, position: Position | None) -> tup
 
 
 def fold(n: Any, init: Any, f: Callable[[Any, Any], Any]) -> Any:
-    """The state after n steps: `state = f(state, i)` for i = 0, ..., n - 1.
+    """Return the state after n steps: `state = f(state, i)` for i = 0, ..., n - 1.
 
     Args:
-        n: an int or dim; it may depend on the indices around it.
-        init: the first state: an array, a number, or a tree of these.
-        f: returns the next state, of the same structure, shapes and element types.
+        n: the number of steps, an int or dim; it may depend on indices in scope.
+        init: the initial state: an array, a number, or a tree of these.
+        f: a function that returns the next state, of the same structure, shapes and element types.
     Returns:
-        The last state; `init` if n is 0.
+        The final state; `init` if n is 0.
     Raises:
         ShapeError: [E139] f returns another structure or shape.
         DTypeError: [E139] f returns another element type.
@@ -222,11 +222,11 @@ def scan(n: Any, init: Any, f: Callable[[Any, Any], tuple[Any, Any]]) -> tuple[A
     """Like `fold`, keeping a row of every step: `state, row = f(state, i)`.
 
     Args:
-        n: an int or dim.
-        init: the first state.
-        f: returns the next state and a row, an array or a tree of arrays.
+        n: the number of steps, an int or dim.
+        init: the initial state.
+        f: a function that returns the next state and a row, an array or a tree of arrays.
     Returns:
-        The last state, and the rows stacked along a new leading axis.
+        The final state, and the rows stacked along a new leading axis.
 
     >>> import pullback as pb
     >>> @pb.function
@@ -248,17 +248,17 @@ def while_loop(
     max_trips: Any = None,
     at_limit: str = "error",
 ) -> Any:
-    """The state after `state = body(state)` as long as `test(state)` holds.
+    """Repeat `state = body(state)` while `test(state)` holds; return the final state.
 
     Args:
-        test: returns a bool of rank 0 for a state.
-        body: returns the next state, of the same structure, shapes and element types.
-        init: the first state.
-        max_trips: the limit of steps; reverse mode needs it.
-        at_limit: the reaction if the test still holds after `max_trips` steps. "error": stop what needs the state or
-            its derivative with UnfinishedError. "report": the result says so.
+        test: a function that returns a bool of rank 0 for a state.
+        body: a function that returns the next state, of the same structure, shapes and element types.
+        init: the initial state.
+        max_trips: the maximum number of steps; reverse mode needs it.
+        at_limit: the reaction if the test still holds after `max_trips` steps. "error": programs that need the state or
+            its derivative raise UnfinishedError. "report": return a bool, too.
     Returns:
-        The last state; with "report", a pair with a bool: whether `max_trips` was reached too early.
+        The final state; with "report", a pair with a bool: whether the test still holds after `max_trips` steps.
     Raises:
         UnfinishedError: [E404] when the function runs.
 
@@ -340,7 +340,7 @@ def check_at_limit(kind: str, at_limit: str) -> None:
     """Refuse an invalid value of `at_limit`.
 
     Raises:
-        TraceError: [E144] it is neither "error" nor "report".
+        TraceError: [E144] the value is neither "error" nor "report".
     """
     if at_limit not in AT_LIMIT:
         known = ", ".join(map(repr, AT_LIMIT))
@@ -361,7 +361,7 @@ def finished(result: Any, failed: Array, position: Position | None) -> Any:
 
 
 def _demanding(x: Array, unfinished: Array) -> Array:
-    """Make elements and derivatives of `x` depend on `unfinished`, an error unless the loop has ended."""
+    """Make elements and derivatives of `x` depend on `unfinished`, which fails unless the loop has ended."""
     if x.settled is types.bool_:
         return x & (unfinished == 0)
     return x * convert(1 - unfinished, x.settled)
@@ -400,7 +400,7 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
 
 
 def promoted_cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
-    """The `cond` for languages with one number type: differing integer results become floating-point."""
+    """`cond` for languages with one number type: differing integer results become floating-point."""
     return _chosen(test, then, otherwise, operands, _promoted)
 
 

@@ -24,7 +24,7 @@ Body = Callable[..., Any]
 
 
 class _Arguments:
-    """The arguments of a call: its array leaves, and their stand-ins inside."""
+    """The arguments of a call: the array leaves, and their replacements in the body."""
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.leaves, self.structure = tree.flatten(args)
@@ -54,7 +54,7 @@ class _Arguments:
         return [k for k, r in zip(self.places, self.params) if r.dtype.is_floating]
 
     def beside(self, refs: Sequence[ir.Ref]) -> Any:
-        """A tree like the arguments, with these arrays for floating leaves and None elsewhere."""
+        """A tree like the arguments, with these arrays for floating leaves, else None."""
         leaves: list[Any] = [None] * len(self.leaves)
         given = dict(zip(self.places, self.handles))
         for k, r in zip(self.moving, refs, strict=True):
@@ -63,7 +63,7 @@ class _Arguments:
 
     @property
     def weak(self) -> set[ir.Ref]:
-        """The params of weak arguments, whose derivatives are weak too."""
+        """The params of weak arguments, whose derivatives are weak, too."""
         return {r for h, r in zip(self.handles, self.params) if h.weak is not None}
 
 
@@ -94,16 +94,16 @@ def rule_is_traced(f: Body) -> bool:
 
 
 def _name(what: str) -> str:
-    """A name that no enclosing call has."""
+    """A name that differs from those of all enclosing calls."""
     taken = {c.name for c in current().ruled}
     names = (what if k < 2 else f"{what}_{k}" for k in count(1))
     return next(n for n in names if n not in taken)
 
 
 def emit_call(what: str, f: Body, args: tuple[Any, ...], jvp: Body | None = None, vjp: Body | None = None) -> Any:
-    """f(*args) as one Call statement, with rules for its derivatives or, with none, as a checkpoint.
+    """Emit f(*args) as one Call statement, with derivative rules, or as a checkpoint without rules.
 
-    If a rule uses its own function on similar arguments, that call takes the same rules by its name.
+    If a rule calls its own function on similar arguments, that call uses the same rules by name.
     """
     tracer = current()
     position = user_position()

@@ -2,7 +2,7 @@
 
 A caller with such calls is an outline, too. It is identified by its own statements, in which the results of a call are
 undefined arrays, and by the identities of its callees. If its machine code is in the cache, the callees' statements are
-not made. Otherwise the program equals the one that joining them at once would give.
+not created. Otherwise the program equals the one that results from joining them at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pullback.ir.traverse import Substitution, instantiate
 
 @dataclass(frozen=True)
 class Deferred:
-    """A deferred call outs = callee(operands), dims as given, before the caller's statement `at`."""
+    """A deferred call outs = callee(operands) with given dims, before the caller's statement `at`."""
 
     callee: ir.Outline
     operands: tuple[ir.Ref, ...]

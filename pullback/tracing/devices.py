@@ -1,4 +1,4 @@
-"""The device of arrays: the processor. The Python array API asks for it by name."""
+"""The device of arrays, the processor, as the Python array API names it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check_device(what: str, device: object) -> None:
     """Refuse any device but the processor.
 
     Raises:
-        TraceError: [E145] another one is named.
+        TraceError: [E145] the device is not the processor.
     """
     if device is not None and device != CPU:
         raise TraceError(

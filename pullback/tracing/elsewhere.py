@@ -1,7 +1,7 @@
-"""Names of other libraries and old names of this package, with their names here or replacements.
+"""Names of other libraries, and old names of this package, with their replacements.
 
-Messages read the tables `words.toml` and `renamed.toml`, and calls of NumPy's functions on traced values find the
-function of pullback in the first.
+Messages use the tables `words.toml` and `renamed.toml`. Calls of NumPy functions on traced values are resolved by
+the first table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROOT = Path(__file__).parents[1]
 
 @cached(2)
 def _read(file: str) -> dict[str, Any]:
-    import tomllib  # with the first error, not with the package
+    import tomllib  # imported with the first error, not with the package
 
     return tomllib.loads((_ROOT / file).read_text(encoding="utf-8"))
 
@@ -82,7 +82,7 @@ def running(frames: Sequence[FrameType]) -> str | None:
 
 
 def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
-    """The public function of this or the equivalent name, first in a module of the package."""
+    """The public function of this or the equivalent name; a given module is searched first."""
     package = public_names()
     inner = getattr(package, module, None)
     if inner is not None and name in inner.__all__:
@@ -107,20 +107,20 @@ def remedy(name: str, misspelled: bool = True) -> str:
 
 
 def short(module: str) -> str:
-    """A module or what it holds as users write it: `pb.linalg`, `nn.init`."""
+    """The name of a module or its member as users write it: `pb.linalg`, `nn.init`."""
     inner = module.removeprefix("pullback").removeprefix(".")
     return inner if inner.partition(".")[0] in ("nn", "data", "lazy", "onnx", "interop") else f"pb.{inner}".rstrip(".")
 
 
 def section(written: str) -> str:
-    """The section of the tables for what users write as `pb.sum`, `pb.linalg.solve`, `nn.adam`, or `sum`."""
+    """The section of the tables for a name as users write it: `pb.sum`, `pb.linalg.solve`, or `sum`."""
     module, _, name = written.rpartition(".")
     inner = module.removeprefix("pb").removeprefix(".")
     return f"{inner or 'pullback'}.{name}"
 
 
 def call(section: str, problem: str) -> str:
-    """The remedy for a call with missing arguments, if the tables say more than its form."""
+    """The remedy for a call with missing arguments, if the tables have one."""
     return str(words("calls").get(section, "")) if problem.startswith("missing") else ""
 
 
@@ -138,7 +138,7 @@ def parameter(section: str, keyword: str, known: Sequence[str]) -> str:
 
 
 def form(name: str, function: Callable[..., Any]) -> str:
-    """`sum(x, axis=None)`: how a function is called, without annotations."""
+    """The form of a call without annotations, such as `sum(x, axis=None)`."""
     parts: list[str] = []
     for p in inspect.signature(function).parameters.values():
         if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):

@@ -26,7 +26,7 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
 
     Args:
         shape: a size, or a tuple of sizes: ints, dims such as `x.shape[0]`, arithmetic on these.
-        f: returns an element for one index per axis of `shape`. An array gives further axes; a tuple or dict gives one
+        f: a function of one index per axis that returns an element. An array adds axes; a tuple or dict gives one
             array for each of its leaves.
     Returns:
         The array, or the tree of arrays.
@@ -79,7 +79,7 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
 
 
 def _itself(value: ir.Scalar, variables: tuple[Var, ...]) -> Array | None:
-    """The array whose elements, in order, are `value` over the variables; None if that needs a statement."""
+    """The array whose elements are `value` over the variables; None if that needs a statement."""
     own = tuple(map(as_index, variables))
     if not isinstance(value, ir.Get) or value.indices[len(value.indices) - len(own) :] != own:
         return None
@@ -183,7 +183,7 @@ def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: ir.Scalar, dtype: D
 
 
 def empty_error(what: str) -> ShapeError:
-    """The error for a maximum of nothing."""
+    """The error for a maximum over an empty range."""
     return ShapeError(
         "E105", f"{what}: the size is 0, and there is no largest or smallest of nothing", position=user_position()
     )
@@ -255,8 +255,8 @@ def search_over(size: Any, f: Callable[..., Any]) -> Any:
     result is unspecified.
 
     Args:
-        size: how many indices there are: a dim or a number.
-        f: gives the test, a bool, from an index.
+        size: the number of indices, a dim or a number.
+        f: the test, a function from an index to a bool.
     Returns:
         The first index at which the test fails, or the size if it holds for all; int64.
     Derivative:

@@ -1,4 +1,4 @@
-"""Constructors of arrays from refs, rules, expressions, numbers and indices; and the way back to refs."""
+"""Conversions of refs, rules, expressions, numbers and indices to arrays, and of arrays to refs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from pullback.tracing.array import (
 from pullback.tracing.naming import assigned_name, axis_names
 from pullback.tracing.tracer import current
 
-DEEPEST: Final = 32  # nodes on a path down an expression
-WIDEST: Final = 64  # terms or factors
+DEEPEST: Final = 32  # the maximum depth of an expression
+WIDEST: Final = 64  # the maximum number of terms or factors
 Extent = Any  # int, dim, index handle, or None
 
 
@@ -260,10 +260,10 @@ def axes_text(rank: int) -> str:
 
 
 def describe(h: Array, fallback: str) -> str:
-    """Name : type, for the facts of a message."""
+    """The text `name : type`, for the facts of a message."""
     return f"{h.name or fallback} : {type_text(h)}"
 
 
 def operands_text(position: Position | None, count: int) -> list[str]:
-    """Names for operands without one."""
+    """The names for operands without a name."""
     return ["left operand", "right operand"][:count] if count == 2 else [f"operand {k + 1}" for k in range(count)]

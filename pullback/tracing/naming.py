@@ -28,7 +28,7 @@ def _stores(code: CodeType) -> dict[int, str]:
 
 def assigned_name(position: Position | None) -> str | None:
     """The variable to which the result of the instruction at `position` is assigned directly."""
-    if not isinstance(position, Position):  # no position, or one in another language's text, which has its own names
+    if not isinstance(position, Position):  # none, or in another language's text, which has its own names
         return getattr(position, "assigned", None)
     return _stores(position.code).get(position.offset)
 
@@ -66,7 +66,7 @@ def parameter_names(f: Callable[..., Any], count: int, taken: Iterable[str] = ()
 
 
 def takes(f: Callable[..., Any], count: int) -> bool:
-    """Whether f can be called with this number of arguments, as far as its signature tells."""
+    """Whether f can be called with this number of arguments, according to its signature."""
     if _is_plain(f):
         most = f.__code__.co_argcount
         return most - len(f.__defaults__ or ()) <= count <= most
@@ -83,7 +83,7 @@ def check_callable(f: object, what: str, wanted: Sequence[str]) -> None:
     """Refuse an object that cannot be called with the arguments in `wanted`.
 
     Raises:
-        TraceError: [E137] it is not a function, or has another number of parameters.
+        TraceError: [E137] the object is not a function, or the number of parameters differs.
     """
     if callable(f) and takes(f, len(wanted)):
         return

@@ -1,4 +1,4 @@
-"""Prints of a function: texts and their arrays, which its program returns after its results.
+"""Prints of a function: texts with arrays that the program returns after its results.
 
 A print in a loop happens once per step, so its arrays are rows of the loop. No statement has an effect: the text is
 printed when the call has ended, in the order of the program.
@@ -54,7 +54,7 @@ class Print:
 
 @dataclass(frozen=True)
 class Repeated:
-    """The prints of a loop. `refs` are stacked over steps: whether a step is taken, and the arrays."""
+    """The prints of a loop. `refs` are stacked over steps: whether a step ran, and the arrays."""
 
     prints: tuple[Entry, ...]
     refs: tuple[ir.Ref, ...]
@@ -98,7 +98,7 @@ def lines(prints: Sequence[Entry], arrays: Iterator[NDArray]) -> Iterator[str]:
 
 
 def refuse() -> NoReturn:
-    """Refuse a print where the number of prints is unknown."""
+    """Refuse a print if the number of prints is unknown."""
     raise TraceError(
         "E133",
         "debug.print inside of a `build`, a reduction, a `cond` or a `while_loop`, where it is not known how often "
@@ -113,7 +113,7 @@ class Prints:
     """The prints of a function.
 
     Attributes:
-        of: its program.
+        of: the program of the function.
         known: the program with the printed arrays as further results.
     """
 

@@ -42,17 +42,17 @@ def wrong_arguments(
 
 
 def is_guard(frame: FrameType) -> bool:
-    """Whether a frame is that of the wrapper of a guarded function."""
+    """Whether a frame belongs to the wrapper of a guarded function."""
     return frame.f_code.co_filename == __file__
 
 
 def wrong_call(
     error: Exception, function: Callable[..., Any], name: str, given: Iterable[str] = ()
 ) -> TraceError | None:
-    """The error for a call that the parameters do not allow, where `error` says that of this function.
+    """The error for a call that does not match the parameters; None if `error` has another cause.
 
     Args:
-        given: the keywords of the call; those with old names say so even where `**` takes any.
+        given: the keywords of the call; old names are reported even if `**` accepts them.
     """
     if old := next((k for k in given if elsewhere.renamed_to(elsewhere.section(name), k)), ""):
         if old not in inspect.signature(function).parameters:
@@ -67,7 +67,7 @@ def wrong_call(
 
 
 def guarded(function: Callable[P, R], name: str) -> Callable[P, R]:
-    """The function as users call it: wrong arguments are explained, and our frames leave the traceback."""
+    """Guard a public function: explain wrong arguments, and remove our frames from the traceback."""
 
     @functools.wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
@@ -105,7 +105,7 @@ def guarded_function(value: Any, name: str) -> Any:
 
 
 def unguarded(f: Callable[P, R]) -> Callable[P, R]:
-    """The function inside a guard, by which tables know it; any other as it is."""
+    """The function inside a guard, which tables use as key; other functions are returned unchanged."""
     inside = isinstance(f, FunctionType) and f.__code__.co_filename == __file__
     return f.__wrapped__ if inside else f  # type: ignore[attr-defined]
 
@@ -124,11 +124,11 @@ def guard_methods(kind: type, name: str) -> None:
 
 
 def public_module(module: str, *unguarded: type) -> None:
-    """Guard the functions and classes that a module lists, and answer for those that it lacks.
+    """Guard the functions and classes that a module lists, and explain the names that it lacks.
 
     Args:
-        module: the name of the module, at whose end this is called.
-        unguarded: classes that only the package makes, often.
+        module: the name of the module, which calls this at its end.
+        unguarded: classes that only the package instantiates, often.
     """
     here = sys.modules[module]
     for name in here.__all__:
@@ -147,7 +147,7 @@ def public_module(module: str, *unguarded: type) -> None:
 
 
 class Answers:
-    """A base of classes whose unknown attributes are answered with what to write instead."""
+    """The base of classes whose errors for unknown attributes say what to write instead."""
 
     __slots__ = ()
 
@@ -184,7 +184,7 @@ def present(error: Exception) -> None:
 def hide_frames(error: Exception) -> None:
     """Remove our frames from the traceback of an error.
 
-    What our own code raises by mistake keeps them all, and so does everything where PULLBACK_TRACEBACK is `full`.
+    Errors from mistakes in our own code keep all frames, as do all errors if PULLBACK_TRACEBACK is `full`.
     """
     frame, _ = last_frame(error.__traceback__)
     own = isinstance(error, PullbackError) or (frame is not None and not is_ours(frame.f_code.co_filename))

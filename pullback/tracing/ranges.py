@@ -1,4 +1,4 @@
-"""Index range checks: proofs at definition, and run-time checks where data decides.
+"""Index range checks: proofs at definition, and run-time checks for data-dependent indices.
 
 An index is proven under the conditions that hold on its path: brackets, and the tests of `where`. Python evaluates
 `x[i - 1]` before `where(i > 0, ..., 0)` sees it, so proofs wait until the body of a statement is complete.
@@ -42,7 +42,7 @@ Known = tuple[Cond, ...]
 
 @dataclass(frozen=True)
 class Access:
-    """One index of one element that is read, for messages."""
+    """An index of an element that is read, for messages."""
 
     ref: ir.Ref
     axis: int
@@ -160,7 +160,7 @@ class RangeChecker:
     def _side(self, e: ir.Scalar, test: ir.Scalar, truth: bool, known: Known) -> ir.Scalar:
         """Check one side of a choice under the test's index conditions.
 
-        Comparisons of data with a size are index conditions too, written as brackets where they matter.
+        Comparisons of data with a size are index conditions, too, written as brackets where they matter.
         """
         facts = conditions(test, truth)
         out = self.scalar(e, _join(known, facts))
@@ -199,7 +199,7 @@ class RangeChecker:
         for axis, (plain, extent) in enumerate(zip(e.indices, e.ref.shape)):
             index = self.index(plain, known)
             atom = index.single
-            if isinstance(atom, Var) and atom.extent is extent:  # nearly all
+            if isinstance(atom, Var) and atom.extent is extent:  # the common case
                 indices.append(index)
                 continue
             bounds = [(cond(">=", index), False), (cond(">=", extent - 1 - index), True)]

@@ -1,6 +1,6 @@
-"""Errors for uses of traced values that need a value: truth, numbers, iteration over data, NumPy.
+"""Errors for operations that need the value of a traced array: truth, numbers, iteration, NumPy.
 
-Each error says what to write instead, based on the user's line.
+Each error states what to write instead, based on the user's line.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ _BUILTINS = {
 
 
 def _truth_remedy(position: Position | None) -> str:
-    """The remedy for a truth test, by the user's line."""
+    """The remedy for a truth test, based on the user's line."""
     line = (position.source_line or "").strip() if position else ""
     name = called(position)
     if name in _BUILTINS:
@@ -192,7 +192,7 @@ def _truth_remedy(position: Position | None) -> str:
 
 
 def _number_remedy(position: Position | None) -> str:
-    """The remedy for a traced value used as a number, by the function that receives it."""
+    """The remedy for a traced value used as a number, based on the function that receives it."""
     module, _, name = (called(position) or "").rpartition(".")
     if module == "math" or module.split(".")[0] in ("np", "numpy"):
         return elsewhere.remedy("random" if "random" in module else name)

@@ -18,7 +18,7 @@ class Scope:
 
     `lifted` are the variables of the builds and reductions around the current expression, outermost first. `parameters`
     are fixed while the block runs: the variables around it, and its own loop variable. `prints` are its prints; None if
-    it cannot print.
+    the block cannot print.
     """
 
     def __init__(self, parameters: frozenset[Var] = frozenset()) -> None:

@@ -106,7 +106,7 @@ class Tracer:
 
     @contextmanager
     def under(self, variables: Sequence[Var]) -> Iterator[None]:
-        """The variables are in scope while the body of their binder is traced."""
+        """Put the variables in scope while the body of their binder is traced."""
         scope = self.scope
         depth = len(scope.lifted)
         scope.lifted.extend(variables)
@@ -117,7 +117,7 @@ class Tracer:
 
     @contextmanager
     def block(self, *variables: Var) -> Iterator[Scope]:
-        """Open a new block; the variables around it are its parameters, `variables` are its own."""
+        """Open a new block; the surrounding variables are its parameters, `variables` are its own."""
         scope = Scope(self.guardable.union(variables))
         self.scopes.append(scope)
         try:
@@ -152,7 +152,7 @@ class Tracer:
             assert storage is not None
             dtype = storage.computed
             shape = [as_index(int(n)) for n in array.shape]
-            bounds = None  # with the current range of its integers, indices need no check, as with in_range
+            bounds = None  # the current range of its integers: indices then need no check, as with in_range
             if dtype.is_integer and array.size and array.max() < i64.maximum:  # larger integers cannot be indices
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
             name = name or captured_name(array) or f"captured_{len(self.captured)}"
@@ -220,7 +220,7 @@ class Tracer:
         bounds: Sequence[tuple[Index, Index] | None] | None = None,
         strict: bool = False,
     ) -> list[ir.Ref]:
-        """Emit arrays with these elements as one statement; `strict` data checks do not wait for guards."""
+        """Emit arrays with these elements as one statement; with `strict`, data checks ignore later guards."""
         names = [self.place + name for name in names]
         if self.scope.lifted and not strict:  # a statement without outer variables is not lifted, and no guard follows
             stand_in = ir.Build(
@@ -265,7 +265,7 @@ class Tracer:
     def with_checks(self, ref: ir.Ref) -> tuple[ir.Ref, ir.Ref]:
         """Replace an array that relied on a guard by one with run-time checks.
 
-        Returns it as the user's code sees it, and as it is in the program.
+        Returns the array as the user's code sees it, and as the program has it.
         """
         recipe = self._recipes[ref]
         if recipe.outs[0] not in self._checked:
@@ -285,7 +285,7 @@ class Tracer:
         return found, self._views[found][0]
 
     def whole(self, ref: ir.Ref) -> ir.Ref:
-        """The array to use if all of it is read and no guard can be known."""
+        """The array to use if all elements are read and no guard is known."""
         if ref in self._recipes and any(o.data for o in self.obligations(self._views[ref][0])[1]):
             return self.with_checks(ref)[0]
         return ref
@@ -360,7 +360,7 @@ class Tracer:
     ) -> list[ir.Ref] | None:
         """The results of a call whose statements join later; None if they cannot be deferred.
 
-        They can at the top level of a function, over plain arrays. Elsewhere they may fuse with the code around.
+        They can be deferred at the top level of a function, over plain arrays. Elsewhere they may fuse with other code.
         """
         if self.parent is not None or len(self.scopes) > 1 or not all(map(self.holds, operands)):
             return None
@@ -371,7 +371,7 @@ class Tracer:
     # Ranges and assumptions ---------------------------------------------------------------------------------
 
     def require(self, condition: Cond | bool) -> None:
-        """Assume a condition on dims from here on; every call checks it."""
+        """Assume a condition on dims in the rest of the program; every call checks it."""
         if isinstance(condition, Cond) and not prove(condition, self.known):
             self.requires[condition] = None
 
@@ -381,7 +381,7 @@ class Tracer:
         return tuple(self.requires)
 
     def extent(self, extent: Index, what: str) -> Index:
-        """Use a size for an axis; from here on it is assumed to be at least 1."""
+        """Use a size for an axis; the rest of the program assumes that it is at least 1."""
         if extent.constant is not None and extent.constant < 0:
             raise ShapeError("E105", f"{what}: the size {extent} is negative", position=user_position())
         if extent.constant is None:
@@ -421,9 +421,9 @@ class Tracer:
         return left
 
     def settle_block(self, results: Sequence[ir.Ref], facts: tuple[Cond, ...] = ()) -> list[Obligation]:
-        """Settle the results' obligations at a block's end, as far as the surrounding variables decide.
+        """Settle the results' obligations at the end of a block, where the surrounding variables decide.
 
-        An obligation on a variable of the block itself is an error, because nothing can discharge it any more.
+        An obligation on a variable of the block itself is an error, because nothing can discharge it later.
         """
         around = self.scopes[-2].parameters.union(self.scopes[-2].lifted)
         left: list[Obligation] = []

@@ -95,7 +95,7 @@ def is_pair(x: Any) -> TypeGuard[Any]:
 
 def open_node(x: object) -> tuple[Structure, Sequence[Any]] | None:
     """The node of x with its children; None if x is a leaf."""
-    if type(x) is np.ndarray and x.dtype.kind != "c":  # the commonest leaf
+    if type(x) is np.ndarray and x.dtype.kind != "c":  # the most common leaf
         return None
     if isinstance(x, OrderedDict):
         return Structure("dict", OrderedDict, tuple(x)), list(x.values())
@@ -209,7 +209,7 @@ def _new_dataclass(s: Structure, children: Sequence[Any]) -> Any:
 
 
 def step(kind: Kind, key: Any) -> str:
-    """The step from a node of this kind to a child, in the user's spelling.
+    """The path step from a node of this kind to a child, as users write it.
 
     >>> step("dict", "w"), step("dataclass", "w")
     ("['w']", '.w')
@@ -218,7 +218,7 @@ def step(kind: Kind, key: Any) -> str:
 
 
 def leaf_paths(s: Structure, name: str = "") -> list[str]:
-    """A name for each leaf: `params.w`, `layers[0]`, `net['a']` in the user's spelling.
+    """The path of each leaf as users write it: `params.w`, `layers[0]`, `net['a']`.
 
     >>> leaf_paths(flatten({"w": 1, "b": (2, 3)})[1], "params")
     ["params['b'][0]", "params['b'][1]", "params['w']"]
@@ -232,7 +232,7 @@ def leaf_paths(s: Structure, name: str = "") -> list[str]:
 
 
 def leaf_names(s: Structure, name: str = "out", own: Iterable[str | None] = ()) -> list[str]:
-    """An identifier for each leaf: the keys on the way to it, joined by underscores.
+    """An identifier for each leaf: the keys on its path, joined by underscores.
 
     `own` are the leaves' own names, if any, for leaves whose last key is a position.
     """

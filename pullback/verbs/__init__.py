@@ -1,7 +1,7 @@
 r"""Rank verbs: APL's functions and operators on arrays, as Python functions.
 
-They are written in index notation and the functions of the array API, so shapes are checked and derivatives taken as
-for those. Counts and shapes come first, as in APL; verbs of a function return a function, except `reduce`.
+They are written in index notation and functions of the array API, so shapes are checked and derivatives exist as
+for those. Counts and shapes come first, as in APL. A verb that takes a function returns a function, except `reduce`.
 
     APL                  here
     ⍴x  ⍴⍴x              shape(x)  len(shape(x))

@@ -1,7 +1,7 @@
 """Verbs that apply functions to the cells of arrays: rank, each, table, reduce, stencil, power.
 
-The function is traced once, for a cell at symbolic indices; so all results have one shape. Where the cells are Python
-numbers (a tuple of shapes, say) it is called for each of them, and results of different shapes are filled with zeros.
+The function is traced once, for a cell at symbolic indices, so all results have one shape. If the cells are Python
+numbers (a tuple of shapes, say), it is called for each of them. Results of different shapes are then padded with zeros.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Verb = Callable[..., Any]
 
 
 class _Cells(NamedTuple):
-    """An argument as a frame of cells. `fixed` where the cells are Python values."""
+    """An argument as a frame of cells. `fixed` is true if the cells are Python values."""
 
     frame: tuple[Index, ...]
     at: Callable[..., Any]
@@ -99,7 +99,7 @@ def _apply(what: str, f: Verb, arguments: Sequence[_Cells]) -> tuple[Any, int]:
 
 
 def _unrolled(what: str, f: Callable[[tuple[int, ...]], Any], frame: tuple[Index, ...]) -> Array:
-    """The results for every index of the frame, filled with zeros to one shape."""
+    """Call `f` for every index of the frame, and pad the results with zeros to one shape."""
     extents = [e.constant for e in frame]
     if None in extents or 0 in extents:
         raise ShapeError(
@@ -130,12 +130,12 @@ def rank(f: Verb, ranks: int | Sequence[int]) -> Verb:
 
     Args:
         f: a function of one or more arrays.
-        ranks: the rank of the cells, or one for each argument; the last one where there are fewer arguments. A negative
-            rank is the number of axes left to the frame. A cell of an array with fewer axes is the whole array.
+        ranks: the rank of the cells, or one for each argument; a single argument takes the last one. A negative
+            rank is the number of axes of the frame. A cell of an array with fewer axes is the whole array.
     Returns:
-        A function of arrays. The remaining axes of each argument are its frame. Frames must be equal, or one the
-        beginning of the other, whose cells are repeated. The results are put together along the longest frame. Cells of
-        tuples are Python values; results of different shapes are then filled with zeros at the end.
+        A function of arrays. The remaining axes of each argument are its frame. Frames must be equal, or one must be a
+        prefix of the other; its cells are then repeated. The results are stacked along the longest frame. Cells of
+        tuples are Python values; results of different shapes are then padded with zeros at the end.
     Raises:
         ShapeError: [E101] the frames differ.
 
@@ -166,8 +166,8 @@ def each(f: Verb) -> Verb:
     """Apply `f` to every element: scalars of an array, or elements of a nested array.
 
     Returns:
-        A function of arrays of one shape, scalars going with all. Its result is an array where f gives scalars, else
-        a nested array, which `disclose` makes one.
+        A function of arrays of one shape; scalars broadcast. Its result is an array if f returns scalars, else
+        a nested array, which `disclose` turns into an array.
     Raises:
         ShapeError: [E101] the shapes differ.
     """
@@ -221,13 +221,13 @@ def reduce(f: Verb, x: Any, axis: int | None = -1) -> Any:
     """Reduce along an axis by inserting `f` between the elements.
 
     Args:
-        f: a function of two cells. One that adds, multiplies, or gives the larger, the smaller, both or either of them
-            is a reduction of the language, as `pb.add`, `operator.mul` and `lambda a, b: a + b`; any other is folded
-            from the right, as in APL: x[0] f (x[1] f x[2]).
+        f: a function of two cells. A sum, product, maximum, minimum, `and` or `or` becomes a reduction of the
+            language: `pb.add`, `operator.mul`, `lambda a, b: a + b`. Any other function is folded from the right, as
+            in APL: x[0] f (x[1] f x[2]).
         x: array; a nested array is reduced over its elements.
         axis: the last one unless given, 0 for the first, None for all elements.
     Returns:
-        The array without the axis; of a nested array a nested one, or the one element that is left.
+        The array without the axis. A nested array gives a nested array, or its single remaining element.
     Raises:
         ShapeError: [E104] there is no such axis. [E105] the axis is empty, and f has no neutral element.
     """
@@ -241,7 +241,7 @@ def reduce(f: Verb, x: Any, axis: int | None = -1) -> Any:
 
 
 def _like(x: Nested) -> Array:
-    """An array of the shape of the frame, for messages."""
+    """Make an array with the shape of the frame, for messages."""
     h = x.array
     return view(h.extents[: len(x.shape)], h.settled, h.element)
 
@@ -289,11 +289,11 @@ def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
 
     Args:
         f: a function of the window, an array.
-        window: its sizes along the first axes; along the others it is the whole array.
-        step: how far it moves along these axes.
+        window: the window's sizes along the first axes; it spans the other axes.
+        step: the stride of the window along these axes.
     Returns:
-        A function of an array of sizes n. With w the window and s the step, there are ⌊(w - 1) / 2⌋ zeros on either
-        side, so ⌊(n + 2 ⌊(w - 1) / 2⌋ - w) / s⌋ + 1 places: as many as elements where w is odd and s is 1.
+        A function of an array of sizes n. With window w and step s, it pads by ⌊(w - 1) / 2⌋ zeros on either side.
+        There are ⌊(n + 2 ⌊(w - 1) / 2⌋ - w) / s⌋ + 1 windows: as many as elements if w is odd and s is 1.
     Raises:
         ShapeError: [E104] the window or the step has more axes than the array.
 

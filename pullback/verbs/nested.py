@@ -1,6 +1,6 @@
 """Arguments of verbs besides arrays: size vectors and nested arrays.
 
-APL's nested arrays hold anything. Here all elements of one have the same shape, so a nested array is an array seen as
+APL's nested arrays hold anything. Here all elements of a nested array have the same shape. So it is an array viewed as
 a frame of cells, and its shape is that of the frame:
 
     enclose(x)      one element, the whole of x
@@ -98,8 +98,8 @@ class Extents(Sequence[Any]):
 class Nested:
     """An array whose elements are arrays of one shape.
 
-    `shape` is that of the frame; `element(*indices)` is an element. `flat` are the axes a `ravel` has joined: it is
-    not carried out, so that a reduction over all elements stays one over the axes they had.
+    `shape` is that of the frame; `element(*indices)` is an element. `flat` holds the axes that a `ravel` joins. The
+    ravel itself is deferred, so a reduction over all elements stays a reduction over the original axes.
     """
 
     __slots__ = ("_array", "element", "flat", "shape")
@@ -126,7 +126,7 @@ class Nested:
 
 
 def nested(array: Array, frame: int) -> Nested:
-    """An array seen as a frame, its first axes, of cells."""
+    """View an array as a frame, its first axes, of cells."""
     return Nested(array.shape[:frame], lambda *i: subscript(array, i) if i else array, array)
 
 
@@ -140,13 +140,13 @@ def cell(x: Any) -> Any:
 
 
 def enclose(x: Any, rank: int | None = None) -> Nested:
-    """An array as a single element, or as a frame of elements of the given rank.
+    """Nest an array as a single element, or as a frame of elements of the given rank.
 
     Args:
         x: array.
-        rank: how many of the last axes belong to an element; all of them unless given.
+        rank: the number of last axes that belong to an element; all of them unless given.
     Returns:
-        A nested array: of no axes, or of the leading axes of x.
+        A nested array with no axes, or with the leading axes of x.
     """
     a: Array = as_array(x, "enclose")
     own = a.rank if rank is None else rank
@@ -170,7 +170,7 @@ def disclose(x: Any) -> Array:
 
 
 def shape(x: Any) -> Extents:
-    """The sizes of an array, or of a nested array's frame, as a vector."""
+    """Return the sizes of an array, or of a nested array's frame, as a vector."""
     if isinstance(x, Nested):
         return x.shape
     if isinstance(x, Extents):

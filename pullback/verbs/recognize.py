@@ -1,9 +1,9 @@
 """Recognition of two-cell functions that are language operations, by what they compute.
 
-`lambda a, b: a + b` is a sum as `operator.add` is. The function is traced once for two cells of the type at hand; what
-it gives for an element is one node, which is compared with the node of each operation. What reads anything else than
-its two elements, or reads them elsewhere, is none of them. A maximum counts as one with its operands in order alone: of
-equal elements the first has the derivative.
+`lambda a, b: a + b` is recognized as a sum, like `operator.add`. The function is traced once for two cells of the
+given type. Its node for one element is compared with the node of each operation. A function that reads other values,
+or other positions of its operands, matches no operation. A maximum or minimum must have its operands in order: the
+derivative goes to the first of equal elements.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def recognized(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) ->
 
 
 def _written(value: ir.Scalar, statements: Sequence[ir.Statement]) -> ir.Scalar:
-    """The value, or the value of the single statement that writes it."""
+    """Return the value, or the value of the single statement that writes it."""
     match statements:
         case [ir.Build(outs=(out,), values=(written,)) as s] if isinstance(value, ir.Get) and value.ref is out:
             return Substitution(variables=dict(zip(s.vars, value.indices, strict=True))).scalar(written)

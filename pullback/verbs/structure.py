@@ -1,7 +1,7 @@
 """Structural verbs: take, drop, reshape, ravel, catenate, replicate, transpose, iota, index_of.
 
-Counts and shapes come first, as in APL. All but `catenate` and `index_of` are views: they cost nothing, and their
-derivatives are gathers.
+Counts and shapes come first, as in APL. All verbs except `catenate` and `index_of` are views: they cost nothing, and
+their derivatives are gathers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pullback.verbs.nested import Extents, Nested, disclose
 
 
 def vector(x: Any, what: str) -> list[Index]:
-    """Numbers known at definition, from one of them or a sequence."""
+    """Convert a number or a sequence of numbers, known at definition, to a list of indices."""
     if isinstance(x, Sequence):
         return [extent_of(e, what) for e in x]
     if isinstance(x, Array) and x.rank == 1 and x.extents[0].constant is not None:
@@ -38,7 +38,7 @@ def vector(x: Any, what: str) -> list[Index]:
 
 
 def _counts(what: str, counts: Any, x: Array) -> list[Index | None]:
-    """One count for each axis of x, None for axes without."""
+    """Return one count for each axis of x, None for axes without a count."""
     given: list[Index | None] = [*vector(counts, what)]
     if len(given) > x.rank:
         raise ShapeError(
@@ -51,7 +51,7 @@ def _counts(what: str, counts: Any, x: Array) -> list[Index | None]:
 
 
 def _negative(what: str, count: Index, x: Array) -> bool:
-    """Whether a count is meant from the end. One of dims that could be either is assumed not to be."""
+    """Whether a count is negative, from the end. A count of dims with unknown sign is assumed not to be."""
     known = current().known
     if prove(cond(">=", count), known):
         return False
@@ -69,7 +69,7 @@ def _negative(what: str, count: Index, x: Array) -> bool:
 
 
 def _require(count: Index) -> None:
-    """Let the type of the function say that a count of dims is not negative."""
+    """Require in the function's type that a count of dims is not negative."""
     if not count.free:
         current().require(cond(">=", count))
 
@@ -83,8 +83,8 @@ def take(counts: Any, x: Any) -> Array:
     """Take the first elements along each axis, the last for negative counts; pad with zeros.
 
     Args:
-        counts: a number or a vector of them, for the first axes of x; the other axes are taken whole. A difference of
-            dims is taken to be positive, which the type of the function then states.
+        counts: a number or a vector of numbers, for the first axes of x; the other axes are taken whole. A difference
+            of dims is assumed to be positive; the type of the function then requires it.
         x: array.
     Returns:
         An array whose first sizes are the magnitudes of the counts.
@@ -92,7 +92,7 @@ def take(counts: Any, x: Any) -> Array:
         ShapeError: [E104] more counts than axes. [E106] the sign of a count depends on an index.
     """
     h: Array = disclose(x)
-    parts: list[tuple[Index, Index | None]] = []  # extent, and the index of its first element in x
+    parts: list[tuple[Index, Index | None]] = []  # the size, and the index of its first element in x
     for n, count in zip(h.extents, _counts("take", counts, h)):
         if count is None:
             parts.append((n, None))
@@ -118,7 +118,7 @@ def drop(counts: Any, x: Any) -> Array:
     """Drop the first elements along each axis, or the last for negative counts.
 
     Args:
-        counts: a number or a vector of them, for the first axes of x; other axes are kept.
+        counts: a number or a vector of numbers, for the first axes of x; other axes are kept.
         x: array.
     Returns:
         The remaining elements; empty if the count reaches the size.
@@ -141,13 +141,13 @@ def drop(counts: Any, x: Any) -> Array:
 
 
 def reshape(shape: Any, x: Any) -> Array:
-    """Reshape in row-major order; surplus elements are dropped, missing ones repeat from the first.
+    """Reshape in row-major order; drop surplus elements, and fill missing ones cyclically from the first.
 
     Args:
         shape: a size or a vector of sizes.
         x: array with at least one element.
     Raises:
-        ShapeError: [E104] x has no elements, the result would.
+        ShapeError: [E104] x has no elements, but the result would have some.
     """
     h: Array = disclose(x)
     extents = [current().extent(e, "reshape") for e in vector(shape, "reshape")]
@@ -169,16 +169,16 @@ def reshape(shape: Any, x: Any) -> Array:
 
 
 def ravel(x: Any) -> Any:
-    """All elements in row-major order, as a vector. Of a nested array, its elements."""
+    """Return all elements in row-major order, as a vector; for a nested array, its elements."""
     if isinstance(x, Nested):
         return Nested(x.shape, x.element, x.array, flat=True)
     return manipulation.reshape(x, (-1,))
 
 
 def catenate(x: Any, y: Any, axis: int = -1) -> Array:
-    """Two arrays joined along an axis, the last one unless given.
+    """Join two arrays along an axis, the last one unless given.
 
-    A scalar is repeated to fit; an array of one axis less than the other counts as size 1 along the axis.
+    A scalar is repeated to fit. An array with one axis less than the other has size 1 along the axis.
     """
     a, b = disclose(x), disclose(y)
     if not a.rank and not b.rank:
@@ -196,10 +196,10 @@ def catenate(x: Any, y: Any, axis: int = -1) -> Array:
 
 
 def replicate(counts: Any, x: Any, axis: int = -1) -> Array:
-    """Every slice along an axis repeated.
+    """Repeat every slice along an axis.
 
     Args:
-        counts: how often each; or a vector of Python ints, one for each slice, 0 leaving it out.
+        counts: the repetitions of each slice: one number, or a vector of Python ints; 0 omits a slice.
         x: array.
         axis: the last one unless given; 0 repeats rows.
     """
@@ -226,9 +226,9 @@ def replicate(counts: Any, x: Any, axis: int = -1) -> Array:
 
 
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
-    """The order of the axes reversed; or axis k of x as axis axes[k] of the result.
+    """Reverse the order of the axes, or move axis k of x to axis axes[k] of the result.
 
-    Axes of x with the same place in the result make a diagonal: `transpose(m, (0, 0))`.
+    Axes of x that move to the same axis of the result give a diagonal: `transpose(m, (0, 0))`.
 
     Raises:
         ShapeError: [E104] an axis of the result is missing, or axes of one diagonal differ in size.
@@ -250,7 +250,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
 
 
 def reverse(x: Any, axis: int = -1) -> Array:
-    """The elements along an axis, the last one unless given, from the last to the first.
+    """Reverse the elements along an axis, the last one unless given.
 
     Raises:
         ShapeError: [E104] there is no such axis.
@@ -267,7 +267,7 @@ def reverse(x: Any, axis: int = -1) -> Array:
 
 
 def rotate(count: Any, x: Any, axis: int = -1) -> Array:
-    """Rotate the elements along an axis to the front by a count; to the back if it is negative.
+    """Rotate the elements along an axis toward the front by a count, toward the back if it is negative.
 
     Args:
         count: a number known at definition.
@@ -289,11 +289,11 @@ def rotate(count: Any, x: Any, axis: int = -1) -> Array:
 
 
 def expand(counts: Sequence[int], x: Any, axis: int = -1) -> Array:
-    """The slices along an axis, with zeros between them.
+    """Spread the slices along an axis, with zeros between them.
 
     Args:
-        counts: Python ints: a positive one repeats the next slice, another inserts its magnitude of zeros, at least
-            one.
+        counts: Python ints. A positive count repeats the next slice. A count of 0 or -1 inserts one slice of zeros,
+            a count of -n inserts n.
         x: array with as many slices as there are positive counts.
         axis: the last one unless given.
     Raises:
@@ -346,7 +346,7 @@ def iota(n: Any) -> Any:
 
 
 def index_of(x: Any, y: Any) -> Array:
-    """The first position of each element of y in the vector x; the size of x if absent.
+    """Return the first position of each element of y in the vector x, or the size of x if absent.
 
     Raises:
         ShapeError: [E104] x is no vector.

@@ -1,6 +1,6 @@
-"""Compilers for WebAssembly: zig, which has a libm for it, or clang where wasi-libc is installed.
+"""Compilers for WebAssembly: zig, which includes a libm for it, or clang with wasi-libc.
 
-Zig is taken from the interpreter that `PULLBACK_ZIG` names, from the path, or from the `ziglang` wheel.
+Zig comes from the Python interpreter that `PULLBACK_ZIG` names, from the path, or from the `ziglang` wheel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TIMEOUT: Final = 600
 
 @cached(64)
 def found(name: str) -> str | None:
-    """A program of that name, or with the number of a version behind it as Debian has them."""
+    """Find a program of this name, also with a version suffix as on Debian; None if there is none."""
     numbered = (f"{name}-{version}" for version in range(22, 13, -1))
     return next(filter(None, map(shutil.which, (name, *numbered))), None)
 
@@ -45,10 +45,10 @@ def zig() -> tuple[str, ...]:
 
 
 def compile_wasm(files: Mapping[str, str], exported: Sequence[str]) -> bytes:
-    """A module without imports, of the C files among these and with these functions.
+    """Compile the C files among these to a module without imports that exports these functions.
 
     Raises:
-        CompilerError: [E415] there is no compiler for wasm. [E411] it failed.
+        CompilerError: [E415] there is no compiler for wasm. [E411] the compiler failed.
     """
     failures = []
     for words in _candidates():

@@ -1,7 +1,7 @@
-"""WebAssembly modules of functions: the C, and a JavaScript file with the module that calls it.
+"""Export of functions as WebAssembly: the C, and a JavaScript file that contains the module.
 
-NAME.js      the module, in text, and a function of typed arrays; for script elements and `require`
-NAME.c, .h   what it was compiled from
+NAME.js      the module as text, and a function on typed arrays; for script elements and `require`
+NAME.c, .h   the C source of the module
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TYPES: Final = frozenset(["f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", 
 
 
 def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """Write the module of a program with its loader, for sizes that are all given.
+    """Write the module of a program with its loader; all sizes must be given.
 
     Returns:
         `files`, the paths written, and `wasm_bytes`, the size of the module.
@@ -41,7 +41,7 @@ def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.Pat
 
 
 def loader(functions: Sequence[Exported], name: str, title: str) -> tuple[str, int]:
-    """JavaScript that has a module of some functions in it, and the bytes of the module."""
+    """The JavaScript that contains the module of some functions, and the size of the module in bytes."""
     described = [_described(f) for f in functions]
     files = {file: text for f in functions for file, text in f.files.items()}
     module = compile_wasm(files, [f.name for f in functions])
@@ -51,7 +51,7 @@ def loader(functions: Sequence[Exported], name: str, title: str) -> tuple[str, i
         "name": identifier(name),
         "first": functions[0].name,
         "example": example,
-        "functions": json.dumps(described).replace("</", r"<\/"),  # which would end a script element
+        "functions": json.dumps(described).replace("</", r"<\/"),  # else it would end a script element
         "module": base64.b64encode(module).decode(),
     }
     template = Path(__file__).with_name("loader.js").read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def _described(made: Exported) -> dict[str, Any]:
     """The loader's description of a function.
 
     Raises:
-        TraceError: [E531] its sizes are open, or its elements have no array in JavaScript.
+        TraceError: [E531] sizes are open, or JavaScript has no typed array for an element type.
     """
     if made.source.dims or any(a.dtype.name not in TYPES for a in made.arrays):
         raise TraceError(
@@ -83,5 +83,5 @@ def _described(made: Exported) -> dict[str, Any]:
 
 
 def _first_line(doc: str | None) -> str:
-    """The first line of a documentation, for a comment inside a script element."""
+    """The first line of a docstring, for a comment inside a script element."""
     return (doc or "").strip().partition("\n")[0].replace("</", "< /")

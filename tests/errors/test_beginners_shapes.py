@@ -795,7 +795,7 @@ TraceError [E145] pb.zeros() takes 1 positional argument but 2 were given
   --> user.py:3:16
    |     return x + pb.zeros(x.shape[0], x.shape[1])
    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-   | An array of zeros, floating unless `dtype` says otherwise.
+   | An array of zeros, floating-point unless `dtype` is given.
   try: `pb.zeros(shape, *, dtype=None, device=None)`      See `pullback explain-error E145`
 ''',
     ),

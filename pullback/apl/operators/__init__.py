@@ -1,4 +1,4 @@
-r"""Operators: verbs from verbs. / ⌿ \\ ⍀ ¨ ⍨ ⍣ . ∘ ⍤ ⍥ ⌺ ⌸ @."""
+r"""Operators, which derive verbs from verbs: / ⌿ \\ ⍀ ¨ ⍨ ⍣ . ∘ ⍤ ⍥ ⌺ ⌸ @."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def derive(glyph: str, left: Any, right: Any, s: Settings, axis: Value | None = 
     """Return the verb that an APL operator derives from its operands.
 
     Raises:
-        AplError: [E801] the operator takes other operands.
+        AplError: [E801] the operator does not take these operands.
     """
     if axis is not None and glyph not in HYBRIDS:
         raise errors.syntax(f"{glyph} takes no axis")

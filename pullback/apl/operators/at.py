@@ -1,4 +1,4 @@
-"""Some elements changed: @."""
+"""The operator @, which changes selected elements."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from pullback.tracing.array import Array
 
 @dataclass
 class At(Verb):
-    """`f@i`: f of the cells at indices, or where a verb gives 1; the others as they are."""
+    """`f@i`: apply f to the cells at indices, or where a verb returns 1; keep the others."""
 
     f: Any
     where: Any
     settings: Settings
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The array with the selected elements changed."""
+        """Return the array with the selected elements changed."""
         y = settled(y)
         s = self.settings
         if isinstance(self.where, Verb):
@@ -110,7 +110,7 @@ class At(Verb):
 
 
 def _only(new: Any, rest: tuple[Any, ...]) -> Any:
-    """The one element of an array for all places; an array like the cells for each."""
+    """Return the single element of an array, for all places; other arrays stay, one cell for each."""
     return pb.reshape(new, ()) if count_of(new) == 1 else new
 
 
@@ -118,7 +118,7 @@ def _check_fits(new: Value, frame: tuple[Any, ...], rest: tuple[Any, ...]) -> No
     """Refuse a replacement whose sizes differ from the selection's.
 
     Raises:
-        AplError: [E802] it has.
+        AplError: [E802] the sizes differ.
     """
     full = (*frame, *rest)
     if rank_of(new) and count_of(new) != 1 and not any(_same(shape_of(new), n) for n in (full, rest)):

@@ -1,4 +1,4 @@
-"""Verbs on cells: each ¨ and rank ⍤."""
+"""Operators that apply verbs to cells: each ¨ and rank ⍤."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from pullback.verbs.nested import Nested
 
 @dataclass
 class Each(Verb):
-    """`f¨`: f of the elements, without their boxes."""
+    """`f¨`: apply f to each element, unboxed."""
 
     f: Verb
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """An array of the same shape whose elements are the results."""
+        """Return an array of the same shape whose elements are the results."""
         given = [y] if x is None else [y, x]
         given = [_single(a, given) for a in given]
         made = self._counted(given)
@@ -72,9 +72,9 @@ class Each(Verb):
         return simplified(objects([self.f(*row) for row in zip(*columns)], shape))
 
     def _counted(self, given: Sequence[Value]) -> Value | None:
-        """The results for numbers such as ⍳5 with one traced array, for all numbers at once.
+        """Compute the results for evenly spaced integers such as ⍳5 in one traced array.
 
-        None where there are no such numbers, or where a shape follows from them: it is then worked out one by one.
+        Return None without such integers, or if a shape depends on them: the elements are then computed one by one.
         """
         steps = [_steps(a) for a in given]
         one = [a for a, s in zip(given, steps) if s is None]
@@ -110,7 +110,7 @@ class Each(Verb):
 
 
 def _steps(a: Value) -> Nested | None:
-    """Evenly spaced integers as a function of the index; None for other values."""
+    """Return evenly spaced integers as a function of the index; None for other values."""
     if not isinstance(a, np.ndarray) or a.ndim != 1 or a.dtype.kind != "i" or len(a) < 2:
         return None
     first, step = int(a[0]), int(a[1]) - int(a[0])
@@ -125,7 +125,7 @@ def _as_objects(a: Value) -> Value:
 
 
 def _single(a: Value, given: Sequence[Value]) -> Value:
-    """A single element, to go with all of the other argument."""
+    """Return a single element, which is paired with all elements of the other argument."""
     if (
         len(given) == 2
         and rank_of(a)
@@ -143,13 +143,13 @@ class _NestError(Exception):
 
 @dataclass
 class Rank(Verb):
-    """`f⍤k`: f of the cells of rank k; `⍤(k l)` for the left and the right argument."""
+    """`f⍤k`: apply f to the cells of rank k; `⍤(k l)` gives the ranks of the left and right argument."""
 
     f: Verb
     ranks: Value
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The results, put together along the frame."""
+        """Return the results, assembled along the frame."""
         numbers = whole_list(self.ranks, "⍤")
         if not 1 <= len(numbers) <= 3:
             raise errors.length(f"⍤ takes one, two or three numbers, not {len(numbers)}")

@@ -1,4 +1,4 @@
-"""Verbs one after another: ⍨ ⍥ ∘."""
+"""Compositions of verbs: ⍨ ⍥ ∘."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pullback.apl.values import (
 
 @dataclass
 class Commute(Verb):
-    """`f⍨`: with arguments exchanged; with one argument, between it and itself."""
+    """`f⍨`: apply f with exchanged arguments; a single argument is used on both sides."""
 
     f: Verb
 
@@ -28,7 +28,7 @@ class Commute(Verb):
 
 @dataclass
 class Over(Verb):
-    """`f⍥g`: f between the results of g."""
+    """`f⍥g`: apply f between the results of g."""
 
     f: Verb
     g: Verb
@@ -40,7 +40,7 @@ class Over(Verb):
 
 @dataclass
 class Beside(Verb):
-    """`f∘g`: g of the right argument, then f."""
+    """`f∘g`: apply g to the right argument, then f."""
 
     f: Verb
     g: Verb
@@ -57,5 +57,5 @@ class Constantly(Verb):
     value: Value
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The value."""
+        """Return the value."""
         return self.value

@@ -1,6 +1,6 @@
 r"""Inverses `f⍣¯1`: of verbs, of verbs with an argument, and of derived verbs.
 
-A row says how y = f z is solved for z, and how y = x f z is. What is derived from verbs follows from theirs:
+A table row solves y = f z, or y = x f z, for z. The inverse of a derived verb follows from those of its operands:
 
     f∘g, (f g), f⍥g     the inverse of f, then that of g            a∘f, (a f g)     that of f with a to its left
     f¨  f⍤k  f⍣n        that of f by the same operator              f⍨               of y = z f z, and of y = z f x
@@ -75,7 +75,7 @@ WITH_ITSELF: Final[dict[str, One]] = {  # y = z f z
 
 
 def _digits(f: Call, base: Value, y: Value) -> Value:
-    """The digits of numbers in one base, as many as the largest needs; in several bases as many as these."""
+    """The digits of numbers: in one base as many as the largest needs, else one for each base."""
     if rank_of(base):
         return f("⊤", base, y)
     (b,) = whole_list(base, "⊥⍣¯1")
@@ -100,10 +100,10 @@ def _counts_of_places(f: Call, y: Value) -> Value:
 
 
 def inverse(f: Verb, s: Settings) -> Verb:
-    """The verb that undoes another.
+    """Return the inverse of a verb.
 
     Raises:
-        AplError: [E804] none is known.
+        AplError: [E804] no inverse is known.
     """
     match f:
         case Placed(verb=g):
@@ -141,7 +141,7 @@ class _OverUndone(Verb):
     undo_g: Verb
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The solution z."""
+        """Return the solution z."""
         return self.undo_g(self.undo_f(y, None if x is None else self.g(x)))
 
 
@@ -152,7 +152,7 @@ def no_inverse(name: str) -> errors.AplError:
 
 @dataclass
 class Inverse(Verb):
-    """The inverse of a verb of the table, of one with its arguments exchanged, or of a scan."""
+    """The inverse of a verb of the table, of a commuted verb, or of a scan."""
 
     f: Primitive | Commute | Scan
     settings: Settings

@@ -1,4 +1,4 @@
-"""Groups: ⌸."""
+"""The key operator ⌸, which groups equal cells."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pullback.apl.verbs.search import cells_of, found_in, known
 
 @dataclass
 class Key(Verb):
-    """The key operator `f⌸`: f between each distinct cell and its positions or values."""
+    """`f⌸`: apply f between each distinct cell and its positions or values."""
 
     f: Verb
     settings: Settings
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The results for each key: from its places, or from the cells of y there if x has the keys.
+        """Return a result for each key, from its positions; if x has the keys, from the cells of y there.
 
         Raises:
-            AplError: [E809] the keys are computed in a compiled function: they decide how many results there are.
+            AplError: [E809] a compiled function computes the keys, which determine the number of results.
         """
         (keys,) = known("⌸", y if x is None else x)
         keys, y = arrange.with_shape(keys, (1,)) if not rank_of(keys) else keys, settled(y)

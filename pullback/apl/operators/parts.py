@@ -27,11 +27,11 @@ from pullback.apl.values import (
 from pullback.apl.verbs import nesting
 from pullback.arrays.subscript import subscript
 
-LONG: Final = 64  # elements along an axis, from which a reduction is NumPy's
+LONG: Final = 64  # elements along an axis from which NumPy does the reduction
 
 
 def plain(y: Value) -> bool:
-    """Whether it is a plain array of numbers, not a nested one."""
+    """Whether a value is a plain array of numbers, not a nested one."""
     return not is_nested(y)
 
 
@@ -41,7 +41,7 @@ def glyph_of(f: Verb) -> str | None:
 
 
 def is_scalar_verb(f: Verb) -> bool:
-    """Whether it is a verb on numbers, extended to arrays element by element."""
+    """Whether a verb is scalar: on numbers, extended to arrays element by element."""
     from pullback.apl.verbs.scalar import DYADIC
 
     return glyph_of(f) in DYADIC
@@ -59,7 +59,7 @@ def slices(y: Value, at: int) -> list[Value]:
 
 
 def cell_at(y: NDArray, at: tuple[Any, ...]) -> NDArray:
-    """A cell, or an element as a value."""
+    """Return a cell, or an element as a value."""
     found = y[at]
     if isinstance(found, np.ndarray) and (y.dtype != object or (found.dtype == object and y.ndim > 1)):
         return found
@@ -67,7 +67,7 @@ def cell_at(y: NDArray, at: tuple[Any, ...]) -> NDArray:
 
 
 def own_elements(f: Verb, y: Value, x: Value | None = None) -> Value:
-    """Apply `f` between unboxed elements; box the result if it is no scalar."""
+    """Apply `f` between unboxed elements; box the result unless it is a scalar."""
     return nesting.enclose(
         Settings(), f(nesting.first(Settings(), y), None if x is None else nesting.first(Settings(), x))
     )
@@ -93,7 +93,7 @@ def _scalar(x: Value) -> Any:
 
 
 def flattened(x: Value) -> tuple[list[Any], Callable[[list[Any]], Value]]:
-    """The arrays in a nest, and how to put them back."""
+    """Return the arrays in a nest, and a function that rebuilds the nest."""
     if not (isinstance(x, np.ndarray) and x.dtype == object):
         return [lifted(x)], lambda parts: parts[0]
     inner = [flattened(e) for e in x.ravel()]

@@ -1,4 +1,4 @@
-"""Verbs again and again: ⍣."""
+"""The power operator ⍣, which repeats verbs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from pullback.tracing.array import Array, from_index
 from pullback.tracing.making import extent_of
 from pullback.tracing.tracer import current
 
-UNROLLED: Final = 4  # steps of ⍣ that are written out in a compiled function
-LIMIT: Final = 100_000  # trips of ⍣ that has a test
+UNROLLED: Final = 4  # steps of ⍣ that a compiled function unrolls
+LIMIT: Final = 100_000  # iterations of ⍣ with a test
 
 
 class _NoCounterError(Exception):
@@ -40,7 +40,7 @@ class Power(Verb):
     undo: Callable[[], Verb]
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The last result."""
+        """Return the last result."""
         f = self.f
 
         def step(state: Value) -> Value:
@@ -64,7 +64,7 @@ class Power(Verb):
         return y
 
     def _folded(self, step: Callable[[Value], Value], y: Value, n: Any) -> Value:
-        """A loop of the compiled function; the state is an array, or a nest of them."""
+        """Trace a loop of the compiled function; the state is an array, or a nest of arrays."""
         before, rebuild = flattened(y)
         counters = {k: b.index for k, b in enumerate(before) if b.weak == "integer" and b.index is not None}
         with current().block() as trial:  # to learn the types of a step's results; it has no effects
@@ -88,7 +88,7 @@ class Power(Verb):
         counters: dict[int, Any],
         n: Any,
     ) -> list[Any]:
-        """The states after n steps; counters become the loop index, verified by induction."""
+        """Return the states after n steps; counters become the loop index, verified by induction."""
         kept = [k for k in range(len(start)) if k not in counters]
 
         def body(state: Any, trip: Any) -> Any:

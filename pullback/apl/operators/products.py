@@ -37,14 +37,14 @@ from pullback.verbs.nested import Nested
 
 @dataclass
 class Inner(Verb):
-    """`f.g`: g between rows and columns, reduced by f."""
+    """`f.g`: apply g between rows and columns, and reduce by f."""
 
     f: Verb
     g: Verb
     settings: Settings
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The inner product."""
+        """Return the inner product."""
         if x is None:
             raise errors.syntax("an inner product takes two arguments")
         x, y = settled(x), settled(y)
@@ -105,12 +105,12 @@ def _vectors(x: Value, shape: Sequence[int]) -> list[Value]:
 
 @dataclass
 class Outer(Verb):
-    """`∘.f`: f between every element of the left argument and every one of the right."""
+    """`∘.f`: apply f between every pair of elements of the left and the right argument."""
 
     f: Verb
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """An array of the shapes of both, one after another."""
+        """Return an array whose shape joins those of both arguments."""
         if x is None:
             raise errors.syntax("an outer product takes two arguments")
         x, y = settled(x), settled(y)

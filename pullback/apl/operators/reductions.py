@@ -40,7 +40,7 @@ from pullback.tracing.array import Array
 from pullback.verbs.nested import Nested
 from pullback.verbs.recognize import recognized
 
-KNOWN: Final = {  # reductions of the language, and of NumPy on plain numbers
+KNOWN: Final = {  # reductions of the language, and NumPy's for plain numbers
     "+": (pb.add, np.add, pb.cumulative_sum),
     "×": (pb.multiply, np.multiply, pb.cumulative_prod),
     "⌈": (pb.maximum, np.maximum, pb.cumulative_max),
@@ -49,7 +49,7 @@ KNOWN: Final = {  # reductions of the language, and of NumPy on plain numbers
 
 
 def axis_value(x: Value, axis: Value | None, s: Settings, first: bool) -> int:
-    """The axis that an operator works along."""
+    """Return the axis that an operator works along."""
     return arrange.axis_of(axis, x, s, 0 if first else max(rank_of(x) - 1, 0))
 
 
@@ -63,7 +63,7 @@ class Reduce(Verb):
     axis: Value | None = None
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The array without the axis, or with it shortened."""
+        """Return the array without the axis, or with the axis shortened."""
         if x is not None:
             return self._windows(whole(x, "n f/"), y)
         if isinstance(y, Nested):
@@ -87,11 +87,11 @@ class Reduce(Verb):
         return made
 
     def goes_over_all(self, y: Value) -> bool:
-        """Whether the reduction of the ravel of y is one over all its axes, which keep their order."""
+        """Whether reducing the ravel of y equals reducing over all its axes in order."""
         return isinstance(y, Array) and y.rank > 1 and self.axis is None and glyph_of(self.f) in KNOWN
 
     def of_all(self, y: Value) -> Value:
-        """The reduction of all elements of an array of the function being compiled."""
+        """Reduce all elements of an array of the function being compiled."""
         array: Any = as_numbers(y) if kind_of(y) == "b" else y
         return verbs.reduce(KNOWN[str(glyph_of(self.f))][0], array, axis=None)
 
@@ -204,7 +204,7 @@ class Scan(Verb):
     axis: Value | None = None
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """An array of the same shape."""
+        """Return an array of the same shape."""
         if x is not None:
             raise errors.syntax("a scan takes one argument")
         y = settled(y)
@@ -235,7 +235,7 @@ class Scan(Verb):
         return _restacked(made, at)
 
     def along(self, y: Value) -> int:
-        """The axis that it works along."""
+        """Return the axis that the scan works along."""
         return axis_value(y, self.axis, self.settings, self.first)
 
     def _two(self, a: Value, b: Value) -> Value:

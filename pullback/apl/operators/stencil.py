@@ -1,4 +1,4 @@
-"""Windows: ⌺."""
+"""The stencil operator ⌺, which slides windows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stencil(Verb):
     window: Value
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
-        """The results, put together along the places."""
+        """Return the results, assembled along the window positions."""
         if x is not None:
             raise errors.syntax("⌺ takes one argument")
         y = settled(y)
@@ -66,7 +66,7 @@ class Stencil(Verb):
         return self._known(y, window, step)
 
     def _call(self, cell: Value, over: Value | None) -> Value:
-        if not getattr(self.f, "takes_left", True):  # a dfn that does not ask for it
+        if not getattr(self.f, "takes_left", True):  # a dfn that does not use it
             return self.f(cell)
         if over is None:
             raise errors.domain("a window's overhang is not known in a compiled function")

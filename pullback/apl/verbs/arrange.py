@@ -42,7 +42,7 @@ from pullback.verbs.nested import Nested
 
 
 def axis_of(axis: Value | None, x: Value, s: Settings, default: int) -> int:
-    """The axis that `f[k]` names, from 0; the default where none is named.
+    """Return the axis of `f[k]`, from 0, or the default without brackets.
 
     Raises:
         AplError: [E803] there is no such axis.
@@ -56,7 +56,7 @@ def axis_of(axis: Value | None, x: Value, s: Settings, default: int) -> int:
 
 
 def has_dims(numbers: Sequence[Any]) -> bool:
-    """Whether some numbers are dims."""
+    """Whether any of the numbers is a dim."""
     return any(isinstance(n, Array) for n in numbers)
 
 
@@ -71,7 +71,7 @@ def shape(s: Settings, y: Value) -> Value:
 
 @dyadic("⍴")
 def reshape(s: Settings, x: Value, y: Value) -> Value:
-    """The elements of y in shape x, cyclically."""
+    """Reshape y to the sizes x, repeating elements cyclically."""
     extents = whole_list(x, "⍴")
     for n in extents:
         if isinstance(n, int) and n < 0:
@@ -87,7 +87,7 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
 
 @monadic(",", axis=True)
 def ravel(s: Settings, y: Value, axis: Value | None = None) -> Value:
-    """All elements as a vector."""
+    """Return all elements as a vector."""
     if isinstance(y, Nested):
         return Nested(y.shape, y.element, flat=True) if rank_of(y) != 1 else y
     if axis is not None:
@@ -116,7 +116,7 @@ def _ravel_axes(s: Settings, y: Value, axis: Value) -> Value:
 
 @monadic("⍪")
 def table(s: Settings, y: Value) -> Value:
-    """A matrix: the first axis, and all others joined."""
+    """Convert to a matrix: keep the first axis, and join all others."""
     y = settled(y)
     extents = shape_of(y)
     if not extents:
@@ -190,7 +190,7 @@ def _rotated(s: Settings, x: Value, y: Value, at: int) -> Value:
 
 
 def picked_places(y: Value, order: NDArray) -> Value:
-    """The elements at these places of the ravel."""
+    """Return the elements at given positions of the ravel."""
     if isinstance(y, np.ndarray):
         return simplified(y.reshape(-1)[order].reshape(order.shape))
     flat = pb.reshape(lifted(y), (-1,))
@@ -200,7 +200,7 @@ def picked_places(y: Value, order: NDArray) -> Value:
 def _reversing(glyph: str, last: bool) -> None:
     @monadic(glyph, axis=True)
     def backward(s: Settings, y: Value, axis: Value | None = None) -> Value:
-        """The elements along an axis from the last to the first."""
+        """Reverse the elements along an axis."""
         y = settled(y)
         if not rank_of(y):
             return y
@@ -211,7 +211,7 @@ def _reversing(glyph: str, last: bool) -> None:
 
     @dyadic(glyph, axis=True)
     def turned(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-        """The elements along an axis moved cyclically."""
+        """Rotate the elements along an axis."""
         y = settled(y)
         if not rank_of(y):
             whole_list(x, glyph)
@@ -225,13 +225,13 @@ _reversing("⊖", False)
 
 @monadic("⍉")
 def transposed(s: Settings, y: Value) -> Value:
-    """The axes in the other order."""
+    """Reverse the order of the axes."""
     return moved(("⍉",), verbs.transpose, y)
 
 
 @dyadic("⍉")
 def reordered(s: Settings, x: Value, y: Value) -> Value:
-    """Axis k of y as axis x[k] of the result."""
+    """Move axis k of y to axis x[k] of the result."""
     y = settled(y)
     axes = [n - s.io for n in whole_list(x, "⍉")]
     if len(axes) != rank_of(y):
@@ -255,7 +255,7 @@ def _size(extent: Any) -> int:
 
 
 def _counts(what: str, x: Value, y: Value, axis: Value | None, s: Settings) -> tuple[tuple[Any, ...], Value, list[int]]:
-    """One count for each of the axes listed."""
+    """Return one count for each of the listed axes."""
     counts = whole_list(x, what)
     y = settled(y)
     if not rank_of(y):
@@ -275,7 +275,7 @@ def _counts(what: str, x: Value, y: Value, axis: Value | None, s: Settings) -> t
 
 @dyadic("↑", axis=True)
 def take(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-    """Take the first or last elements, filled if there are too few."""
+    """Take the first or last elements, with fills if there are too few."""
     counts, y, axes = _counts("↑", x, y, axis, s)
     full = list(shape_of(y))
     for a, n in zip(axes, counts):
@@ -307,7 +307,7 @@ def drop(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
 
 @monadic("↑", axis=True)
 def mix(s: Settings, y: Value, axis: Value | None = None) -> Value:
-    """The elements of a nested array as cells of an array, filled to one shape."""
+    """Open a nested array: its elements become cells of an array, padded with fills to one shape."""
     if isinstance(y, Nested):
         return lifted(y)
     if not is_nested(y):
@@ -325,7 +325,7 @@ def mix(s: Settings, y: Value, axis: Value | None = None) -> Value:
 
 
 def assembled(cells: Sequence[Value], frame: Sequence[int]) -> Value:
-    """Cells put together along a frame, filled to one shape where they differ."""
+    """Assemble cells along a frame, padded with fills if their shapes differ."""
     if not cells:
         return np.zeros(tuple(frame), np.int64)
     cells = [settled(c) for c in cells]

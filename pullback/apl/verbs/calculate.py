@@ -1,4 +1,4 @@
-"""Numbers from whole arrays: ⊥ ⊤ ⌹ ?."""
+"""Numeric verbs on whole arrays: ⊥ ⊤ ⌹ ?."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RANDOM = np.random.default_rng(16807)
 
 @dyadic("⊥")
 def decode(s: Settings, x: Value, y: Value) -> Value:
-    """The numbers whose digits along the first axis of y these are, in the bases x."""
+    """Decode numbers from their digits along the first axis of y, in the bases x."""
     x, y = settled(x), settled(y)
     if is_characters(x) or is_characters(y) or is_nested(x) or is_nested(y):
         raise errors.domain("⊥ takes numbers")
@@ -126,12 +126,12 @@ def encode(s: Settings, x: Value, y: Value) -> Value:
     return pb.stack([lifted(d) for d in digits])
 
 
-# Matrices and chance ------------------------------------------------------------------------------------------
+# Matrices and random numbers ----------------------------------------------------------------------------------
 
 
 @monadic("⌹")
 def inverse(s: Settings, y: Value) -> Value:
-    """The inverse of a matrix; of one with more rows than columns the least-squares one."""
+    """The inverse of a matrix, or the least-squares inverse if it has more rows than columns."""
     y = settled(y)
     if not rank_of(y):
         from pullback.apl.verbs.scalar import MONADIC
@@ -198,7 +198,7 @@ def _least_squares(a: Any, b: Any) -> Any:
 
 @monadic("?")
 def roll(s: Settings, y: Value) -> Value:
-    """A whole number below each, by chance; between 0 and 1 for 0."""
+    """Draw a random element of ⍳n for each number n; for 0, a number between 0 and 1."""
     if is_tracing():
         raise errors.at_compilation("?")
     (y,) = known("?", y)

@@ -1,4 +1,4 @@
-"""⍕: values as characters, with one argument as they are printed, with two by widths and digits."""
+"""⍕: conversion of values to characters; the dyadic form takes widths and digits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pullback.apl.display import aligned, lines, number_text
 from pullback.apl.table import Settings, dyadic, monadic
 from pullback.apl.values import NDArray, Value, is_characters, is_nested, is_traced, rank_of, settled, whole_list
 
-WIDEST: Final = 10_000  # characters of a number
+WIDEST: Final = 10_000  # the most characters of a number
 KNOWN_DIGITS: Final = 16  # of a double; digits beyond are shown as _
 
 
@@ -61,7 +61,7 @@ def format_by_specification(s: Settings, x: Value, y: Value) -> Value:
 
 
 def _known(y: Value) -> NDArray:
-    """An argument of ⍕, which runs on values alone.
+    """Return an argument of ⍕ as a value, which must be known.
 
     Raises:
         AplError: [E809] it is not known when the function is compiled.
@@ -74,7 +74,7 @@ def _known(y: Value) -> NDArray:
 
 
 def _columns(y: NDArray, fields: Callable[[Sequence[Any], int], list[str]], between: str) -> NDArray:
-    """The numbers of each column, over all planes, as texts of one width, next to one another."""
+    """Format each column to one width over all planes, and join the columns."""
     count = y.shape[-1]
     table = y.reshape(prod(y.shape[:-1]), count)
     columns = [fields(table[:, k].tolist(), k) for k in range(count)]

@@ -29,7 +29,7 @@ from pullback.tracing.array import Array
 
 
 def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
-    """`y[i;j]`: for each axis an array of indices, None for all of it."""
+    """Index `y[i;j]`: each axis has an array of indices, or None for the whole axis."""
     y = settled(y)
     if len(indices) == 1 and isinstance(indices[0], np.ndarray) and is_nested(indices[0]):
         return chosen_points(y, indices[0], s)
@@ -68,7 +68,7 @@ def _is_known(i: Array) -> bool:
 
 
 def _gathered(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
-    """Elements at places that are computed; every one is checked while the program runs."""
+    """Gather elements at computed positions; each position is checked at run time."""
     h = lifted(y)
     for k, i in reversed(list(enumerate(indices))):
         if i is None:
@@ -84,7 +84,7 @@ def _gathered(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
 
 
 def chosen_points(y: Value, points: Value, s: Settings, glyph: str = "[ ]") -> Value:
-    """`y[points]`: an element for each index vector."""
+    """Index `y[points]`: return an element for each index vector."""
     made = []
     for p in elements(points):
         if is_nested(p):
@@ -123,5 +123,5 @@ def index(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
 
 @monadic("⌷")
 def materialized(s: Settings, y: Value) -> Value:
-    """The array itself."""
+    """Return the array itself."""
     return y

@@ -1,4 +1,4 @@
-r"""Arrays joined, and their slices repeated: , ⍪ / ⌿ \\ ⍀ with two arguments."""
+r"""Verbs that join arrays and repeat slices: dyadic , ⍪ / ⌿ \\ ⍀."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pullback.apl.verbs.scalar import shape_text
 def _joining(glyph: str, last: bool) -> None:
     @dyadic(glyph, axis=True)
     def catenate(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-        """Two arrays along an axis; along a new one where the axis is a fraction."""
+        """Join two arrays along an axis, or along a new axis if it is a fraction."""
         x, y = settled(x), settled(y)
         rank = max(rank_of(x), rank_of(y))
         at = max(rank - 1, 0) if last else 0
@@ -51,7 +51,7 @@ def _joining(glyph: str, last: bool) -> None:
 
 
 def joined(glyph: str, x: Value, y: Value, at: int) -> Value:
-    """Two arrays along an axis."""
+    """Join two arrays along an axis."""
     rank = max(rank_of(x), rank_of(y))
     if min(rank_of(x), rank_of(y)) and abs(rank_of(x) - rank_of(y)) > 1:
         raise errors.rank(f"{glyph} takes arrays whose ranks differ by one at most, not {rank_of(x)} and {rank_of(y)}")
@@ -63,7 +63,7 @@ def joined(glyph: str, x: Value, y: Value, at: int) -> Value:
 
 
 def laminate(s: Settings, x: Value, y: Value, at: int) -> Value:
-    """Two arrays of one shape along a new axis."""
+    """Stack two arrays of one shape along a new axis."""
     shape = shape_of(x) or shape_of(y)
     if not 0 <= at <= len(shape):
         raise errors.rank(f"{shape_text(x)} has no such place among its axes")
@@ -129,7 +129,7 @@ def _with_fills(glyph: str, counts: Sequence[int], y: Value, at: int) -> Value:
 
 
 def filled_slots(y: NDArray, slots: Sequence[int], at: int) -> NDArray:
-    """The slices at these places along an axis, fills where the place is ¯1."""
+    """Return the slices at given positions along an axis, with fills at position ¯1."""
     fill = prototype(y)
     shape = (*y.shape[:at], len(slots), *y.shape[at + 1 :])
     if y.dtype != object and fill.dtype.kind in ("U" if y.dtype.kind == "U" else "biufc"):
@@ -146,7 +146,7 @@ def filled_slots(y: NDArray, slots: Sequence[int], at: int) -> NDArray:
 def _expanding(glyph: str, last: bool) -> None:
     @dyadic(glyph, axis=True)
     def expand(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-        """The slices with fills between them."""
+        """Spread the slices along an axis, with fills between them."""
         y = settled(y)
         counts = whole_list(x, glyph)
         if not rank_of(y):

@@ -1,4 +1,4 @@
-"""Nested arrays: ↓ ⊂ ⊆ ⊃ ∊ with one argument, and ⊃ along a way down."""
+"""Verbs on nested arrays: monadic ↓ ⊂ ⊆ ⊃ ∊, and ⊃ along a path."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pullback.verbs.nested import Nested
 
 @monadic("↓", axis=True)
 def split(s: Settings, y: Value, axis: Value | None = None) -> Value:
-    """The vectors along the last axis as elements."""
+    """Enclose the vectors along the last axis as elements."""
     y = settled(y)
     if not rank_of(y):
         return y
@@ -44,7 +44,7 @@ def split(s: Settings, y: Value, axis: Value | None = None) -> Value:
 
 
 def enclosed_axes(y: Value, axes: Sequence[int]) -> Value:
-    """The arrays along some axes as elements of the rest."""
+    """Enclose the arrays along some axes as elements of an array of the other axes."""
     frame = [k for k in range(rank_of(y)) if k not in axes]
     order = [*frame, *axes]
     turned = (
@@ -80,7 +80,7 @@ def enclose(s: Settings, y: Value, axis: Value | None = None) -> Value:
 
 @monadic("⊆")
 def nest(s: Settings, y: Value) -> Value:
-    """Enclosed, where it is a simple array."""
+    """Enclose the array if it is simple."""
     return enclose(s, y) if not is_nested(y) else y
 
 
@@ -97,7 +97,7 @@ def first(s: Settings, y: Value) -> Value:
 
 @dyadic("⊃")
 def pick(s: Settings, x: Value, y: Value) -> Value:
-    """The element on a way down."""
+    """Return the element at the end of a path of indices."""
     x = settled(x)
     if rank_of(x) > 1:
         raise errors.rank("⊃ takes a scalar or a vector of indices")
@@ -111,10 +111,10 @@ def pick(s: Settings, x: Value, y: Value) -> Value:
 
 
 def places(at: Sequence[Any], shape: Sequence[Any], s: Settings) -> tuple[Any, ...]:
-    """Indices from 0.
+    """Convert indices to start from 0.
 
     Raises:
-        AplError: [E805] one is out of range.
+        AplError: [E805] an index is out of range.
     """
     made = []
     for i, n in zip(at, shape):
@@ -126,7 +126,7 @@ def places(at: Sequence[Any], shape: Sequence[Any], s: Settings) -> tuple[Any, .
 
 @monadic("∊")
 def enlist(s: Settings, y: Value) -> Value:
-    """All plain elements in one vector."""
+    """Return all plain elements in one vector."""
     y = settled(y)
     if not is_nested(y):
         return ravel(s, y)

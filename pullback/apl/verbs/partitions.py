@@ -1,4 +1,4 @@
-"""⊂ and ⊆ with a left argument: an array cut into stretches along an axis."""
+"""Dyadic ⊂ and ⊆: partitions of an array along an axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pullback.apl.verbs.search import known
 
 @dyadic("⊂", axis=True)
 def partitioned(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
-    """Partition the last axis: a part begins where x is 1, after empty ones if x is more."""
+    """Partition the last axis: x[i] parts begin at element i; all but the last are empty."""
     x, y = known("⊂", x, y)
     at = _axis("⊂", y, s, axis)
     marks = _marks("⊂", x, y.shape[at])

@@ -1,7 +1,7 @@
 """The verbs on numbers, each defined once in terms of functions that NumPy and Pullback both have.
 
-A definition takes the namespace first, `np` for values and `pb` for arrays of a function being compiled, then the
-comparison tolerance, then its arguments, which `numbers` has brought to what the verb needs.
+A definition takes the namespace (`np` for values, `pb` for arrays of a function being compiled), the comparison
+tolerance, and the arguments, which `numbers` has converted to the kind the verb needs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Scalar:
     name: str
     define: Definition
     need: Need = "number"
-    identity: Any = None  # the reduction of an empty array
+    identity: Any = None  # the result of reducing an empty array
 
 
 def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
@@ -76,10 +76,10 @@ def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
 
 
 def _refuse_numbers(verb: Scalar, arguments: Sequence[Value]) -> None:
-    """∧ and ∨ are compiled for truth values, and least multiples and greatest divisors are not.
+    """Refuse traced numbers for ∧ and ∨, which are compiled for truth values only.
 
     Raises:
-        AplError: [E804] an argument is of other numbers.
+        AplError: [E804] an argument has other numbers.
     """
     for x in arguments:
         known = x.literal in (0, 1) if isinstance(x, Array) else bool(np.isin(x, (0, 1)).all())
@@ -91,10 +91,10 @@ def _refuse_numbers(verb: Scalar, arguments: Sequence[Value]) -> None:
 
 
 def _aligned(verb: Scalar, arguments: tuple[Value, ...]) -> list[Value]:
-    """Arguments of one shape, or scalars among them.
+    """Align arguments of one shape and scalars.
 
     Raises:
-        AplError: [E803] the ranks differ, [E802] the sizes do.
+        AplError: [E803] the ranks differ, [E802] the sizes differ.
     """
     if len(arguments) == 1:
         return list(arguments)
@@ -145,7 +145,7 @@ def _on_objects(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) ->
 
 
 def _plain(x: Value) -> Value:
-    """A vector of traced scalars with strong dtypes as an array; dims stay."""
+    """Convert a vector of traced scalars with strong dtypes to an array; dims stay."""
     if isinstance(x, np.ndarray) and x.dtype == object and x.ndim == 1 and x.size:
         items = list(x)
         if all(rank_of(e) == 0 and not is_nested(e) for e in items):
@@ -155,7 +155,7 @@ def _plain(x: Value) -> Value:
 
 
 def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> Value:
-    """Element by element for every index of the frame."""
+    """Apply the verb element by element, for every index of the frame."""
     frames = [a for a in arguments if isinstance(a, Nested) or rank_of(a)]
     lead = next(a for a in frames if isinstance(a, Nested))
     for a in frames:
@@ -176,7 +176,7 @@ def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> 
 
 
 def _whole(m: Any, f: Callable[[NDArray, NDArray], Any], a: Any, b: Any) -> Any:
-    """A result of whole numbers, in floating point where it leaves the range."""
+    """Compute an integer result, in floating point if it overflows."""
     made = f(a, b)
     if m is np and np.asarray(made).dtype.kind == "i" and np.asarray(made).size:
         exact = f(np.asarray(a, float), np.asarray(b, float))
@@ -282,7 +282,7 @@ def _not(m: Any, ct: float, x: Any) -> Any:
 
 
 def _order(name: str, strict: bool) -> Definition:
-    """A comparison; within the tolerance numbers are equal."""
+    """Define a comparison; numbers within the tolerance are equal."""
 
     def compare(m: Any, ct: float, a: Any, b: Any) -> Any:
         if "c" in (kind_of(a) if m is np else "", kind_of(b) if m is np else ""):
@@ -329,7 +329,7 @@ def _factorial_program() -> Any:
 
 
 def _factorial_of_traced(x: Any) -> Any:
-    """Γ(x + 1) by the logarithm of its size and by its sign, of whole numbers from a table."""
+    """Compute Γ(x + 1) from the logarithm of its magnitude and its sign; integers use a table."""
     z = x + 1.0
     half = 0.5 * pb.floor(z)
     size = pb.exp(pb.special.lgamma(z))
@@ -504,7 +504,7 @@ DYADIC: Final = {
 
 
 def divided_dims(a: Value, b: Value) -> Value | None:
-    """A quotient of dims by a number, whole for every call; None where it is a quotient of other numbers."""
+    """Return the quotient of dims by a number, an integer in every call; None for other quotients."""
     if not is_tracing() or not isinstance(a, Array) or a.index is None or not a.index.is_dim:
         return None
     divisor = b.item() if isinstance(b, np.ndarray) and b.ndim == 0 and b.dtype.kind == "i" else None

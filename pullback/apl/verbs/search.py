@@ -69,7 +69,7 @@ def match(s: Settings, x: Value, y: Value) -> Value:
 
 @dyadic("≢")
 def differ(s: Settings, x: Value, y: Value) -> Value:
-    """Whether they are not the same array."""
+    """Whether the arguments are different arrays."""
     made = match(s, x, y)
     return scalar(1 - int(made)) if isinstance(made, np.ndarray) else pb.logical_not(made)
 
@@ -85,7 +85,7 @@ def key_of(x: Value, ct: float) -> Any:
 
 
 def cells_of(x: NDArray) -> list[NDArray]:
-    """The major cells."""
+    """Return the major cells."""
     return elements(x) if x.ndim == 1 else [x[k] if x.ndim else x for k in range(len(x))] if x.ndim else [x]
 
 
@@ -104,7 +104,7 @@ def found_in(table: list[NDArray], sought: list[NDArray], ct: float) -> NDArray:
 
 @monadic("⍳")
 def indices(s: Settings, y: Value) -> Value:
-    """The indices of an array of that shape."""
+    """Return the indices of an array with the shape y."""
     extents = whole_list(y, "⍳")
     if any(isinstance(n, int) and n < 0 for n in extents):
         raise errors.domain("⍳ takes no negative number")
@@ -173,10 +173,10 @@ def find(s: Settings, x: Value, y: Value) -> Value:
 
 
 def known(what: str, *values: Value) -> list[NDArray]:
-    """Arguments of a verb whose result data decides.
+    """Return the arguments of a verb whose result shape depends on data.
 
     Raises:
-        AplError: [E809] one is not known when the function is compiled.
+        AplError: [E809] an argument is not known when the function is compiled.
     """
     made = [settled(v) for v in values]
     for v in made:
@@ -197,7 +197,7 @@ INSTEAD = {
 
 @monadic("∪")
 def unique(s: Settings, y: Value) -> Value:
-    """Each major cell once."""
+    """Return each distinct major cell once."""
     (y,) = known("∪", y)
     if not y.ndim:
         return y.reshape(1)
@@ -251,7 +251,7 @@ def _vectors(what: str, x: Value, y: Value) -> list[NDArray]:
 
 @monadic("⍸")
 def where(s: Settings, y: Value) -> Value:
-    """The indices of the ones, as often as the number there says."""
+    """Return the indices of nonzero elements, each repeated as often as its element says."""
     (y,) = known("⍸", y)
     if is_nested(y) or y.dtype.kind not in "biuf" or (y != np.floor(y)).any() or (y.size and y.min() < 0):
         raise errors.domain("⍸ takes whole numbers from 0")
@@ -282,7 +282,7 @@ def interval(s: Settings, x: Value, y: Value) -> Value:
 def _grading(glyph: str, down: bool) -> None:
     @monadic(glyph)
     def grade(s: Settings, y: Value) -> Value:
-        """The order that sorts the major cells; equal ones stay in theirs."""
+        """Return the stable order that sorts the major cells."""
         if isinstance(y, Array):
             if y.rank != 1:
                 raise errors.rank(f"{glyph} takes a vector in a compiled function")
@@ -302,7 +302,7 @@ def _grading(glyph: str, down: bool) -> None:
 
     @dyadic(glyph)
     def collated(s: Settings, x: Value, y: Value) -> Value:
-        """The order that sorts characters by their places in x."""
+        """Return the order that sorts characters by their positions in x."""
         x, y = known(glyph, x, y)
         if x.ndim != 1 or not is_characters(x) or not is_characters(y):
             raise errors.domain(f"{glyph} takes a vector of characters to its left, and characters to its right")

@@ -48,7 +48,7 @@ def register(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Take the steps, one after another.
+    """Run the steps in order.
 
     Raises:
         CompilerError: [E410] there is no C compiler, [E411] it failed.
@@ -88,7 +88,7 @@ def _text(name: str) -> str:
 
 
 def _write(path: Path, content: str | bytes, mode: int = 0o666) -> Path:
-    """Write a file, whole or not at all; its folder is made."""
+    """Write a file atomically, and create its folder."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         put_file(path, content if isinstance(content, bytes) else content.encode(), mode)

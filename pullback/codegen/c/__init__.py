@@ -1,1 +1,1 @@
-"""The parts of C text, for compilers with vector extensions and without."""
+"""C code generation, for compilers with and without vector extensions."""

@@ -8,15 +8,15 @@ from typing import Final
 FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
                 "-fPIC")
 GCC_FLAGS: Final = (
-    "-ftree-vectorize", "-fvect-cost-model=dynamic",  # as clang's -O2 does by default
-    "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
+    "-ftree-vectorize", "-fvect-cost-model=dynamic",  # clang's -O2 does this by default
+    "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # each kernel has all registers
     "--param=avoid-fma-max-bits=0",  # for some processors it rounds the products of a lone sum, but no others
 )
-CLANG_FLAGS: Final = ("-ffp-contract=on",)  # where the text has them; `fast` depends on how a loop is unrolled
-ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # zig adds a sanitizer to unoptimized builds, without its library
+CLANG_FLAGS: Final = ("-ffp-contract=on",)  # within an expression; `fast` depends on loop unrolling
+ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # zig's default sanitizer lacks its library here
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
 PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # replaces all other flags, for compilers that fail otherwise
-DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone too
+DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone
 LIBRARIES: Final = ("-lm",)
 
 

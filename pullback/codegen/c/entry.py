@@ -21,8 +21,8 @@ from pullback.loops.program import nodes
 from pullback.loops.program.nodes import WORKERS, Call, Copy, Fill, For, If, Loop, Parallel, Procedure, Stmt
 from pullback.loops.program.values import Buffer
 
-MOST_ARGUMENTS = 1024  # that foreign function interfaces pass
-LOST: Final = 1000  # as many cycles as all have, for one that may take ten times as long: a hundredth of the time
+MOST_ARGUMENTS = 1024  # most arguments that foreign function interfaces pass
+LOST: Final = 1000  # the entry only calls if its own statements have at most 1 / LOST of all cycles
 
 
 def is_threaded(unit: Unit) -> bool:
@@ -106,7 +106,7 @@ def _declare(unit: Unit, writer: Writer, text: str) -> None:
 
 
 def _constant(writer: Writer, b: Buffer, elements: Sequence[bool | int | float]) -> None:
-    """An array that the C contains as a table."""
+    """Write an array as a constant table in the C."""
     numbers = ", ".join(literal(x, b.dtype)[0] for x in elements) or "0"
     head = f"static const {c_type(b.dtype)} {writer.names(b, b.name)}[{max(len(elements), 1)}] = {{"
     lines = textwrap.wrap(f"{numbers}}};", 100, break_long_words=False, break_on_hyphens=False)

@@ -68,7 +68,7 @@ class Expressions:
     # Indices ----------------------------------------------------------------------------------------------------
 
     def index(self, i: Index, at_least: int = 0) -> str:
-        """An index as an int64_t expression; terms with the same factor stand together: (i + k) * 28 + j."""
+        """Print an index as an int64_t expression; terms with the same factor are grouped: (i + k) * 28 + j."""
         return wrapped(self._index(i), at_least)
 
     def _index(self, i: Index) -> Text:
@@ -81,7 +81,7 @@ class Expressions:
             atoms = sorted(monomial, key=lambda a: isinstance(a, DimSymbol))  # n * M, as rows times their length
             factors = [wrapped(self._atom(a), PRODUCT if k == 0 else UNARY) for k, a in enumerate(atoms)]
             groups.setdefault(coefficient, []).append(" * ".join(factors))
-        # a term -c m joins the group of c where there is one
+        # a term -c m joins the group of c if there is one
         for c in [c for c in groups if c < 0 and -c in groups and -c != 1]:
             groups[-c] += [f"-{t}" for t in groups.pop(c)]
         terms: list[tuple[int, str]] = []
@@ -97,7 +97,7 @@ class Expressions:
         if i.offset:
             terms.append((1 if i.offset > 0 else -1, positive(abs(i.offset))))
         if terms[0][0] < 0:
-            terms.sort(key=lambda t: t[0] < 0)  # a positive term first where there is one
+            terms.sort(key=lambda t: t[0] < 0)  # a positive term first if there is one
         sign, text = terms[0]
         if len(terms) == 1 and sign > 0:
             return text, (PRODUCT if " " in text and not text.startswith("pb_") else ATOM)
@@ -125,7 +125,7 @@ class Expressions:
                 assert_never(a)
 
     def bound(self, b: Bound) -> str:
-        """A loop bound."""
+        """Print a loop bound."""
         if isinstance(b, Index):
             return self.index(b)
         name = self.words.index_extreme(b.op)
@@ -135,7 +135,7 @@ class Expressions:
         return text
 
     def condition(self, c: Cond) -> str:
-        """An index condition as a comparison."""
+        """Print an index condition as a comparison."""
         left = polynomial({m: k for m, k in c.index.terms if k > 0})
         right = polynomial({m: -k for m, k in c.index.terms if k < 0})
         return f"{self.index(left, SUM)} {c.op} {self.index(right, SUM)}"
@@ -153,11 +153,11 @@ class Expressions:
     # Values -----------------------------------------------------------------------------------------------------
 
     def value(self, v: Value, at_least: int = 0) -> str:
-        """A value as a C expression, in parentheses where it binds less tightly than `at_least`."""
+        """Print a value as a C expression, in parentheses if its precedence is below `at_least`."""
         return wrapped(self._value(v), at_least)
 
     def _value(self, v: Value) -> Text:
-        """The text of a value without parentheses. In chains of operations, the innermost comes first."""
+        """Print a value without parentheses. Chains of operations are printed from the innermost on."""
         known = self._inner.pop(id(v), None)
         if known is not None:
             return known[1]
@@ -169,7 +169,7 @@ class Expressions:
         return self.text(v)
 
     def text(self, v: Value) -> Text:
-        """An expression."""
+        """Print an expression."""
         match v:
             case Literal():
                 return literal(v.value, v.type.dtype)
@@ -216,7 +216,7 @@ class Expressions:
         return self.infix(v.op, v.a, v.b)
 
     def infix(self, op: str, a: Value, b: Value) -> Text:
-        """An operator between its operands."""
+        """Print an operator between its operands."""
         own = OPERATOR[op]
         left = own if own in (PRODUCT, SUM, AND, OR) else own + 1
         right = own + 1 if own != OR else RELATION
@@ -231,7 +231,7 @@ class Expressions:
         return f"{wrapped(first, left)} {op} {self.value(b, right)}", own
 
     def _wrapping(self, op: str, a: Value, b: Value, dtype: DType) -> Text:
-        """Integer arithmetic modulo 2**bits, in unsigned arithmetic where C's would overflow."""
+        """Print integer arithmetic modulo 2**bits, as unsigned arithmetic if C's would overflow."""
         if dtype.kind == "unsigned" and dtype.bits >= 32:
             return self.infix(op, a, b)
         if dtype.bits >= 32:
@@ -285,12 +285,12 @@ def positive(n: int) -> str:
 
 
 def wrapped(text: Text, at_least: int) -> str:
-    """An expression, in parentheses where it binds less tightly."""
+    """Put an expression in parentheses if its precedence is below `at_least`."""
     return f"({text[0]})" if text[1] < at_least else text[0]
 
 
 def _plainly_nonnegative(i: Index) -> bool:
-    """Whether no term can be negative, so that C's division rounds as floor does."""
+    """Whether no term can be negative; C's division then equals floor division."""
     return all(c > 0 and all(_is_natural(a) for a in m) for m, c in i.terms)
 
 

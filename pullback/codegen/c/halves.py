@@ -1,4 +1,4 @@
-"""Conversion of f16 and bf16 to and from f32 and f64, one by one, with the bits of `ir.halves`."""
+"""Scalar conversion of f16 and bf16 to and from f32 and f64, with the rounding of `ir.halves`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ static inline float pb_odd(double x) { /* x, or that one of its neighbors whose 
 
 
 def conversion(source: DType, target: DType) -> tuple[str, Definitions]:
-    """The C function that converts, and the definitions that it needs."""
+    """The C function for a conversion, and the definitions that it needs."""
     name = f"pb_{target.name}_of_{source.name}"
     if source.is_half:
         return name, ((name, _FROM[source.name]),)

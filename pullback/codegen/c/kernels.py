@@ -75,7 +75,7 @@ class Unit:
         return self._repeats and is_little(k.body)
 
     def tasks(self, tasks: TaskText) -> str:
-        """The name of the struct of a parallel statement, printed when first needed; equal ones are one."""
+        """The name of the struct of a parallel statement, printed on first use; equal ones are shared."""
         text = tasks.text("")
         known = self._by_text.get(text)
         if known is not None:
@@ -87,7 +87,7 @@ class Unit:
         return name
 
     def kernel(self, k: Kernel) -> str:
-        """The name of the static function for a kernel, printed when first needed; equal ones are one."""
+        """The name of the static function for a kernel, printed on first use; equal ones are shared."""
         known = self._by_kernel.get(k)
         if known is not None:
             return known
@@ -142,7 +142,7 @@ class Unit:
 
 
 def _given_names(function: Function) -> frozenset[str]:
-    """The function names of foreign C, which is not printed here."""
+    """The names of the functions in users' C."""
     kernels = [s.kernel for s in nodes.walk(function.body) if isinstance(s, Call)]
     called = [s for k in kernels for s in nodes.walk(k.body) if isinstance(s, Procedure)]
     return frozenset().union(*(names_in(s.work.source) for s in called if isinstance(s.work, Foreign)))

@@ -20,7 +20,7 @@ Text = tuple[str, int]  # an expression and its precedence
 
 
 def literal(value: bool | int | float, dtype: DType) -> Text:
-    """A number, exactly."""
+    """Print a number exactly."""
     if dtype.is_bool:
         return ("true" if value else "false"), ATOM
     if dtype.is_floating:

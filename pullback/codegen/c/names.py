@@ -1,8 +1,8 @@
 """Readable unique names for C.
 
-While text is written every name is a token. `resolve` numbers the tokens by first occurrence and inserts names. Before
-that, pieces that differ only in names have the same text, so equal kernels are found. `canonical` names (p0, p1, ...)
-are another way to resolve.
+While text is written, every name is a token. `resolve` numbers the tokens by first occurrence and inserts names. Before
+that, pieces that differ only in names have equal text, which identifies equal kernels. The style `canonical` inserts
+numbered names instead (p0, p1, ...).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOKEN: Final = re.compile("\x01(\\d+)\x02")
 
 
 def identifier(wish: str) -> str:
-    """`wish` as a C identifier: Greek letters by their names, anything else foreign as an underscore."""
+    """Turn `wish` into a C identifier: Greek letters are spelled out, other characters become underscores."""
     out = []
     for ch in wish:
         if ch.isascii():
@@ -49,7 +49,7 @@ def identifier(wish: str) -> str:
 
 
 class Names:
-    """Tokens for the named things of one C function."""
+    """Tokens for the named objects of one C function."""
 
     def __init__(self) -> None:
         self._tokens: dict[object, str] = {}
@@ -64,10 +64,10 @@ class Names:
         return token
 
     def resolve(self, text: str, style: Style = "user", reserved: frozenset[str] = frozenset()) -> str:
-        """The text with names in place of tokens, given by first occurrence and free again after their block.
+        """Replace tokens by names in order of first occurrence; a name is free again after its block.
 
-        The text is one C function as `c` prints it: A name that first occurs in a line that opens a block belongs to
-        that block. Declarations after `#if` end at `#else`. Braces in comments, which have lines of their own, are
+        The text is one C function as printed by `codegen.c`. A name that first occurs in a line that opens a block
+        belongs to that block. Declarations after `#if` end at `#else`. Comments have separate lines, whose braces are
         ignored.
         """
         chosen: dict[str, str] = {}
@@ -112,12 +112,12 @@ class Names:
         return "\n".join(lines)
 
     def numbered(self, text: str) -> str:
-        """The text with tokens numbered by first occurrence: equal for pieces that differ in names only."""
+        """Number the tokens by first occurrence: pieces that differ only in names become equal."""
         return self.resolve(text, "canonical")
 
 
 def unique(wish: str, taken: Callable[[str], bool]) -> str:
-    """`wish` as an identifier, with a number appended if it is taken or reserved."""
+    """Turn `wish` into an identifier, with a number appended if it is taken or reserved."""
     base = identifier(wish)
     if base in KEYWORDS or _MACRO.fullmatch(base):
         base += "_"

@@ -25,7 +25,7 @@ class PlainC:
     name: str = "plain C"
 
     def machine(self, machine: Machine) -> Machine:
-        """The machine to lower for: this one without vectors."""
+        """The machine to lower for: the given one without vectors."""
         return machine.plain
 
     def words(self) -> PlainWords:

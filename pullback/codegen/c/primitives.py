@@ -1,8 +1,8 @@
 """Primitives in C other than libm's namesakes: an expression or a body by kind of operand.
 
-In an expression {0}, {1}, .. are operands, each named once; in a body they are a and b. `{f}` is libm's suffix of f32,
-`{t}` the operands' type, `{c}` its name in C and `{u}` that of the unsigned type of its width. The printer of an
-expression puts operands that are not atoms in parentheses, and the whole if it becomes an operand.
+In an expression {0}, {1}, .. are operands, each used once; in a body they are a and b. `{f}` is libm's suffix for f32,
+`{t}` the operands' type, `{c}` its name in C, and `{u}` the unsigned C type of its width. The printer puts operands in
+parentheses unless they are atoms, and also the whole expression if it is an operand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pullback.ir.types import DType
 
 @dataclass(frozen=True)
 class Body:
-    """The body of the function pb_<primitive>_<type> of a and b."""
+    """The body of the C function pb_<primitive>_<type> with parameters a and b."""
 
     text: str
 
@@ -119,7 +119,7 @@ ROWS: Final[dict[str, Mapping[str, str | Body]]] = {
     return b < a ? b : a;
 """),
     },
-    # a shift by the width or more, or by a negative count, pushes every bit out
+    # a shift by the width or more, or by a negative count, shifts out all bits
     "bitwise_left_shift": {
         "*": Body("""\
     return (uint64_t)b < 8 * sizeof(a) ? ({c})(({u})a << b) : 0;

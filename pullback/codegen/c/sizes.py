@@ -31,7 +31,7 @@ static inline size_t pb_aligned(int64_t bytes) {{
 
 
 def fails(needs: tuple[Cond, ...], e: Expressions) -> str:
-    """A test that one of the conditions does not hold."""
+    """The C test whether one of the conditions fails."""
     opposite = {">=": "<", "==": "!=", "!=": "=="}
     out = []
     for c in needs:
@@ -66,7 +66,7 @@ def _is_single(c: Cond) -> bool:
 
 
 def _too_large(f: Function, plan: MemoryPlan, e: Expressions) -> str:
-    """A test that sizes overflow: the arena as memory; arrays, loops and conditions as integers."""
+    """The C test whether sizes overflow: the arena as memory; arrays, loops and conditions as integers."""
     stored: Counter[Monomial] = Counter()
     for n in (n for s in plan.slots for n in s.sizes):
         stored.update(_positive(n))
@@ -87,7 +87,7 @@ def _too_large(f: Function, plan: MemoryPlan, e: Expressions) -> str:
 
 
 def _sizes(f: Function) -> Iterator[dict[Monomial, int]]:
-    """Upper bounds of integers in the C for the dims of a function."""
+    """Upper bounds of the integers that the C computes from the dims."""
     for b in (*f.inputs, *f.outputs):
         yield _positive(b.elements * b.dtype.size)
     for body in (f.body, *(k.body for k in kernels_of(f.body))):
@@ -104,7 +104,7 @@ def _positive(i: Index) -> dict[Monomial, int]:
 
 
 def _covers(m: Monomial, other: Monomial) -> bool:
-    """Whether a product is at least another one, as all dims are at least 1."""
+    """Whether a product is at least as large as another, given that all dims are at least 1."""
     more = Counter(m)
     more.subtract(other)
     return all(n >= 0 and (n == 0 or isinstance(a, DimSymbol)) for a, n in more.items())
@@ -117,7 +117,7 @@ def arena_body(f: Function, plan: MemoryPlan, e: Expressions) -> list[str]:
 
 
 def check_dims(unit: Unit, writer: Writer, text: str) -> None:
-    """Tests of the dims, and which of them are not used."""
+    """Write the tests of the dims, and mark unused dims."""
     f = unit.function
     lines = tests(f, unit.plan, writer.expressions, str(WRONG_DIMS), str(TOO_LARGE))
     for line in lines:
@@ -129,7 +129,7 @@ def check_dims(unit: Unit, writer: Writer, text: str) -> None:
 
 
 def place_slots(unit: Unit, writer: Writer, text: str) -> None:
-    """Write where each slot begins, and its content."""
+    """Write the start of each slot, and its contents."""
     before = f"(char *)arena + {unit.plan.shared_bytes}" if unit.plan.shared_bytes else "(char *)arena"
     own = [b for b in unit.plan.offsets if b.space == "worker"]
     last = len(unit.plan.slots) - 1
@@ -146,7 +146,7 @@ def place_slots(unit: Unit, writer: Writer, text: str) -> None:
 
 
 def place_buffer(unit: Unit, writer: Writer, b: Buffer, place: str, text: str) -> None:
-    """A name for where a buffer is, if the text uses it."""
+    """Declare a pointer to a buffer, if the text uses it."""
     token = writer.names(b, b.name)
     if token in text:
         shape = f" /* {shape_text(b)} */" if unit.comments else ""
@@ -171,7 +171,7 @@ def arena_function(unit: Unit) -> tuple[str, str]:
 
 
 def _bound(terms: Mapping[Monomial, int], bits: int) -> int:
-    """The sum of `_sum` where all dims are below 2 ** bits."""
+    """The value of the bound `_sum` if all dims are below 2 ** bits."""
     return sum(c * prod(_atom_bound(a, bits) for a in m) for m, c in terms.items())
 
 

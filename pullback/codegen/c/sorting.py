@@ -1,4 +1,4 @@
-"""Sorting of rows, as C.
+"""C functions that sort rows.
 
 An element becomes an unsigned key of the same order, NaN above all. For positions, -0.0 and 0.0 have one key. Keys of
 up to 32 bits carry their position in the lower half of a 64-bit key, wider ones beside it. Short rows are sorted by

@@ -33,7 +33,7 @@ from pullback.loops.program.nodes import (
 )
 from pullback.loops.program.values import Binary, Broadcast, Extreme, Load, Read, loaded_name
 
-ELEMENTS: Final = 4  # that are copied one by one
+ELEMENTS: Final = 4  # the most elements that are copied one by one
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Writer:
                 assert_never(s)
 
     def _held(self, s: Let | Assign) -> list[str]:
-        """The line that keeps a temporary in a register, if there is to be one."""
+        """The line that keeps a temporary in a register, if it is requested."""
         word = self.unit.words.hold(s.temp.type) if s.held else ""
         return ["    " * self.depth + f"{word}({self.names(s.temp, s.temp.name)});"] if word else []
 
@@ -201,7 +201,7 @@ class Writer:
         self.line(f"{guard}memcpy({target}, {source}, {size});")
 
     def call(self, s: Call) -> None:
-        """Add a call of a kernel, or its statements where it is printed inside its caller."""
+        """Add a call of a kernel, or its statements if it is printed inside its caller."""
         marks = self.unit.marks if s.kernel.positions else None
         if marks is not None:
             self.lines.append(marks.begin(s.kernel, s.kernel.positions))
@@ -261,7 +261,7 @@ class Writer:
         return first
 
     def kernel_body(self, k: Kernel) -> None:
-        """The statements of a kernel."""
+        """Add the statements of a kernel."""
         assert k.portable is None, "for plain C a kernel has one form"
         self.body(k.body)
 

@@ -1,4 +1,4 @@
-"""Lines of C: comments folded, long statements broken, lines of the user's file named."""
+"""Formatting of C: folded comments, broken statements, and `#line` directives for the user's file."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def own_line(name: str) -> str:
 
 
 def written_line(position: object) -> str | None:
-    """The line of a kernel in another language, made safe for a C comment."""
+    """The source line of a kernel's origin in another language, made safe for a C comment."""
     if position is None or isinstance(position, Position):
         return None
     return str(getattr(position, "source_line", "")).strip().replace("*/", "* /").replace("/*", "/ *")
 
 
 def marked(text: str, position: Position | None) -> str:
-    """A function with all lines attributed to one line of the user's file."""
+    """Attribute all lines of a function to one line of the user's file."""
     return "".join(f"{line_of(position)}\n{line}\n" for line in text.splitlines())
 
 
@@ -71,7 +71,7 @@ def thousands(n: int) -> str:
 
 
 def count_text(i: Index) -> str:
-    """A number, or a count in terms of dims."""
+    """Print a count as a number, or as a formula in the dims."""
     return str(i) if i.constant is None else thousands(i.constant)
 
 
@@ -88,7 +88,7 @@ def fit(text: str) -> str:
             out.append(line)
             continue
         indent = len(line) - len(line.lstrip()) + 4
-        on = " \\" if line.startswith("#") else ""  # a preprocessor line ends with the line, unless continued
+        on = " \\" if line.startswith("#") else ""  # preprocessor lines need a continuation
         while len(line) > WIDTH and line.lstrip()[:2] not in ("/*", "* ", "#l"):
             cuts = [m.start() for m in _CUT.finditer(line, indent + 20, WIDTH - len(on))]
             if not cuts:

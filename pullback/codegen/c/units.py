@@ -1,4 +1,4 @@
-"""One C file as several, which compile in parallel and are cached separately.
+"""Splitting of a C file into units, which compile in parallel and are cached separately.
 
 The first unit holds the entry function. Kernels are in the others, visible only inside the library. A kernel with one
 user stays with it. A kernel with several users is called across units; otherwise a few inner loops would draw all their
@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-LEAST: Final = 32_000  # characters worth more than one process
-UNIT: Final = 48_000  # about 0.3 s of a compiler that takes 0.03 s to start
+LEAST: Final = 32_000  # least characters of a file that is split
+UNIT: Final = 48_000  # characters per unit: about 0.3 s of compilation after 0.03 s of startup
 _STATIC: Final = re.compile(r"^static (inline )?", re.MULTILINE)
 HIDDEN: Final = '__attribute__((visibility("hidden"))) '
 

@@ -54,12 +54,12 @@ class PlainWords:
             self.own(name, text)
 
     def type(self, t: Type) -> str:
-        """The type of an element."""
+        """The C type of an element."""
         assert t.lanes == 1, f"{t}: plain C has no vectors"
         return c_type(t.dtype)
 
     def number(self, value: bool | int | float, dtype: DType) -> str:
-        """A number, exactly."""
+        """Print a number exactly."""
         return literal(value, dtype)[0]
 
     def primitive(self, row: Primitive, operand: Type) -> str:
@@ -109,7 +109,7 @@ class PlainWords:
         return ["\n".join(t for n, t in self.scalar.items() if n in wanted)]
 
     def where_used(self, kernels: Mapping[str, str], rest: str) -> dict[str, str]:
-        """The kernels: all are called."""
+        """Return the kernels unchanged, because all are called."""
         return dict(kernels)
 
     def _saturate(self, to: DType) -> str:

@@ -1,4 +1,4 @@
-"""Programs for devices: kernels in a device's language, and a host program in C over its driver.
+"""Programs for devices: kernels in a device's language, and a host program in C that calls its driver.
 
 dialect.py    the words of a language, as data
 kernels.py    the text of kernels

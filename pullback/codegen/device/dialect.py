@@ -12,17 +12,17 @@ class DeviceWords:
     """The words of a language for device kernels.
 
     Attributes:
-        name: of the language.   suffix: of its files.
-        head: what stands before everything else.
-        kernel: what a kernel's definition begins with; {0} is the number of threads in a group.
-        function: the same for a helper function.
-        restrict: the mark of a pointer that no other one overlaps.
-        group, thread: the number of this group, and of this thread in it.
-        meet: the statement at which all threads of a group meet.
-        shared: what the declaration of a shared array begins with.
-        unroll: the line before a loop that is written out.
-        fault: the statement that keeps the first failed check; {0}, {1} and {2} are its code, index and extent.
-        reserved: words that no name may be.
+        name: the language.   suffix: the suffix of its files.
+        head: the text at the top of a file.
+        kernel: the prefix of a kernel's definition; {0} is the number of threads in a group.
+        function: the prefix of a helper function's definition.
+        restrict: the qualifier of a pointer without aliases.
+        group, thread: the index of the current group, and of the current thread in it.
+        meet: the barrier statement for all threads of a group.
+        shared: the prefix of a shared array's declaration.
+        unroll: the line before an unrolled loop.
+        fault: the statement that stores the first failed check; {0}, {1} and {2} are its code, index and size.
+        reserved: words that cannot be names.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""The host program of a device program: C over the driver, which `dlopen` finds.
+"""The host program of a device program: C that calls the driver, which it loads with `dlopen`.
 
-All arrays are in one block of device memory with offsets known beforehand. Launches follow each other in one stream;
-the host waits where a condition is on the device, and at the end.
+All arrays are in one block of device memory with precomputed offsets. All launches use one stream. The host waits when
+it needs a condition from the device, and at the end.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ _OWN: Final = frozenset((
 
 
 class HostExpressions(Expressions):
-    """The printer of the host's values: what is loaded from the device has been looked at."""
+    """The printer of the host's values; values loaded from the device were copied before."""
 
     def _load(self, v: Load) -> Text:
         return "seen", ATOM
@@ -185,7 +185,7 @@ class DeviceUnit(Unit):
         self.kernels = Kernels(self, words)
 
     def places(self) -> tuple[Mapping[Buffer, int], int]:
-        """The offset of each array in the block of device memory, and that of what follows them."""
+        """The offset of each array in the block of device memory, and the end of the arrays."""
         f, plan = self.function, self.plan
         at: dict[Buffer, int] = dict(plan.offsets)
         end = _up(plan.bytes)
@@ -204,7 +204,7 @@ class HostText:
     """The host program.
 
     Attributes:
-        text: its C.   declaration: the prototype of the function.   device_bytes: what it takes of device memory.
+        text: its C.   declaration: the prototype of the function.   device_bytes: the device memory that it uses.
     """
 
     text: str
@@ -243,7 +243,7 @@ def host_text(unit: DeviceUnit) -> HostText:
 
 
 def _load(unit: DeviceUnit, kernels: list[str], places: Mapping[Buffer, int]) -> str:
-    """The functions that load the program and let go of it."""
+    """The functions that load and unload the program."""
     f, name = unit.function, unit.name
     found = "".join(f'    OK(cu.ModuleGetFunction(&{k}, module, "{k}"));\n' for k in kernels)
     tables = "".join(f"    OK(cu.MemcpyHtoDAsync(ON_DEVICE(memory + {places[b]}), table{k}, {b.bytes}, stream));\n"
@@ -281,7 +281,7 @@ int {name}_load(const void *image) {{
 
 
 def _tables(f: Function) -> str:
-    """The arrays whose elements are known."""
+    """The constant arrays."""
     out = ""
     for k, (b, elements) in enumerate(f.constants.items()):
         numbers = ", ".join(literal(v, b.dtype)[0] for v in elements)
@@ -290,7 +290,7 @@ def _tables(f: Function) -> str:
 
 
 def _entry(unit: DeviceUnit, places: Mapping[Buffer, int], checks: bool) -> tuple[str, str]:
-    """The prototype and the definition of the function that is called with arrays of the host."""
+    """The prototype and the definition of the entry function, which takes arrays in host memory."""
     f, names = unit.function, Names()
     params = [f"const {c_type(b.dtype)} *{names(b, b.name)}" for b in f.given]
     params += [f"{c_type(b.dtype)} *{names(b, b.name)}" for b in f.outputs]

@@ -1,7 +1,7 @@
 """The text of device kernels: each group loop is a function, its threads run the body.
 
-The number of a group and of a thread stand for the variables of their loops. All threads meet after a thread loop,
-where others follow that may read what it has written. Indices have 32 bits where no index of the kernel is larger.
+The group and thread indices replace the variables of their loops. A barrier follows a thread loop if later loops may
+read what it has written. Indices have 32 bits if no index of the kernel is larger.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MOST_INT: Final = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel's text as it is launched.
+    """A launch of a kernel.
 
     Attributes:
-        name: of its function.   groups, threads: how many groups of how many threads.
-        params: the parameters of the kernel that it takes.   indices: the numbers that it takes.
-        index: the C type of these numbers.   checks: whether it takes `fault`.
+        name: the function's name.   groups, threads: the number of groups, and of threads in each.
+        params: the kernel parameters that it takes.   indices: the index values that it takes.
+        index: the C type of these values.   checks: whether it takes `fault`.
     """
 
     name: str
@@ -52,7 +52,7 @@ class DeviceExpressions(Expressions):
     thread: Var | None = None
 
     def place(self, buffer: Buffer, offset: Index) -> tuple[str, Index]:
-        """The name of a buffer and the offset there: of registers a thread has its own row alone."""
+        """The name of a buffer and the offset in it; a thread holds only its own row of registers."""
         if buffer.space == "registers" and self.thread is not None:
             offset = Substitution(variables={self.thread: ZERO_INDEX}).index(offset)
         return super().place(buffer, offset)
@@ -60,14 +60,14 @@ class DeviceExpressions(Expressions):
 
 @dataclass(frozen=True)
 class Touched:
-    """The buffers that threads touch, and those that they write, but for their registers."""
+    """The buffers that threads access, and those that they write, without registers."""
 
     touched: frozenset[Buffer] = frozenset()
     written: frozenset[Buffer] = frozenset()
 
     @staticmethod
     def by(body: tuple[Stmt, ...]) -> Touched:
-        """The buffers that statements touch."""
+        """The buffers that statements access."""
         found = [a for s in nodes.walk(body) for a in nodes.accesses(s) if a.buffer.space != "registers"]
         return Touched(frozenset(a.buffer for a in found), frozenset(a.buffer for a in found if a.write))
 
@@ -75,7 +75,7 @@ class Touched:
         return Touched(self.touched | other.touched, self.written | other.written)
 
     def conflicts(self, other: Touched) -> bool:
-        """Whether one writes what the other touches."""
+        """Whether one side writes a buffer that the other accesses."""
         return not self.written.isdisjoint(other.touched) or not self.touched.isdisjoint(other.written)
 
 
@@ -93,7 +93,7 @@ class KernelWriter(Writer):
         return DeviceExpressions(self.names, self.unit.words)
 
     def launch(self, group: For) -> None:
-        """Add what a group's threads do."""
+        """Add the statements of a group's threads."""
         if any(group.var in i.free for s in nodes.walk(group.body) for i in nodes.statement_indices(s)):
             self._number(group.var, f"({self.index}){self.words.group}")
         self._together(group.body)
@@ -103,7 +103,7 @@ class KernelWriter(Writer):
         self.line(f"const {self.index} {self.names(v, name)} = {value};")
 
     def _together(self, body: tuple[Stmt, ...], again: bool = False) -> None:
-        """Statements that all threads take together, `again` in a loop: they meet before what needs it."""
+        """Add statements that all threads run together, with barriers where needed; `again` inside a loop."""
         for s in body:
             if isinstance(s, For) and has_threads((s,)):
                 self._meet_before(Touched.by((s,)))
@@ -123,7 +123,7 @@ class KernelWriter(Writer):
             self._meet_before(Touched.by(body))
 
     def _meet_before(self, found: Touched) -> None:
-        """All threads meet if something since they last did conflicts with what is touched next."""
+        """Add a barrier if accesses since the last barrier conflict with the next ones."""
         if self.since.conflicts(found):
             self.line(self.words.meet)
             self.since = Touched()
@@ -203,7 +203,7 @@ class Kernels:
 
     @property
     def checks(self) -> bool:
-        """Whether one of them can fail."""
+        """Whether a kernel has a check that can fail."""
         return any(launch.checks for own in self._launches.values() for launch in own)
 
     def launches(self, k: Kernel) -> tuple[Launch, ...]:
@@ -273,7 +273,7 @@ def _indices(s: Stmt) -> Iterator[Index]:
 
 
 def _bounded(i: Index) -> bool:
-    """Whether the terms of an index, taken by size, stay below the largest `int` together."""
+    """Whether the absolute values of an index's terms sum to less than the largest `int`."""
     total = 0
     for m, c in i.terms:
         size = abs(c)

@@ -19,11 +19,11 @@ class DeviceProgram:
     """A device program as text.
 
     Attributes:
-        name: of its function.
-        kernels: the text of its kernels.   host: its host program.   header: the header of this.
-        sites: what each return code (from 1) means.
-        device_bytes: what it takes of the device's memory.
-        launches: its kernels as they are launched, each once.
+        name: the name of its function.
+        kernels: the text of its kernels.   host: the host program.   header: the header of the host program.
+        sites: the meaning of each return code (from 1).
+        device_bytes: the device memory that it uses.
+        launches: its distinct launches.
     """
 
     name: str
@@ -37,10 +37,10 @@ class DeviceProgram:
 
 def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, device: Device,
                    comments: bool = True, exact: bool = False) -> DeviceProgram:
-    """The text of a program whose kernels are launches.
+    """Print a program whose kernels are launches.
 
     Args:
-        exact: whether products are rounded before they are added.
+        exact: whether products are rounded before addition, without fused multiply-add.
     """
     unit = DeviceUnit(function, plan, words, comments)
     host = host_text(unit)

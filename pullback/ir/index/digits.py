@@ -131,7 +131,7 @@ def digits(e: Index, variables: frozenset[Var]) -> Digits | None:
 
 
 def quotients(n: Index, d: Index, variables: frozenset[Var]) -> Index | None:
-    """A dim that bounds the number of values of floor(n / d), whatever is added to the variables in n."""
+    """A dim that bounds the number of values of floor(n / d), for any offset added to n."""
     whole = digits(n, variables)
     low, high = (None, None) if whole is None else (whole.lowest(), whole.highest())
     if low is None or high is None:

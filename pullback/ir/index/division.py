@@ -34,7 +34,7 @@ from pullback.ir.intern import intern
 
 
 def divide_exactly(a: Index, b: Index) -> Index | None:
-    """A / b where that is a polynomial; else None."""
+    """Return a / b if that is a polynomial, else None."""
     if a is b:
         return ONE_INDEX
     if len(b.terms) > 1 and any(isinstance(x, Mod) for x in (*a.atoms, *b.atoms)):
@@ -171,7 +171,7 @@ def floor_divide(a: Index, d: Index) -> Index:
 
 
 def modulo(a: Index, d: Index) -> Index:
-    """A - d * floor(a / d) for d > 0; 0 for d = 0."""
+    """Return a - d * floor(a / d) for d > 0, and 0 for d = 0."""
     if d is ONE_INDEX or d is ZERO_INDEX:
         return ZERO_INDEX
     if a.constant is not None and d.constant is not None:

@@ -348,7 +348,7 @@ def _term_key(term: tuple[Monomial, int]) -> Key:
 
 
 def some_terms(terms: tuple[Term, ...]) -> Index:
-    """The Index of terms in normal form, such as some of another's; faster than `intern`."""
+    """The Index of terms in normal form, such as some terms of another Index; faster than `intern`."""
     key = (Index, terms)
     found = known(key)
     if found is None:
@@ -374,7 +374,7 @@ def polynomial(terms: dict[Monomial, int]) -> Index:
 
 
 def _merge_radix(terms: dict[Monomial, int], m: Monomial, c: int, mod: Mod) -> Index | None:
-    """The sum with c * rest * (d * (n // d) + n % d) written as c * rest * n, where both parts are there."""
+    """Replace c * rest * (d * (n // d) + n % d) in a sum by c * rest * n if both parts are present."""
     quotient = mod.quotient
     if quotient.single is None or len(mod.denominator.terms) != 1:
         return None

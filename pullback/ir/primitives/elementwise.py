@@ -69,7 +69,7 @@ REMAINDER: Final = PRIMITIVES.add(Primitive(
 
 
 def _power(a: NDArray, b: NDArray) -> NDArray:
-    """Power a ** b; for integers wrapping, and 0 for negative exponents but of 1 and -1."""
+    """Power a ** b. Integers wrap; negative exponents give 0 unless a is 1 or -1."""
     if a.dtype.kind != "i":
         # NumPy takes the square root for one exponent of 0.5, which differs at -infinity and -0
         return np.asarray(np.power(a, np.array(np.broadcast_to(b, np.broadcast_shapes(a.shape, b.shape)))))
@@ -160,7 +160,7 @@ MINIMUM: Final = PRIMITIVES.add(Primitive(
 ))
 
 def _hypot_partials(a: ir.Scalar, b: ir.Scalar, out: ir.Scalar) -> Partial:
-    # a / out and b / out, each 0 where out is: a kink as that of abs. Where one alone is infinite, it is 1 or -1
+    # a / out and b / out; both are 0 where out is 0, a kink like that of abs. An operand alone infinite gives ±1
     length = select(equal(out, number(0, out)), one(out), out)
 
     def share(x: ir.Scalar, other: ir.Scalar) -> ir.Scalar:

@@ -24,8 +24,8 @@ WINDOW: Final = 64  # most terms of a sum along vectors that is unrolled
 LOAD: Final = 1.0
 LANE: Final = 0.75  # for each lane of a vector with scattered elements
 ZEROS: Final = 20.0  # writing zeros around the part of a row where a condition holds
-LOOP: Final = (1.0, 4.0)  # the loop overhead of a step of one element, and of a vector
-STORE: Final = (1.0, 2.0)  # storing one
+LOOP: Final = (1.0, 4.0)  # the loop overhead of a step with one element, with a vector
+STORE: Final = (1.0, 2.0)  # storing an element, a vector
 
 
 def statement_cycles(s: ir.Build | ir.Scatter, machine: Machine) -> float:

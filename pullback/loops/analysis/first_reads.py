@@ -13,7 +13,7 @@ from pullback.state import weakly_cached
 
 
 def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:
-    """The buffers whose first use may be a read; `+=` reads.
+    """The buffers whose first use may be a read; `+=` counts as a read.
 
     Loops are examined in their first trip, where index tests are decided. A sum that begins there is not a read.
     """

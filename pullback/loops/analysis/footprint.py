@@ -135,7 +135,7 @@ class Footprint:
         return as_index(own) * s.step + begin
 
     def _holds(self, s: If, m: Substitution) -> bool:
-        """Whether a test of indices holds wherever it is asked."""
+        """Whether a test of indices is proven to hold wherever it is reached."""
         if not isinstance(s.test, Holds):
             return False
         for c in s.test.conds:
@@ -225,7 +225,7 @@ class Footprint:
         return fixed, interval_of(moving, self.ranges)
 
     def runs(self, a: Accessed, runs: Iterable[Interval]) -> Iterator[tuple[Index, Interval]]:
-        """Runs of elements from minimum to maximum, at places that may be further apart."""
+        """Yield the runs of an access: an invariant or distant offset, and the minimum and maximum from it."""
         (fixed, moving), (also, end) = self._split(a.first), self._split(a.last)
         start, stop = (t[0][1] if t and not t[0][0] else 0 for t in (moving, end))  # terms begin with the number
         near = moving[1:] if start else moving
@@ -240,7 +240,7 @@ class Footprint:
             yield fixed + far, EVERYWHERE if found is None else (found[0] + start + low, found[1] + stop + high)
 
     def _apart(self, terms: tuple[Term, ...], width: int) -> tuple[Index, Interval | None]:
-        """The terms of an index that put runs of `width` and an element apart, and the range of the others."""
+        """The index terms whose every step exceeds `width` and the other terms, and the range of the others."""
         known = self._aparts.get((terms, width))
         if known is None:
             near = sorted(terms, key=lambda term: -abs(term[1]))
@@ -303,7 +303,7 @@ class Footprint:
                 return False
 
     def apart(self, buffer: Buffer, v: Var, step: int) -> bool:
-        """Whether iterations over v, in such steps, touch different elements."""
+        """Whether iterations over v, with this step, touch disjoint elements of the buffer."""
         rest: Index | None = None
         low, high, factor = ENDLESS, -ENDLESS, 0
         for x, mine in self.accesses.items():
@@ -439,7 +439,7 @@ class Touched:
         return self._inside[1]
 
     def moved(self, places: Places) -> Touched:
-        """The same where the buffers are places in others."""
+        """The addresses after each buffer is replaced by its place in another buffer."""
         spans: dict[Buffer, tuple[Index, Interval] | None] = {}
         for b, span in self.spans.items():
             home = places[b]

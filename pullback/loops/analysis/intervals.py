@@ -64,7 +64,7 @@ def atom_range(a: Atom, ranges: Mapping[Atom, Interval]) -> Interval | None:
 
 
 def bound_range(b: Bound, ranges: Mapping[Atom, Interval], m: Substitution | None = None) -> Interval:
-    """The values a bound takes, its variables replaced as `m` says."""
+    """The values a bound takes after its variables are substituted by `m`."""
     if isinstance(b, Index):
         return interval(b if m is None else m.index(b), ranges) or (-ENDLESS, ENDLESS)
     lows, highs = zip(*(bound_range(a, ranges, m) for a in b.args), strict=True)

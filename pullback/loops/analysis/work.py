@@ -37,7 +37,7 @@ from pullback.state import cached, weakly_cached
 SIZES = 1 << 40  # the size assumed for parameters without one, such as those of inner loops
 SORTED = 30.0  # time to sort elements, as a multiple of copying them
 LITTLE = 100  # operations of a kernel as cheap as a call, or small enough to inline
-NEAR = 20.0  # how many times slower than computing moving may be
+NEAR = 20.0  # moving data takes at most this many times as long as computing
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def moving(touched: Touched, machine: Machine) -> float:
 
 
 def moving_whole(buffers: Iterable[Buffer], machine: Machine) -> Cycles:
-    """The cycles to move all of these, in terms of dims."""
+    """The cycles to move these buffers as a whole, in terms of dims."""
     total: Cycles = 0.0
     for b in buffers:
         total += _moved(b.elements, b.dtype.size, {}, replace(machine, copied=machine.fetched))
@@ -149,7 +149,7 @@ def cycles(
     body: Iterable[nodes.Stmt], ranges: Mapping[Atom, Interval], machine: Machine,
     values: Mapping[Var, Index] | None = None,
 ) -> Cycles:
-    """The cycles of statements whose index variables have these ranges, or are these indices of others."""
+    """The cycles of statements, given the ranges or index values of their index variables."""
     known, indices = dict(ranges), dict(values or {})
     return sum((_statement(s, known, indices, machine) for s in body), 0.0)
 
@@ -203,13 +203,13 @@ def _end(b: Bound, values: Mapping[Var, Index]) -> Index:
 
 @cached(1 << 14)
 def _replaced(i: Index, values: _Values) -> Index:
-    """An index where variables are these indices."""
+    """An index with its variables replaced by these indices."""
     return Substitution(variables=dict(values)).index(i)
 
 
 @cached(1 << 14)
 def _reached(i: Index) -> Index:
-    """The index with adding variables at their ends and others at 0, so that only dims remain."""
+    """The index with variables of positive factor at their maxima and others at 0: only dims remain."""
     while i.free:
         adds = {v: (c := i.coefficient(v)) is not None and (c.constant or 0) > 0 for v in i.free}
         i = Substitution(variables={v: v.extent - 1 if more else ZERO_INDEX for v, more in adds.items()}).index(i)

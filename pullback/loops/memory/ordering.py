@@ -36,7 +36,7 @@ class Unit:
         reads: the arrays of the block that it reads.
         outs: its arrays with other readers, or that are results.
         inside: the most bytes that its blocks need.
-        reuses: arrays that one of its own may overwrite.
+        reuses: the arrays that one of its `outs` may overwrite.
     """
 
     statements: tuple[ir.Statement, ...]
@@ -133,7 +133,7 @@ class _Units:
         return out
 
     def by_height(self) -> list[int]:
-        """The order of section 7; of results of one height the last comes first, as in derivatives."""
+        """The order of section 7; among results of equal height the last comes first, as in derivatives."""
         heights = self.heights()
         ends = dict.fromkeys(self.maker[r] for r in reversed(self.results) if r in self.maker)
         ends |= dict.fromkeys(k for k, u in enumerate(self.units) if all(o not in self.readers for o in u.outs))
@@ -185,7 +185,7 @@ class _Units:
     # The memory of an order ---------------------------------------------------------------------------------------
 
     def live(self, order: Sequence[int]) -> list[list[ir.Ref]]:
-        """The arrays alive after each unit of the order, as they were made; results are not listed."""
+        """The arrays alive after each unit, in order of creation; results are not listed."""
         last = self._last(order)
         alive: dict[ir.Ref, None] = {}
         out = []

@@ -39,7 +39,7 @@ def _require(condition: bool, what: str) -> None:
 
 
 def _call(s: Call) -> None:
-    """A call of a kernel, and the kernel."""
+    """Check a call of a kernel, and the kernel."""
     _kernel(s.kernel)
     _require(len(s.arguments) == len(s.kernel.params), f"{s.kernel.name}: {len(s.arguments)} arguments")
     _require(len(s.index_values) == len(s.kernel.indices), f"{s.kernel.name}: {len(s.index_values)} indices")
@@ -49,7 +49,7 @@ def _call(s: Call) -> None:
 
 
 def _kernel(k: Kernel) -> None:
-    """A kernel by itself."""
+    """Check a kernel by itself."""
     written = {p for p in k.params if p.written}
     for s in nodes.walk((*k.body, *(k.portable or ()))):
         if isinstance(s, Call):
@@ -67,7 +67,7 @@ def _kernel(k: Kernel) -> None:
 
 
 class _Scopes:
-    """Whether everything is bound where it is used."""
+    """Check that variables and temporaries are bound where they are used."""
 
     def __init__(self, buffers: frozenset[Buffer], arena: bool) -> None:
         self.buffers = buffers

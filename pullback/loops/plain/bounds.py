@@ -25,7 +25,7 @@ class IndexLowering(Protocol):
         """An index in terms of a scope, with its data loaded."""
 
     def conditions(self, conds: Iterable[Cond], scope: Scope) -> tuple[Cond, ...]:
-        """The same for conditions."""
+        """Conditions in terms of a scope, with their data loaded."""
 
 
 def by_level(variables: Sequence[Var], conds: Iterable[Cond]) -> list[list[Cond]]:

@@ -62,7 +62,7 @@ class Work:
         return self.statements[-1]
 
     def _old(self, out: ir.Ref) -> ir.Ref:
-        """The array that `out` overwrites elementwise, if any: its name says more."""
+        """The array that `out` overwrites elementwise, if any; its name is more informative."""
         view = self.views[out]
         return next((r for r in statement_reads(self.statement) if self.views[r].same_place(view)), out)
 
@@ -169,7 +169,7 @@ class KernelBuilder:
         return param
 
     def rows(self) -> Callable[[int, str, Index], Buffer]:
-        """A supplier of working memory by row number, like the first output's rows, for all kernel forms."""
+        """A function that returns working memory by row number; all forms of the kernel share it."""
         made: dict[int, Buffer] = {}
 
         def row(which: int, name: str, count: Index) -> Buffer:
@@ -180,7 +180,7 @@ class KernelBuilder:
         return row
 
     def enlarge(self, param: Buffer, count: int) -> None:
-        """Room for `count` elements at least in working memory given by `scratch`."""
+        """Enlarge working memory given by `scratch` to at least `count` elements."""
         for (buffer, _), found in self.params.items():
             if found is param:
                 buffer.enlarge(count)

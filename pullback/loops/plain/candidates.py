@@ -59,7 +59,7 @@ Strategy = Callable[[Work, Machine], Iterable[Candidate]]
 
 
 Head = Callable[[Sequence[ir.Statement]], int]
-"""How many of the first statements may be one kernel."""
+"""A function that counts the first statements that may be one kernel."""
 
 
 def alone(statements: Sequence[ir.Statement]) -> int:

@@ -26,7 +26,7 @@ def check_names(program: ir.Program) -> None:
     """Refuse two functions of one name with different texts: C has one function per name.
 
     Raises:
-        CompilerError: [E413].
+        CompilerError: [E413] two functions of one name have different texts.
     """
     found: dict[str, Foreign] = {}
     for s in walk_statements(program.body):

@@ -236,7 +236,7 @@ class Lowering:
         return made
 
     def _kernels(self, s: ir.Build | ir.Scatter) -> list[Stmt]:
-        """The same, for a statement of a form not met before."""
+        """Calls of kernels, or a copy, for a statement whose form is new."""
         work = Work.of(s, self.views, self.exact, self.triangles)
         if isinstance(s, ir.Build) and update_of(s, work) is None and (parts := changes_apart(s, work)) is not None:
             return self._changed(s, *parts)
@@ -249,7 +249,7 @@ class Lowering:
         return KernelBuilder(Work.of(s, self.views, self.exact), self.comment(s))
 
     def _changed(self, s: ir.Build, rest: ir.Scalar, changes: list[ir.Bracket]) -> list[Stmt]:
-        """First all but the changes, then the changes; zeros and changes are one kernel."""
+        """Write the rest, then the changes; if the rest is zero, both are one kernel."""
         builder = self._builder(s)
         loops = update_loops(s, changes, builder, added=len(changes) > 1 or not isinstance(rest, ir.Zero))
         if isinstance(rest, ir.Zero):
@@ -288,7 +288,7 @@ class Lowering:
         return [*_headline(self.comment(s)), *copies.before, loop]
 
     def _note(self, arrays: Sequence[ir.Ref]) -> list[Stmt]:
-        """The statements that note for traps which arrays are finite when a trip begins."""
+        """The statements that record for traps which arrays are finite when a trip begins."""
         return [] if self.traps is None else self.traps.note(arrays)
 
     def _choose(self, s: ir.Choose) -> list[Stmt]:

@@ -61,7 +61,7 @@ TALL = 12  # parts nested deeper than this get a name
 
 
 def added(total: Temp, op: ReduceOp, value: Value, beside: bool = True) -> Assign:
-    """Add a term to a reduction; a scalar beside vectors is held, so that its products round like theirs."""
+    """Add a term to a reduction; `beside` vectors a scalar is held, so its products round like theirs."""
     held = beside and total.type.lanes == 1 and op == "sum" and total.type.dtype.is_floating
     return Assign(total, Binary(OPERATORS[op], Read(total), value, total.type), held)
 
@@ -351,7 +351,7 @@ class ScalarLowering:
 
 
 def named(value: Value, name: str, scope: Scope) -> Value:
-    """The value as a temporary, unless it is one or a number."""
+    """The value as a temporary, unless it is already a temporary or a number."""
     if isinstance(value, Read | Literal):
         return value
     temp = Temp(name, value.type)

@@ -62,7 +62,7 @@ class Storage:
         copies: the copies of Fold, While and Choose.
         joined: the stretches of statements that join arrays; some arrays are made in their final place.
         first, final: copies at the beginning and at the end of the program.
-        in_place: (output, input) positions that may be one memory.
+        in_place: (output, input) positions that may share memory.
     """
 
     inputs: tuple[Buffer, ...]
@@ -237,7 +237,7 @@ class _Placer:
             taken.add(self.views[out].buffer)
 
     def _joined(self, s: ir.Build, parts: list[Stretch], c: _Context) -> None:
-        """The place of a joined array and its stretches; it is written by stretches if one is there already."""
+        """Place a joined array and its stretches; it is written by stretches if one is in place already."""
         (out,) = s.outs
         whole = c.wanted[out]
         first = (whole.buffer, whole.offset)
@@ -356,7 +356,7 @@ class _Placer:
             copies.last[k] = self.copies(pairs, [elements(out.shape) for out in s.outs])
 
     def copies(self, pairs: list[tuple[View, View]], counts: list[Index]) -> list[Copy]:
-        """Copies that happen at once: a source that is the target of another is saved first."""
+        """Copies that take effect together: a source that another copy overwrites is saved first."""
         todo = [(t, s, n) for (t, s), n in zip(pairs, counts, strict=True) if not t.same_place(s)]
         targets = {(t.buffer, t.offset) for t, _, _ in todo}
         saves, moves = [], []

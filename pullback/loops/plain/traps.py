@@ -37,11 +37,11 @@ class Traps:
         self.flags = Buffer("finite", bool_, (count,), "arena", count)
 
     def entry(self) -> list[Stmt]:
-        """The statements that note whether the inputs are finite when the call begins."""
+        """The statements that record whether the inputs are finite when the call begins."""
         return self.note(self.inputs)
 
     def note(self, arrays: Iterable[ir.Ref]) -> list[Stmt]:
-        """Find out whether all elements of these arrays are finite."""
+        """The statements that record whether all elements of these arrays are finite."""
         return [self._call(r, None) for r in arrays if r in self._places]
 
     def after(self, s: ir.Statement) -> list[Stmt]:
@@ -51,7 +51,7 @@ class Traps:
         return self.note(s.outs)
 
     def _call(self, r: ir.Ref, s: ir.Statement | None) -> Call:
-        """Test an array; with `s`, which gave it, trap where that read finite arrays alone."""
+        """Test an array; with `s`, which computed it, trap if all arrays that `s` read are finite."""
         view = self.views[r]
         array = Buffer(r.name, r.dtype, r.shape, "parameter", elements(r.shape), False)
         flags = Buffer("finite", bool_, self.flags.shape, "parameter", self.flags.elements, True)

@@ -22,7 +22,7 @@ STATEMENTS = 8  # most statements of a short body
 
 
 def unroll_copies(program: ir.Program) -> ir.Program:
-    """The program without copies of states, as far as doing two steps in a trip avoids them."""
+    """The program without the copies of states that two steps per trip avoid."""
     folds = [s for s in walk_statements(program.body) if isinstance(s, ir.Fold) and _can(s)]
     if not folds:
         return program

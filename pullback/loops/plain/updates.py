@@ -75,7 +75,7 @@ def update_of(s: ir.Build, work: Work) -> tuple[list[ir.Bracket], bool] | None:
 
 
 def update_loops(s: ir.Build, changes: Sequence[ir.Bracket], builder: KernelBuilder, added: bool) -> tuple[Stmt, ...]:
-    """Loops over the elements where conditions hold, which are set or added to there."""
+    """Loops that set, or add to, the elements where conditions hold."""
     root = Scope()
     out = builder.parameter(s.outs[0])
     for change in changes:

@@ -57,7 +57,7 @@ FEW = 8  # rows of a tile below which waiting for B matters
 MOST_LOOPS = 3  # loops over the steps of a sum, if A is read in place
 SHORT = 4  # shorter runs are copied element by element
 LEAST_WORK = 16 * 1024  # packing is not considered for fewer multiply-adds
-TILE, STORES = 20, 16  # the overhead of a tile in cycles; every so many sums wait a cycle for stores
+TILE, STORES = 20, 16  # the overhead of a tile in cycles; one cycle of waiting per this many stored sums
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, straight or transposed
 ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
 OPEN_ROWS, OPEN_COLUMNS = 8, 256  # most rows of a tile and columns of a block of B, if sizes are open
@@ -79,7 +79,7 @@ class FlatAxis:
 
     @property
     def variables(self) -> tuple[Var, ...]:
-        """All of them, in order."""
+        """All variables of the axis, in order."""
         return (*self.outer, self.cut, *self.inner)
 
     @property
@@ -94,7 +94,7 @@ class FlatAxis:
 
     @property
     def levels(self) -> list[tuple[Var, Index]]:
-        """The variables inside a block with their trips; for an open axis, when all of it is one block."""
+        """The variables inside a block with their trips; for an open axis, those of the whole axis."""
         return [(self.cut, self.cut.extent if self.most else as_index(self.chunk)), *whole_levels(self.inner)]
 
 
@@ -261,7 +261,7 @@ def packed_plans(
 
 
 def _storing(c: Contraction, position: Index) -> Storing:
-    """The way in which the output can take the tiles."""
+    """The storing mode for tiles that the output allows."""
     across, down = (runs(whole_levels(g), position) for g in (c.columns, c.rows))
     if len(across) > 1 or any(r.step.constant is None for r in across):
         return "aside"
@@ -468,7 +468,7 @@ def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], wid
 
 
 def form(across: Sequence[MemoryLoop], along: Sequence[MemoryLoop]) -> str:
-    """The way to copy elements whose lanes and sum steps lie like this in memory."""
+    """The way to copy elements for this memory layout of lanes and sum steps."""
     if len(across) == 1 and across[0].step is ONE_INDEX:
         return "rows"
     if along and along[-1].step is ONE_INDEX and along[-1].length >= 2 * SHORT:
@@ -482,7 +482,7 @@ def best_packed_plan(
     s: ir.Build, position: Index, address: Address, machine: Machine, holds: Callable[[Contraction], bool],
     wish: schedule.Schedule = schedule.PLAIN,
 ) -> PackedPlan | None:
-    """The cheapest packed plan; None for no contraction, or a too small one. Arguments as above."""
+    """The cheapest packed plan; None without a large enough contraction. Arguments as `packed_plans`."""
     best: PackedPlan | None = None
     for c in contractions(s, address):
         for p in packed_plans(s, c, position, machine, holds, inf if best is None else best.cycles, wish):

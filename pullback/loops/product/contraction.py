@@ -2,8 +2,8 @@
 
     out[.., m, n] = f(sum k { A(.., m, k) * B(.., n, k) })
 
-The factors of the sum's term are dealt to two operands. A variable of the output in both is a loop around everything,
-one in A alone belongs to M, one in B alone to N, the sum's own are K.
+The factors of the sum's term are divided between two operands. An output variable in both is a loop around everything.
+One in A alone belongs to M, and one in B alone to N. The variables of the sum are K.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Digits: a variable of a product that is read by its quotient and its remainder is two variables.
+"""Digits: a product variable that is read by its quotient and its remainder becomes two variables.
 
     y = build i < 96, k < N { sum o < 128 { w[o + 128 * (i // 48), i % 48] * g[o + 128 * (i // 48), k] } }
     -->  y[48 q + r, k] = sum o < 128 { w[o + 128 q, r] * g[o + 128 q, k] }        q < 2, r < 48

@@ -112,7 +112,7 @@ def dots(dtype: DType, lanes: int, rows: int, by: tuple[float, bool]) -> Kernel:
 def _finish(
     c: Buffer, places: list[tuple[Index, Temp]], begun: Var, by: tuple[float, bool]
 ) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...], str]:
-    """The operand of a scaled sum, the stores of sums, and how the factor reads."""
+    """The operand that scales the sum, the stores of sums, and the text of the factor."""
     (factor, scaled), one = by, Type(c.dtype)
     scale = Buffer("scale", c.dtype, (), "parameter", as_index(1), False)
     times = Temp("factor", one)

@@ -50,6 +50,6 @@ def _leaps(variables: tuple[Var, ...], flat: Sequence[Index]) -> bool:
 
 
 def _others(variables: tuple[Var, ...], last: Sequence[Var]) -> list[tuple[Var, ...]]:
-    """The order with these at the end, if it differs."""
+    """The order with the variables of `last` at the end; empty if it is the given order."""
     order = (*(v for v in variables if v not in last), *last)
     return [] if order == variables else [order]

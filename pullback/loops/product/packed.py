@@ -100,7 +100,7 @@ class _OrderedWay:
 
 
 def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay | None:
-    """The way to compute a part; None if other strategies should.
+    """The way to compute a part; None to leave it to other strategies.
 
     Args:
         alone: whether to do it here even if packing does not pay.
@@ -196,7 +196,7 @@ def _small(s: ir.Build, builder: KernelBuilder, machine: Machine) -> Call:
 
 
 def _work(s: ir.Build) -> int:
-    """Terms of the statement's sums."""
+    """The number of terms of the statement's sums."""
     sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, ir.Reduce))
     return sum(size((*s.vars, *r.vars)) for r in sums)
 

@@ -3,9 +3,9 @@
     panel[p][k][w] = A(m = p * width + w, k)        zero where A's conditions fail and where there is no such m
 
 The copy evaluates the operand, so transposes, strides, conditions and gathers end here. Elements at affine addresses
-are copied as rows of vectors where memory runs along the lanes. Where several short runs make up the lanes, the rows go
-through a line. Where memory runs along the sum, squares are transposed in registers, else elements are copied one by
-one. Terms of several elements are evaluated by a vector kernel first, conditions and gathers per element.
+are copied as rows of vectors where memory runs along the lanes. If the lanes consist of several short runs, the rows
+are first joined in a line buffer. Where memory runs along the sum, squares are transposed in registers. Other elements
+are copied singly. Terms of several elements are evaluated by a vector kernel first, conditions and gathers per element.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Packer:
         return self._lines(copy) if found == "lines" else self._evaluated(o, block, depth, panels, into, at)
 
     def _rows(self, c: _Copy) -> list[Stmt]:
-        """The lanes are neighbors in memory: vectors, panel by panel."""
+        """Copy lanes that are neighbors in memory as vectors, panel by panel."""
         def panel(first: Index, width: int, used: Index) -> list[Stmt]:
             def step(offset: Index, k: Index) -> list[Stmt]:
                 to = first * c.depth.size + k * width
@@ -256,7 +256,7 @@ class Packer:
         return [*self._zeros(line, ZERO_INDEX, used, packed), *_loops(c.along, "k", step)]
 
     def _turned(self, c: _Copy) -> list[Stmt]:
-        """Memory runs along the sum: square blocks of lanes and steps are read as rows and written as columns."""
+        """Copy where memory runs along the sum: read square blocks as rows and write them as columns."""
         across = c.across
         *outer, last = c.along
         near = bool(outer and across) and abs(outer[-1].distance) > abs(across[0].distance)  # lanes lie nearer
@@ -279,7 +279,7 @@ class Packer:
     def _groups(
         self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], panel: _Panel
     ) -> list[Stmt]:
-        """The lanes of a panel in groups of a square's width; those in one or two runs as vectors."""
+        """Copy the lanes of a panel in groups of a square's width; one or two runs are copied as vectors."""
         buffer, base = source
         size = panel.into.dtype.size
         widest = min(self.lanes, WIDEST_TURN // size)
@@ -349,7 +349,7 @@ class Packer:
     def _turned_run(
         source: tuple[Buffer, Index], lanes: list[Var], run: MemoryLoop, target: tuple[Buffer, Index], width: int
     ) -> list[Stmt]:
-        """One run of memory for each lane, written across."""
+        """Copy one run of memory for each lane, transposed."""
         (buffer, base), (into, to) = source, target
         out: list[Stmt] = []
         count, length = len(lanes), run.trips
@@ -368,7 +368,7 @@ class Packer:
     def _formed(
         self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
     ) -> list[Stmt] | None:
-        """A term that vectors can evaluate, panel by panel; None for others.
+        """Evaluate a term in vectors, panel by panel; None if vectors cannot evaluate it.
 
         With memory along the lanes it is written in place; along the sum it goes through a buffer and is transposed in
         squares.
@@ -422,7 +422,7 @@ class Packer:
     def _evaluated(
         self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
     ) -> list[Stmt]:
-        """Any term: evaluated for single elements, zero where its conditions fail."""
+        """Evaluate any term element by element, with zeros where its conditions fail."""
         lanes, deep, term = _local(o, block, depth, at)
         root = Scope()
         lowering = ScalarLowering(self.builder.parameter, self.builder.site, (term,))
@@ -438,7 +438,7 @@ class Packer:
         return [*self._padding(depth, panels, into), *root.statements]
 
     def _padding(self, depth: PanelBlock, panels: Panels, into: Buffer) -> list[Stmt]:
-        """Zeros in the last panel where some of its lanes have no element."""
+        """Write zeros to the last panel if some of its lanes have no element."""
         if panels.is_open or panels.used.constant == panels.last:
             return []
         return [Fill(into, depth.size * (panels.full * panels.width), depth.size * panels.last)]

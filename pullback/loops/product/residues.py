@@ -7,8 +7,8 @@
 The parts are affine, and conditions about a variable of the sum alone become its range. Each part is a contraction
 without tests, and its results lie s apart. So gradients of strided convolutions become products.
 
-A variable that takes a few values, each with its own terms, is split in the same way. Derivatives by a few numbers
-are an example: each column is another product.
+A variable that takes a few values, each with its own terms, is split in the same way. An example is a derivative with
+respect to a few numbers: each column is a separate product.
 
     x = build i < N, k < 2 { sum j < M { [k == 0] a[j] * b[i, j] + [k == 1] a[j] * c[i, j] } }
     -->  x[i, 0] = sum j < M { a[j] * b[i, j] },    x[i, 1] = sum j < M { a[j] * c[i, j] }
@@ -109,7 +109,7 @@ def period(s: ir.Build, v: Var) -> int:
 
 
 def _chooses(s: ir.Build, v: Var) -> bool:
-    """Whether v has few values and each sum has other terms for each of them."""
+    """Whether v has few values, each with its own terms in every sum."""
     sums = [n for value in s.values for n in walk(value) if isinstance(n, ir.Reduce)]
     return (v.extent.constant or FEW + 1) <= FEW and any(
         r.op == "sum" and all(map(partial(_tells, v), r.arg.args if isinstance(r.arg, ir.Add) else (r.arg,)))

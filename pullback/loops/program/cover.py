@@ -21,7 +21,7 @@ def typical(v: Var) -> int:
 
 
 def typical_count(count: Index) -> int:
-    """The number of elements, or a typical one where it is open, or a difference of dims."""
+    """The number of elements; a typical number if it is open, as for a difference of dims."""
     differ = len(count.symbols) > 1 and any(m and c < 0 for m, c in count.terms)
     return TYPICAL if differ or not count.is_dim else typical_size((count,))
 
@@ -39,7 +39,7 @@ def cover(
     counted: bool = False,
     begin: int = 0,
 ) -> list[Stmt]:
-    """Cover the elements of v once: by the first step as far as it fits, then the next; one step, no loop.
+    """Cover the elements of v once, by the first step as far as it fits, then by the next ones.
 
     Args:
         steps: the step sizes; 0 is skipped. For an open extent each is a multiple of the next, and the last is 1.

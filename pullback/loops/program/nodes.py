@@ -53,8 +53,8 @@ WORKERS = Var("workers", 1 << 16)  # the number of workers at run time; it must 
 class For:
     """A counted loop, `for (var = lower; var < upper; var += step) body`.
 
-    In an `independent` loop no iteration reads what another writes, or adds to what another adds to. Working memory is
-    excepted: each iteration fills what it reads. The writer of a loop declares it; for other loops `separate` finds it.
+    In an `independent` loop no iteration reads or adds to an element that another one changes. Working memory is an
+    exception: each iteration fills the part it reads. The writer of a loop declares this; else `separate` finds it.
     On a device the iterations of a "group" loop are groups of threads, in any order or at once. Those of a "thread"
     loop are the threads of a group, which all meet after it.
     """
@@ -104,7 +104,7 @@ class Assign:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Store:
-    """buffer[offset ..] = value, all its lanes; with `accumulate` +=."""
+    """A store of all lanes, `buffer[offset ..] = value`; with `accumulate`, `+=`."""
 
     buffer: Buffer
     offset: Index
@@ -114,7 +114,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoreRows:
-    """buffer[offset + lane * step + k] = lane of values[k]: one vector, or as many as each has lanes."""
+    """Stores `buffer[offset + lane * step + k]` = lane of values[k]: one vector, or one per lane."""
 
     buffer: Buffer
     offset: Index
@@ -132,7 +132,7 @@ class If:
 
 
 def either(test: Cond | bool, then: Iterable[Stmt], otherwise: Iterable[Stmt] = ()) -> list[Stmt]:
-    """Statements where a condition holds, and others where it does not; no test where that is known."""
+    """A branch between two lists of statements, without a test if the outcome is known."""
     if isinstance(test, bool):
         return list(then if test else otherwise)
     return [If(Holds((test,)), tuple(then), tuple(otherwise))]
@@ -179,7 +179,7 @@ class Check:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Copy:
-    """Copy `count` elements to target[..] from source[..], disjoint; or equal with `maybe_same`."""
+    """A copy of `count` elements; both places are disjoint, or with `maybe_same` possibly equal."""
 
     target: View
     source: View
@@ -189,7 +189,7 @@ class Copy:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fill:
-    """Zeros in `count` elements from `offset` on; `count` is a bound, as it may depend on loop variables."""
+    """A fill of `count` elements from `offset` on with zeros; `count` may depend on loop variables."""
 
     buffer: Buffer
     offset: Index
@@ -207,10 +207,10 @@ class Run:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sorting:
-    """Sort a row: read it, and write its values or their original positions, keys and counts.
+    """A sort of a row: it reads the row, and writes the values or their old positions, keys and counts.
 
-    Keys are twice the row, in unsigned integers of 32 bits; of 64 if elements or positions do not fit, of 128 if both
-    are needed. There are 256 counts for each byte of a key.
+    The buffer of keys holds twice the row, in unsigned integers of 32 bits. They have 64 bits if elements or positions
+    do not fit, and 128 if both are needed. There are 256 counts for each byte of a key.
     """
 
     dtype: DType
@@ -219,7 +219,7 @@ class Sorting:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Procedure:
-    """Work beyond loops: a user's function, or a sort. It takes places, then numbers."""
+    """A call of a user's function or a sort. It takes places in buffers, then numbers."""
 
     work: Sorting | Foreign
     reads: tuple[Run, ...]
@@ -229,7 +229,7 @@ class Procedure:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Comment:
-    """A line for the reader."""
+    """A comment line."""
 
     text: str
 
@@ -343,7 +343,7 @@ def most_chunks(chunk: Var) -> int:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Parallel:
-    """All chunks of all tasks, in any order or at once: they do not conflict.
+    """A statement that runs all chunks of all tasks, concurrently or in any order; they do not conflict.
 
     Views of "worker" buffers belong to each worker.
     """
@@ -456,7 +456,7 @@ def temps_read(s: Stmt) -> set[Temp]:
 
 
 class Access(NamedTuple):
-    """The elements of a buffer that a statement accesses: `offset` and `more` after it; `adds` is `+=`."""
+    """The elements of a buffer that a statement accesses: `offset`, and `more` after; `adds` marks `+=`."""
 
     buffer: Buffer
     offset: Index

@@ -83,7 +83,7 @@ class Pack(Step):
 
 @dataclass(frozen=True)
 class Exchange(Step):
-    """The loop over one axis outside of that over another, which the statement has outside."""
+    """An exchange of loops: the loop over `outer` encloses that over `inner`, unlike in the statement."""
 
     outer: str
     inner: str
@@ -176,6 +176,6 @@ class Chosen:
 
     @property
     def described(self) -> str:
-        """The same with the estimate, and the others with theirs."""
+        """The name and schedule with the estimate, then the other candidates with theirs."""
         others = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in self.others)
         return f"{self}; {self.cycles:,.0f} cycles" + (f"; others: {others}" if others else "")

@@ -69,11 +69,11 @@ class Scope:
         return self.wide[lane]
 
     def after(self, total: ir.Scalar, value: Value) -> Scope:
-        """The scope after a value exists, for an expression with a variable of its own."""
+        """A scope in which `total` has this value, for an expression that contains it."""
         return Scope(self, total.free, self.known, statements=self.statements, temps={total: value})
 
     def masked(self, mask: Value) -> Scope:
-        """Some lanes of this scope's vectors."""
+        """A scope for some lanes of this scope's vectors."""
         return Scope(self, known=self.known, certain=False, lane=self.lane, mask=mask, statements=self.statements)
 
 

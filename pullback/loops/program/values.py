@@ -163,7 +163,7 @@ class IndexValue:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Steps:
-    """0, step, 2 step, .. in the lanes."""
+    """A vector with 0, step, 2 step, .. in its lanes."""
 
     step: int
     type: Type
@@ -171,7 +171,7 @@ class Steps:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Holds:
-    """Whether all index conditions hold: a bool."""
+    """A bool: whether all index conditions hold."""
 
     conds: tuple[Cond, ...]
 
@@ -280,12 +280,12 @@ Bound = Index | Extreme
 
 
 def largest(*args: Bound) -> Bound:
-    """Max of the bounds; constants fold."""
+    """The maximum of the bounds; constants fold."""
     return _extreme("max", args)
 
 
 def smallest(*args: Bound) -> Bound:
-    """Min of the bounds; constants fold."""
+    """The minimum of the bounds; constants fold."""
     return _extreme("min", args)
 
 
@@ -323,7 +323,7 @@ def bound_indices(b: Bound) -> tuple[Index, ...]:
 
 
 def walk_value(v: Value) -> Iterator[Value]:
-    """A value and all below it; iterative, as expressions may be deep."""
+    """A value and the values below it; iterative, as expressions may be deep."""
     stack = [v]
     while stack:
         node = stack.pop()

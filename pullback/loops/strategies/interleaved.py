@@ -71,7 +71,7 @@ def _periods(s: ir.Build) -> tuple[Part, list[Part]] | None:
 
 
 def _with(s: ir.Build, v: Var, variables: tuple[Var, ...], index: Index) -> Part:
-    """The build at an index of other variables."""
+    """The build with v replaced by an index of other variables."""
     m, at = Substitution(variables={v: index}), s.vars.index(v)
     made = replace(s, vars=(*s.vars[:at], *variables, *s.vars[at + 1 :]), values=tuple(map(m.scalar, s.values)))
     return Part(made, m.index(flat_position(s.vars)))

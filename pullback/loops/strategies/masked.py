@@ -5,7 +5,7 @@ After     for i, for j in vectors: a mask of the lanes with i >= j; x[i, j ..] o
 
 The last axis of the result lies along the lanes. The scalar lowering writes values that do not vary there, in the
 outermost possible loop. Others are vectors of their own element type, all with the same number of lanes. A bool is a
-mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. Under a condition, a
+mask: integers with all bits set or none. An index, with its data, is a vector of integers. Under a condition, a
 load that may leave its array takes the lanes that are in it. Reductions are loops over vectors of results. A reduction
 over a window, with conditions about places on the axis alone, is written term by term for each vector of the row.
 Shifted rows are added up in this way, and only vectors across an end of the window have a mask. The remainder of the
@@ -141,9 +141,9 @@ def _lanes_of(s: ir.Build, machine: Machine) -> int:
 
 
 def _row(s: ir.Build, machine: Machine) -> list[int]:
-    """The lanes of the vectors of a row, where each is best written by itself; else none.
+    """The lane counts of a row's vectors if each vector is best written separately, else none.
 
-    That is for short rows with one vector, or whose masks are only the ends of a window.
+    This is so for short rows with one vector, and for rows where only the ends of a window have masks.
     """
     extent, wide = s.vars[-1].extent.constant, _lanes_of(s, machine)
     if extent is None:

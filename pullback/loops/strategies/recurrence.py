@@ -7,8 +7,8 @@ After     for n in blocks of some vectors:
             v[n ..] = v
           for j < M: y[j] = the lanes of sums[j] added
 
-The body must be one group (`vectors.group`). Its members must read states at their own point alone. Its sums must be
-over all points, and read by nothing but rows. Then points are independent of each other. A state passes through memory
+The body must be one group (`vectors.group`). Its members may read states only at their own point. Its sums must be over
+all points, and only rows may read them. Then points are independent of each other. A state passes through memory
 once instead of once for each step. The rows that steps read or write point by point must fit the second cache together,
 because their elements are a row apart.
 """
@@ -217,7 +217,7 @@ class _RecurrenceWriter:
             return 1
         fixed = [g for g in self.group.gets if self.axis in g.free and self.step not in g.free]
         held = len(self.nest.states) + len(fixed)
-        room = 3 * machine.vector_registers // 4 if machine.vector_bytes else HELD_PLAIN  # besides a step's own
+        room = 3 * machine.vector_registers // 4 if machine.vector_bytes else HELD_PLAIN  # apart from those of a step
         most = (self.axis.extent.constant or 1) // self.widest
         return next((w for w in WAYS if w * held <= room and w <= most), 1)
 

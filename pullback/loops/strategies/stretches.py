@@ -7,7 +7,7 @@ Before    y = build n < N, k < 28 { [1 >= k] a[n, k] + [k >= 2] b[n, k - 2] }
 After     for n: y[n, 0 ..] = a[n, ..], then vectors of y[n, 2 ..] = b[n, ..]
 
 Before    y = build i < H + 2, j < W + 2 { [i >= 1, H >= i, j >= 1, W >= j] x[i - 1, j - 1] }
-After     zeros of the first row, a zero, W elements of x in vectors and a zero of the others, zeros of the last
+After     zeros in the first and last row; in other rows a zero, W elements of x in vectors, and a zero
 
 Examples are an element past a border, the ends of a stencil, a concatenation, or rows of derivatives by each variable.
 On each stretch between the places where a condition changes, all conditions are known. The vector lowering does the
@@ -38,7 +38,7 @@ from pullback.loops.vectors.tile import Tiling, plan_tile
 from pullback.machine import Machine
 from pullback.passes.cost import cuts_by_axis
 
-MOST = 12  # stretches
+MOST = 12  # most stretches
 ROW = 256  # most elements of a row that is written stretch by stretch
 
 
@@ -89,8 +89,8 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
 def _rows(s: ir.Build, split: tuple[Var, ...]) -> tuple[Var, ...]:
     """The variables of the loops around all stretches; rows are written in memory order.
 
-    Otherwise a stretch of few elements would be a pass of its own over the memory of all rows. Open stretches may be
-    that short, and so are the edges of several axes.
+    Otherwise each short stretch would make a separate pass over the memory of all rows. Open stretches may be short,
+    and so are the edges of several axes.
     """
     at = s.vars.index(split[0])
     before = tuple(v for v in s.vars[:at] if v.extent is not ONE_INDEX)

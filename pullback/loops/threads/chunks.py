@@ -69,7 +69,7 @@ def open_cut(nest: Sequence[For], most: int) -> Cut:
 
 
 def _run(nest: Sequence[For], within: Sequence[Index], begin: Index, end: Index) -> For:
-    """The steps of loops from one on before another."""
+    """The loops restricted to the combined steps from `begin` to before `end`."""
     s, n, body = nest[0], within[0], nest[0].body
     assert isinstance(s.lower, Index)
     if nest[1:]:
@@ -110,7 +110,7 @@ def _number(c: Cycles) -> Value:
 
 
 def _steps(m: Measure) -> Value:
-    """The steps of a loop; one step if it has fewer elements."""
+    """The number of steps of a loop, at least one."""
     found: Value = IndexValue(m.index, scalar(f64))
     if m.step > 1:
         found = _arithmetic("max", _real(1), _arithmetic("/", found, _real(m.step)))

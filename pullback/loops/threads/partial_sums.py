@@ -65,7 +65,7 @@ def _is_neutral(v: Value, op: str) -> bool:
 def temporary_sums(
     ops: Mapping[Temp, BinaryOp], chunk: Var, buffers: Mapping[str, Buffer]
 ) -> tuple[list[Stmt], list[Stmt], For]:
-    """Statements before a chunk's loop, statements that save its sums, and the loop that adds them up."""
+    """The statements before a chunk's loop, those that save its sums, and the loop that adds these up."""
     start: list[Stmt] = []
     keep: list[Stmt] = []
     add: list[Stmt] = []
@@ -83,7 +83,7 @@ def temporary_sums(
 
 
 def temporaries(ops: Mapping[Temp, BinaryOp]) -> dict[str, int]:
-    """Elements of each element type."""
+    """The number of elements of temporaries by element type."""
     out: dict[str, int] = {}
     for t in ops:
         out[t.type.dtype.name] = out.get(t.type.dtype.name, 0) + t.type.lanes
@@ -128,7 +128,7 @@ def moved(body: Iterable[Stmt], to: Callable[[View], View]) -> tuple[Stmt, ...]:
 
 
 def buffer_sum(target: Buffer, partial: Buffer, chunks: int, begins: bool) -> For:
-    """Partial sums of all chunks added up, into the target or over it."""
+    """Add up the partial sums of all chunks, into the target or over it."""
     type_ = scalar(target.dtype)
     j = Var("j", target.elements)
     total: Value = Load(partial, as_index(j), type_)
@@ -139,5 +139,5 @@ def buffer_sum(target: Buffer, partial: Buffer, chunks: int, begins: bool) -> Fo
 
 
 def zeros(partial: Buffer, target: Buffer, chunk: Var) -> Fill:
-    """A chunk's own part set to zero."""
+    """Set a chunk's own part to zero."""
     return Fill(partial, target.elements * as_index(chunk), target.elements)

@@ -76,7 +76,7 @@ def needed(body: tuple[Stmt, ...], before: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def following(first: tuple[Stmt, ...], then: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Both lists of statements, definitions that they share once."""
+    """The statements of both lists, with shared definitions only once."""
     known = {id(s) for s in first}
     return (*first, *(s for s in then if id(s) not in known))
 

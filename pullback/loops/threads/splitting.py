@@ -1,7 +1,7 @@
 """Splitting of one call: the loops of its kernel to cut into chunks, and the chunk kernels.
 
-Parts are found from the outside in. The outermost loop with independent iterations is cut, or stays around its inside
-if it has few trips. A loop that adds up gets partial sums if its inside would need many barriers.
+Parts are found from the outside in. The outermost loop with independent iterations is cut; with few trips it stays, and
+inner loops are cut. A loop that accumulates gets partial sums if its inner loops would need many barriers.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Splitting:
         return self._emit(parts)
 
     def _uneven(self, pieces: Sequence[Piece]) -> bool:
-        """Whether elements of one array would be summed in different orders: in chunks, in others, or in none."""
+        """Whether elements of one array would be summed in different orders, by different numbers of chunks."""
         chosen = [self.cut[s] for p in pieces for s in nodes.walk(p.body) if s in self.cut]
         chunks = {s: n for n, after in chosen for s in nodes.walk(after)}
         counts: dict[Buffer, set[int]] = {}

@@ -37,7 +37,7 @@ from pullback.machine import Machine
 Scratch = Callable[[int, str, Index], Buffer]
 ROWS = 4  # rows of an outer variable processed together to save loads and stores
 MANY = 100  # rows are not processed together if a point has more nodes
-LIGHT = 16  # operations of a point below which that is so
+LIGHT = 16  # most operations of a point at which sums take several vectors together
 
 
 def nest_loops(nest: Nest, machine: Machine, scratch: Scratch) -> tuple[Stmt, ...]:
@@ -159,7 +159,7 @@ class _GroupWriter:
 
     @property
     def _together(self) -> int:
-        """Rows of the variable around the vectors that are taken together."""
+        """The number of rows, of the variable around the vectors, that are processed together."""
         far = self.nest.elements * self.dtype.size >= self.machine.caches[0]
         streams = far and any(not o.over for o in self.nest.outs)  # rows that are written are as many, to memory
         if len(self.order) < 2 or typical(self.order[-2]) < 2 * ROWS or len(self.nodes) > MANY or streams:
@@ -187,7 +187,7 @@ class _GroupWriter:
         scope.statements += cover(self.axis, (ways * self.widest, *halves(self.widest)), points, "vector")
 
     def _ways(self, extent: int) -> int:
-        """Vectors taken together."""
+        """The number of vectors processed together."""
         summed = any(self.axis in o.over for o in self.nest.outs)
         work = sum(10 if isinstance(n, ir.Apply) and n.primitive.transcendental else 1 for n in self.nodes)
         ways = self.machine.chains
@@ -222,7 +222,7 @@ class _GroupWriter:
             scope.statements += stores
 
     def _overwrites(self) -> bool:
-        """Whether something is both read and written."""
+        """Whether an array is both read and written."""
         return not {o.buffer for o in self.nest.outs}.isdisjoint(self.nest.buffers[g.ref] for g in self.nest.gets)
 
     def _rows(self, rows: list[tuple[Out, Index, Value]], lanes: int) -> list[Stmt]:

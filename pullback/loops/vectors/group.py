@@ -83,7 +83,7 @@ class Group:
 def find_group(statements: Sequence[ir.Statement]) -> Group | None:
     """The longest group of the first statements; None if the first one alone is as good.
 
-    All axes are axes of the space if that reaches as far: neighboring elements then stay neighbors.
+    All axes become axes of the space if the group is then as long; neighboring elements then stay neighbors.
     """
     if len(statements) == 0 or not isinstance(statements[0], ir.Build):
         return None

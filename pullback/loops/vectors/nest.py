@@ -53,7 +53,7 @@ class Out:
         return replace(self, value=f(self.value))
 
     def merged(self, merge: Merge) -> Out:
-        """The same with one axis in place of two."""
+        """The output with one axis in place of two."""
         m = merge.substitution
         whole = None if self.whole is None else m.scalar(self.whole)
         value, over = _merged(self.value, merge), frozenset(merge.variables(self.over))
@@ -128,7 +128,7 @@ class Nest:
 
     @cached_property
     def values(self) -> list[ir.Scalar]:
-        """All that is computed at a point."""
+        """All values computed at a point."""
         return [*(o.value for o in self.outs), *self.definitions.values()]
 
     def map(self, f: Callable[[ir.Scalar], ir.Scalar]) -> Nest:

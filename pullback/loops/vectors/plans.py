@@ -145,7 +145,7 @@ def _functions(values: Iterable[ir.Scalar], lanes: int, machine: Machine) -> flo
 def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
     """The cycles that a plan waits for the second and third cache, where tiles reread operands.
 
-    No wait for an operand in the innermost loops whose variables it lacks, if its part stays in the first cache.
+    An operand causes no wait in innermost loops over variables it lacks, if its part stays in the first cache.
     """
     tiles, vectors = dict(plan.tiles), max((len(p.lanes) for p in plan.phases), default=1)
     trips = {}

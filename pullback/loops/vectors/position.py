@@ -174,7 +174,7 @@ class Position:
         return For(block, ZERO_INDEX, block.extent, (*steps, Store(extremes, as_index(block), found)))
 
     def _compared(self, extremes: Buffer) -> For:
-        """The best of the stored extremes, and where its block begins."""
+        """The best of the stored extremes, and the start of its block."""
         block = Var("block", self.blocks)
         found = Temp("found", Type(self.dtype))
         load = Let(found, Load(extremes, as_index(block), found.type))
@@ -221,7 +221,7 @@ class Position:
         return named(widened(value, lanes), "value", scope)
 
     def _checked(self, start: Index, size: int) -> list[Stmt]:
-        """The extreme of a block, and whether it beats all before."""
+        """The extreme of a block, and whether it is better than all earlier ones."""
         out: list[Stmt] = []
         found = self._block(start, size, out)
         return [*out, self._better(found, start)]

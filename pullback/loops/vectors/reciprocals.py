@@ -29,7 +29,7 @@ class Reciprocals:
 
     a[m, n] / w[m]  -->  a[m, n] * r[m],  r = 1 / w;  where w is near an end of its type, (s a) * r,  r = 1 / (s w)
 
-    for a power of two s. The result differs from the quotient by a unit of the last place at most.
+    for a power of two s. The result differs from the quotient by at most one unit in the last place.
     """
 
     def __init__(self, order: tuple[Var, ...]) -> None:

@@ -6,7 +6,7 @@ expression, and values equal in all lanes leave the vector like loop invariants.
 
     x[i, j] * w[j], of lanes along i    -->  t = w[j];  x[i .. i + n - 1, j] * (t in all lanes)
 
-A bool is a mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. A guard
+A bool is a mask: integers with all bits set or none. An index, with its data, is a vector of integers. A guard
 is a scope with a mask. Values that need the guard stay inside, where a load takes the lanes of the mask.
 """
 
@@ -134,7 +134,7 @@ class Writer(ScalarLowering):
 
     @staticmethod
     def of_group(nest: Nest, values: Sequence[ir.Scalar] = ()) -> Writer:
-        """A writer of a group's values, and of others."""
+        """A writer of a group's values and of other given values."""
         out = Writer.of(nest.buffers, nest.dtype)
         gets = {n.ref: n for v in (*nest.values, *values) for n in walk(v) if isinstance(n, ir.Get)}
         out.definitions = {r: Definition(gets[r].indices, v) for r, v in nest.definitions.items() if r in gets}
@@ -168,7 +168,7 @@ class Writer(ScalarLowering):
                 self.uses[rest] = self.uses.get(rest, 0) + times - 1
 
     def always_named(self, value: Value) -> bool:
-        """Loads and functions of vectors have names."""
+        """Whether a value gets a name even if small: loads and functions of vectors do."""
         return value.type.lanes > 1 and isinstance(value, Load | Gather | ApplyValue)
 
     def total(self, e: ir.Scalar, known: tuple[Cond, ...]) -> bool:
@@ -185,7 +185,7 @@ class Writer(ScalarLowering):
         return widened(value, _lanes(scope))
 
     def _build(self, e: ir.Scalar, scope: Scope) -> Value:
-        """The value: a vector where it differs from lane to lane."""
+        """The value of an expression: a vector if it differs from lane to lane."""
         if isinstance(e, ir.Get) and e.ref in self.definitions:
             value = self.definitions[e.ref].at(e.indices)
             self.count([value])
@@ -431,7 +431,7 @@ class Writer(ScalarLowering):
         return Binary("!=", value, Literal(0, type_), mask_of(e.dtype, type_.lanes)) if e.dtype.is_bool else value
 
     def elements(self, buffer: Buffer, flat: Index, type_: Type, mask: Value | None = None) -> Value:
-        """The elements at a place in each lane; with a mask, in some."""
+        """Load the elements at an index per lane; with a mask, only in its lanes."""
         lane = self.lane_in(flat)
         if type_.lanes == 1 or lane is None:
             return Load(buffer, flat, type_)
@@ -530,7 +530,7 @@ def _lanes(scope: Scope) -> int:
 
 
 def _in_some_lane(c: Cond, lane: Var | None) -> Cond | bool | None:
-    """The condition implied in some lane by one that involves the lane, without it; None if not found."""
+    """A condition without the lane that holds if `c` holds in some lane; None if not found."""
     step = c.index.coefficient(lane) if lane is not None and c.op == ">=" else None
     if lane is None or step is None or step.constant is None:
         return None

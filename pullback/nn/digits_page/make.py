@@ -1,10 +1,10 @@
-"""Make the page: the functions as one module, digits and initial parameters as text, and templates.
+"""Make the page from one WebAssembly module, digits and parameters as text, and templates.
 
     page.html the content      page.css, page.js its style and behavior
 
 All computation is traced here: scaling of images, training, recognition. The page draws, and passes arrays.
 The digits are scikit-learn's copy of E. Alpaydin, C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine
-Learning Repository (1998), license CC BY 4.0, which the page says too.
+Learning Repository (1998), license CC BY 4.0, as stated on the page.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["export_page"]
 HERE: Final = Path(__file__).parent
 TOGETHER: Final = 16  # images per training call
 TESTED: Final = 100
-CELLS: Final = 8  # of a bundled digit, in each direction
+CELLS: Final = 8  # pixels per side of a bundled digit
 
 
 def export_page(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """Write the page: one file, which needs no server and no network.
+    """Write the page to one file, which needs no server and no network.
 
     Args:
-        directory: made where it does not exist.
+        directory: the folder, created if it does not exist.
     Returns:
         `files`, and `wasm_bytes`, the size of the module in it.
     Raises:
@@ -90,13 +90,13 @@ def _functions() -> tuple[Exported, ...]:
 
 def _library(f: pb.Function, *arguments: Any, **dims: int) -> Exported:
     """The function as C, for the types of some arguments."""
-    own = pb.function(f.python)  # the other may be in use with types of its own
+    own = pb.function(f.python)  # the original may be in use with other types
     own.program(*arguments)
     return library(*own.for_dims(dims))
 
 
 def _enlarge() -> pb.Function:
-    """Digits as they are bundled, with levels from 0 to 16, as images for the network."""
+    """The function that scales bundled digits, with levels from 0 to 16, to images for the network."""
     rows = resize(np.eye(CELLS)[:, :, None] * np.ones(CELLS), SIDE)  # the image of each row of ones
     weights = np.ascontiguousarray(rows[:, :, 0].T, dtype=np.float32)
     weights.setflags(write=False)

@@ -1,4 +1,4 @@
-"""Attention, the encodings of positions that go with it, and the block of transformers."""
+"""Attention, position encodings, and the transformer block."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ def attention(
         y = out (heads side by side)
 
     Args:
-        scope: gives the parameters of four dense layers, query, key, value and out: w and b of each. The first three,
+        scope: provides w and b of four dense layers: query, key, value and out. The first three,
             stacked, are in_proj_weight and in_proj_bias of PyTorch's MultiheadAttention.
         x: (N, L, M).
-        num_heads: how many; M is a multiple.
-        is_causal: whether a step looks at itself and those before it alone.
-        num_kv_heads: how many heads of keys and values there are (Ainslie et al. 2023), `num_heads` by default. Each is
-            read by num_heads / num_kv_heads neighboring heads of queries.
-        rotary: whether queries and keys are turned by their positions (`rotary_embedding`).
+        num_heads: the number of heads; it divides M.
+        is_causal: whether a step attends only to itself and earlier steps.
+        num_kv_heads: the number of heads of keys and values (Ainslie et al. 2023); by default `num_heads`. Each serves
+            num_heads / num_kv_heads adjacent query heads.
+        rotary: whether to rotate queries and keys by their positions (`rotary_embedding`).
         dropout: the dropout rate of the attention weights.
     Returns:
         (N, L, M).
     Raises:
-        TraceError: [E163] one of `num_heads` and `num_kv_heads` is below 1, or the second does not divide the first.
+        TraceError: [E163] a number of heads is below 1, or `num_kv_heads` does not divide `num_heads`.
         ShapeError: [E162] `num_heads` does not divide M.
     Cost:
         N L M (2 M + 2 num_kv_heads D) multiply-adds for the products with parameters, 2 N L² M for those between steps.
@@ -89,7 +89,7 @@ def attention(
 
 
 def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, is_causal: bool, dropout: float) -> Array:
-    """Softmax(q kᵀ / √D) v: (N, L, H, D) of queries, and of keys and values of as many heads or fewer.
+    """Softmax(q kᵀ / √D) v for queries (N, L, H, D), and keys and values of H heads or fewer.
 
     The exponentials are multiplied by the values first. The result is then divided by the sum of the exponentials.
     """
@@ -149,20 +149,20 @@ def transformer_block(
     dropout: float = 0.0,
     activation: Any = gelu,
 ) -> Array:
-    """Attention, then two dense layers per step, each added to its input (Vaswani et al. 2017).
+    """Transformer block: attention, then two dense layers, each added to its input (Vaswani et al. 2017).
 
-    Each reads its input normalized (Xiong et al. 2020).
+    Both normalize their input first (Xiong et al. 2020).
 
     Args:
-        scope: gives the parameters, in look/body and think/body.
+        scope: provides the parameters, in look/body and think/body.
         x: (N, L, M).
-        num_heads: of the attention, as are `is_causal`, `num_kv_heads` and `rotary`.
-        dim_feedforward: units of the first dense layer; 4 M without it.
-        is_causal: whether a step looks at itself and those before it alone.
-        num_kv_heads: how many heads there are of keys and values.
-        rotary: whether queries and keys are turned by their positions.
+        num_heads: the number of attention heads.
+        dim_feedforward: the number of units of the first dense layer; 4 M by default.
+        is_causal: whether a step attends only to itself and earlier steps.
+        num_kv_heads: the number of heads of keys and values.
+        rotary: whether to rotate queries and keys by their positions.
         dropout: the dropout rate of attention and of residual branches.
-        activation: between the dense layers.
+        activation: the activation between the dense layers.
     Returns:
         (N, L, M).
 
@@ -195,14 +195,14 @@ def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_l
         learned       w[t]
 
     Args:
-        scope: gives the parameter w (max_length, M) where it is learned.
+        scope: provides the parameter w (max_length, M) of a learned encoding.
         x: (N, L, M).
         kind: "sinusoidal" or "learned".
-        max_length: the largest number of steps of a learned encoding; by default that of x.
+        max_length: the largest number of steps of a learned encoding; by default the length of x.
     Returns:
         (N, L, M).
     Raises:
-        TraceError: [E163] another kind. ShapeError: [E162] x has more steps than `max_length`.
+        TraceError: [E163] the kind is unknown. ShapeError: [E162] x has more steps than `max_length`.
 
     >>> from pullback import nn
     >>> nn.positional_encoding()({}, np.zeros((1, 2, 2)))[0].round(3).tolist()
@@ -230,14 +230,14 @@ def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_l
 def rotary_embedding(x: Array) -> Array:
     """Rotate queries or keys by their positions (rotary embedding, Su et al. 2021).
 
-        (y[2 i], y[2 i + 1]) = (x[2 i], x[2 i + 1]) turned by the angle t / 10000^(2 i / D)
+        (y[2 i], y[2 i + 1]) = (x[2 i], x[2 i + 1]) rotated by the angle t / 10000^(2 i / D)
 
     Products of queries and keys then depend on the distance between their positions.
 
     Args:
         x: (N, L, heads, D), step t of L; D even.
     Returns:
-        Of the shape of x.
+        An array of the shape of x.
     Raises:
         ShapeError: [E162] D is odd.
 

@@ -74,24 +74,24 @@ def conv(
     `conv(8, (5,))` is for N C L, `conv(8, (3, 3, 3))` for N C D H W.
 
     Args:
-        scope: gives the parameters w (out_channels, C / groups, *kernel_size) and b (out_channels,).
-        x: (N, C, *space), or (N, *space, C) where the layout says so. Outside of the image it is 0.
+        scope: provides the parameters w (out_channels, C / groups, *kernel_size) and b (out_channels,).
+        x: (N, C, *space), or (N, *space, C) for "NHWC". Padding elements are 0.
         out_channels: the number of channels of the result.
         kernel_size: the size of the window along each axis.
-        stride: the step s from a window to the next.
-        padding: the number p of border elements, pairs (before, behind) per axis, or "same" for a result as large as
+        stride: the distance s between adjacent windows.
+        padding: the number p of padding elements, pairs (before, after) per axis, or "same" for a result of the size of
             the image.
-        dilation: the step d from an element of a window to the next.
-        groups: the number of channel groups, each of which sees its own part of the image's channels.
-        bias: whether there is a b.
+        dilation: the distance d between adjacent elements of a window.
+        groups: the number of channel groups, each of which reads its own part of the image's channels.
+        bias: whether to add the bias b.
         init: the initializer of w.
-        layout: "NCHW" or "NHWC", for any number of axes.
+        layout: "NCHW" or "NHWC", for any number of spatial axes.
     Returns:
         (N, out_channels, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every size H.
     Raises:
-        TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
+        TraceError: [E163] settings are out of range. ShapeError: [E167] the windows do not fit the image.
     Cost:
-        Multiply-adds: elements of the result times those of a window, times C / groups.
+        Multiply-adds: elements of the result times elements of a window, times C / groups.
 
     >>> from pullback import nn
     >>> nn.sequential(nn.conv(20, 5, stride=2)).type
@@ -107,7 +107,7 @@ def conv(
 
 
 def _convolved(x: Any, w: Any, b: Any, over: Windows, layout: str, groups: int, extents: Any) -> Array:
-    """The sums over the windows; several groups have a leading axis.
+    """The sums over the windows; several groups add a leading axis.
 
     The innermost sum is contiguous in memory: over the window if channels come first, over the channels if they come
     last. Weights are transposed to match.
@@ -192,26 +192,26 @@ def conv_transpose(
 ) -> Array:
     """Spread every element of an image over a window: y[n, o, i s + u d - p] sums x[n, c, i] w[c, o, u].
 
-    It is the transpose of `conv`: the derivative of a convolution with these windows by its image, for the cotangent x.
-    Settings are those of `conv`; `padding` takes elements away from the borders of the result.
+    This is the transpose of `conv`: the image gradient of a convolution with these windows, for the cotangent x.
+    Settings are those of `conv`; `padding` removes elements from the borders of the result.
 
     Args:
-        scope: gives the parameters w (C, out_channels / groups, *kernel_size) and b (out_channels,).
-        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        scope: provides the parameters w (C, out_channels / groups, *kernel_size) and b (out_channels,).
+        x: (N, C, *space), or (N, *space, C) for "NHWC".
         out_channels: the number of channels of the result.
         kernel_size: the size of the window along each axis.
         stride: the distance between spread elements.
-        padding: elements of the result left out at its borders.
-        dilation: the step from an element of a window to the next.
-        output_padding: further elements of the result behind it, fewer than the stride.
-        groups: as for `conv`.
-        bias: whether there is a b.
+        padding: the number of elements removed at each border of the result.
+        dilation: the distance between adjacent elements of a window.
+        output_padding: the number of elements to append to the result, less than the stride.
+        groups: the number of groups, as for `conv`.
+        bias: whether to add the bias b.
         init: the initializer of w.
-        layout: "NCHW" or "NHWC", for any number of axes.
+        layout: "NCHW" or "NHWC", for any number of spatial axes.
     Returns:
         (N, out_channels, *space), with (H - 1) s + d (k - 1) + 1 - 2 p + output_padding for every size H.
     Raises:
-        TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
+        TraceError: [E163] settings are out of range. ShapeError: [E167] the windows do not fit the image.
 
     >>> from pullback import nn
     >>> nn.conv_transpose(3, 4, stride=2, padding=1).on("N 8 16 16").type.result

@@ -22,15 +22,15 @@ def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, init: Initiali
     """Weighted sums of all features: y[…, k] = b[k] + Σm x[…, m] w[k, m].
 
     Args:
-        scope: gives the parameters w (units, M) and b (units,).
+        scope: provides the parameters w (units, M) and b (units,).
         x: (…, M).
-        units: how many sums.
-        bias: whether there is a b.
+        units: the number of sums.
+        bias: whether to add the bias b.
         init: the initializer of w.
     Returns:
         (…, units).
     Raises:
-        TraceError: [E163] units is no number from 1 up.
+        TraceError: [E163] `units` is not a positive integer.
 
     >>> from pullback import nn
     >>> parameters = {"w": np.array([[1.0, 0.0], [1.0, 1.0]]), "b": np.array([0.5, 0.0])}

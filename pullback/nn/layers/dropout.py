@@ -21,21 +21,21 @@ def _takes(p: Any = 0.5, *, broadcast_dims: tuple[int, ...] = ()) -> None:
 
 @layer(_takes)
 def dropout(scope: Scope, x: Any, p: float = 0.5, *, broadcast_dims: tuple[int, ...] = ()) -> Array:
-    """In training every element is 0 with probability `p`, otherwise divided by 1 - p.
+    """Set each element to 0 with probability `p` in training; divide the others by 1 - p.
 
     This keeps units from relying on each other (Srivastava et al. 2014). The key in the state determines the dropped
     elements, for any number of threads.
 
     Args:
-        scope: gives the state key.
-        x: of any shape.
+        scope: provides the state key.
+        x: an array of any shape.
         p: the probability, from 0 to below 1.
         broadcast_dims: axes along which elements are dropped together: (2, 3) drops whole channels of N C H W,
             (1, 2, 3) a whole image, as stochastic depth does with what a residual adds.
     Returns:
-        The same shape.
+        An array of the shape of x.
     Raises:
-        TraceError: [E163] `p` is no such number.
+        TraceError: [E163] `p` is out of range.
 
     >>> from pullback import nn
     >>> net = nn.dropout(0.5).on("N 4")

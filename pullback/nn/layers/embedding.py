@@ -1,4 +1,4 @@
-"""Rows of a table for positions in an alphabet."""
+"""The embedding layer: rows of a table, selected by integers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _takes(num_embeddings: int, embedding_dim: int, **_: Any) -> str:
 
 @layer(_takes, integers=True)
 def embedding(scope: Scope, x: Any, num_embeddings: int, embedding_dim: int, *, init: Initializer = NORMAL) -> Array:
-    """A row of a table for each integer: y[…, m] = w[x[…], m].
+    """Select a row of a table for each integer: y[…, m] = w[x[…], m].
 
     Args:
-        scope: gives the parameter w (num_embeddings, embedding_dim).
+        scope: provides the parameter w (num_embeddings, embedding_dim).
         x: integers, (…).
-        num_embeddings: the number of rows; an integer outside [0, num_embeddings) is an IndexRangeError of the call.
+        num_embeddings: the number of rows; an integer outside [0, num_embeddings) raises IndexRangeError.
         embedding_dim: the length of a row.
         init: the initializer of w.
     Returns:

@@ -1,4 +1,4 @@
-"""Normalization: subtract the mean, divide by the spread, then apply a learned scale and shift."""
+"""Normalization: subtract the mean, divide by the standard deviation, then scale and shift."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _affine(scope: Scope, y: Any, shape: Any, axes: tuple[int, ...], affine: boo
 
 
 def _beside_channels(layout: str, x: Any) -> tuple[int, ...]:
-    """All axes of an image other than the channels."""
+    """All axes of an image except the channel axis."""
     channels = 1 if layout == "NCHW" else x.ndim - 1
     return tuple(k for k in range(x.ndim) if k != channels)
 
@@ -65,14 +65,14 @@ def batch_norm(
     statistics.
 
     Args:
-        scope: gives the parameters scale and shift, and the state mean and variance, each (C,).
-        x: (N, C, *space) or (N, *space, C), with any number of axes of space, or none.
+        scope: provides the parameters scale and shift, and the states mean and variance, each (C,).
+        x: (N, C, *space) or (N, *space, C), with zero or more spatial axes.
         momentum: the weight of a batch in the running statistics.
         eps: added to the variance.
-        affine: whether there are scale and shift.
+        affine: whether to learn scale and shift.
         layout: "NCHW" or "NHWC".
     Returns:
-        The same shape.
+        An array of the shape of x.
     Raises:
         TraceError: [E163] the momentum is not within 0 and 1, or `eps` is negative.
 
@@ -116,15 +116,15 @@ def layer_norm(scope: Scope, x: Any, axes: int = 1, eps: float = 1e-5, *, elemen
         y = scale (x - mean) / √(variance + ε) + shift
 
     Args:
-        scope: gives the parameters scale and shift, of the shape of the last axes.
+        scope: provides the parameters scale and shift, of the shape of the last axes.
         x: (…, M).
-        axes: how many of the last axes make a row.
+        axes: the number of trailing axes that form a row.
         eps: added to the variance.
-        elementwise_affine: whether there are scale and shift.
+        elementwise_affine: whether to learn scale and shift.
     Returns:
-        The same shape.
+        An array of the shape of x.
     Raises:
-        TraceError: [E163] there are fewer than one axis, or `eps` is negative.
+        TraceError: [E163] `axes` is below 1, or `eps` is negative.
 
     >>> from pullback import nn
     >>> nn.layer_norm(elementwise_affine=False, eps=0.0)({}, np.array([[1.0, 3.0]])).tolist()
@@ -151,12 +151,12 @@ def rms_norm(scope: Scope, x: Any, eps: float = 1e-6, *, elementwise_affine: boo
     """Divide every row by its root mean square (Zhang and Sennrich 2019): scale x / √(mean x² + ε).
 
     Args:
-        scope: gives the parameter scale (M,).
+        scope: provides the parameter scale (M,).
         x: (…, M).
         eps: added to the mean square.
-        elementwise_affine: whether there is a scale.
+        elementwise_affine: whether to learn a scale.
     Returns:
-        The same shape.
+        An array of the shape of x.
     Raises:
         TraceError: [E163] `eps` is negative.
 
@@ -182,14 +182,14 @@ def group_norm(
     """Normalize groups of channels of every image by mean and standard deviation (Wu and He 2018).
 
     Args:
-        scope: gives the parameters scale and shift, each (C,).
-        x: (N, C, *space), or (N, *space, C) where the layout says so.
-        num_groups: how many there are, each of C / groups channels side by side.
+        scope: provides the parameters scale and shift, each (C,).
+        x: (N, C, *space), or (N, *space, C) for "NHWC".
+        num_groups: the number of groups, each of C / num_groups adjacent channels.
         eps: added to the variance.
-        affine: whether there are scale and shift.
+        affine: whether to learn scale and shift.
         layout: "NCHW" or "NHWC".
     Returns:
-        The same shape.
+        An array of the shape of x.
     Raises:
         TraceError: [E163] settings are out of range. ShapeError: [E167] the groups do not divide the channels.
 
@@ -228,13 +228,13 @@ def instance_norm(
     """Normalize every channel of every image by mean and standard deviation (Ulyanov et al. 2016).
 
     Args:
-        scope: gives the parameters scale and shift, each (C,).
-        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        scope: provides the parameters scale and shift, each (C,).
+        x: (N, C, *space), or (N, *space, C) for "NHWC".
         eps: added to the variance.
-        affine: whether there are scale and shift.
+        affine: whether to learn scale and shift.
         layout: "NCHW" or "NHWC".
     Returns:
-        The same shape.
+        An array of the shape of x.
     Raises:
         TraceError: [E163] `eps` is negative, or the layout is unknown.
 
@@ -268,22 +268,22 @@ def local_response_norm(
     *,
     layout: Layout = "NCHW",
 ) -> Array:
-    """Divide by a power of the squares of neighboring channels (Krizhevsky et al. 2012).
+    """Divide by a power of a sum of squares over neighboring channels (Krizhevsky et al. 2012).
 
         y[n, c, i…] = x[n, c, i…] / (k + α Σ j x[n, j, i…]²)^β        j from c - ⌊size / 2⌋, `size` of them
 
-    The defaults are the paper's. Other frameworks divide α by the size: pass `alpha / size` for theirs.
+    The defaults are the paper's. Other frameworks divide α by the size: convert their `alpha` to `alpha / size`.
 
     Args:
         scope: not used.
-        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        x: (N, C, *space), or (N, *space, C) for "NHWC".
         size: the number of neighboring channels.
         alpha: the weight of the squares.
         beta: the power.
-        k: the constant that is added to their sum.
+        k: the constant added to the sum.
         layout: "NCHW" or "NHWC".
     Returns:
-        The same shape.
+        An array of the shape of x.
     Raises:
         TraceError: [E163] settings are out of range.
 

@@ -1,4 +1,4 @@
-"""The largest elements and the means of windows, and of whole images."""
+"""Pooling: the maximum or the mean of windows, and of whole images."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _pool(
     ceil_mode: bool = False,
     dilation: Numbers = 1,
 ) -> Windows:
-    """The windows of a pool, each of which meets the image."""
+    """The windows of a pooling layer, each of which overlaps the image."""
     over = windows(kind, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, dilation=dilation)
     for k, d, before, after in zip(over.size, over.dilation, over.before, over.after):
         if max(before, after) > (d * (k - 1) + 1) // 2:
@@ -67,13 +67,13 @@ def max_pool(
 
     Args:
         scope: not used.
-        x: (N, C, *space), or (N, *space, C) where the layout says so.
-        kernel_size: sizes of a window; a number for both axes, or a number for each of any number of axes.
-        stride: the step from a window to the next; as large as a window unless given.
-        padding: the padding, as for `conv`; its elements are below all others.
-        ceil_mode: whether a last window that is not whole counts, if it begins in the image or the border before it.
-        dilation: the step from an element of a window to the next.
-        layout: "NCHW" or "NHWC", for any number of axes.
+        x: (N, C, *space), or (N, *space, C) for "NHWC".
+        kernel_size: the size of a window: a number for both axes, or a number for each axis.
+        stride: the distance between adjacent windows; by default the kernel size.
+        padding: the padding, as for `conv`; its elements are -inf.
+        ceil_mode: whether to include an incomplete last window that starts in the image or the padding before it.
+        dilation: the distance between adjacent elements of a window.
+        layout: "NCHW" or "NHWC", for any number of spatial axes.
     Returns:
         (N, C, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every size H, or rounded up.
     Raises:
@@ -91,7 +91,7 @@ def max_pool(
         return _largest(y, over, layout, (batch, channels, counts))
     if scope.training:
         return _largest_by_place(y, over, layout, (batch, channels, counts))
-    for axis in reversed(range(len(counts))):  # of equal elements the first in the window stays the first
+    for axis in reversed(range(len(counts))):  # keeps the order of equal elements in the window
         along = over.along(axis)
         extents = split(layout, y.shape)[2]
         y = _largest(y, along, layout, (batch, channels, (*extents[:axis], counts[axis], *extents[axis + 1 :])))
@@ -99,7 +99,7 @@ def max_pool(
 
 
 def _largest(y: Any, over: Windows, layout: str, extents: tuple[Any, Any, Any]) -> Array:
-    """The largest element of every window of an image with its border."""
+    """The largest element of every window of a padded image."""
 
     def largest(*place: Any) -> Any:
         n, c, i = split(layout, place)
@@ -139,7 +139,7 @@ def _names(layout: str, over: Windows) -> tuple[str, ...]:
 
 
 def _bordered(x: Any, over: Windows, layout: str, counts: Any) -> Any:
-    """The image as a new array with a border of -inf, so that reads need no test."""
+    """The image as a new array padded with -inf, so that reads need no test."""
     if over.inside:
         return x
     batch, channels, _ = split(layout, x.shape)
@@ -168,19 +168,19 @@ def avg_pool(
     count_include_pad: bool = True,
     layout: Layout = "NCHW",
 ) -> Array:
-    """The mean of every window: y[n, c, i…] = Σ u… x[n, c, i s + u - p, …] / how many.
+    """The mean of every window: y[n, c, i…] = Σ u… x[n, c, i s + u - p, …] / count.
 
     Args:
         scope: not used.
-        x: (N, C, *space), or (N, *space, C) where the layout says so.
-        kernel_size: sizes of a window; a number for both axes, or a number for each axis.
-        stride: the step from a window to the next; as large as a window unless given.
-        padding: elements of border, which are 0; as for `conv`.
-        ceil_mode: whether a last window that is not whole counts, if it begins in the image or the border before it.
-        count_include_pad: whether elements of the border count. Elements beyond it, with `ceil_mode`, do not.
-        layout: "NCHW" or "NHWC", for any number of axes.
+        x: (N, C, *space), or (N, *space, C) for "NHWC".
+        kernel_size: the size of a window: a number for both axes, or a number for each axis.
+        stride: the distance between adjacent windows; by default the kernel size.
+        padding: the padding, as for `conv`; its elements are 0.
+        ceil_mode: whether to include an incomplete last window that starts in the image or the padding before it.
+        count_include_pad: whether padding counts as elements. Elements beyond it, with `ceil_mode`, do not count.
+        layout: "NCHW" or "NHWC", for any number of spatial axes.
     Returns:
-        (N, C, *space), sizes as for `max_pool`.
+        (N, C, *space), with sizes as for `max_pool`.
     Raises:
         TraceError: [E163] settings are out of range. ShapeError: [E167] windows are larger than the image.
 
@@ -234,11 +234,11 @@ def _space(layout: str, x: Any) -> tuple[int, ...]:
 
 @layer(_global_takes, accepts="N C ...")
 def global_avg_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
-    """The mean of every channel over the whole image, for any number of axes of space.
+    """The mean of every channel over the whole image, for any number of spatial axes.
 
     Args:
         scope: not used.
-        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        x: (N, C, *space), or (N, *space, C) for "NHWC".
         layout: "NCHW" or "NHWC".
     Returns:
         (N, C).
@@ -253,11 +253,11 @@ def global_avg_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
 
 @layer(_global_takes)
 def global_max_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
-    """The largest element of every channel in the whole image, for any number of axes of space.
+    """The largest element of every channel in the whole image, for any number of spatial axes.
 
     Args:
         scope: not used.
-        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        x: (N, C, *space), or (N, *space, C) for "NHWC".
         layout: "NCHW" or "NHWC".
     Returns:
         (N, C).

@@ -1,7 +1,7 @@
-"""Layers that read a sequence step by step: long short-term memory and gated recurrent units.
+"""Recurrent layers: long short-term memory and gated recurrent units.
 
-The products with the input of all steps are one matrix product before the loop. A step multiplies only its state.
-Weights have PyTorch's layout, so its files need only other names:
+The products with the inputs of all steps are one matrix product before the loop. A step multiplies only the state.
+Weights have PyTorch's layout, so PyTorch files need only a mapping of names:
 
     w (G W, M)  weight_ih    b (G W,)  bias_ih        G gates, W the hidden size, M features of the input
     u (G W, W)  weight_hh    c (G W,)  bias_hh
@@ -53,20 +53,20 @@ def lstm(
         h    = σ(o) tanh(cell)
 
     Args:
-        scope: gives the parameters w, u, b, c; of several layers in lstm1, lstm2, …, of both directions in forward and
-            backward.
-        x: (N, L, M), or a pair of it and the state to start from, {"h": (N, W), "cell": (N, W)}; of several layers, or
-            of both directions, a tuple of states. None, and no pair, are zeros.
-        hidden_size: W, of the state.
+        scope: provides the parameters w, u, b, c; for several layers under lstm1, lstm2, …; for two directions under
+            forward and backward.
+        x: (N, L, M), or a pair of it and the initial state {"h": (N, W), "cell": (N, W)}; for several layers or both
+            directions, a tuple of states. The default state, or None, is zeros.
+        hidden_size: the size W of the state.
         num_layers: the number of layers, each reading the result of the one before it.
-        reverse: whether it reads from the last step to the first.
-        bidirectional: whether one reads forward and another backward, their results side by side.
-        return_sequences: whether the result has all steps, or the last step read alone.
+        reverse: whether to read from the last step to the first.
+        bidirectional: whether to concatenate the features of a forward and a backward pass.
+        return_sequences: whether to return all steps, or only the last step read.
     Returns:
-        (N, L, W), h of all steps; (N, W) with `return_sequences=False`; 2 W features with `bidirectional`. Given a pair
-        it is a pair, with the state after the last step read.
+        h of all steps, (N, L, W); (N, W) with `return_sequences=False`; 2 W features with `bidirectional`. If x is a
+        pair, a pair with the state after the last step read.
     Raises:
-        TraceError: [E163] `hidden_size` or `num_layers` below 1; `reverse` with `bidirectional`.
+        TraceError: [E163] `hidden_size` or `num_layers` is below 1, or `reverse` is set with `bidirectional`.
 
     >>> from pullback import nn
     >>> nn.lstm(5, bidirectional=True).type.result, nn.lstm(5, return_sequences=False).type.result
@@ -102,19 +102,19 @@ def gru(
         h    = (1 - z) n + z h
 
     Args:
-        scope: gives the parameters w, u, b, c; of several layers in gru1, gru2, …, of both directions in forward and
-            backward.
-        x: (N, L, M), or a pair of it and the state to start from, {"h": (N, W)}; of several layers, or of both
-            directions, a tuple of states. None, and no pair, are zeros.
-        hidden_size: W, of the state.
+        scope: provides the parameters w, u, b, c; for several layers under gru1, gru2, …; for two directions under
+            forward and backward.
+        x: (N, L, M), or a pair of it and the initial state {"h": (N, W)}; for several layers or both
+            directions, a tuple of states. The default state, or None, is zeros.
+        hidden_size: the size W of the state.
         num_layers: the number of layers, each reading the result of the one before it.
-        reverse: whether it reads from the last step to the first.
-        bidirectional: whether one reads forward and another backward, their results side by side.
-        return_sequences: whether the result has all steps, or the last step read alone.
+        reverse: whether to read from the last step to the first.
+        bidirectional: whether to concatenate the features of a forward and a backward pass.
+        return_sequences: whether to return all steps, or only the last step read.
     Returns:
-        As `lstm`.
+        The same as `lstm`.
     Raises:
-        TraceError: [E163] `hidden_size` or `num_layers` below 1; `reverse` with `bidirectional`.
+        TraceError: [E163] `hidden_size` or `num_layers` is below 1, or `reverse` is set with `bidirectional`.
 
     >>> from pullback import nn
     >>> nn.gru(5).type.result
@@ -134,14 +134,14 @@ def gru(
 
 
 def bidirectional(forward: Any, backward: Any = None) -> Layer:
-    """Two layers, one reading a sequence forward and one backward, their results side by side.
+    """Combine two layers that read a sequence forward and backward; their features are concatenated.
 
     Args:
         forward: a layer of (N, L, M).
-        backward: the one that is given the sequence from its end; without it, a second one like the first.
+        backward: the layer that reads the reversed sequence; by default another layer like `forward`.
     Returns:
-        A layer whose result has the features of both; where they give sequences, those of the second are in the order
-        of the input again. Parameters are in `forward` and `backward`.
+        A layer whose result has the features of both. Sequences from the backward layer are reversed to the order
+        of the input. Parameters are in `forward` and `backward`.
 
     >>> from pullback import nn
     >>> nn.bidirectional(nn.gru(3), nn.lstm(2)).type.result

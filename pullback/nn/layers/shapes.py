@@ -15,7 +15,7 @@ __all__ = ["concat", "flatten", "permute", "reshape"]
 
 @layer()
 def flatten(scope: Scope, x: Any) -> Array:
-    """All axes but the first as one.
+    """Flatten all axes but the first into one.
 
     >>> from pullback import nn
     >>> nn.flatten().on("N 2 3").type.result
@@ -44,7 +44,7 @@ def _permute_takes(*axes: int) -> None:
 
 @layer(_permute_takes)
 def permute(scope: Scope, x: Any, *axes: int) -> Array:
-    """The axes in another order: `permute(0, 2, 3, 1)` makes N H W C of N C H W.
+    """Permute the axes: `permute(0, 2, 3, 1)` turns N C H W into N H W C.
 
     >>> from pullback import nn
     >>> nn.permute(0, 2, 1).on("N 2 3").type.result
@@ -56,7 +56,7 @@ def permute(scope: Scope, x: Any, *axes: int) -> Array:
 
 @layer()
 def concat(scope: Scope, x: Any, axis: int = 1) -> Array:
-    """Several arrays, as a layer may give them in a tuple, joined along an axis.
+    """Join a tuple of arrays, such as a layer's results, along an axis.
 
     >>> from pullback import nn
     >>> both = nn.sequential(lambda x: (x, -x), nn.concat())

@@ -1,9 +1,9 @@
-"""Sliding windows over an image: the positions they read, and their number.
+"""Sliding windows over an image: their number, and the positions that they read.
 
 Along an axis of size h with window k, stride s, dilation d and borders before and after, window i reads the elements
 i s + u d - before for u = 0 … k - 1, and there are ⌊(h + before + after - d (k - 1) - 1) / s⌋ + 1 windows.
 
-An image has the shape (N, C, *space), "NCHW", or (N, *space, C), "NHWC", for any number of axes of space.
+An image has the shape (N, C, *space), "NCHW", or (N, *space, C), "NHWC", for any number of spatial axes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 Layout = Literal["NCHW", "NHWC"]
-PLACES: Final = "ijklm"  # names for the place of a window
-ELEMENTS: Final = "uvtrs"  # and for that of an element in it
+PLACES: Final = "ijklm"  # index names for the position of a window
+ELEMENTS: Final = "uvtrs"  # index names for the position in a window
 Numbers = int | tuple[int, ...]
 Padding = int | tuple[int, ...] | tuple[tuple[int, int], ...] | Literal["same"]
 
@@ -92,13 +92,13 @@ class Windows:
     """Windows over the spatial axes of an image. Each tuple has one number per axis.
 
     Attributes:
-        kind: the layer that has them, for errors.
-        size: of a window along each axis.
-        stride: the step from a window to the next.
-        before: elements of border in front of the image.
-        after: elements of border behind it.
-        dilation: the step from an element of a window to the next.
-        ceil_mode: whether a last window that is not whole counts, as long as it begins in the image or in front of it.
+        kind: the name of the layer, for errors.
+        size: the size of a window along each axis.
+        stride: the distance between adjacent windows.
+        before: the number of padding elements before the image.
+        after: the number of padding elements after the image.
+        dilation: the distance between adjacent elements of a window.
+        ceil_mode: whether to include an incomplete last window that starts in the image or the padding before it.
     """
 
     kind: str
@@ -118,26 +118,26 @@ class Windows:
         out = []
         for axis, extent in enumerate(space):
             stride, before, after, reach = self.stride[axis], self.before[axis], self.after[axis], self._reach(axis)
-            room = extent + before + after - reach  # for the last window to begin
+            room = extent + before + after - reach  # where the last window may start
             if (number(room) or 0) < 0:
                 raise self._too_small(space)
             if not self.ceil_mode:
                 out.append(room // stride + 1)
-            elif stride <= reach - after:  # a window that begins where some are not whole begins in the image
+            elif stride <= reach - after:  # an incomplete window starts in the image
                 out.append((room + stride - 1) // stride + 1)
             else:
                 out.append((extent + before - 1) // stride + 1)
         return tuple(out)
 
     def bordered(self, counts: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The sizes of the bordered image that this many windows cover."""
+        """The sizes of the padded image that these numbers of windows cover."""
         return tuple((n - 1) * s + self._reach(axis) for axis, (n, s) in enumerate(zip(counts, self.stride)))
 
     def spread(self, space: tuple[Any, ...], extra: tuple[int, ...]) -> tuple[Any, ...]:
-        """The sizes of an image with this many windows, and `extra` elements after the last window.
+        """The sizes of an image with these numbers of windows, and `extra` elements after the last window.
 
         Raises:
-            ShapeError: [E167] nothing is left between the borders.
+            ShapeError: [E167] the padding removes the whole image.
         """
         out = tuple(
             (n - 1) * s + self._reach(axis) - self.before[axis] - self.after[axis] + e
@@ -148,18 +148,18 @@ class Windows:
         return out
 
     def places(self, window: Any, element: Any, *, bordered: bool = False) -> tuple[Any, ...]:
-        """The position of a window's element in the image, or in the bordered image."""
+        """The position of a window's element in the image, or in the padded image."""
         before = (0,) * len(self.size) if bordered else self.before
         return tuple(
             i * s + u * d - p for i, u, s, d, p in zip(window, element, self.stride, self.dilation, before, strict=True)
         )
 
     def read(self, x: Any, place: tuple[Any, ...]) -> Any:
-        """The element of an image at a place that a window reads, 0 in the border."""
+        """The image element at a position that a window reads; 0 in the padding."""
         return x[place] if self.inside else x.at(*place)
 
     def along(self, axis: int) -> Windows:
-        """The windows along one axis of an image with its border, with single elements along the other axes."""
+        """The windows along one axis of a padded image, of size 1 along the other axes."""
 
         def only(values: tuple[int, ...], other: int) -> tuple[int, ...]:
             return tuple(value if k == axis else other for k, value in enumerate(values))
@@ -168,9 +168,9 @@ class Windows:
         return Windows(self.kind, only(self.size, 1), only(self.stride, 1), none, none, only(self.dilation, 1))
 
     def phases(self, x: Any, batch: Any, channels: Any, counts: tuple[Any, ...]) -> Any:
-        """An image N C *space with its border, split by stride phase: (N, C, s, …, columns).
+        """The padded image N C *space, split by stride phase: (N, C, s, …, columns).
 
-        Neighboring windows then read neighboring elements, which helps sums of few terms, as these are not packed.
+        Neighboring windows then read neighboring elements. This speeds up sums of few terms, which are not packed.
         """
         *_, step = self.stride
         *rows, _ = self.bordered(counts)
@@ -217,10 +217,10 @@ def windows(
     dilation: Numbers = 1,
     ceil_mode: bool = False,
 ) -> Windows:
-    """Windows from layer settings: a number stands for all axes, and for two if their number is open.
+    """Windows from layer settings: a number applies to all axes, to two if the number of axes is open.
 
     Raises:
-        TraceError: [E163] settings are out of range or say different numbers of axes.
+        TraceError: [E163] settings are out of range or differ in the number of axes.
     """
     rank = next((len(x) for x in (kernel_size, stride, padding, dilation) if isinstance(x, tuple | list)), 2)
     size = numbers(kind, "kernel_size", kernel_size, rank, least=1)
@@ -245,7 +245,7 @@ def numbers(kind: str, name: str, given: Any, rank: int, *, least: int) -> tuple
     """A setting as a number for each axis.
 
     Raises:
-        TraceError: [E163] it is not a number or one number per axis, or too small.
+        TraceError: [E163] the setting is neither a number nor one number per axis, or is too small.
     """
     each = tuple(given) if isinstance(given, tuple | list) else (given,) * rank
     _check_rank(kind, name, each, rank)
@@ -265,7 +265,7 @@ def setting(kind: str, what: str, remedy: str) -> TraceError:
 
 
 def share_of_group(inputs: Any, groups: int, kind: str) -> Any:
-    """The channels of an image that belong to each of some groups.
+    """The number of an image's channels in each group.
 
     Raises:
         ShapeError: [E167] the groups do not divide the channels.

@@ -1,4 +1,4 @@
-"""Networks as functions of the number of classes, each a layer for any size of its input.
+"""Networks, as functions that take the number of classes and return a layer.
 
 `pullback train` can train most of them, and two that are written by hand in index notation. Those two are modules that
 are traced when they are imported.

@@ -40,9 +40,9 @@ def alexnet(num_classes: int = 1000, *, groups: int = 2, width_mult: float = 1.0
     """AlexNet (Krizhevsky et al. 2012), for 227 × 227: 60,965,224 parameters.
 
     Args:
-        num_classes: how many.
-        groups: 2 as in the paper, whose two processors each had half of the channels, or 1.
-        width_mult: of every layer, as a multiple of the paper's.
+        num_classes: the number of classes.
+        groups: 2 as in the paper, where two processors held half of the channels each, or 1.
+        width_mult: the width of every layer relative to the paper's.
         dropout: the dropout rate before the dense layers.
     """
     c = scaled(width_mult)

@@ -1,4 +1,4 @@
-"""Networks that make images: an autoencoder, and a generator that learns from a discriminator."""
+"""Networks that generate images: an autoencoder, and a generative adversarial network."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["autoencoder", "discriminator", "gan_step", "generator"]
 
 @layer("N C H W")
 def autoencoder(scope: Scope, x: Any, latent_dim: int = 32, *, hidden_size: int = 128) -> Array:
-    """Encode an image in few numbers and decode it (Hinton and Salakhutdinov 2006).
+    """Autoencoder: encode an image in few numbers and decode it (Hinton and Salakhutdinov 2006).
 
     Args:
-        scope: gives the parameters of dense1 to dense4.
+        scope: provides the parameters of dense1 to dense4.
         x: (N, C, H, W), within 0 and 1.
-        latent_dim: the number of them.
-        hidden_size: the units of the layers between.
+        latent_dim: the number of encoded numbers.
+        hidden_size: the number of units of the intermediate layers.
     Returns:
         The reconstruction, of the shape of x.
 
@@ -43,9 +43,9 @@ def generator(channels: int = 1, image_size: int = 28, *, base_channels: int = 3
     """Make an image in -1 to 1 from N numbers, by transposed convolutions (Radford et al. 2015).
 
     Args:
-        channels: of the image.
-        image_size: its height and width, a multiple of 4.
-        base_channels: the channels of the layer before the image.
+        channels: the number of channels of the image.
+        image_size: the height and width of the image, a multiple of 4.
+        base_channels: the number of channels of the layer before the image.
 
     >>> from pullback import nn
     >>> nn.models.generator().on("N 16").type.result
@@ -78,13 +78,13 @@ def gan_step(
 ) -> Callable[..., tuple[Any, Any, Any]]:
     """Return one adversarial step of both networks as a function to be traced (Goodfellow et al. 2014).
 
-        discriminator   mean of softplus(-d(x)) + softplus(d(g(z)))     by its own parameters, g(z) as it is
+        discriminator   mean of softplus(-d(x)) + softplus(d(g(z)))     by its own parameters, with g(z) fixed
         generator       mean of softplus(-d(g(z)))                      by its own, through d
 
     Args:
-        generator: of (N, Z) numbers.
-        discriminator: of images, with scores (N, 1).
-        optimizers: of the two, in this order.
+        generator: the network that maps (N, Z) numbers to images.
+        discriminator: the network that maps images to scores (N, 1).
+        optimizers: the optimizers of generator and discriminator, in this order.
     Returns:
         A function (parameters, states, step, images, noise) -> (parameters, states, losses). Each is a pair for the
         generator and the discriminator; the first states are `optimizer.init(parameters)`.

@@ -36,14 +36,14 @@ def googlenet(
     """GoogLeNet for 224 × 224 (Szegedy et al. 2014): 6,998,552 parameters, 13,378,280 with auxiliaries.
 
     Args:
-        scope: gives the parameters.
+        scope: provides the parameters.
         x: (N, C, H, W); H and W at least 80 with auxiliary classifiers.
-        num_classes: how many.
-        aux_logits: whether training has them.
-        width_mult: of every layer, as a multiple of the paper's.
-        dropout: the rates of dropout before the scores, and in the further classifiers.
+        num_classes: the number of classes.
+        aux_logits: whether to use the auxiliary classifiers in training.
+        width_mult: the width of every layer relative to the paper's.
+        dropout: the dropout rates before the scores, and in the auxiliary classifiers.
     Returns:
-        Scores (N, num_classes). In training with `aux_logits` a tuple of them and those of the two others: the loss is
+        Scores (N, num_classes). In training with `aux_logits`, a tuple with the auxiliary scores, for which the loss is
         `with_auxiliary(nn.cross_entropy)`.
 
     >>> from pullback import nn
@@ -65,7 +65,7 @@ def googlenet(
     return (y, *others) if others else y
 
 
-INCEPTIONS = {  # channels: 1 × 1; reduction for 3 × 3, 3 × 3; reduction for 5 × 5, 5 × 5; behind the pool
+INCEPTIONS = {  # channels: 1 × 1; reduction for 3 × 3, 3 × 3; reduction for 5 × 5, 5 × 5; after the pool
     "3a": (64, 96, 128, 16, 32, 32),
     "3b": (128, 128, 192, 32, 96, 64),
     "4a": (192, 96, 208, 16, 48, 64),
@@ -79,7 +79,7 @@ INCEPTIONS = {  # channels: 1 × 1; reduction for 3 × 3, 3 × 3; reduction for 
 
 
 def inception(one: int, before_three: int, three: int, before_five: int, five: int, pooled: int) -> Layer:
-    """Convolutions of 1, 3 and 5 and a pool in parallel, with the channels of each."""
+    """Inception block: convolutions of sizes 1, 3 and 5 and a pool in parallel, with given channels."""
     return branches(
         sequential(conv(one, 1), relu),
         sequential(conv(before_three, 1), relu, conv(three, 3, padding=1), relu),
@@ -96,11 +96,11 @@ def _auxiliary(channels: int, units: int, num_classes: int, dropout: float) -> L
 
 
 def with_auxiliary(loss: Callable[[Any, Any], Any], weight: float = 0.3) -> Callable[[Any, Any], Any]:
-    """The loss of a network with auxiliary classifiers, whose losses are added with a weight.
+    """Return the loss of a network with auxiliary classifiers: the weighted auxiliary losses are added.
 
     Args:
-        loss: of scores and a target.
-        weight: of each auxiliary loss.
+        loss: the loss function of scores and a target.
+        weight: the weight of each auxiliary loss.
     """
 
     def total(y: Any, target: Any) -> Any:

@@ -88,7 +88,7 @@ def loss(parameters: Parameters, images: Float[Array, "N 28 28"], labels: UInt8[
 def train(
     state: Training, images: Float[Array, "S B 28 28"], labels: UInt8[Array, "S B"], rate: Float[Array, ""]
 ) -> Training:
-    """One pass over S batches in their order, with an update after each."""
+    """Run one pass over S batches in order, with an update after each."""
     steps, batch = labels.shape
 
     def step(state: Training, s: Any) -> Training:
@@ -108,7 +108,7 @@ def recognize(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
 
 
 def start(kind: Kind = "uniform", *, seed: int = 0, dtype: DTypeLike = np.float32) -> Any:
-    """Parameters to start from (`recipes.started`)."""
+    """The initial parameters (`recipes.started`)."""
     return started(Parameters, SHAPES, FANS, kind, seed, dtype)
 
 

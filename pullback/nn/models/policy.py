@@ -1,4 +1,4 @@
-"""A policy that learns from rewards alone."""
+"""A policy network for reinforcement learning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["discounted_returns", "policy", "reinforce"]
 
 
 def policy(num_actions: int, *, hidden_size: int = 32) -> Layer:
-    """A network for scores of actions from observations.
+    """Make a network that maps observations to scores of actions.
 
     >>> from pullback import nn
     >>> nn.models.policy(2).on("N 4").type.result
@@ -27,7 +27,7 @@ def discounted_returns(rewards: Any, gamma: float = 0.99) -> Array:
     """Discounted returns from each step on: r[t] + γ r[t + 1] + γ² r[t + 2] + ….
 
     Args:
-        rewards: (L,) of one episode.
+        rewards: the rewards (L,) of one episode.
         gamma: γ, the discount per step.
 
     >>> from pullback import nn
@@ -46,11 +46,11 @@ def discounted_returns(rewards: Any, gamma: float = 0.99) -> Array:
 
 
 def reinforce(scores: Any, target: tuple[Any, Any]) -> Array:
-    """The loss -mean(log π(action) · return), whose gradient is the policy gradient (Williams 1992).
+    """REINFORCE: the loss -mean(log π(action) · return), for the policy gradient (Williams 1992).
 
     Args:
-        scores: (N, num_actions) of a policy.
-        target: the actions taken (N,), integers, and the returns of each (N,), less a baseline.
+        scores: the scores (N, num_actions) of a policy.
+        target: the chosen actions (N,), integers, and their returns (N,), minus a baseline.
 
     >>> from pullback import nn
     >>> loss = pb.function(lambda scores, actions, returns: nn.models.reinforce(scores, (actions, returns)))

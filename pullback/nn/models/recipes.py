@@ -1,4 +1,4 @@
-"""Recipes of `pullback train` for networks, and initial parameters."""
+"""Training recipes for the networks of `pullback train`, and initial parameters."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Recipe:
     """A network with its default training settings.
 
     Attributes:
-        name: its name on the command line.
-        loss: traced; (parameters, state, batch) -> the loss, or of a network's result and the target.
-        metrics: traced, of the same arguments.
-        init: makes parameters; takes a `Kind` and `seed=`. A network of layers makes its own.
-        optimizer: makes one of a learning rate.
-        learning_rate, batch_size, epochs: of training.
+        name: the name on the command line.
+        loss: a traced function (parameters, state, batch) -> the loss, or one of a network's result and the target.
+        metrics: traced functions of the same arguments.
+        init: a function of a `Kind` and `seed=` that makes parameters. A network of layers makes its own.
+        optimizer: a function that makes an optimizer from a learning rate.
+        learning_rate, batch_size, epochs: the default training settings.
         image: the shape of one image, without channels if there is only one; None if any shape is accepted.
-        num_classes: the number of classes; None for that of the data.
-        transforms: applied to training images when they are read.
-        network: makes the network of layers for a number of classes; None for one written by hand.
+        num_classes: the number of classes; None to take it from the data.
+        transforms: the transformations applied to training images when they are read.
+        network: a function of the number of classes that makes the network; None for one written by hand.
     """
 
     name: str
@@ -66,18 +66,18 @@ def started(
     parameters: Callable[..., Any], shapes: Mapping[str, tuple[int, ...]], fans: Mapping[str, tuple[int, int]],
     kind: Kind, seed: int, dtype: DTypeLike,
 ) -> Any:  # fmt: skip
-    """Parameters to start training from.
+    """Return initial parameters.
 
-    `uniform` draws weights by `init.xavier_uniform` and sets biases to zero. `constant` sets every weight to 1 / fan
-    in and every bias to 1 / its size, as Zhang's published APL program does. Units of one layer then stay alike
+    `uniform` draws weights by `init.xavier_uniform` and sets biases to zero. `constant` sets every weight to
+    1 / fan-in and every bias to 1 / its size, as Zhang's published APL program does. Units of one layer then stay alike
     forever, so use this start for comparison, not for learning.
 
     Args:
         parameters: the NamedTuple class of the parameters.
         shapes: the shape of each.
-        fans: (fan in, fan out) of each weight; arrays that are not listed are biases.
+        fans: (fan-in, fan-out) of each weight; arrays that are not listed are biases.
         kind: "uniform" or "constant".
-        seed: of the random numbers; equal seeds give equal parameters on every machine.
+        seed: the seed of the random numbers; equal seeds give equal parameters on every machine.
         dtype: float32 or float64.
     Returns:
         An instance of `parameters` with NumPy arrays.

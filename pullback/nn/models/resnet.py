@@ -1,4 +1,4 @@
-"""Networks of residuals: ResNet, and MobileNet's inverted ones."""
+"""Residual networks: ResNet, and MobileNet with inverted residuals."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _INVERTED = (  # expansion, channels, repetitions, stride of the first
 
 
 def _inverted(inputs: int, factor: int, channels: int, stride: int, relu6: Any) -> Layer:
-    """An inverted residual: expand, convolve each channel, project; with a shortcut if sizes stay."""
+    """An inverted residual: expand, convolve each channel, project; with a shortcut if sizes are equal."""
     inside = inputs * factor
     wider = (_normed(inside, 1), relu6) if factor > 1 else ()
     alone = _normed(inside, 3, stride=stride, padding=1, groups=inside)

@@ -38,10 +38,10 @@ def gpt(
 
     Args:
         vocab_size: the number of letters.
-        embed_dim: features of each letter.
-        num_heads: the heads of attention.
+        embed_dim: the number of features of each letter.
+        num_heads: the number of attention heads.
         num_layers: the number of blocks.
-        max_length: the number of letters it can see.
+        max_length: the maximum number of letters in the input.
         dropout: the dropout rate in training.
 
     >>> from pullback import nn

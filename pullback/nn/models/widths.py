@@ -14,7 +14,7 @@ def scaled(width_mult: float) -> Callable[[int], int]:
     """Scale a paper's number of channels or units by the width multiplier of a network.
 
     Raises:
-        TraceError: [E163] the multiplier is no number above 0.
+        TraceError: [E163] the multiplier is not a positive number.
 
     >>> scaled(0.25)(96)
     24

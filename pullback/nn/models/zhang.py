@@ -57,7 +57,7 @@ class Training(NamedTuple):
 
 @pb.function
 def layers(parameters: Parameters, image: Float[Array, "28 28"]) -> Layers:
-    """All layers for one image."""
+    """The results of all layers for one image."""
     k1, b1, k2, b2, fc, b = parameters
     c1 = pb.logistic(convolution(image, k1, b1))
     s1 = average_pool(c1)
@@ -77,7 +77,7 @@ def loss(parameters: Parameters, image: Float[Array, "28 28"], label: UInt8[Arra
 def train(
     state: Training, images: Float[Array, "N 28 28"], labels: UInt8[Array, "N"], rate: Float[Array, ""]
 ) -> Training:
-    """One pass over the images in their order, with an update after each."""
+    """Run one pass over the images in order, with an update after each."""
 
     def step(state: Training, n: Any) -> Training:
         value, gradient = pb.value_and_grad(loss, wrt="parameters")(state.parameters, images[n], labels[n])
@@ -100,7 +100,7 @@ def recognize(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
 
 
 def start(kind: Kind = "uniform", *, seed: int = 0, dtype: DTypeLike = np.float32) -> Any:
-    """Parameters to start from (`recipes.started`)."""
+    """The initial parameters (`recipes.started`)."""
     return started(Parameters, SHAPES, FANS, kind, seed, dtype)
 
 
@@ -112,7 +112,7 @@ def batch_loss(parameters: Parameters, state: Any, batch: Any) -> Any:
 
 
 def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
-    """The share of a batch that is recognized."""
+    """The fraction of a batch that is recognized."""
     images, labels = batch
     return pb.mean(pb.where(recognize(parameters, images) == labels, 1.0, 0.0))
 

@@ -17,7 +17,7 @@ __all__ = ["train_batches"]
 def train_batches(
     state: Training, images: Float[Array, "S B 28 28"], labels: UInt8[Array, "S B"], rate: Float[Array, ""]
 ) -> Training:
-    """One pass over S batches, with an update after each, by the mean gradient of its B images."""
+    """Run one pass over S batches, with an update by the mean gradient after each."""
     steps, batch = labels.shape
 
     def batch_loss(parameters: Parameters, s: Any) -> Any:

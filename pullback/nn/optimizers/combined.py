@@ -44,9 +44,9 @@ __all__ = ["accumulate_gradients", "caffe_sgd", "ema", "parameter_groups"]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class parameter_groups(Optimizer):
-    """An optimizer for each group of parameters; the first pattern that a name matches counts.
+    """Use a separate optimizer for each group of parameters, by the first pattern that a name matches.
 
-    Every parameter must match one, and every pattern some name. Joint operations of a part, such as the norm of
+    Every parameter must match a pattern, and every pattern a name. Joint operations of a part, such as the norm of
     `clip_by_global_norm`, apply to its group.
 
     >>> from pullback import nn
@@ -70,7 +70,7 @@ class parameter_groups(Optimizer):
                 check_descends("parameter_groups", part)
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Each name has a pattern, each pattern a name; and the patterns inside."""
+        """Check that names and patterns match, also the patterns of the groups' optimizers."""
         check_matches(self, self.parts, names)
         own = matched({pattern: pattern for pattern in self.parts}, names)
         lost = [n for n in names if n not in own]
@@ -86,7 +86,7 @@ class parameter_groups(Optimizer):
             part.check_names([n for n in names if own[n] == pattern])
 
     def visible(self, parameters: Leaves) -> Leaves:
-        """The part of each group that its optimizer sees."""
+        """The parameters that the groups' optimizers see."""
         seen = [part.visible(own).keys() for _, part, own in self._split(parameters)]
         return {n: x for n, x in parameters.items() if any(n in s for s in seen)}
 
@@ -122,13 +122,13 @@ class parameter_groups(Optimizer):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class accumulate_gradients(Optimizer):
-    """One step of an optimizer for each `steps` updates, by the mean of their gradients.
+    """Apply an optimizer once per `steps` updates, to the mean of their gradients.
 
     If the loss is a mean over the batch, `steps` batches act like one batch that is `steps` times as large. In between,
     updates are 0 and the optimizer's state does not change. Its step counts its own updates.
 
     Args:
-        steps: how many gradients make one.
+        steps: the number of gradients to average.
         optimizer: the optimizer that receives the mean.
 
     >>> from pullback import nn
@@ -156,7 +156,7 @@ class accumulate_gradients(Optimizer):
         return self.optimizer.descends
 
     def check_names(self, names: Sequence[str]) -> None:
-        """The optimizer's."""
+        """Check the patterns of the wrapped optimizer."""
         self.optimizer.check_names(names)
 
     def visible(self, parameters: Leaves) -> Leaves:
@@ -164,15 +164,15 @@ class accumulate_gradients(Optimizer):
         return self.optimizer.visible(parameters)
 
     def begin(self, parameters: Leaves) -> State:
-        """Sums of gradients, and the optimizer's."""
+        """The sums of gradients, and the wrapped optimizer's state."""
         inner = self.optimizer.begin(parameters)
         return {"sum": {n: like(p, 0.0) for n, p in parameters.items()}} | ({"optimizer": inner} if inner else {})
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """Add up; at each `steps`-th update the optimizer's.
+        """Add up the gradients; make the optimizer's update on each `steps`-th call.
 
-        Both results are computed and chosen element by element, in one pass over memory, in place. Branches would copy
-        the state that they leave unchanged.
+        Both results are computed, and one is selected per element, in a single pass over memory, in place. Branches
+        would copy the unchanged state.
         """
         t = as_array(step)
         due = t % self.steps == self.steps - 1
@@ -190,11 +190,11 @@ class accumulate_gradients(Optimizer):
         return {n: chosen(u, pb.zeros_like(u)) for n, u in updates.items()}, after
 
     def averages(self, state: State) -> Leaves:
-        """The optimizer's."""
+        """The averages of the wrapped optimizer."""
         return self.optimizer.averages(state.get("optimizer", {}))
 
     def learning_rate_at(self, step: int) -> float | None:
-        """The optimizer's."""
+        """The learning rate of the wrapped optimizer."""
         return self.optimizer.learning_rate_at(step // self.steps)
 
 
@@ -226,11 +226,11 @@ class ema(Elementwise):
 
     @property
     def slots(self) -> dict[str, float]:
-        """A; it starts as the parameter."""
+        """The slot of the average a, which starts as the parameter."""
         return {"average": 0.0}
 
     def begin(self, parameters: Leaves) -> State:
-        """The parameters."""
+        """The initial state: a copy of the parameters."""
         return {"average": {n: x if isinstance(x, Array) else np.array(x) for n, x in parameters.items()}}
 
     def numbers(self, step: Any) -> tuple[Any, ...]:
@@ -243,7 +243,7 @@ class ema(Elementwise):
         return g, (decay * kept[0] + (1 - decay) * (p + g),)
 
     def averages(self, state: State) -> Leaves:
-        """A."""
+        """The averages a."""
         return dict(state.get("average", {}))
 
 
@@ -258,10 +258,10 @@ def caffe_sgd(
     decay_mult: Mapping[str, float] | None = None,
     frozen: Sequence[str] = (),
 ) -> Optimizer:
-    """Caffe's SGD solver as a chain of parts (Jia and others 2014); DeepDSL has it, too.
+    """Caffe's SGD solver as a chain of parts (Jia and others 2014), also used by DeepDSL.
 
         g ← g min(1, clip_gradients / ‖g‖)    where `clip_gradients` is not 0
-        g ← g + weight_decay · decay_mult · p         L1: sign(p) in the place of p
+        g ← g + weight_decay · decay_mult · p         L1: sign(p) instead of p
         v ← momentum v + learning_rate · lr_mult · g
         p ← p - v
 
@@ -270,10 +270,10 @@ def caffe_sgd(
         momentum: from 0 to below 1.
         weight_decay: the factor of the decay.
         regularization_type: "L2" decays by the sum of squares, "L1" by the sum of magnitudes.
-        clip_gradients: largest norm of all gradients together; 0 for any.
+        clip_gradients: the largest joint norm of all gradients; 0 for no clipping.
         lr_mult: factors for the learning rate, by name or pattern.
         decay_mult: factors for the weight decay, by name or pattern.
-        frozen: names or patterns of parameters that stay.
+        frozen: names or patterns of the parameters to freeze.
     Returns:
         The chain.
 

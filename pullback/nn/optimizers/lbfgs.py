@@ -1,4 +1,4 @@
-"""L-BFGS: the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno, on all data at once."""
+"""L-BFGS: the limited-memory Broyden-Fletcher-Goldfarb-Shanno method, on all data at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Minimum", "lbfgs"]
 
 DECREASE: Final = 1e-4  # c₁ of Wolfe's conditions
 CURVATURE: Final = 0.9  # c₂
-INSIDE: Final = 0.1  # least distance of the next length from the ends, relative to the bracket
+INSIDE: Final = 0.1  # minimum distance of the next step length from the ends, relative to the bracket
 Loss = Callable[[Array], Array]
 
 
@@ -27,22 +27,22 @@ class Minimum(NamedTuple):
 
     parameters: Any
     value: Array
-    slope: Array  # the largest partial derivative, as a magnitude
+    slope: Array  # the largest magnitude of a partial derivative
     steps: Array
 
 
 class _Memory(NamedTuple):
-    """The last changes of point (s) and gradient (y), one row each, with 1 / s·y. Unused rows are 0."""
+    """The last changes of point (s) and gradient (y), one per row, with 1 / s·y. Unused rows are 0."""
 
     s: Array
     y: Array
     inverse: Array
-    changes: Array  # how many there were
+    changes: Array  # the number of changes so far
     scale: Array  # s·y / y·y of the last one
 
 
 class _Trial(NamedTuple):
-    """A trial length along the direction, with value, directional derivative and gradient."""
+    """A trial step length, with value, directional derivative and gradient."""
 
     length: Array
     value: Array
@@ -61,20 +61,20 @@ def lbfgs(
     interpolation (equation 3.59).
 
     Args:
-        loss: loss(parameters, *args) gives one number.
+        loss: the function; loss(parameters, *args) returns one number.
         parameters: the starting point: an array or a tree.
         args: further arguments of the loss.
-        max_iter: the largest number of steps.
-        history_size: how many changes are kept.
+        max_iter: the maximum number of steps.
+        history_size: the number of changes to keep.
         tolerance_grad: stop when the largest partial derivative is at most this.
     Returns:
-        `parameters`, a tree like those given; `value` of the loss; `slope`, the largest partial derivative; `steps`,
+        `parameters`, a tree like the initial one; `value`, the loss; `slope`, the largest partial derivative; `steps`,
         the number of steps taken.
     Raises:
-        DTypeError: [E121] parameters that are not floating-point.
+        DTypeError: [E121] a parameter is not floating-point.
     Cost:
-        A step is a value with gradient for each length tried, mostly one, and 8 · history_size · n operations for n
-        parameters; 2 · history_size · n numbers are kept.
+        A step computes a value and a gradient per trial length, mostly one, and 8 · history_size · n operations for n
+        parameters. The memory is 2 · history_size · n numbers.
 
     >>> from pullback import nn
     >>> @pb.function
@@ -139,7 +139,7 @@ def _direction(memory: _Memory, gradient: Array) -> Array:
 
 
 def _remember(memory: _Memory, s: Array, y: Array) -> _Memory:
-    """Replace the oldest change in memory by a new one, unless it is only rounding."""
+    """Replace the oldest change in memory by a new one, unless the new one is only rounding error."""
     curvature, size = pb.vecdot(s, y), pb.vecdot(y, y)
     usable = curvature > pb.finfo(s.dtype).eps * size
     row = memory.changes % memory.s.shape[0]
@@ -159,10 +159,10 @@ def _remember(memory: _Memory, s: Array, y: Array) -> _Memory:
 def _search(
     both: Callable[[Array], tuple[Array, Array]], x: Array, start: _Trial, ahead: Array, most: int = 25
 ) -> tuple[_Trial, Array]:
-    """A length along `ahead` that meets the strong Wolfe conditions, or the best; and whether it is > 0.
+    """Find a step length that meets the strong Wolfe conditions, or the best one; and whether it is > 0.
 
-    Such a length lies between `low` and `high`. At `low` the value has decreased enough, but still falls too steeply.
-    At `high` it has not decreased enough, or rises. The minimum of f(x + a d) - c₁ a f' lies between them.
+    This length lies between `low` and `high`. At `low` the value has decreased enough, but the slope is too steep.
+    At `high` the value has not decreased enough, or it rises. The minimum of f(x + a d) - c₁ a f' lies between them.
     """
     slack = 4 * pb.finfo(x.dtype).eps * pb.abs(start.value)  # the error bound of rounding
 

@@ -1,7 +1,7 @@
 """Arrays of a tree by name: `conv1/w` is the leaf `w` of the subtree `conv1`.
 
-Optimizers work on these leaves, for any kind of tree. A leaf that is None, as the gradient of a frozen parameter, is
-left out.
+Optimizers work on these leaves, for any kind of tree. Leaves that are None, such as gradients of frozen parameters,
+are left out.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ALONE = "parameters"  # the name of a parameter that is not in a tree
 
 
 def leaves_of(x: Any) -> Leaves:
-    """The leaves of a tree by name, in its order.
+    """The leaves of a tree by name, in the tree's order.
 
     Raises:
-        ShapeError: [E139] two have one name.
+        ShapeError: [E139] two leaves have the same name.
     """
     values, structure = tree.flatten(x)
     names = names_of(structure, ALONE)
@@ -66,7 +66,7 @@ def check_floating(leaves: Leaves, where: str) -> None:
     """Refuse parameters that are not floating-point.
 
     Raises:
-        DTypeError: [E121] with their names.
+        DTypeError: [E121] a parameter is not floating-point.
     """
     wrong = [f"{n} : {_type(x)}" for n, x in leaves.items() if not dtype_from(_dtype(x)).is_floating]
     if wrong:
@@ -83,7 +83,7 @@ def check_gradients(gradients: Leaves, parameters: Leaves, where: str) -> None:
     """Refuse gradients that do not match the parameters.
 
     Raises:
-        ShapeError or DTypeError: [E139] with the differences.
+        ShapeError, DTypeError: [E139] gradients and parameters differ; the differences are listed.
     """
     missing = [n for n in parameters if n not in gradients]
     extra = [n for n in gradients if n not in parameters]
@@ -106,7 +106,7 @@ def check_gradients(gradients: Leaves, parameters: Leaves, where: str) -> None:
 
 
 def foreign_state(where: str, what: str) -> TraceError:
-    """The error for a state that is not one of this optimizer and these parameters."""
+    """The error for a state that does not belong to this optimizer and these parameters."""
     return TraceError(
         "E139",
         f"{where}: the state has no {what}",

@@ -1,18 +1,18 @@
-"""Optimizers as values: a pair of functions on trees, put one behind the other by `>>`.
+"""Optimizers: pairs of functions on trees of arrays, chained by `>>`.
 
     optimizer = nn.clip_by_global_norm(1.0) >> nn.adamw(1e-3)
     state = optimizer.init(parameters)                                      # NumPy arrays, or in a traced function
     updates, state = optimizer.update(gradients, state, parameters, step)   # in a traced function
     parameters = optimizer.apply(parameters, updates)                       # parameters + updates
 
-Parts are of two kinds. Those that `descend` (sgd, adam) take gradients and give what to add to the parameters, with
-the sign and the learning rate in it; there is one in a chain. The others give what they take, changed: in front of it
-gradients, behind it updates.
+A chain has one part that turns gradients into updates (sgd, adam): arrays to add to the parameters, with sign and
+learning rate included. Parts before it transform gradients, and parts after it transform updates. `descends` is True
+for the part that makes updates.
 
-A state is a dict by its content and the parameter's name, {"mean": {"conv1/w": …}}. Outside a trace it holds NumPy
+A state is a dict by content and parameter name, {"mean": {"conv1/w": …}}. Outside a trace it holds NumPy
 arrays.
 
-To write an optimizer, subclass `Elementwise` with a rule for one parameter, or `Optimizer` for all at once.
+To write an optimizer, subclass `Elementwise` for a rule for one parameter, or `Optimizer` for a rule for all.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Optimizer(Settings):
         Args:
             parameters: a tree of floating-point arrays, of NumPy or of a traced function.
         Returns:
-            A dict of dicts of arrays like the parameters, without frozen ones; {} without state.
+            A dict of dicts of arrays like the unfrozen parameters; {} if the optimizer has no state.
         Raises:
             DTypeError: [E121] a parameter that is not frozen is not floating-point.
             TraceError: [E108] a pattern matches no parameter.
@@ -81,14 +81,14 @@ class Optimizer(Settings):
         """The updates to add to the parameters, and the next state. For use in a traced function.
 
         Args:
-            gradients: a tree like the parameters; frozen ones need none.
+            gradients: a tree like the parameters; frozen parameters need no gradient.
             state: the result of `init` or the last update.
             parameters: a tree of arrays.
-            step: the number of updates before this one: an integer.
+            step: the number of earlier updates, an integer.
         Returns:
-            A tree like the parameters, with None for frozen ones, and the state.
+            The updates, a tree like the parameters with None for frozen ones, and the next state.
         Raises:
-            ShapeError, DTypeError: [E139] a gradient is missing, or of another shape or element type than its
+            ShapeError, DTypeError: [E139] a gradient is missing, or differs in shape or element type from its
                 parameter. TraceError: [E139] the state is another optimizer's.
         """
         leaves = leaves_of(parameters)
@@ -110,11 +110,11 @@ class Optimizer(Settings):
         return rebuilt(parameters, {n: _plus(p, added.get(n)) for n, p in leaves_of(parameters).items()})
 
     def averaged(self, state: State, parameters: Any) -> Any:
-        """The parameters, with moving averages for those that `ema` tracks."""
+        """The parameters, with those that `ema` tracks replaced by their moving averages."""
         return rebuilt(parameters, {**leaves_of(parameters), **self.averages(state)})
 
     def learning_rate_at(self, step: int) -> float | None:
-        """The learning rate of a step, for reports. For groups it is that of the first; None if there is none."""
+        """The learning rate of a step, for reports; for groups, that of the first. None if there is none."""
         return None
 
     def __rshift__(self, other: Any) -> Optimizer:
@@ -124,10 +124,10 @@ class Optimizer(Settings):
     # ----------------------------------------------------------------------------------------------
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Refuse patterns that fit none of the parameters' names.
+        """Refuse patterns that match no parameter name.
 
         Raises:
-            TraceError: [E108] with the patterns.
+            TraceError: [E108] a pattern matches no name.
         """
 
     def visible(self, parameters: Leaves) -> Leaves:
@@ -139,7 +139,7 @@ class Optimizer(Settings):
         return {}
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """`update` for leaves by name, frozen ones left out."""
+        """`update` for leaves by name, without frozen parameters."""
         raise NotImplementedError
 
     def averages(self, state: State) -> Leaves:
@@ -162,7 +162,7 @@ def check_descends(where: str, optimizer: Any) -> None:
     """Refuse an object that does not turn gradients into updates.
 
     Raises:
-        TraceError: [E171] it is an optimizer, or a part of one, that does not. [E170] it is something else.
+        TraceError: [E171] the object is an optimizer that only transforms. [E170] It is no optimizer.
     """
     if isinstance(optimizer, Optimizer) and not optimizer.descends:
         raise TraceError(
@@ -178,7 +178,7 @@ def check_descends(where: str, optimizer: Any) -> None:
 
 
 def rate_of(rate: Any, step: Any) -> Any:
-    """The learning rate at a step: a number itself, or a schedule's value at the step as f64."""
+    """The learning rate at a step: the number itself, or the schedule's value as f64."""
     if not callable(rate):
         return rate
     return rate(convert(step, "float64") if isinstance(step, Array) else step)
@@ -193,8 +193,8 @@ def count(step: Any) -> Any:
 class Elementwise(Optimizer):
     """The base of optimizers with one rule for all parameters.
 
-    A subclass names its `slots`, arrays like the parameter that it keeps, and has `rule`. Numbers of a step, such as
-    its learning rate, come from `numbers`: they are computed once, in f64, and given in the parameter's element type.
+    A subclass defines `slots`, arrays kept for each parameter, and `rule`. `numbers` gives the numbers of a step, such
+    as its learning rate: they are computed once, in f64, and passed in the parameter's element type.
 
     >>> from dataclasses import dataclass
     >>> from pullback import nn
@@ -215,11 +215,11 @@ class Elementwise(Optimizer):
         return {}
 
     def numbers(self, step: Any) -> tuple[Any, ...]:
-        """The numbers of a step that all parameters share: Python numbers, or scalars in f64."""
+        """The numbers of a step that all parameters share: Python numbers or f64 scalars."""
         return ()
 
     def rule(self, g: Any, p: Any, kept: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """The update of one parameter, and its new kept arrays in the order of `slots`."""
+        """The update of one parameter, and its new slot arrays in the order of `slots`."""
         raise NotImplementedError
 
     def begin(self, parameters: Leaves) -> State:
@@ -227,7 +227,7 @@ class Elementwise(Optimizer):
         return {slot: {n: like(p, value) for n, p in parameters.items()} for slot, value in self.slots.items()}
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """The rule for each parameter."""
+        """Apply the rule to each parameter."""
         numbers = self.numbers(step)
         updates: Leaves = {}
         after: State = {slot: {} for slot in self.slots}
@@ -248,7 +248,7 @@ class Elementwise(Optimizer):
 
     @cached_property
     def _schedule(self) -> pb.Function:
-        """The learning rate as a traced function: schedules are written in the language."""
+        """The learning rate as a traced function of the step."""
         schedule = getattr(self, "learning_rate", None)
         return pb.function(lambda step: rate_of(schedule, step))
 
@@ -259,10 +259,10 @@ def like(p: Any, value: float) -> Any:
 
 
 def kept_of(optimizer: Optimizer, state: State, slot: str, name: str) -> Any:
-    """The array that a state keeps for a parameter.
+    """The array in a slot of the state for a parameter.
 
     Raises:
-        TraceError: [E139] nothing.
+        TraceError: [E139] the state holds no such array.
     """
     kept = state.get(slot, {})
     if name not in kept:
@@ -278,7 +278,7 @@ class Chain(Optimizer):
 
     @property
     def descends(self) -> bool:  # type: ignore[override]
-        """Whether one of them does."""
+        """Whether a part turns gradients into updates."""
         return any(p.descends for p in self.parts)
 
     def __repr__(self) -> str:
@@ -309,7 +309,7 @@ class Chain(Optimizer):
         return {name: state for name, state in states.items() if state}
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """Run the parts one after the other."""
+        """Apply the parts in sequence."""
         after: State = {}
         for name, part in self.keyed():
             gradients, own = part.advance(gradients, state.get(name, {}), parameters, step)
@@ -329,7 +329,7 @@ def chained(parts: Sequence[Optimizer]) -> Chain:
     """Chain optimizers.
 
     Raises:
-        TraceError: [E171] more than one of them makes updates of gradients, or one that needs updates comes first.
+        TraceError: [E171] several parts turn gradients into updates, or a part that needs updates comes before.
     """
     flat = tuple(x for p in parts for x in (p.parts if isinstance(p, Chain) else (p,)))
     made = [p for p in flat if p.descends]

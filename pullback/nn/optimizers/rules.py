@@ -46,14 +46,14 @@ class sgd(Rule):
 
     Polyak 1964 (heavy ball); Nesterov's form and the constants are those of Sutskever and others (ICML 2013) and of
     PyTorch. With `learning_rate_in_momentum` the learning rate is part of the velocity, as in Caffe: v ← μ v + α g,
-    u = -v. That differs where the learning rate changes.
+    u = -v. Results differ if the learning rate changes.
 
     Args:
         learning_rate: α, a number or a schedule.
         momentum: μ, from 0 to below 1. Without momentum there is no state.
         nesterov: whether to use Nesterov momentum.
         dampening: τ, from 0 to below 1.
-        learning_rate_in_momentum: whether the learning rate is kept with the momentum.
+        learning_rate_in_momentum: whether the velocity includes the learning rate.
 
     >>> from pullback import nn
     >>> step = pb.function(lambda p, g: nn.sgd(0.5).update(g, {}, p, 0)[0])
@@ -81,7 +81,7 @@ class sgd(Rule):
         return {"momentum": 0.0} if self.momentum else {}
 
     def numbers(self, step: Any) -> Kept:
-        """The learning rate α, and the share of the gradient that goes into v."""
+        """The learning rate α, and the factor of the gradient in v."""
         first: Any = 1.0
         if self.momentum and self.dampening:
             first = pb.where(as_array(step) == 0, 1.0, 1.0 - self.dampening)
@@ -107,7 +107,7 @@ class adagrad(Rule):
     Args:
         learning_rate: α, a number or a schedule.
         eps: ε, above 0.
-        initial_accumulator_value: what s is at first.
+        initial_accumulator_value: the initial value of s.
 
     >>> from pullback import nn
     >>> optimizer = nn.adagrad(0.5)
@@ -137,12 +137,12 @@ class adagrad(Rule):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class rmsprop(Rule):
-    """Gradients over the root of a moving mean of their squares (Tieleman and Hinton, lecture 6.5, 2012).
+    """Divide gradients by the root of a mean of their squares (Tieleman and Hinton 2012, lecture 6.5).
 
         s ← γ s + (1 - γ) g²         d = g / (√s + ε)
         u = -α d                     with momentum  v ← μ v + d,  u = -α v
 
-    Centered (Graves 2013), the mean's square is taken from s:  m ← γ m + (1 - γ) g,  d = g / (√(s - m²) + ε).
+    The centered form (Graves 2013) uses the variance:  m ← γ m + (1 - γ) g,  d = g / (√(s - m²) + ε).
 
     Args:
         learning_rate: α, a number or a schedule.
@@ -183,7 +183,7 @@ class rmsprop(Rule):
         if self.centered:
             m = self.alpha * old["mean"] + (1 - self.alpha) * g
             after.append(m)
-            s = pb.maximum(s - m * m, 0.0)  # rounding may leave it below 0
+            s = pb.maximum(s - m * m, 0.0)  # rounding may make it negative
         d = g / (pb.sqrt(s) + self.eps)
         if self.momentum:
             d = self.momentum * old["momentum"] + d
@@ -193,7 +193,7 @@ class rmsprop(Rule):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class adam(Rule):
-    """Means of gradients over roots of means of their squares (Kingma and Ba 2015, algorithm 1).
+    """Divide means of gradients by roots of means of their squares (Kingma and Ba 2015, algorithm 1).
 
         m ← β₁ m + (1 - β₁) g               v ← β₂ v + (1 - β₂) g²
         u = -α m̂ / (√v̂ + ε)                 m̂ = m / (1 - β₁ᵗ),  v̂ = v / (1 - β₂ᵗ)
@@ -243,7 +243,7 @@ def _checked(where: object, betas: Any) -> tuple[float, float]:
     """Return the pair of betas, checked.
 
     Raises:
-        TraceError: [E170] it is no pair of numbers from 0 to below 1.
+        TraceError: [E170] `betas` is not a pair of numbers from 0 to below 1.
     """
     if not isinstance(betas, tuple | list) or len(betas) != 2:
         raise refused(where, "betas", betas, "a pair such as (0.9, 0.999)")
@@ -290,12 +290,12 @@ class adamw(adam):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class lion(Rule):
-    """Step by the sign of a mean of gradients, equally far in each element (Chen and others 2023, alg. 2).
+    """Step by the sign of a mean of gradients, with equal size per element (Chen and others 2023, alg. 2).
 
         u = -α (sign(β₁ m + (1 - β₁) g) + λ p)         m ← β₂ m + (1 - β₂) g
 
     Args:
-        learning_rate: α, a number or a schedule; a third to a tenth of Adam's.
+        learning_rate: α, a number or a schedule; typically a third to a tenth of Adam's.
         betas: (β₁, β₂), each from 0 to below 1.
         weight_decay: λ, at least 0.
 

@@ -1,4 +1,4 @@
-"""Schedules: the learning rate of each step, as a value.
+"""Learning rate schedules: functions from the step to the learning rate.
 
     t = 0, 1, 2, …    the step
 
@@ -62,7 +62,7 @@ class Schedule(Settings, Displayed):
         """Plot the learning rate over the steps, as a picture that notebooks show and `save` writes as SVG.
 
         Args:
-            steps: how many to plot; by default until the schedule has come to rest, or most of the way there.
+            steps: the number of steps to plot; by default until the rate is nearly constant.
 
         >>> from pullback import nn
         >>> nn.cosine_decay_schedule(0.1, decay_steps=100).plot().title
@@ -73,7 +73,7 @@ class Schedule(Settings, Displayed):
         return curves(f"{self!r} over {length:,} steps", [{"learning rate": points}], "step")
 
     def _length(self) -> int:
-        """Steps to plot: more than any setting counts, doubled while much of the change is still to come."""
+        """The number of steps to plot: more than any setting, doubled while much of the change is still ahead."""
         values = [getattr(self, f.name) for f in fields(self)]
         counts = [n for v in values for n in (v if isinstance(v, Mapping) else (v,)) if isinstance(n, int)]
         length = max(10, *counts, 100 * (not counts)) * 5 // 4
@@ -90,7 +90,7 @@ class Schedule(Settings, Displayed):
     def at(self, t: Any, xp: Any) -> Any:
         """Return the learning rate at step t, a scalar in f64 of `xp`.
 
-        That is NumPy, or `pullback` while a function is traced.
+        `xp` is NumPy, or `pullback` while a function is traced.
         """
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ def _warmed(t: Any, xp: Any, warmup: int, rate: float, later: Any) -> Any:
 
 
 def _share(t: Any, xp: Any, steps: int, warmup: int) -> Any:
-    """The fraction, 0 to 1, of the steps after the warm-up that are done."""
+    """The completed fraction, 0 to 1, of the steps after the warm-up."""
     return xp.minimum(xp.maximum((t - warmup) / (steps - warmup), 0.0), 1.0)
 
 
@@ -233,9 +233,9 @@ class linear_schedule(_Falling):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class polynomial_schedule(_Falling):
-    """Linear warm-up, then a power of the steps left, down to `end_learning_rate`.
+    """Linear warm-up, then polynomial decay to `end_learning_rate`.
 
-        end_learning_rate + (learning_rate - end_learning_rate) (1 - s)^power        s as for the cosine
+        end_learning_rate + (learning_rate - end_learning_rate) (1 - s)^power        s as in cosine decay
 
     >>> from pullback import nn
     >>> round(nn.polynomial_schedule(0.1, decay_steps=100, power=2.0)(50), 6)
@@ -255,7 +255,7 @@ class polynomial_schedule(_Falling):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class piecewise_constant_schedule(Schedule):
-    """Learning rates by the step from which each holds.
+    """Piecewise constant learning rates, each with its first step.
 
     >>> from pullback import nn
     >>> schedule = nn.piecewise_constant_schedule({0: 0.1, 1000: 0.01, 2000: 0.001})
@@ -275,7 +275,7 @@ class piecewise_constant_schedule(Schedule):
         object.__setattr__(self, "learning_rates", dict(sorted(given.items())))
 
     def at(self, t: Any, xp: Any) -> Any:
-        """The learning rate whose first step is the last one that t has reached."""
+        """Return the learning rate whose first step is the last one at or before t."""
         out: Any = self.learning_rates[0]
         for first, rate in self.learning_rates.items():
             out = xp.where(t >= first, rate, out) if first else out
@@ -313,7 +313,7 @@ class inverse_sqrt_schedule(Schedule):
 
         learning_rate · min((t + 1) / warmup_steps, √(warmup_steps / (t + 1)))
 
-    There the highest learning rate is 1 / √(embed_dim · warmup_steps).
+    In the paper, the highest learning rate is 1 / √(embed_dim · warmup_steps).
 
     >>> from pullback import nn
     >>> schedule = nn.inverse_sqrt_schedule(0.1, warmup_steps=100)

@@ -1,4 +1,4 @@
-"""Training: `fit`, its result, and its saving, display and stopping."""
+"""Training: `fit`, its result, checkpoints, progress display and early stopping."""
 
 from pullback.nn.training.checkpoint import Checkpoints
 from pullback.nn.training.fit import evaluate, fit

@@ -28,7 +28,7 @@ __all__ = ["Checkpoints", "Folder", "Position", "Resume"]
 
 Resume = bool | Literal["newest intact", "anyway"] | None
 
-FORMAT = 2  # 1 had other names of columns and settings
+FORMAT = 2  # version 1 had other names of columns and settings
 KEY = "training"
 HISTORY = "history.csv"
 PARTS = ("parameters", "state", "optimizer")
@@ -36,13 +36,13 @@ PARTS = ("parameters", "state", "optimizer")
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The folder and frequency of checkpoints; the end of training is saved too.
+    """The folder and frequency of checkpoints. The end of training is saved, too.
 
     Args:
-        directory: made where it is not there.
-        every_steps: updates after which to save.
-        every_seconds: seconds after which to save.
-        max_to_keep: how many of the last checkpoints stay.
+        directory: the folder, created if it does not exist.
+        every_steps: the number of updates between checkpoints.
+        every_seconds: the seconds between checkpoints.
+        max_to_keep: the number of latest checkpoints to keep.
     Raises:
         UsageError: [E518] a number is out of range.
     """
@@ -63,17 +63,17 @@ class Checkpoints:
 
 @dataclass
 class Position:
-    """The position of a run.
+    """The position of a run in its training.
 
     Attributes:
-        step: updates made.
+        step: the number of updates so far.
         epoch: epochs completed.
         batch: completed batches of the current epoch.
-        loss: the sum of their losses.
-        seconds: of training so far.
-        history: the rows of the epochs that are over.
+        loss: the sum of the losses of these batches.
+        seconds: the training time so far.
+        history: the rows of the completed epochs.
     Raises:
-        ValueError: one of them is invalid.
+        ValueError: a value is invalid.
     """
 
     step: int = 0
@@ -97,7 +97,7 @@ class Folder:
         settings: the folder and frequency.
         shared: the properties that a resumed run must share.
     Raises:
-        DataError: [E511] the folder cannot be made or written to, [E516] another run uses it.
+        DataError: [E511] the folder cannot be created or written to. [E516] Another run uses the folder.
     """
 
     def __init__(self, settings: Checkpoints, shared: Shared) -> None:
@@ -142,7 +142,7 @@ class Folder:
         self._lock.release()
 
     def files(self) -> list[Path]:
-        """The checkpoints, the oldest first.
+        """The checkpoint files, oldest first.
 
         Raises:
             DataError: [E501] the folder cannot be read.
@@ -150,7 +150,7 @@ class Folder:
         return checkpoints_in(self.path)
 
     def is_due(self, step: int) -> bool:
-        """Whether it is time to save."""
+        """Whether a checkpoint is due."""
         steps, seconds = self._next
         return step >= steps or time.monotonic() >= seconds
 
@@ -165,7 +165,7 @@ class Folder:
         """Write a checkpoint, then remove old ones. Do nothing if this position is saved already.
 
         Raises:
-            DataError: [E501] the folder cannot be read, [E511] the file cannot be written, or an old one removed.
+            DataError: [E501] the folder cannot be read. [E511] A file cannot be written or removed.
         """
         self._plan(position.step)
         if self._saved == position.step:
@@ -183,13 +183,13 @@ class Folder:
                                 remedy="a folder whose files may be removed") from error  # fmt: skip
 
     def load(self, like: Carry, wish: Resume = None) -> tuple[Carry, Position] | None:
-        """The last checkpoint, or None.
+        """Return the last checkpoint, or None.
 
         Args:
             like: arrays with the required names, shapes and element types.
-            wish: "newest intact" skips damaged checkpoints, "anyway" continues another run's.
+            wish: "newest intact" skips damaged checkpoints; "anyway" accepts a checkpoint of another run.
         Raises:
-            DataError: [E509] it is damaged. [E510] It holds other arrays. [E515] It belongs to another run; the
+            DataError: [E509] the file is damaged. [E510] It holds other arrays. [E515] It belongs to another run; the
                 differences are listed.
         """
         if wish == "newest intact":
@@ -208,7 +208,7 @@ class Folder:
                 remedy='a folder of its own for each run, the settings of that run, or `resume="anyway"` '
                 "(--resume-anyway)",
             )
-        if other.keys() & PLACES:  # the new epochs have no such position
+        if other.keys() & PLACES:  # the position does not exist in the new epochs
             position.batch, position.loss = 0, 0.0
         wanted = {f"{part}/{n}": a for part, x in zip(PARTS, like, strict=True) for n, a in named(x).items()}
         leaves = alike(path, wanted, arrays)

@@ -59,40 +59,40 @@ def fit(
     Args:
         model: a Layer; or, with `loss` left out, a traced function (parameters, state, batch) that gives the loss, or
             the loss and the next state.
-        loss: of a Layer's result and the target: one number, the mean over the batch.
+        loss: a function of a Layer's result and the target that returns one number, the mean over the batch.
         data: a Dataset, a pair of them from `data.load` (the second is for validation), a tuple or dict of arrays with
             a common first size, or an iterable of batches.
-        optimizer: has `init(parameters)` and `update(gradients, state, parameters, step)`, such as `nn.adam(1e-3)`.
-        epochs: passes over the data.
-        steps: updates, instead of epochs.
-        batch_size: samples in a batch, 32 unless told otherwise; all where there are fewer.
-        seed: for the order of samples, the draws of transformations, and a Layer's initial parameters.
+        optimizer: an optimizer such as `nn.adam(1e-3)`, with `init` and `update`.
+        epochs: the number of passes over the data.
+        steps: the number of updates, instead of epochs.
+        batch_size: the number of samples per batch; by default 32, or all samples if there are fewer.
+        seed: the seed for the order of samples, random transformations, and a Layer's initial parameters.
         parameters: the initial parameters, which are not changed; a Layer makes its own.
-        state: the initial state of the loss, likewise.
-        validation_data: data that is measured after every epoch, as inference sees it.
-        metrics: also measured on that data: traced functions of a Layer's result and the target, or of (parameters,
-            state,
-            batch) for a loss function. Each returns one number, a mean over the batch.
+        state: the initial state of the loss, which is not changed.
+        validation_data: data that is evaluated in inference mode after every epoch.
+        metrics: traced functions that are measured on the validation data. Their arguments are a Layer's result and the
+            target,
+            or (parameters, state, batch) for a loss function. Each returns one number, a mean over the batch.
         save: a folder for checkpoints and the history, or `Checkpoints` with the frequency. If it holds checkpoints of
             this run, training continues from the last one. One run at a time may use it.
-        resume: True requires a checkpoint, False that there is none. "newest intact" skips damaged ones, and renames
-            them to `.damaged`. "anyway" continues although loss, optimizer, data, seed or batch size differ. If batches
+        resume: True requires a checkpoint, and False refuses one. "newest intact" skips damaged checkpoints and renames
+            them to `.damaged`. "anyway" continues even if loss, optimizer, data, seed or batch size differ. If batches
             differ, the epoch starts again.
-        progress: whether to show progress on standard error, or a callback between calls instead.
-        early_stopping: epochs without gain after which training ends, or an `EarlyStopping`.
-        shuffle: whether every epoch has its own random order, determined by the seed.
-        drop_last: whether the last, smaller batch of an epoch is left out. To keep it costs a second program.
+        progress: whether to show progress on standard error, or a callback that receives it between calls.
+        early_stopping: the number of epochs without improvement before training stops, or an `EarlyStopping`.
+        shuffle: whether to shuffle the samples in every epoch; the seed determines the order.
+        drop_last: whether to drop the last, smaller batch of an epoch. Keeping it requires a second compiled program.
         memory, memory_limit, threads, debug: as in `pb.function`.
         workers: the number of processes that compute gradients, each for a part of every batch, on this machine or on
-            the cluster of `ray.init`. The loss is a mean over the batch. A layer that measures a batch, or draws random
-            numbers for it, sees its part.
+            the cluster of `ray.init`. The loss must be a mean over the batch. Layers with batch statistics or random
+            numbers see only their part.
     Returns:
         The parameters and the record of the run. Ctrl-C ends training between two updates with the current result; a
-        second one raises.
+        second Ctrl-C raises KeyboardInterrupt.
     Raises:
-        DataError: [E508] the network does not accept the data, [E512] there is none, [E513] a label is out of range,
+        DataError: [E508] the network does not accept the data, [E512] there is no data, [E513] a label is out of range,
             [E514] the loss is not finite; [E509], [E510], [E511], [E515], [E516] of checkpoints.
-        UsageError: [E518] arguments that contradict each other. [E526] a metric gives an array. With `workers`:
+        UsageError: [E518] arguments contradict each other. [E526] A metric returns an array. With `workers`:
             [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] a process is lost.
 
     >>> from pullback import nn
@@ -120,7 +120,7 @@ def fit(
         task.labels.check_source(source, data, "data")
     check_descends("fit", optimizer)
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
-    options["debug"] = debug or None  # by default the environment decides
+    options["debug"] = debug or None  # by default, the environment variable decides
     start = Carry(task.parameters, task.state, optimizer.init(task.parameters))
     if workers is not None and workers < 1:
         raise UsageError("E518", f"fit: workers={workers}", remedy="the number of processes, or None for this one")
@@ -158,15 +158,15 @@ def evaluate(
     model: Any, loss: Any, data: Any = None, *, parameters: Any, state: Any = None,
     metrics: Sequence[Callable[..., Any]] = (), batch_size: int | None = None, **options: Any,
 ) -> dict[str, float]:  # fmt: skip
-    """Measure a network on data in inference mode: the loss and every metric, means over all samples.
+    """Evaluate a network on data in inference mode: return the means of the loss and all metrics.
 
     Args:
         model, loss, data, metrics, batch_size: as in `fit`.
-        parameters: of the network.
-        state: of the network.
-        options: those of `pb.function`.
+        parameters: the parameters of the network.
+        state: the state of the network.
+        options: the options of `pb.function`.
     Returns:
-        `loss`, and every metric by its name.
+        A dict of `loss` and every metric by name.
 
     >>> from pullback import nn
     >>> f = lambda parameters, state, batch: pb.mean((parameters["a"] * batch[0] - batch[1]) ** 2)
@@ -186,7 +186,7 @@ def evaluate(
 
 
 def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any, drop_last: Any) -> None:
-    """Refuse settings that would fail, or be ignored, once training has begun.
+    """Refuse settings that would fail or be ignored during training.
 
     Raises:
         UsageError: [E518] arguments contradict each other or are invalid.

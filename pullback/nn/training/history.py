@@ -1,4 +1,4 @@
-"""The history of a run, an entry for each epoch: a table, as CSV and as a plot."""
+"""The history of a run, with one row per epoch: as a table, as CSV, and as a plot."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from pullback.tracing.elsewhere import one_of, renamed_to
 __all__ = ["NOT_MEASURED", "VALIDATION_LOSS", "EarlyStopping", "History"]
 
 VALIDATION_LOSS = "validation_loss"
-NOT_MEASURED = ("epoch", "step", "seconds", "learning_rate", "samples_per_second")  # columns about the run itself
+NOT_MEASURED = ("epoch", "step", "seconds", "learning_rate", "samples_per_second")  # not metrics
 
-SHOWN = 16  # rows of a table for people
+SHOWN = 16  # rows of the displayed table
 
 
 @dataclass(frozen=True, repr=False)
 class History(Displayed):
-    """The epochs of a run, each a mapping from names of measured values to values.
+    """The epochs of a run, each a mapping from column names to measured values.
 
     A row has `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
-    training began and `samples_per_second`. It has `learning_rate`, the optimizer's for the next update, where there is
-    one. With `validation_data=` it has `validation_loss` and every metric.
+    training began and `samples_per_second`. `learning_rate`, if the optimizer has one, is that of the next update.
+    With `validation_data=` it has `validation_loss` and every metric.
 
     >>> from pullback import nn
     >>> history = nn.History(({"epoch": 1, "step": 10, "loss": 0.5}, {"epoch": 2, "step": 20, "loss": 0.25}))
@@ -51,10 +51,10 @@ class History(Displayed):
         return iter(self.rows)
 
     def __getitem__(self, name: str) -> list[float]:
-        """Return the values measured under a name, one for each epoch that measured it.
+        """Return a column: one value for each epoch that measured it.
 
         Raises:
-            MissingKeyError: [E525] nothing was measured under this name.
+            MissingKeyError: [E525] the column does not exist.
         """
         self._check(name)
         return [row[name] for row in self.rows if name in row]
@@ -75,7 +75,7 @@ class History(Displayed):
         return list(dict.fromkeys(name for row in self.rows for name in row))
 
     def csv(self) -> str:
-        """The table as CSV, numbers in full.
+        """Return the table as CSV, with numbers in full precision.
 
         >>> from pullback import nn
         >>> nn.History(({"epoch": 1, "loss": 0.5},)).csv().splitlines()
@@ -88,7 +88,7 @@ class History(Displayed):
         return text.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table as a CSV file, whole or not at all.
+        """Write the table as a CSV file, atomically.
 
         Raises:
             DataError: [E511] the file cannot be written.
@@ -105,7 +105,7 @@ class History(Displayed):
             ) from error
 
     def _chosen(self, names: Sequence[str] = ()) -> list[list[str]]:
-        """The columns of each panel: losses together, each metric alone; by default all that were measured."""
+        """The columns of each panel: losses together, each metric alone; by default all measured columns."""
         chosen = list(names) or [n for n in self.names if n not in NOT_MEASURED]
         losses = [n for n in chosen if n.endswith("loss")]
         return [*([losses] if losses else []), *([n] for n in chosen if n not in losses)]
@@ -114,7 +114,7 @@ class History(Displayed):
         return [(row["epoch"], row[name]) for row in self.rows if name in row]
 
     def _table(self) -> list[list[str]]:
-        """Rows of text for people; the middle of a long history is left out."""
+        """The displayed rows as text; the middle of a long history is left out."""
         shown = [[_cell(row.get(name)) for name in self.names] for row in self.rows]
         if len(shown) > SHOWN:
             shown[SHOWN // 4 : -3 * SHOWN // 4] = [["⋮"] * len(self.names)]
@@ -134,10 +134,10 @@ class History(Displayed):
         """Plot curves over the epochs: losses in one panel, each metric in another.
 
         Args:
-            path: a file to write, in the format that its name says.
+            path: a file to write; its extension selects the format.
             names: the columns to draw; by default all losses and metrics.
         Returns:
-            The figure of matplotlib.
+            The matplotlib figure.
         Raises:
             DataError: [E506] matplotlib is not installed. MissingKeyError: [E525] the column does not exist.
         """
@@ -175,13 +175,13 @@ def _cell(value: float | None) -> str:
 class EarlyStopping:
     """Stop training when the monitored value has not improved for `patience` epochs.
 
-    It depends only on the history, so a resumed run stops where an uninterrupted one does.
+    The rule depends only on the history, so a resumed run stops where an uninterrupted one does.
 
     Args:
         patience: epochs without improvement after which training ends.
-        monitor: a column of the history. None is `validation_loss` where there is validation data, else `loss`.
-        min_delta: an improvement is a change for the better by more than this.
-        mode: "min" where smaller is better, as for a loss; "max" where larger is, as for an accuracy.
+        monitor: a column of the history; by default `validation_loss` if there is validation data, else `loss`.
+        min_delta: the smallest change that counts as an improvement.
+        mode: "min" if smaller is better, as for a loss; "max" if larger is better, as for an accuracy.
     Raises:
         UsageError: [E518] a setting is out of range, or `fit` finds no such column. `fit` checks this before training.
 
@@ -240,13 +240,13 @@ class EarlyStopping:
 
 
 def _is_number(value: object, kind: type) -> bool:
-    """Whether it is an int, or for float any number that is not NaN."""
+    """Whether a value is an int, or for float any number that is not NaN."""
     kinds = (int, np.integer) if kind is int else (int, float, np.number)
     return isinstance(value, kinds) and not isinstance(value, bool) and value == value
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    """The new name of a column, the nearest one, also to one that Keras calls `val_…`, or all of them."""
+    """The suggested column: a renamed or similar one, also for Keras' `val_…`; otherwise all columns."""
     new = renamed_to("columns of nn.History", name)
     if new in names:
         return f"`{name}` is now `{new}`"

@@ -22,9 +22,9 @@ class Labels:
     """The valid labels of a network.
 
     Attributes:
-        classes: their number; labels are from 0 to one less.
+        classes: the number of classes; labels are from 0 to `classes` - 1.
         axes: the number of axes of an array of labels.
-        ignored: a label whose rows do not count.
+        ignored: a label whose rows are ignored.
     """
 
     classes: int
@@ -35,7 +35,7 @@ class Labels:
         """Refuse labels out of range: in arrays now, in an iterable as it yields them.
 
         Raises:
-            DataError: [E513] the first such label.
+            DataError: [E513] a label is out of range; the first one is named.
         """
         if source.steps is None:
             source.check = lambda batch, place: self._check(batch[1], source.name, place)
@@ -59,7 +59,7 @@ def labels_of(net: Layer, loss: Callable[..., Any]) -> Labels | None:
 
 
 def _setting(loss: Any, name: str, default: Any) -> Any:
-    """A setting that is bound by `functools.partial`."""
+    """The value of a setting bound by `functools.partial`, or the default."""
     while isinstance(loss, functools.partial):
         if name in loss.keywords:
             return loss.keywords[name]
@@ -71,7 +71,7 @@ def check_labels(labels: Any, classes: int, name: str, ignored: int | None = Non
     """Refuse labels outside of 0 … classes - 1.
 
     Raises:
-        DataError: [E513] the first such label.
+        DataError: [E513] a label is out of range; the first one is named.
     """
     wrong = np.argwhere(((labels < 0) | (labels >= classes)) & (labels != ignored))
     if len(wrong):

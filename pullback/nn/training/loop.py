@@ -38,13 +38,13 @@ class Run(Answers, Displayed):
 
     Attributes:
         parameters: the current parameters.
-        state: the state of layers at the end.
-        optimizer_state: the state of the optimizer.
+        state: the final state of the layers.
+        optimizer_state: the final state of the optimizer.
         history: the measurements of each epoch.
-        steps: updates made.
-        seconds: that they took.
-        stop_reason: why training ended: it was "finished", "stopped early" for want of gain, or "interrupted".
-        arena_bytes: working memory of the compiled calls, by how many updates a call makes; none where the interpreter
+        steps: the number of updates.
+        seconds: the duration of training.
+        stop_reason: the reason that training ended: "finished", "stopped early" (no improvement), or "interrupted".
+        arena_bytes: working memory of the compiled calls, by the number of updates per call; empty if the interpreter
             or other processes ran them.
     """
 
@@ -75,7 +75,7 @@ class Second:
     columns: tuple[str, ...]
 
     def measured(self, carry: Carry, epoch: int) -> dict[str, float]:
-        """Loss and metrics, means over all samples."""
+        """The loss and the metrics, as means over all samples."""
         steps = count() if self.source.steps is None else range(self.source.steps)
         requests = ((epoch if self.source.steps is None else 0, k, 1) for k in steps)
 
@@ -91,7 +91,7 @@ class Second:
 
 
 class Training:
-    """A run under way."""
+    """A training run in progress."""
 
     second: Second | None = None
     early_stopping: EarlyStopping | None = None
@@ -125,10 +125,10 @@ class Training:
                 own[...] = saved
 
     def stop_early(self, rule: EarlyStopping) -> None:
-        """Let the rule stop training early, by its epoch measurements.
+        """Set the rule that stops training early, based on the epoch measurements.
 
         Raises:
-            DataError: [E518] it monitors another column.
+            DataError: [E518] the rule monitors a column that does not exist.
         """
         second = () if self.second is None else self.second.columns
         rate = () if self.updates.learning_rate_at(0) is None else ("learning_rate",)
@@ -163,7 +163,7 @@ class Training:
     def _train(self, report: Report, interrupted: list[bool]) -> StopReason:
         """Run the remaining updates; return why training ended."""
         at = self.at
-        if at.batch == self.source.steps:  # it ended before the end-of-epoch work
+        if at.batch == self.source.steps:  # the run ended before the end-of-epoch work
             self._finish_epoch(report)
         if end := self._end():
             return end
@@ -183,7 +183,7 @@ class Training:
                 if end := self._end():
                     break
                 self._save()
-        if at.batch:  # updates were counted, and the last of them was within an epoch
+        if at.batch:  # the number of updates was limited, and the last one was within an epoch
             self._part = [self._row()]
         return end or "finished"
 
@@ -197,7 +197,7 @@ class Training:
     def _requests(self) -> Iterator[tuple[int, int, int]]:
         """The remaining loads of the run: stacked batches, then the leftover batches of an epoch one by one.
 
-        Each is requested while the one before it is in use.
+        Each load is requested while the one before it is in use.
         """
         epoch, done, left = self.at.epoch, self.at.batch, self.steps - self.at.step
         steps, whole = self.source.steps, self.source.whole or 0
@@ -215,7 +215,7 @@ class Training:
                 epoch, done = epoch + 1, 0
 
     def _update(self, stacked: Any, first: int, size: int) -> None:
-        """Make updates and add up their losses."""
+        """Run updates and add up their losses."""
         at = self.at
         losses = self._updated(stacked, first)
         at.loss += float(np.sum(losses, dtype=np.float64))
@@ -223,7 +223,7 @@ class Training:
         at.seconds = time.perf_counter() - self._since
 
     def _updated(self, stacked: Any, first: int) -> Any:
-        """Make the updates; return the losses. A non-finite loss ends the run."""
+        """Run the updates and return the losses. A non-finite loss ends the run."""
         try:
             losses = self.updates(stacked, self.at.step)
         except NotFiniteError as error:
@@ -259,7 +259,7 @@ class Training:
         }
 
     def _speed(self) -> float:
-        """Samples a second in this epoch; batches a second where the size of a batch is not known."""
+        """Samples per second in this epoch, or batches per second if the batch size is unknown."""
         began, before = self._began
         return max(1, self.source.items) * (self.at.batch - before) / max(time.perf_counter() - began, 1e-9)
 

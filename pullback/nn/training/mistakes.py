@@ -17,12 +17,12 @@ def not_finite(loss: float, batch: Any, number: int, at: Position, folder: Folde
     """The error for a loss that is not finite.
 
     Args:
-        loss: its value.
-        batch: the data it was computed from.
-        number: the batch's place in its epoch.
-        at: the position of training before it.
+        loss: the value of the loss.
+        batch: the data of the loss.
+        number: the batch's position in its epoch.
+        at: the position of training before the batch.
         folder: the folder of checkpoints, if any.
-        debug: whether debug builds ran, which would have named a line.
+        debug: whether debug builds ran, which report the source line.
     """
     leaves, structure = tree.flatten(batch)
     pair = structure.kind == "tuple" and len(leaves) == 2

@@ -1,4 +1,4 @@
-"""Training progress: the content of the bar, and the lines after every epoch."""
+"""The display of training progress: a bar, and a line after every epoch."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Progress(NamedTuple):
     """The progress of training.
 
     Attributes:
-        epoch: epochs completed.
-        epochs: the number to do; None if updates are counted.
-        step: updates made.
-        batch: completed batches of this epoch.
-        batches: batches of an epoch; None if unknown.
-        loss: the mean of this epoch so far.
-        samples_per_second: in this epoch; batches per second where the size of a batch is not known.
-        fraction: the part of the whole that is done, from 0 to 1; 0 where that is not known.
-        seconds: since training began.
-        learning_rate: the optimizer's for the next update, None where it has none.
+        epoch: the number of completed epochs.
+        epochs: the total number of epochs; None if the number of updates is set.
+        step: the number of updates so far.
+        batch: the number of completed batches of this epoch.
+        batches: the number of batches per epoch; None if unknown.
+        loss: the mean loss of this epoch so far.
+        samples_per_second: the speed in this epoch; batches per second if the batch size is unknown.
+        fraction: the completed fraction of training, from 0 to 1; 0 if unknown.
+        seconds: the seconds since training began.
+        learning_rate: the learning rate of the next update; None if the optimizer has none.
     """
 
     epoch: int
@@ -51,7 +51,7 @@ class Report:
         self._wanted = wish is True
         self._bar: Bar | None = None
         self._next = 0.0
-        self._told: set[int] = set()  # the calls whose memory was printed
+        self._told: set[int] = set()  # the numbers of updates per call whose memory was printed
         self._first: tuple[float, float] | None = None  # the fraction and the seconds when this part of the run began
         self._validation: float | None = None  # the loss of the last epoch that was measured
         self._stack = ExitStack()
@@ -70,14 +70,14 @@ class Report:
         return self._call is not None or (self._bar is not None and time.monotonic() >= self._next)
 
     def show(self, at: Progress) -> None:
-        """Show where training stands."""
+        """Show the progress of training."""
         if self._call is not None:
             self._call(at)
         if self._bar is not None:
             self._next = time.monotonic() + OFTEN
             epoch = f"epoch {at.epoch + 1}" + (f"/{at.epochs}" if at.epochs else "")
             left = self._left(at)
-            parts = [epoch, f"loss {at.loss:.4g}"]  # in the order in which a narrow terminal needs them
+            parts = [epoch, f"loss {at.loss:.4g}"]  # the most important first, for narrow terminals
             parts += [] if left is None else [f"{duration(left)} left"]
             parts += [] if self._validation is None else [f"validation {self._validation:.4g}"]
             parts += self._pace(at.learning_rate, at.samples_per_second)
@@ -104,12 +104,12 @@ class Report:
 
     @staticmethod
     def _pace(rate: float | None, speed: float) -> list[str]:
-        """The optimizer's learning rate, where it has one, and samples a second."""
+        """The optimizer's learning rate, if it has one, and the samples per second."""
         found = [] if rate is None else [f"learning rate {rate:.3g}"]
         return [*found, f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"]
 
     def _left(self, at: Progress) -> float | None:
-        """Seconds left, at the pace of this part of the run."""
+        """The estimated seconds left, from the speed of this part of the run."""
         if self._first is None:
             self._first = at.fraction, at.seconds
         fraction, seconds = self._first

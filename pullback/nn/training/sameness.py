@@ -20,12 +20,12 @@ from pullback.tracing import tree
 __all__ = ["PLACES", "Shared", "differing", "shared"]
 
 Shared = dict[str, Any]
-"""A text or a number by what it is of; or a list of a text, a digest, and what the digest was made for.
+"""Properties by name: a text, a number, or a list of a text, a digest and the digest's subject.
 
-The digest is of what the text does not say. Digests made for different things are not compared.
+The digest covers the details that the text omits. Digests with different subjects are not compared.
 """
 
-PLACES: Final = frozenset({"samples in a batch", "batches in an epoch"})  # with others, a place means other samples
+PLACES: Final = frozenset({"samples in a batch", "batches in an epoch"})  # they define positions
 
 
 def shared(task: Task, source: Batches, optimizer: Any, start: Carry, batch: Any, **order: Any) -> Shared:
@@ -34,8 +34,8 @@ def shared(task: Task, source: Batches, optimizer: Any, start: Carry, batch: Any
     Args:
         task, source, optimizer: the task, its data, and the optimizer.
         start: the initial parameters and state.
-        batch: a first batch.
-        order: settings of the order of samples, the seed among them.
+        batch: the first batch.
+        order: the settings for the order of samples, including the seed.
     """
 
     def loss(parameters: Any, state: Any, batch: Any) -> Any:
@@ -57,7 +57,7 @@ def shared(task: Task, source: Batches, optimizer: Any, start: Carry, batch: Any
 
 
 def _text(x: Any) -> str:
-    """A text of an object that is the same in every process."""
+    """A text for an object, equal in every process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", str(x))
 
 
@@ -74,7 +74,7 @@ def _program(f: Callable[..., Any], *arguments: Any) -> tuple[str, str]:
 
 
 def differing(theirs: Shared, ours: Shared) -> dict[str, str]:
-    """The properties that differ, by name, each with a sentence."""
+    """The properties that differ, by name, each with a description."""
     found = {}
     for name, own in ours.items():
         (then, digest_then, of_then), (now, digest_now, of_now) = _parts(theirs.get(name, "unknown")), _parts(own)

@@ -50,7 +50,7 @@ class SharedUpdates(Updates):
     """Parallel updates, equal to those of one process within rounding.
 
     Args:
-        workers: how many processes.
+        workers: the number of processes.
         loss, optimizer, carry, options: as for `Updates`.
     """
 
@@ -59,11 +59,11 @@ class SharedUpdates(Updates):
         self.processes = [Process(f"part {k} of the batch", Part, loss, options, options={}) for k in range(workers)]
 
     def seconds(self, batch: Any) -> float:
-        """A duration that makes each update a separate call."""
+        """Return a duration large enough that each update is a separate call."""
         return SLOW
 
     def __call__(self, batches: Any, step: int) -> NDArray[Any]:
-        """Make an update for each of the stacked batches; return the loss before each."""
+        """Run an update for each of the stacked batches; return the loss before each."""
         count = len(tree.flatten(batches)[0][0])
         return np.array([self._shared(tree.map_leaves(lambda x, s=s: x[s], batches), step + s) for s in range(count)])
 
@@ -106,7 +106,7 @@ class SharedUpdates(Updates):
 
 
 def _means(parts: Sequence[Sequence[Any]], weights: Sequence[float]) -> list[Any]:
-    """The weighted means of the parts' arrays, leaf by leaf; integers (counts) are the first part's."""
+    """The weighted means of the parts' arrays, by leaf; integers (counts) are those of the first part."""
     return [_mean(leaves, weights) for leaves in zip(*parts, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Compiled training functions: updates, several per call, and measurements on a second set."""
+"""Compiled training functions: updates, several per call, and measurements on a validation set."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stack_size(seconds: float, steps: int) -> int:
 
     Args:
         seconds: the approximate time of one update.
-        steps: updates in an epoch.
+        steps: the number of updates per epoch.
 
     >>> stack_size(1e-5, 1437), stack_size(1e-5, 10007), stack_size(0.01, 1437), stack_size(1e-5, 3)
     (1437, 3335, 1, 3)
@@ -48,7 +48,7 @@ def stack_size(seconds: float, steps: int) -> int:
 
 
 def pair(result: Any) -> tuple[Any, Any]:
-    """A loss's value and the next state, None if the loss is a value alone."""
+    """The value of a loss and the next state; the state is None if the loss returns only a value."""
     return result if type(result) is tuple and len(result) == 2 else (result, None)
 
 
@@ -56,10 +56,10 @@ class Updates:
     """The compiled function that makes updates in place.
 
     Args:
-        loss: traced; (parameters, state, batch) -> the loss, or the loss and the state after it.
-        optimizer: has `update(gradients, state, parameters, step)`, which returns updates and its next state.
+        loss: a traced function (parameters, state, batch) -> the loss, or the loss and the next state.
+        optimizer: has `update(gradients, state, parameters, step)`, which returns updates and the next state.
         carry: the initial parameters and states; their arrays are copied.
-        options: those of `pb.function`.
+        options: the options of `pb.function`.
 
     Attributes:
         arena_bytes: working memory of the calls made so far, by the number of updates per call; empty for the
@@ -82,19 +82,19 @@ class Updates:
         return found
 
     def seconds(self, batch: Any) -> float:
-        """Estimate the seconds of one update from its operations, equally on every machine."""
+        """Estimate the seconds of one update from its operation count, independent of the machine."""
         program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
         slower = 1 if is_compiled() else INTERPRETED
         return slower * operation_count(program) / RATE
 
     def __call__(self, batches: Any, step: int) -> NDArray[Any]:
-        """Make an update for each of the stacked batches, in place.
+        """Run an update for each of the stacked batches, in place.
 
         Args:
             batches: a tree of arrays (S, B, ...).
-            step: updates made before.
+            step: the number of earlier updates.
         Returns:
-            (S,) the losses before each update; overwritten by the next call.
+            The losses (S,) before each update; the next call overwrites them.
         """
         count = len(tree.flatten(batches)[0][0])
         number = np.array(step, np.int64)
@@ -109,7 +109,7 @@ class Updates:
         return losses
 
     def typed(self, batch: Any, updates: int = 1) -> pb.Function:
-        """The function of `updates` updates a call, typed by this batch so that memory and C are known early."""
+        """The function of `updates` updates per call, typed by this batch, so memory and C are known early."""
         update = self._function(updates).python
         stacked = tree.map_leaves(lambda x: np.broadcast_to(x, (updates, *np.shape(x))), batch)
         given = {"carry": self.arrays, "batch": stacked if updates > 1 else batch, "step": np.int64(0)}
@@ -129,7 +129,7 @@ class Updates:
         return found
 
     def _working_memory(self, function: pb.Function, batch: Any, step: Any) -> int:
-        """The arena bytes of calls with such arguments, for which the function is compiled or loaded."""
+        """The arena bytes of calls with these arguments; compiles or loads the function."""
         from pullback.runtime.executor import compile_program
 
         program = function.program(self.arrays, batch, step)
@@ -141,7 +141,7 @@ class Updates:
 
     @cached_property
     def _one(self) -> pb.Function:
-        """An update for one batch."""
+        """The function that runs an update for one batch."""
 
         def update(carry: Any, batch: Any, step: Any) -> Any:
             return self._updated(carry, batch, step)
@@ -150,7 +150,7 @@ class Updates:
 
     @cached_property
     def _many(self) -> pb.Function:
-        """Updates for stacked batches, one after another."""
+        """The function that runs updates for stacked batches in sequence."""
 
         def updates(carry: Any, batch: Any, step: Any) -> Any:
             def update(carry: Any, s: Any) -> Any:
@@ -179,8 +179,8 @@ class Measure:
     """The compiled function that measures parameters on batches in inference mode.
 
     Args:
-        measured: traced; (parameters, state, batch) -> a tuple of numbers, means over the batch.
-        options: those of `pb.function`.
+        measured: a traced function (parameters, state, batch) -> a tuple of numbers, means over the batch.
+        options: the options of `pb.function`.
     """
 
     def __init__(self, measured: Callable[..., Any], **options: Any) -> None:
@@ -190,7 +190,7 @@ class Measure:
         self.function = pb.function(**options)(measure)
 
     def check(self, carry: Carry, batch: Any) -> None:
-        """Trace for a batch, so that unsupported measurements fail before training."""
+        """Trace the function for a batch, so that unsupported measurements fail before training."""
         self.function.program(carry.parameters, carry.state, batch)
 
     def __call__(self, carry: Carry, batches: Iterable[tuple[Any, int]]) -> list[float]:
@@ -210,5 +210,5 @@ class Measure:
 
 
 def is_compiled() -> bool:
-    """Whether calls run compiled programs, as opposed to the interpreter."""
+    """Whether calls run compiled programs instead of the interpreter."""
     return policy.backend() == "c" and compiler_command() is not None

@@ -31,9 +31,9 @@ class Task:
     """A task to train.
 
     Attributes:
-        name: for messages and checkpoints.   loss_name: likewise.
-        loss: traced; (parameters, state, batch) -> the loss, or the loss and the next state.
-        measured: traced; (parameters, state, batch) -> the loss and every metric, as inference sees them.
+        name, loss_name: the names in messages and checkpoints.
+        loss: a traced function (parameters, state, batch) -> the loss, or the loss and the next state.
+        measured: a traced function (parameters, state, batch) -> the loss and every metric, in inference mode.
         metrics: the names of the metrics.
         parameters: the initial parameters.
         state: the initial state.
@@ -54,18 +54,18 @@ def task_of(
     model: Any, loss: Callable[[Any, Any], Any] | None, batch: Any, metrics: Sequence[Callable[..., Any]],
     parameters: Any, state: Any, seed: int,
 ) -> Task:  # fmt: skip
-    """A network with its loss, or a loss of parameters, as a task.
+    """Make a task of a network and a loss, or of a loss of parameters.
 
     Args:
-        model: a Layer, or a loss of (parameters, state, batch).
-        loss: of a Layer's result and the target.
-        batch: a first batch.
-        metrics: of a Layer's result and the target; beside a loss, of (parameters, state, batch).
+        model: a Layer, or a loss function of (parameters, state, batch).
+        loss: the loss function of a Layer's result and the target.
+        batch: the first batch.
+        metrics: functions of a Layer's result and the target; with a loss function, of (parameters, state, batch).
         parameters, state: the initial parameters and state; a Layer makes its own.
-        seed: for these.
+        seed: the seed for the initial parameters.
     Raises:
-        UsageError: [E518] a Layer without a loss, a loss without parameters, or metrics of one name.
-        DataError: [E508] a Layer does not take the data.
+        UsageError: [E518] a Layer lacks a loss, a loss lacks parameters, or two metrics have one name.
+        DataError: [E508] a Layer does not accept the data.
     """
     names = tuple(map(_name, metrics))
     if twice := [c for c, n in Counter((*names, *OF_RUN)).items() if n > 1]:
@@ -117,13 +117,13 @@ def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
     """Refuse an object that is not a function of these arguments.
 
     Raises:
-        UsageError: [E518] it is not.
+        UsageError: [E518] the object is not such a function.
     """
     try:
         inspect.signature(f).bind(*arguments)
     except (TypeError, ValueError) as error:
         if callable(f) and isinstance(error, ValueError):
-            return  # a function without an inspectable signature
+            return  # the signature cannot be inspected
         listed = ", ".join(arguments)
         facts, remedy = (f"{_name(f)}: {error}",), f"`lambda {listed}: …`"
         if not callable(f):
@@ -133,10 +133,10 @@ def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
 
 
 def _number(of: Any, value: Any) -> Any:
-    """Return the result of a loss or a metric, in the form that means over samples need.
+    """Return the result of a loss or a metric as a number that can be averaged over samples.
 
     Raises:
-        UsageError: [E526] it is no single number.
+        UsageError: [E526] the result is not a single number.
     """
     found = as_array(value, _name(of))
     if found.rank:
@@ -159,10 +159,10 @@ def _structure(batch: Any) -> str:
 
 
 def _sized(net: Layer, batch: Any) -> Layer:
-    """The network for samples of the size of a batch's.
+    """Return the network for samples of the batch's sizes.
 
     Raises:
-        DataError: [E508] it takes other samples. ShapeError: one of its layers does not accept them.
+        DataError: [E508] the network takes samples of other sizes. ShapeError: one of its layers does not accept them.
     """
     if not (isinstance(batch, tuple | list) and len(batch) == 2 and hasattr(batch[0], "shape")):
         raise DataError(

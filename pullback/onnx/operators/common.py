@@ -20,7 +20,7 @@ __all__ = ["DTYPES", "axis_of", "build", "check_table", "constant", "dtype_named
 NAMES: Final = "ijklmnabcd"
 LARGEST_TABLE: Final = 1 << 27  # bytes
 
-# The codes of element types in a file (TensorProto.DataType) that arrays here have.
+# The codes of supported element types in a file (TensorProto.DataType).
 DTYPES: Final = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
                  10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16"}  # fmt: skip
 
@@ -29,7 +29,7 @@ def dtype_named(code: int) -> DType:
     """The element type of a code.
 
     Raises:
-        WrongNode: arrays here have no such elements.
+        WrongNode: the element type is not supported.
     """
     if code not in DTYPES:
         raise WrongNode(f"elements of type {code}, which arrays here do not have")
@@ -43,12 +43,12 @@ def is_floating(x: Any) -> bool:
 
 
 def floating(x: Any) -> Any:
-    """An array of integers or halves as one of f32, others as they are."""
+    """Convert integers and 16-bit floats to f32; return other arrays unchanged."""
     return x if x.dtype in (pb.float32, pb.float64) else pb.astype(x, pb.float32)
 
 
 def traced(value: Any) -> Any:
-    """A value as part of the program: a number, or a constant array."""
+    """Turn a value into a part of the program: a number, or a constant array."""
     if not isinstance(value, np.ndarray):
         return value
     if value.ndim == 0 and dtype_of(value.dtype) is not None and value.dtype.kind in "biuf":
@@ -57,17 +57,17 @@ def traced(value: Any) -> Any:
 
 
 def constant(value: Any) -> np.ndarray[Any, Any]:
-    """A read-only NumPy array, which C contains as a table."""
+    """Return a read-only NumPy array, which exported C contains as a table."""
     copy = np.array(value, order="C")
     copy.setflags(write=False)
     return copy
 
 
 def number(extent: Any) -> int:
-    """A size as a number.
+    """Return a size as a number.
 
     Raises:
-        ShapeError: [E117] it is open, so that the function is traced for the sizes of a call.
+        ShapeError: [E117] the size is open; the function is then traced for the sizes of each call.
     """
     if isinstance(extent, int | np.integer):
         return int(extent)
@@ -80,17 +80,17 @@ def numbers(extents: Iterable[Any]) -> tuple[int, ...]:
 
 
 def integers(value: Any, default: Iterable[int] = ()) -> list[int]:
-    """A known array, an attribute or a missing value as a list of ints."""
+    """Convert a known array, an attribute or a missing value to a list of ints."""
     if value is None:
         return list(default)
     return [int(v) for v in np.asarray(value).reshape(-1)]
 
 
 def axis_of(axis: Any, rank: int) -> int:
-    """An axis counted from the front.
+    """Convert an axis to a nonnegative number.
 
     Raises:
-        WrongNode: there is none such.
+        WrongNode: the axis is out of range.
     """
     found = int(np.asarray(axis).reshape(()))
     if not -rank <= found < max(rank, 1):
@@ -99,7 +99,7 @@ def axis_of(axis: Any, rank: int) -> int:
 
 
 def check_table(*extents: Any) -> None:
-    """Check the size of a table of numbers that a row computes while it is traced.
+    """Check the size of a table of numbers that an operator computes during tracing.
 
     Raises:
         DataError: [E527] it is too large.
@@ -111,5 +111,5 @@ def check_table(*extents: Any) -> None:
 
 
 def build(shape: Sequence[Any], f: Callable[..., Any]) -> Any:
-    """`pb.build` of a function of any number of indices, which are given names."""
+    """Call `pb.build` for a function of any number of indices; the indices get names."""
     return pb.build(tuple(shape), named(NAMES[: len(shape)], f))

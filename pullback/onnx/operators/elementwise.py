@@ -39,7 +39,7 @@ def _unary(name: str, f: Unary) -> None:
 
 
 def _aligned(b: Any, rank: int, broadcast: int, axis: int | None) -> Any:
-    """The second operand as broadcasting of old put it: its axes from `axis` on."""
+    """Align the second operand as early versions broadcast it: its axes start at `axis`."""
     if not broadcast or axis is None:
         return b
     behind = rank - (axis % rank) - b.ndim
@@ -53,7 +53,7 @@ def _binary(name: str, f: Callable[[Any, Any], Any]) -> None:
 
 
 def _divided(a: Any, b: Any) -> Any:
-    """Integers are divided toward zero."""
+    """Divide; integer quotients are rounded toward zero."""
     if is_floating(a):
         return a / b
     down = a // b
@@ -78,7 +78,7 @@ for _name, _g in {**COMPARISONS, "Add": pb.add, "Sub": pb.subtract, "Mul": pb.mu
 
 @operator("Mod")
 def mod(a: Any, b: Any, *, fmod: int = 0) -> Any:
-    """The remainder, with the sign of `a` for `fmod` as in C, else of `b`."""
+    """The remainder: with `fmod` it has the sign of `a` as in C, else the sign of `b`."""
     if not fmod:
         return pb.remainder(a, b)
     if is_floating(a):
@@ -127,7 +127,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 @operator("IsInf")
 def is_infinite(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
-    """Whether each element is an infinity of a sign that is asked for."""
+    """Whether each element is an infinity of a requested sign."""
     return pb.isinf(x) & (((x > 0) & bool(detect_positive)) | ((x < 0) & bool(detect_negative)))
 
 
@@ -151,7 +151,7 @@ def converted(x: Any, dtype: Any) -> Any:
 
 @operator("Cast")
 def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    """Convert to the element type of a code."""
+    """Convert to the element type with this code."""
     return converted(x, dtype_named(to))
 
 
@@ -172,7 +172,7 @@ def leaky_relu(x: Any, *, alpha: float = 0.01) -> Any:
 
 @operator("PRelu")
 def parametric_relu(x: Any, slope: Any) -> Any:
-    """`slope` times x below 0."""
+    """Return `slope x` below 0, else `x`."""
     return pb.where(x < 0, slope * x, x)
 
 
@@ -236,11 +236,11 @@ def dropout(x: Any, ratio: Known | None = None, training_mode: Known | None = No
     return (x, pb.ones(x.shape, dtype=pb.bool)) if outputs > 1 else x
 
 
-# Numbers of few bits ----------------------------------------------------------------------------------------------
+# Quantization -----------------------------------------------------------------------------------------------------
 
 
 def per_axis(scale: Any, x: Any, axis: int, block: int) -> Any:
-    """Broadcast a scale for all elements, for each place of an axis, or for each block of it, against `x`."""
+    """Broadcast a scale against `x`: one for all elements, per index of an axis, or per block of it."""
     if scale.ndim == 0 or (scale.ndim == 1 and scale.shape[0] == 1 and x.ndim != 1):
         return pb.reshape(scale, ())
     if scale.ndim == 1:
@@ -252,7 +252,7 @@ def per_axis(scale: Any, x: Any, axis: int, block: int) -> Any:
 @operator("QuantizeLinear")
 def quantize(x: Any, y_scale: Any, y_zero_point: Any = None, *, axis: int = 1, block_size: int = 0,
              output_dtype: int = 0, precision: int = 0, saturate: int = 1) -> Any:  # fmt: skip
-    """round(x / scale) + zero, as near as the type of `zero` comes."""
+    """Return `round(x / scale) + zero`, saturated to the element type of `zero`."""
     dtype = y_zero_point.dtype if y_zero_point is not None else dtype_named(output_dtype or 2)
     if not pb.isdtype(dtype, "integral"):
         raise WrongNode("elements that are no integers")
@@ -266,7 +266,7 @@ def quantize(x: Any, y_scale: Any, y_zero_point: Any = None, *, axis: int = 1, b
 @operator("DequantizeLinear")
 def dequantize(x: Any, x_scale: Any, x_zero_point: Any = None, *, axis: int = 1, block_size: int = 0,
                output_dtype: int = 0) -> Any:  # fmt: skip
-    """(x - zero) scale."""
+    """Return `(x - zero) * scale`."""
     value = pb.astype(x, pb.float32)
     if x_zero_point is not None:
         value = value - pb.astype(per_axis(x_zero_point, x, axis, block_size), pb.float32)
@@ -276,7 +276,7 @@ def dequantize(x: Any, x_scale: Any, x_zero_point: Any = None, *, axis: int = 1,
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize(x: Any) -> Any:
-    """To eight bits, by the range of the elements with 0 in it: the result, its scale and its zero."""
+    """Quantize to 8 bits over the range of the elements and 0; return the result, scale and zero point."""
     low, high = pb.minimum(pb.min(x), 0.0), pb.maximum(pb.max(x), 0.0)
     scale = (high - low) / 255.0
     zero = pb.clip(pb.round(-low / scale), 0.0, 255.0)

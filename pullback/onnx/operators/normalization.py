@@ -1,4 +1,4 @@
-"""Operators that take out means and variances."""
+"""Normalization operators and losses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _per_channel(v: Any, x: Any) -> Any:
 @operator("BatchNormalization")
 def batch_normalized(x: Any, scale: Any, b: Any, mean: Any, var: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
                      spatial: int = 1, training_mode: int = 0, is_test: int = 1, outputs: int = 1) -> Any:  # fmt: skip
-    """Normalize channels by given means and variances; in training by the batch's, returned as results."""
+    """Normalize channels by given means and variances; in training by those of the batch, also returned."""
     if not spatial:
         raise WrongNode("spatial=0, which is of versions before 9")
     if training_mode:
@@ -39,7 +39,7 @@ def _normalized(x: Any, mean: Any, var: Any, scale: Any, b: Any, epsilon: float)
 
 
 def _standard(x: Any, axes: tuple[int, ...], epsilon: float) -> tuple[Any, Any, Any]:
-    """The array with mean 0 and variance 1 over axes, its means, and one over its deviations."""
+    """Normalize over axes to mean 0 and variance 1; return also the means and inverse standard deviations."""
     mean = pb.mean(x, axis=axes, keepdims=True)
     away = x - mean
     inverse = 1 / pb.sqrt(pb.mean(away * away, axis=axes, keepdims=True) + epsilon)
@@ -48,7 +48,7 @@ def _standard(x: Any, axes: tuple[int, ...], epsilon: float) -> tuple[Any, Any, 
 
 @operator("InstanceNormalization")
 def instance_normalized(x: Any, scale: Any, b: Any, *, epsilon: float = 1e-5) -> Any:
-    """Each channel of each image by itself."""
+    """Normalize each channel of each image separately."""
     y, _, _ = _standard(x, tuple(range(2, x.ndim)), epsilon)
     return y * _per_channel(scale, x) + _per_channel(b, x)
 
@@ -56,7 +56,7 @@ def instance_normalized(x: Any, scale: Any, b: Any, *, epsilon: float = 1e-5) ->
 @operator("LayerNormalization")
 def layer_normalized(x: Any, scale: Any, b: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
                      outputs: int = 1) -> Any:  # fmt: skip
-    """All axes from `axis` on together; results are also the means and one over the deviations."""
+    """Normalize over all axes from `axis` on; return also means and inverse standard deviations."""
     wide = pb.astype(x, pb.float32) if stash_type == 1 else x
     y, mean, inverse = _standard(wide, tuple(range(axis_of(axis, x.ndim), x.ndim)), epsilon)
     y = pb.astype(y, x.dtype) * scale
@@ -66,7 +66,7 @@ def layer_normalized(x: Any, scale: Any, b: Any = None, *, axis: int = -1, epsil
 
 @operator("RMSNormalization")
 def rms_normalized(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
-    """All axes from `axis` on together, whose mean square becomes 1."""
+    """Normalize the mean square over all axes from `axis` on to 1."""
     wide = pb.astype(x, pb.float32) if stash_type == 1 else x
     axes = tuple(range(axis_of(axis, x.ndim), x.ndim))
     y = wide / pb.sqrt(pb.mean(wide * wide, axis=axes, keepdims=True) + epsilon)
@@ -76,7 +76,7 @@ def rms_normalized(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5,
 @operator("GroupNormalization")
 def group_normalized(x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1,
                      version: int) -> Any:  # fmt: skip
-    """Channels in groups; before version 21 scale and bias are of groups."""
+    """Normalize groups of channels; before version 21 scale and bias have one element per group."""
     n, c, space = x.shape[0], number(x.shape[1]), tuple(x.shape[2:])
     if num_groups < 1 or c % num_groups:
         raise WrongNode(f"{num_groups} groups of {c} channels")
@@ -89,7 +89,7 @@ def group_normalized(x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon:
 
 @operator("MeanVarianceNormalization")
 def mean_variance_normalized(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
-    """Mean 0 and variance 1 over axes."""
+    """Normalize over axes to mean 0 and variance 1."""
     own = tuple(axis_of(a, x.ndim) for a in axes)
     away = x - pb.mean(x, axis=own, keepdims=True)
     return away / (pb.sqrt(pb.mean(away * away, axis=own, keepdims=True)) + 1e-9)
@@ -125,7 +125,7 @@ def _reduced(loss: Any, weights: Any, reduction: str) -> Any:
 @operator("NegativeLogLikelihoodLoss")
 def negative_log_likelihood(x: Any, target: Any, weight: Any = None, *, reduction: str = "mean",
                             ignore_index: int | None = None) -> Any:  # fmt: skip
-    """Negative of the entry of each target's class, weighted by class."""
+    """The negative entry at each target's class, weighted by class."""
     label = pb.astype(target, pb.int64)
     counts = label != ignore_index if ignore_index is not None else pb.ones(label.shape, dtype=pb.bool)
     safe = pb.where(counts, label, 0)
@@ -138,7 +138,7 @@ def negative_log_likelihood(x: Any, target: Any, weight: Any = None, *, reductio
 @operator("SoftmaxCrossEntropyLoss")
 def softmax_cross_entropy(scores: Any, labels: Any, weights: Any = None, *, reduction: str = "mean",
                           ignore_index: int | None = None, outputs: int = 1) -> Any:  # fmt: skip
-    """The same, of the logarithms of a softmax, which is a second result."""
+    """The negative log-likelihood of a softmax of scores; the log-softmax is a second result."""
     logarithms = scores - pb.logsumexp(scores, axis=1, keepdims=True)
     loss = negative_log_likelihood(logarithms, labels, weights, reduction=reduction, ignore_index=ignore_index)
     return loss if outputs == 1 else (loss, logarithms)

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _times(factor: float, x: Any) -> Any:
 
 @operator("Einsum")
 def einsum(*xs: Any, equation: str) -> Any:
-    """A sum of products, by its equation."""
+    """The sum of products that an einsum equation defines."""
     return pb.einsum(equation.replace(" ", ""), *xs)
 
 
@@ -47,7 +47,7 @@ def determinant(x: Any) -> Any:
 
 @operator("MatMulInteger")
 def matmul_integer(a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
-    """Product of 8-bit integer matrices less their zero points, in int32."""
+    """Subtract the zero points from 8-bit integer matrices and multiply them in int32."""
     left, right = pb.astype(a, pb.int32), pb.astype(b, pb.int32)
     if a_zero_point is not None:
         zero = pb.astype(a_zero_point, pb.int32)

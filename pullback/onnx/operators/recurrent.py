@@ -1,4 +1,4 @@
-"""Recurrent networks: one step of each kind, run over a sequence in either direction."""
+"""Recurrent networks: a step for each kind of cell, run over a sequence in either direction."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _chosen(names: Any, alphas: Any, betas: Any, usual: Sequence[str], direction
 
 
 def _run(x: Any, lengths: Any, states: Sequence[Any], step: Step, backward: bool) -> tuple[Any, tuple[Any, ...]]:
-    """A step for every element of x (T, N, I): the first state after each (T, N, H), and the last states."""
+    """Run a step for each element of x (T, N, I); return all first states (T, N, H), and the last states."""
     steps = x.shape[0]
 
     def advance(before: Any, t: Any) -> Any:
@@ -65,7 +65,7 @@ def _run(x: Any, lengths: Any, states: Sequence[Any], step: Step, backward: bool
 
 def _recurrent(x: Any, lengths: Any, starts: Sequence[Any], width: int, direction: str, layout: int,
                step_of: Callable[[int], Step]) -> tuple[Any, ...]:  # fmt: skip
-    """All directions: the states at each step, and the last ones."""
+    """Run all directions; return the states at each step, and the last states."""
     ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
     if ways is None:
         raise WrongNode(f"direction={direction!r}: forward, reverse or bidirectional")
@@ -92,7 +92,7 @@ def _clipped(x: Any, clip: float | None) -> Any:
 
 
 def _biases(b: Any, d: int, w: Any, gates: int) -> tuple[Any, Any]:
-    """Biases of the input and of the state, one vector each."""
+    """The bias vectors of the input and of the state."""
     if b is None:
         zeros = pb.zeros((w.shape[1],), dtype=w.dtype)
         return zeros, zeros
@@ -111,7 +111,7 @@ def rnn(X: Any, W: Any, R: Any, B: Any = None, sequence_lens: Any = None, initia
         activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None, clip: float | None = None,
         direction: str = "forward", hidden_size: int | None = None, layout: int = 0,
         output_sequence: int = 0) -> Any:  # fmt: skip
-    """H' = f(W x + R h + b)."""
+    """Recurrent layer with the step h' = f(W x + R h + b)."""
     chosen = _chosen(activations, activation_alpha, activation_beta, ["Tanh"], integers([W.shape[0]])[0])
 
     def step_of(d: int) -> Step:
@@ -127,7 +127,7 @@ def gru(X: Any, W: Any, R: Any, B: Any = None, sequence_lens: Any = None, initia
         activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None, clip: float | None = None,
         direction: str = "forward", hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
         output_sequence: int = 0) -> Any:  # fmt: skip
-    """Gates z and r, and h' = (1 - z) g + z h."""
+    """Gated recurrent unit with gates z and r, and the step h' = (1 - z) g + z h."""
     chosen = _chosen(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], integers([W.shape[0]])[0])
     width = _width(R, hidden_size)
 
@@ -152,7 +152,7 @@ def lstm(X: Any, W: Any, R: Any, B: Any = None, sequence_lens: Any = None, initi
          P: Any = None, *, activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None,
          clip: float | None = None, direction: str = "forward", hidden_size: int | None = None, input_forget: int = 0,
          layout: int = 0, output_sequence: int = 0) -> Any:  # fmt: skip
-    """Gates i, o, f and the candidate c, with peepholes P; c' = f c + i c̃, h' = o g(c')."""
+    """Long short-term memory: gates i, o, f, candidate c̃, peepholes P; c' = f c + i c̃, h' = o g(c')."""
     usual = ["Sigmoid", "Tanh", "Tanh"]
     chosen = _chosen(activations, activation_alpha, activation_beta, usual, integers([W.shape[0]])[0])
     width = _width(R, hidden_size)

@@ -44,7 +44,7 @@ def _reduction(name: str, f: Callable[..., Any]) -> None:
 
 
 def _of_nothing(name: str, x: Any, axes: tuple[int, ...], keepdims: int) -> Any:
-    """The neutral element, which for integers is the end of their range."""
+    """Return the neutral element; for integer extremes it is the limit of the type's range."""
     extents = [1 if k in axes else e for k, e in enumerate(x.shape) if keepdims or k not in axes]
     end: Any = OF_NOTHING[name]
     if x.dtype == pb.bool:
@@ -68,13 +68,13 @@ def _place(x: Any, axis: int, keepdims: int, last: int, find: Callable[..., Any]
 
 @operator("ArgMax")
 def argmax(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
-    """The place of the largest element, the first or last of equal ones."""
+    """The position of the largest element, the first or last of equal ones."""
     return _place(x, axis, keepdims, select_last_index, pb.argmax)
 
 
 @operator("ArgMin")
 def argmin(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
-    """The place of the least element, the first or last of equal ones."""
+    """The position of the least element, the first or last of equal ones."""
     return _place(x, axis, keepdims, select_last_index, pb.argmin)
 
 
@@ -89,32 +89,32 @@ def _along(x: Any, axis: Any, exclusive: int, reverse: int, f: Callable[..., Any
 
 @operator("CumSum")
 def cumulative_sum(x: Any, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    """Sums up to each element, or up to before it, from either end."""
+    """Cumulative sums from either end, including or excluding each element."""
     return _along(x, axis, exclusive, reverse, pb.cumulative_sum)
 
 
 @operator("CumProd")
 def cumulative_product(x: Any, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    """Products up to each element, or up to before it, from either end."""
+    """Cumulative products from either end, including or excluding each element."""
     return _along(x, axis, exclusive, reverse, pb.cumulative_prod)
 
 
 @operator("TopK")
 def top_k(x: Any, k: Known, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
-    """The largest or least elements of each line, and their places."""
+    """The `k` largest or least elements along an axis, and their positions."""
     values, places = pb.top_k(x, integers(k)[0], axis=axis_of(axis, x.ndim), largest=bool(largest))
     return values, pb.astype(places, pb.int64)
 
 
 @operator("Hardmax", until=12)
 def hardmax_flat(x: Any, *, axis: int = 1) -> Any:
-    """The same, of all axes from `axis` on together."""
+    """Compute `hardmax` over all axes from `axis` on together."""
     return pb.reshape(hardmax(_rows(x, axis)), x.shape)
 
 
 @operator("Hardmax", since=13)
 def hardmax(x: Any, *, axis: int = -1) -> Any:
-    """1 at the first largest element, 0 elsewhere."""
+    """Return 1 at the first largest element along an axis, 0 elsewhere."""
     axis = axis_of(axis, x.ndim)
     at = pb.argmax(x, axis=axis, keepdims=True)
     extents = tuple(x.shape[k] if k == axis else 1 for k in range(x.ndim))
@@ -146,7 +146,7 @@ _softened("LogSoftmax", lambda x, axis: x - pb.logsumexp(x, axis=axis, keepdims=
 
 @operator("LpNormalization")
 def lp_normalized(x: Any, *, axis: int = -1, p: int = 2) -> Any:
-    """Lines of length 1; of length 0 where all is 0."""
+    """Normalize to p-norm 1 along an axis; zero vectors stay zero."""
     if p not in (1, 2):
         raise WrongNode(f"p={p}: 1 or 2")
     size = pb.sum(pb.abs(x) if p == 1 else x * x, axis=axis_of(axis, x.ndim), keepdims=True)

@@ -1,4 +1,4 @@
-"""Resampling along axes: each result is a weighted sum of a few elements at constant places."""
+"""Resampling along axes: each result is a weighted sum of a few elements at constant positions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEAREST: Final[dict[str, Callable[[Floats], Floats]]] = {
 
 def _places(form: str, count: int, extent: int, scale: float, start: float, end: float) -> Floats:
     """The position of each result along the axis."""
-    i, whole = np.arange(count, dtype=np.float64), scale * extent  # which may be no whole number
+    i, whole = np.arange(count, dtype=np.float64), scale * extent  # not necessarily an integer
     if form == "half_pixel":
         return (i + 0.5) / scale - 0.5
     if form == "half_pixel_symmetric":
@@ -61,7 +61,7 @@ def _kernel(mode: str, a: float) -> tuple[Callable[[Floats], Floats], float]:
 
 def _weighted(at: Floats, extent: int, scale: float, mode: str, a: float, antialias: int,
               exclude: int) -> tuple[NDArray[np.int64], Floats]:  # fmt: skip
-    """For each result the places of the elements that it sums, and their weights."""
+    """For each result the positions of the elements that it sums, and their weights."""
     kernel, support = _kernel(mode, a)
     shrink = min(scale, 1.0) if antialias else 1.0
     reach = int(np.ceil(support / shrink))
@@ -74,7 +74,7 @@ def _weighted(at: Floats, extent: int, scale: float, mode: str, a: float, antial
 
 
 def _resampled(x: Any, axis: int, places: NDArray[np.int64], weights: Floats) -> Any:
-    """Sums along an axis."""
+    """Weighted sums of elements along an axis."""
     extents = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
     keep = np.abs(weights).max(0) > 0
     places, weights = places[:, keep], weights[:, keep]
@@ -154,13 +154,13 @@ def resize(x: Any, roi: Known | None = None, scales: Known | None = None, sizes:
 @operator("Resize", until=10)
 @operator("Upsample")
 def upsample(x: Any, scales: Known, *, mode: str = "nearest") -> Any:
-    """The same as versions before 11 put it: from the first element on."""
+    """Resample as versions before 11 do: positions are scaled from the first element."""
     return resize(x, scales=scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 @operator("AffineGrid")
 def affine_grid(theta: Any, size: Known, *, align_corners: int = 0) -> Any:
-    """The images of a grid over [-1, 1] under an affine map."""
+    """Apply an affine map to the points of a grid over [-1, 1]."""
     _, _, *space = integers(size)
     check_table(*space, len(space) + 1)
     lines = []
@@ -176,7 +176,7 @@ def affine_grid(theta: Any, size: Known, *, align_corners: int = 0) -> Any:
 
 @operator("GridSample")
 def grid_sample(x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros") -> Any:
-    """An image read at the points of a grid between -1 and 1."""
+    """Sample an image at the points of a grid with coordinates in [-1, 1]."""
     kind = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     space = numbers(x.shape[2:])
     rank = len(space)
@@ -207,7 +207,7 @@ def _cubic(d: Any) -> Any:
 
 
 def _kept_inside(at: Any, extent: int, padding: str, corners: int) -> Any:
-    """Map a place into the array by the padding: clamp to the edge, or reflect."""
+    """Map a position into the array by the padding mode: clamp to the edge, or reflect."""
     if padding == "zeros":
         return at
     if padding == "border":
@@ -224,7 +224,7 @@ def _kept_inside(at: Any, extent: int, padding: str, corners: int) -> Any:
 
 
 def _read(x: Any, chosen: Any, space: tuple[int, ...], padding: str, corners: int | None) -> Any:
-    """One element for each point, times its weights; 0 outside."""
+    """Read one element for each point, times its weights; points outside read 0."""
     weight: Any = None
     inside: Any = None
     at = []

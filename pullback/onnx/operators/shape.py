@@ -1,4 +1,4 @@
-"""Operators that make shapes and move elements."""
+"""Operators on shapes, and operators that move elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pullback.reading import check_size
 
 @operator("Shape")
 def shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
-    """The sizes of the axes, or some of them."""
+    """The sizes of the axes from `start` to before `end`."""
     return np.array(numbers(x.shape[slice(start, end)]), np.int64)
 
 
@@ -71,7 +71,7 @@ def squeeze(x: Any, axes: Known | None = None) -> Any:
 
 @operator("Unsqueeze")
 def unsqueeze(x: Any, axes: Known) -> Any:
-    """Insert axes of size 1 at these places of the result."""
+    """Insert axes of size 1 at these positions of the result."""
     found = integers(axes)
     rank = x.ndim + len(found)
     own = {axis_of(a, rank) for a in found}
@@ -83,7 +83,7 @@ def unsqueeze(x: Any, axes: Known) -> Any:
 
 @operator("Transpose")
 def transpose(x: Any, *, perm: Any = None) -> Any:
-    """Axes in another order, by default the reverse."""
+    """Permute axes, by default to the reverse order."""
     order = tuple(range(x.ndim))[::-1] if perm is None else tuple(perm)
     if sorted(order) != list(range(x.ndim)):
         raise WrongNode(f"perm {list(order)} is no order of {x.ndim} axes")
@@ -102,13 +102,13 @@ def expand(x: Any, shape: Known) -> Any:
 
 @operator("Concat")
 def concat(*xs: Any, axis: int = 1) -> Any:
-    """One behind the other along an axis."""
+    """Concatenate arrays along an axis."""
     return pb.concat(list(xs), axis=axis_of(axis, xs[0].ndim))
 
 
 @operator("Split")
 def split(x: Any, split: Known | None = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Any:
-    """Split along an axis into given lengths, or equal ones with a smaller last one."""
+    """Split along an axis into given lengths, or into equal lengths with a smaller last one."""
     axis = axis_of(axis, x.ndim)
     lengths = integers(split)
     if not lengths:
@@ -127,7 +127,7 @@ def _cut(x: Any, axis: int, start: int, end: int) -> Any:
 
 @operator("Slice")
 def sliced(x: Any, starts: Known, ends: Known, axes: Known | None = None, steps: Known | None = None) -> Any:
-    """Elements from `starts` to before `ends` along axes, in steps."""
+    """Slice along axes from `starts` to before `ends`, in steps."""
     first, last = integers(starts), integers(ends)
     own = [axis_of(a, x.ndim) for a in integers(axes, range(len(first)))]
     strides = integers(steps, [1] * len(first))
@@ -150,7 +150,7 @@ def _stepped(x: Any, axis: int, start: int, end: int, step: int) -> Any:
 
 @operator("Tile")
 def tile(x: Any, repeats: Known, tiles: Known | None = None) -> Any:
-    """Copies side by side along every axis."""
+    """Repeat the array along every axis."""
     return pb.tile(x, tuple(integers(repeats)))
 
 
@@ -178,7 +178,7 @@ def pad(x: Any, pads: Known, constant_value: Any = None, axes: Known | None = No
 
 
 def padded(x: Any, width: Any, fill: Any) -> Any:
-    """An array with borders of one value."""
+    """Pad an array with one value."""
     if not any(b or a for b, a in width):
         return x
     extents = [e + b + a for e, (b, a) in zip(x.shape, width)]
@@ -187,7 +187,7 @@ def padded(x: Any, width: Any, fill: Any) -> Any:
 
 @operator("ConstantOfShape")
 def constant_of_shape(shape: Known, *, value: Any = None) -> Any:
-    """One value everywhere."""
+    """An array of this shape filled with one value."""
     of = np.zeros(1, np.float32) if value is None else np.asarray(value)
     if of.size != 1:
         raise WrongNode(f"a value of {of.size} elements")
@@ -237,7 +237,7 @@ _window("BlackmanWindow", 0.42, -0.5, 0.08)
 
 @operator("EyeLike")
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
-    """Ones on a diagonal."""
+    """An array with ones on a diagonal, zeros elsewhere."""
     rows, columns = numbers(x.shape)
     kind = x.dtype if dtype is None else dtype_named(dtype)
     return pb.eye(rows, columns, k=k, dtype=pb.int32).astype(kind)
@@ -245,14 +245,14 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 
 @operator("Trilu")
 def triangle(x: Any, k: Known | None = None, *, upper: int = 1) -> Any:
-    """The upper or lower triangle, from a diagonal on."""
+    """Keep the upper or lower triangle, from diagonal `k` on; the rest is 0."""
     at = integers(k, [0])[0]
     return pb.triu(x, k=at) if upper else pb.tril(x, k=at)
 
 
 @operator("DepthToSpace")
 def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
-    """Channels as blocks of an image."""
+    """Move channels into spatial blocks."""
     n, c, h, w = x.shape
     b = blocksize
     parts = (n, b, b, c // (b * b), h, w) if mode == "DCR" else (n, c // (b * b), b, b, h, w)
@@ -262,7 +262,7 @@ def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 @operator("SpaceToDepth")
 def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
-    """Blocks of an image as channels."""
+    """Move spatial blocks into channels."""
     n, c, h, w = x.shape
     b = blocksize
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
@@ -272,7 +272,7 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 @operator("CenterCropPad")
 def center_crop_pad(x: Any, shape: Known, *, axes: Any = None) -> Any:
-    """The middle, or the array with borders of 0."""
+    """Crop to the center, or pad with 0 on both sides, to this shape."""
     wanted = integers(shape)
     for axis, extent in zip([axis_of(a, x.ndim) for a in integers(axes, range(x.ndim))], wanted):
         own = number(x.shape[axis])
@@ -299,7 +299,7 @@ def counted(indices: Any, extent: Any) -> Any:
 
 @operator("Gather")
 def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    """Slices along an axis."""
+    """Gather slices along an axis by index."""
     axis = axis_of(axis, x.ndim)
     at = counted(indices, x.shape[axis])
     extents = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
@@ -309,7 +309,7 @@ def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
 
 @operator("GatherElements")
 def gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    """An element of each line along an axis for each index in it."""
+    """Gather single elements along an axis, by an index for each element of the result."""
     axis = axis_of(axis, x.ndim)
     at = counted(indices, x.shape[axis])
     return build(indices.shape, lambda *i: x[(*i[:axis], at[i], *i[axis + 1 :])])
@@ -317,7 +317,7 @@ def gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
 
 @operator("GatherND")
 def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
-    """Slices by the places that rows of indices name."""
+    """Gather slices at the positions given by the last axis of `indices`."""
     depth, b = number(indices.shape[-1]), batch_dims
     at = _each_counted(indices, x.shape[b : b + depth])
     rank = indices.ndim - 1
@@ -330,7 +330,7 @@ def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
 
 
 def _each_counted(indices: Any, extents: Any) -> Any:
-    """Convert negative indices where the last axis has an index for each size."""
+    """Convert negative indices where the last axis of `indices` has one index per size."""
     shift = constant(np.asarray(numbers(extents), np.int64))
     indices = pb.astype(traced(indices), pb.int64)
     return pb.where(indices < 0, indices + shift, indices)
@@ -340,7 +340,7 @@ REDUCED = {"none": None, "add": pb.add, "mul": pb.multiply, "max": pb.maximum, "
 
 
 def _put(x: Any, places: Any, values: Any, reduction: str) -> Any:
-    """A vector with some elements changed: `places` and `values` are vectors."""
+    """Write or combine `values` into a vector at `places`; both are vectors."""
     if reduction not in REDUCED:
         raise WrongNode(f"reduction={reduction!r}: " + ", ".join(REDUCED))
     if reduction == "none":
@@ -350,13 +350,13 @@ def _put(x: Any, places: Any, values: Any, reduction: str) -> Any:
     f, count = REDUCED[reduction], number(places.shape[0])
     if count > 10_000:
         raise WrongNode(f"reduction={reduction!r} of more than 10,000 elements")
-    for k in range(count):  # one after another, as places may be the same
+    for k in range(count):  # one after another, as positions may repeat
         x = x.set(places[k], f(x[places[k]], values[k]))  # type: ignore[misc]
     return x
 
 
 def _flat_places(extents: tuple[int, ...], places: Any) -> Any:
-    """The place in the whole vector of elements, from places along each axis."""
+    """The positions in the flattened array, from positions along each axis."""
     out: Any = 0
     for e, p in zip(extents, places):
         out = out * e + p
@@ -366,7 +366,7 @@ def _flat_places(extents: tuple[int, ...], places: Any) -> Any:
 @operator("ScatterElements")
 @operator("Scatter")
 def scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none") -> Any:
-    """An array with elements changed that indices along an axis name."""
+    """Write elements at indices along an axis, or combine them with the old ones."""
     axis, extents = axis_of(axis, x.ndim), numbers(x.shape)
     at = pb.astype(counted(indices, x.shape[axis]), pb.int64)
     grid = np.indices(numbers(indices.shape))
@@ -377,7 +377,7 @@ def scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduc
 
 @operator("ScatterND")
 def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
-    """An array with slices changed at the places that rows of indices name."""
+    """Write slices at the positions given by the last axis of `indices`, or combine them."""
     depth, extents = number(indices.shape[-1]), numbers(x.shape)
     at = _each_counted(indices, extents[:depth])
     inner = prod(extents[depth:])
@@ -389,7 +389,7 @@ def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -
 
 @operator("OneHot")
 def one_hot(indices: Any, depth: Known, values: Any, *, axis: int = -1) -> Any:
-    """The second value at the index, the first elsewhere, along a new axis."""
+    """One-hot encoding along a new axis: the second value at the index, the first elsewhere."""
     rank, count = indices.ndim + 1, integers(depth)[0]
     at = axis_of(axis, rank)
     place = pb.astype(indices, pb.int64)
@@ -431,7 +431,7 @@ def nonzero(x: Known) -> Any:
 
 @operator("Unique")
 def unique(x: Known, *, axis: int | None = None, sorted: int = 1) -> Any:
-    """Each element or slice once, where it is first, which each was, and how many there were."""
+    """The unique elements or slices, their first positions, the inverse indices, and the counts."""
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     if not sorted:
         order = np.argsort(first)

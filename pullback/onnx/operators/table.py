@@ -3,9 +3,9 @@
     @operator("Gemm")
     def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0): ...
 
-Inputs go by position, attributes by name with their defaults. An attribute that later became an input is one parameter:
-what fills it is the matter of a version. An input annotated `Known` is a NumPy array, as shapes follow from it. Two
-names are not ONNX's: `version`, that of the operator's set, and `outputs`, how many results the node has.
+Inputs are positional, attributes are keywords with defaults. An attribute that later became an input is one parameter:
+the version determines which of the two sets it. An input annotated `Known` is a NumPy array, because it determines
+shapes. Two names are not ONNX's: `version`, of the operator set, and `outputs`, the number of the node's results.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["Known", "Operator", "Row", "WrongNode", "find", "operator"]
 Known = NDArray[Any]
 Row = Callable[..., Any]
 OWN: Final = ("version", "outputs")
-SILENT: Final = ("consumed_inputs",)  # of the first versions, and without meaning
+SILENT: Final = ("consumed_inputs",)  # attributes of the first versions, without meaning
 
 
 class WrongNode(Exception):
-    """The error for invalid attributes or inputs of a node; the reader adds which node it is."""
+    """The error for invalid attributes or inputs of a node; the reader adds the node's name."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A row: an operator's name, domain, versions and function."""
+    """A row of the table: an operator's name, domain, versions and function."""
 
     name: str
     domain: str
@@ -50,16 +50,16 @@ class Operator:
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
-        """The names of inputs that are taken by position."""
+        """The names of positional inputs."""
         return tuple(p.name for p in self.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD)
 
     @cached_property
     def rest(self) -> bool:
-        """Whether it takes any number of inputs."""
+        """Whether the operator takes any number of inputs."""
         return any(p.kind is p.VAR_POSITIONAL for p in self.parameters.values())
 
     def knows(self, position: int) -> bool:
-        """Whether it wants an input as a NumPy array."""
+        """Whether the operator needs the input at this position as a NumPy array."""
         return position < len(self.inputs) and "Known" in str(self.parameters[self.inputs[position]].annotation)
 
     def settings(self, attributes: Mapping[str, Any], inputs: int, version: int, outputs: int) -> dict[str, Any]:
@@ -93,7 +93,7 @@ _TABLE: dict[tuple[str, str], list[Operator]] = registered({}, "one for each ope
 
 
 def operator(name: str, *, domain: str = "", since: int = 1, until: int | None = None) -> Callable[[Row], Row]:
-    """Register a function as an operator's meaning for a range of versions of its set."""
+    """Register a function as an operator's implementation for a range of operator set versions."""
 
     def enter(compute: Row) -> Row:
         _TABLE.setdefault((domain, name), []).append(Operator(name, domain, since, until, compute))

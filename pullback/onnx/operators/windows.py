@@ -1,4 +1,4 @@
-"""Convolutions and pools."""
+"""Convolution and pooling operators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Geometry:
 
     @property
     def reach(self) -> tuple[int, ...]:
-        """Elements from the first to the last of a window."""
+        """The size of a dilated window along each axis."""
         return tuple(d * (k - 1) + 1 for k, d in zip(self.size, self.dilation))
 
 
@@ -41,7 +41,7 @@ def geometry(space: Sequence[Any], size: Any, strides: Any, dilations: Any, pads
     """The geometry given by a node's attributes.
 
     Raises:
-        WrongNode: they are not one number for each axis, or out of range.
+        WrongNode: an attribute does not have one number for each axis, or is out of range.
     """
     rank = len(space)
     sizes, steps, apart = integers(size), integers(strides, [1] * rank), integers(dilations, [1] * rank)
@@ -64,7 +64,7 @@ def geometry(space: Sequence[Any], size: Any, strides: Any, dilations: Any, pads
 
 
 def _image(x: Any) -> tuple[Any, ...]:
-    """The spatial sizes."""
+    """The spatial sizes of an image."""
     if x.ndim < 3:
         raise WrongNode(f"an array of {x.ndim} axes, where a batch, channels and space are needed")
     return tuple(x.shape[2:])
@@ -76,7 +76,7 @@ def _image(x: Any) -> tuple[Any, ...]:
 @operator("Conv")
 def conv(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
          kernel_shape: Any = None, pads: Any = None, strides: Any = None) -> Any:  # fmt: skip
-    """Windows of weights slid over an image."""
+    """Convolution of an image with weights."""
     g = geometry(_image(x), numbers(w.shape[2:]), strides, dilations, pads, auto_pad)
     if kernel_shape is not None and tuple(kernel_shape) != g.size:
         raise WrongNode(f"kernel_shape {list(kernel_shape)}, and weights of {list(g.size)}")
@@ -89,7 +89,7 @@ def conv(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET", dilations: 
 def conv_transposed(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
                     kernel_shape: Any = None, output_padding: Any = None, output_shape: Any = None, pads: Any = None,
                     strides: Any = None) -> Any:  # fmt: skip
-    """Every element spread over a window of weights."""
+    """Transposed convolution of an image with weights."""
     space = _image(x)
     g = geometry(space, numbers(w.shape[2:]), strides, dilations, pads, "NOTSET")
     extra = integers(output_padding, [0] * len(space))
@@ -117,7 +117,7 @@ def conv_transposed(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET", 
 def conv_integer(x: Any, w: Any, x_zero_point: Any = None, w_zero_point: Any = None, *, auto_pad: str = "NOTSET",
                  dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None,
                  strides: Any = None) -> Any:  # fmt: skip
-    """Convolution of 8-bit integers less their zero points, in int32."""
+    """Convolution of 8-bit integers in int32, after their zero points are subtracted."""
     image, weights = pb.astype(x, pb.int32), pb.astype(w, pb.int32)
     if x_zero_point is not None:
         image = image - pb.reshape(pb.astype(x_zero_point, pb.int32), ())
@@ -174,7 +174,7 @@ def _over(reduce: Callable[..., Any]) -> Callable[..., Any]:
 @operator("MaxPool")
 def max_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
              pads: Any = None, storage_order: int = 0, strides: Any = None, outputs: int = 1) -> Any:  # fmt: skip
-    """The largest element of every window, and its place in the whole array."""
+    """The largest element of every window, and its position in the flattened array."""
     g = geometry(_image(x), kernel_shape, strides, dilations, pads, auto_pad)
     small = all(2 * b <= r and 2 * a <= r for b, a, r in zip(g.before, g.after, g.reach))
     if is_floating(x) and small and not ceil_mode:
@@ -185,7 +185,7 @@ def max_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: 
 
 
 def _places(x: Any, g: Geometry, ceil: int, storage_order: int) -> Any:
-    """Where the largest element of every window is in the whole array, rows or columns first."""
+    """The position of each window's largest element in the flattened array, rows or columns first."""
     space = numbers(_image(x))
     whole = prod(g.size)
 
@@ -217,7 +217,7 @@ def _unravelled(q: Any, size: Sequence[int]) -> list[Any]:
 @operator("MaxUnpool")
 def max_unpool(x: Any, places: Any, output_shape: Known | None = None, *, kernel_shape: Any, pads: Any = None,
                strides: Any = None) -> Any:  # fmt: skip
-    """Elements put where they came from, 0 elsewhere."""
+    """Undo `max_pool`: put each element at its recorded position, 0 elsewhere."""
     g = geometry(_image(x), kernel_shape, strides, None, pads, "NOTSET")
     own = [(number(e) - 1) * s + r - b - a
            for e, s, r, b, a in zip(_image(x), g.stride, g.reach, g.before, g.after)]  # fmt: skip
@@ -230,7 +230,7 @@ def max_unpool(x: Any, places: Any, output_shape: Known | None = None, *, kernel
 @operator("AveragePool")
 def average_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
                  dilations: Any = None, pads: Any = None, strides: Any = None) -> Any:  # fmt: skip
-    """The mean of every window, over elements of the image, or of the border too."""
+    """The mean of every window; `count_include_pad` includes the padding in the count."""
     g = geometry(_image(x), kernel_shape, strides, dilations, pads, auto_pad)
     small = all(2 * b <= r and 2 * a <= r for b, a, r in zip(g.before, g.after, g.reach))
     if small and not ceil_mode and set(g.dilation) <= {1}:
@@ -275,7 +275,7 @@ def global_lp_pool(x: Any, *, p: int = 2) -> Any:
 @operator("Col2Im")
 def columns_to_image(x: Any, image_shape: Known, block_shape: Known, *, dilations: Any = None, pads: Any = None,
                      strides: Any = None) -> Any:  # fmt: skip
-    """Columns of windows added up where they overlap: the transpose of taking windows apart."""
+    """Add up columns of windows where they overlap: the transpose of extracting windows."""
     space = integers(image_shape)
     g = geometry(space, block_shape, strides, dilations, pads, "NOTSET")
     counts = numbers(_counts(space, g, 0))

@@ -43,7 +43,7 @@ class VectorWriter(Writer):
         self.line(f"{name}({e.pointer(s.buffer, s.offset)}, {s.step}, {values});")
 
     def kernel_body(self, k: Kernel) -> None:
-        """The statements of a kernel, in both forms where it has two."""
+        """Add the statements of a kernel, in both forms if it has two."""
         if k.portable is None:
             self.body(k.body)
             return

@@ -1,4 +1,4 @@
-"""C for compilers with vector extensions as a target; its kernels bring a plain form for all others."""
+"""The target C with vector extensions; its kernels have a plain form for all other compilers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts for compilers with and without vector extensions, by conditional sections."""
+"""The text for compilers with and without vector extensions, from conditional sections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def views(text: str) -> tuple[str, str]:
     seen: tuple[list[str], list[str]] = [], []
     both: tuple[int, ...] = (0, 1)
     shown = both
-    inside = 0  # conditions of other kinds that are open
+    inside = 0  # the number of open conditions of other kinds
     for line in text.split("\n"):
         if line == VECTORS:
             shown = (0,)

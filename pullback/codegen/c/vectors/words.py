@@ -118,7 +118,7 @@ class VectorWords(PlainWords):
         return {n: t if n in used else f"{VECTORS}\n{t}#endif\n" for n, t in kernels.items()}
 
     def primitive(self, row: Primitive, operand: Type) -> str:
-        """An expression with {0}, {1}, .. for operands; of vectors a function."""
+        """An expression with {0}, {1}, .. for operands; a function call if they are vectors."""
         if operand.lanes == 1:
             return super().primitive(row, operand)
         self.choose(operand)  # brings the vector type, its mask and the choice by mask
@@ -141,7 +141,7 @@ class VectorWords(PlainWords):
     def _in_steps(self, source: Type, target: Type) -> str:
         """Conversion of integers to a type more than twice as wide or narrow; gcc 12 converts lane by lane.
 
-        Elements that together are one word are shifted in all lanes; otherwise widths are doubled or halved.
+        Elements that fit together in one word are shifted in all lanes; otherwise widths are doubled or halved.
         """
         given, made = self.type(source), self.type(target)
         name = f"pb_{made[3:]}_from_{given[3:]}"
@@ -163,7 +163,7 @@ class VectorWords(PlainWords):
         return name
 
     def _shifted(self, source: Type, target: Type) -> str:
-        """The integers of x, together one word, each shifted down in a lane of a wider type."""
+        """Unpack the integers of x, which fit in one word, by a shift in each lane of a wider type."""
         bits = source.dtype.bits
         lane = Type(dtype_named(f"u{target.dtype.bits}"), source.lanes)
         word = c_type(dtype_named(f"u{source.lanes * bits}"))
@@ -205,7 +205,7 @@ class VectorWords(PlainWords):
         return name
 
     def hold(self, t: Type) -> str:
-        """A macro that keeps a value in a register; gcc would repeat a load, or move scalars in vectors."""
+        """A macro that keeps a value in a register; else gcc repeats loads, or moves scalars by vectors."""
         size = t.lanes * t.dtype.size
         name = f"PB_HOLD_{size}"
         has = {4: "__SSE__", 8: "__SSE2__", 16: "__SSE__", 32: "__AVX__", 64: "__AVX512F__"}[size]
@@ -220,8 +220,8 @@ class VectorWords(PlainWords):
     def apart(self, k: Kernel) -> str:
         """A macro that isolates a function's compilation from its callers.
 
-        It is for functions that gather: gcc 12 may take one for a function without effects and drop its calls. This
-        happens if each of eight steps stores eight lanes that were read eight elements apart (a transposed square).
+        It is for functions that gather: gcc 12 may treat one as free of side effects and drop its calls. This happens
+        if each of eight steps stores eight lanes that were read eight elements apart (a transposed square).
         """
         if k.gathers:
             self.scalar.setdefault("PB_KEPT", (
@@ -239,7 +239,7 @@ class VectorWords(PlainWords):
         return "PB_APART"
 
     def splat(self, t: Type) -> str:
-        """A scalar in all lanes."""
+        """A function that copies a scalar to all lanes."""
         c = self.type(t)
         name = f"pb_splat_{c[3:]}"
         lanes = ", ".join(["x"] * t.lanes)
@@ -248,7 +248,7 @@ class VectorWords(PlainWords):
         return name
 
     def shuffle(self, t: Type) -> str:
-        """A macro for lanes of two vectors in a new order; gcc before 12 has another word for it."""
+        """A macro that shuffles lanes of two vectors; gcc before 12 names the builtin differently."""
         m = self.type(mask_of(t.dtype, t.lanes))
         self.type(t)
         name = f"PB_SHUFFLE_{m[3:]}"
@@ -262,12 +262,12 @@ class VectorWords(PlainWords):
         return name
 
     def _either(self, condition: str, quick: str, general: str) -> str:
-        """Lines for compilers that have the builtins they use, and others."""
+        """Conditional text: `quick` for compilers that have its builtins, `general` for others."""
         self.vector.setdefault("PB_HAS", HAS)
         return f"#if {if_known(condition, quick)}\n{quick}#else\n{general}#endif\n"
 
     def load(self, t: Type) -> str:
-        """The lanes of a mask from memory, the others 0 and not read."""
+        """A function that loads the lanes of a mask; the other lanes are 0 and not read."""
         c, m = self.type(t), self.type(mask_of(t.dtype, t.lanes))
         name = f"pb_load_{c[3:]}"
         every = " & ".join(f"mask[{k}]" for k in range(t.lanes))
@@ -296,7 +296,7 @@ class VectorWords(PlainWords):
         return name
 
     def extreme(self, op: str, t: Type) -> str:
-        """Max or min lane by lane, NaN where either is."""
+        """A function for the lane-wise max or min; a lane is NaN if either operand is."""
         c, choose = self.type(t), self.choose(t)
         name = f"pb_{op}_{c[3:]}"
         test = "a < b" if op == "max" else "b < a"
@@ -331,7 +331,7 @@ class VectorWords(PlainWords):
         return name
 
     def across(self, op: str, t: Type, combine: str) -> str:
-        """All lanes combined: the upper half with the lower while both are vectors, then the last two.
+        """A function that combines all lanes: upper half with lower half, down to the last two lanes.
 
         `combine` is a C template of two scalars. Halves are read through the type that may alias. With memcpy of half a
         vector, gcc would keep the vector, and sums with it, in memory for its whole lifetime.

@@ -1,6 +1,6 @@
 """Vector forms of abs, sign, copysign, square root and roundings to integers: exact.
 
-Without an instruction for it, rounding adds and takes away 2^mantissa, beyond which every number is an integer; floor
+Without a rounding instruction, rounding adds and subtracts 2^mantissa, beyond which every number is an integer. floor
 and ceil correct the nearest integer by one.
 """
 
@@ -26,7 +26,7 @@ $end}}
 
 
 def _by_one(test: str, sign: str) -> str:
-    """The integer on the other side where the nearest is on the wrong one; zeros keep the sign of x."""
+    """Correct the nearest integer by one if it is on the wrong side of x; zeros keep the sign of x."""
     return f"    y = ($V)(($I)(y {sign} ($V)(({test}) & $one_bits)) | (($I)x & $sign));\n"
 
 

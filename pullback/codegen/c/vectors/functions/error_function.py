@@ -1,7 +1,7 @@
 """The vector form of the error function.
 
 |x| < 0.9375: x + x p(x^2). Above: 1 - e^-q(|x| - c), where q is a fit to -log(1 - erf), weighted by how much its error
-changes erf, around a c near the lower end, where erf feels it most; from 3.93 (f32) and 5.9 (f64) on the result is 1.
+changes erf. The center c is near the lower end, where erf is most sensitive. From 3.93 (f32) and 5.9 (f64) on it is 1.
 p, q: minimax (f32 2^-30, 2^-31; f64 2^-56, 2^-60). Error: 1.15 units of the last place.
 """
 

@@ -25,7 +25,7 @@ _NUMBERS: Final[Mapping[str, Pair]] = {
     ), "z"),
     "lift": ("33554432.0f", "18014398509481984.0"),  # 2^25, 2^54
     "lift_bits": ("25", "54"),
-    "root_bits": ("0x3f3504f3", "0x3fe6a09e667f3bcdLL"),  # of sqrt(1/2)
+    "root_bits": ("0x3f3504f3", "0x3fe6a09e667f3bcdLL"),  # the bits of sqrt(1/2)
     "mantissa_mask": ("0x007fffff", "0x000fffffffffffffLL"),
 }
 _BEGIN: Final = """\
@@ -58,7 +58,7 @@ def _end(zero: str) -> str:
 
 
 def _based(name: str, numbers: Mapping[str, Pair]) -> VectorFunction:
-    """The logarithm of m as high + low, both times 1 / log b."""
+    """A logarithm to base b: log m as high + low, both multiplied by 1 / log b."""
     return VectorFunction(f"""\
 static inline $V pb_{name}_$S($V x)
 {{

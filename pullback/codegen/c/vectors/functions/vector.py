@@ -1,7 +1,7 @@
-"""Shared parts of vector functions: element types, constants, and instructions without a C word.
+"""Shared parts of vector functions: element types, constants, and instructions that C cannot express.
 
 A function is C text for any element type and number of lanes, with $V for the vector type, $I for the integers of its
-size, $S for its suffix and ${f} for that of a constant. `choose` of the same width is already defined.
+size, $S for its suffix, and ${f} for a constant's suffix. `choose` of the same width is already defined.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class VectorFunction:
         return Template(text).substitute(words)
 
     def instructions(self, name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str], ...]:
-        """Where one instruction does it: conditions on the compiler, tried in order, and bodies."""
+        """The single-instruction forms: conditions on the compiler, tried in order, and bodies."""
         quick: list[Pair] = []
         if self.wide and (dtype.name, lanes) == ("f32", 16):
             quick.append((_AVX512, self.wide))
@@ -82,13 +82,13 @@ HAS: Final = """\
 
 
 def if_known(condition: str, body: str) -> str:
-    """A preprocessor condition, and that the compiler has all builtins of a body; clang versions vary."""
+    """Extend a preprocessor condition to require all builtins of a body; clang versions vary."""
     names = dict.fromkeys(re.findall(r"\b__builtin_(?:ia32|elementwise)_\w+", body))
     return " && ".join([condition, *(f"PB_HAS({n})" for n in names)])
 
 
 def polynomial(coefficients: Pair, variable: str) -> Pair:
-    """The polynomial, highest power first, as E(x2) + x O(x2): two chains of half the length.
+    """Print a polynomial, highest power first, as E(x2) + x O(x2): two chains of half the length.
 
     The square of x is called x2.
     """
@@ -168,7 +168,7 @@ static inline $V pb_most_$S($V bound, $V x)
 $quick    return pb_choose_$S(bound > x, bound, x);
 $end}
 """),
-    # 1 / d, or close enough for the correction below
+    # 1 / d, or an approximation accurate enough for the correction below
     "inverse": VectorFunction("""\
 static inline $V pb_inverse_$S($V d)
 {
@@ -183,7 +183,7 @@ $quick    int any = 0;
     return any;
 $end}
 """),
-    # the rest a b - p of a rounded product p; without the instruction by halves of the mantissas (Dekker 1971)
+    # the error a b - p of a rounded product p; without fused multiply-add by split mantissas (Dekker 1971)
     "low": VectorFunction("""\
 static inline $V pb_low_$S($V a, $V b, $V p) /* a * b - p, exactly */
 {
