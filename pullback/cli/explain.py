@@ -1,4 +1,4 @@
-"""`pullback explain`: every stage of a function from source to C, its derivation, the rules, and the time."""
+"""`pullback explain`: print a function from source to C, its derivation, the rules and the time."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def pad_operands(program: ir.Program) -> ir.Program:
 
 
 def _build(s: ir.Build) -> list[ir.Statement]:
-    """A build with borders; if they may be too wide for some sizes, a runtime choice of both forms.
+    """Give a build borders; if these may be too wide for some sizes, choose the form at run time.
 
     The form without borders has products before shifts, if possible.
     """

@@ -359,7 +359,7 @@ class Writer(ScalarLowering):
     # Indices --------------------------------------------------------------------------------------------------------
 
     def _lane_index(self, i: Index, scope: Scope) -> Value:
-        """An index in the lanes: the number of the first, a common step, and other atoms."""
+        """Compute an index for all lanes: its first value, a common step per lane, and data-dependent terms."""
         lane, kind = scope.lane, self._kind(scope)
         if lane not in i.free:
             return widened(self._same_index(i, scope), kind.lanes)
