@@ -1,4 +1,4 @@
-"""What a build adds to a wheel where PULLBACK_PREBUILT is 1: `pullback/runtime/c/call.c`, compiled.
+"""The build step that adds the compiled `pullback/runtime/c/call.c` to a wheel where PULLBACK_PREBUILT is 1.
 
 A wheel is pure without it, and the file is compiled at the first call where there are a compiler and `Python.h`. With
 it calls are quick at once, and also where there is no `Python.h`. One compiled with CPython 3.12 or later is for the
@@ -27,7 +27,7 @@ class ShimBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Compiles the extension into a wheel, and gives the wheel its tag."""
 
     def dependencies(self) -> list[str]:
-        """What a build needs besides: NumPy's headers, of a version whose extensions serve older ones too."""
+        """Return further build requirements: NumPy's headers, of a version whose extensions serve older ones too."""
         return ["numpy>=2"] if _is_wanted() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -116,7 +116,7 @@ AVX2: Final = Machine("avx2", 32, 16)
 AVX512: Final = Machine("avx512", 64, 32, widest=1.5)
 NEON: Final = Machine("neon", 16, 32, masked_loads=False, caches=(64 * KIB, MIB, 32 * MIB))
 GENERIC: Final = replace(AVX2, name="generic", portable=True, fused=False, masked_loads=False)
-"""What C is shipped for: vectors of 32 bytes, which any compiler with vector extensions splits where there are less."""
+"""The machine of exported C: vectors of 32 bytes, which compilers split where the hardware has shorter ones."""
 
 MACHINES: Final = {m.name: m for m in (GENERIC, SCALAR, SSE2, AVX2, AVX512, NEON)}
 

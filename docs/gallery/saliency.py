@@ -1,4 +1,4 @@
-"""What a network looks at, and how to mislead it: the gradient by the image.
+"""Saliency and an adversarial example: the gradient by the image.
 
 The gradient of the loss by the pixels shows which matter. A small step along its sign makes the network read another
 digit.

@@ -245,7 +245,32 @@ class Inspected(Definition, Displayed):
         return export(*self.for_dims(dims), directory)
 
     def export_device(self, directory: Any, language: Literal["cuda"] = "cuda", /, **dims: int) -> Any:
-        """Write a program for NVIDIA GPUs, kernels and a host program: `runtime.device.export`."""
+        """Write a program for NVIDIA GPUs: the kernels, a host program in C and its header.
+
+        The text was compiled and emulated; no GPU has run it yet. A call copies its arguments to the device and its
+        results back.
+
+        Args:
+            directory: the folder to write; created if needed. Files of the same names are replaced.
+            language: the language of the kernels; CUDA is the only one.
+            **dims: the size of each dim.
+        Returns:
+            A dict: `files`, the paths written; `device_bytes`, the device memory; `kernels`, their number.
+        Raises:
+            CompilerError: [E417] a size is open, or the program sorts or calls C.
+        Cost:
+            One lowering, and no compilation.
+
+        >>> import tempfile
+        >>> from jaxtyping import Float32
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def doubled(x: Float32[Array, "N"]):
+        ...     return 2 * x
+        >>> made = doubled.export_device(tempfile.mkdtemp(), N=1000)
+        >>> made["kernels"], made["device_bytes"]
+        (1, 8192)
+        """
         from pullback.runtime.device import export
 
         return export(*self.for_dims(dims), directory, language)

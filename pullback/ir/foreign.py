@@ -49,4 +49,4 @@ class Foreign:
 
 
 LOADERS: Final[list[Callable[[Foreign], Run]]] = registered([], 1, stays=IMPORTED)
-"""How functions are compiled for the interpreter: `pullback.runtime.foreign` adds itself when it is imported."""
+"""Compilers of C functions for the interpreter: `pullback.runtime.foreign` adds itself when it is imported."""

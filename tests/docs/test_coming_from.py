@@ -38,7 +38,7 @@ def set_up(page: Path) -> dict[str, Any]:
 
 
 def traced(cell: str, names: dict[str, Any]) -> Any:
-    """What an expression gives in a traced function of the arrays that it uses."""
+    """Evaluate an expression in a traced function of the arrays that it uses."""
     arrays = [n for n in dict.fromkeys(re.findall(r"\b[A-Za-z]\w*\b", cell)) if isinstance(names.get(n), np.ndarray)]
     return pb.function(eval(f"lambda {', '.join(arrays)}: ({cell})", names)).interpret(*(names[n] for n in arrays))
 

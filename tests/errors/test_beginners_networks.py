@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""What beginners get wrong about networks, sizes, data and limits: each mistake, and the complete message."""
+"""Beginners' mistakes with networks, sizes, data and limits, each with its complete message."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_networks_and_data(act: Callable[[], Any]) -> None:
 
 
 def test_the_class_is_named_once() -> None:
-    """Those who print the class before the message, as tracebacks do, get a message without it."""
+    """Callers that print the class before the message, such as tracebacks, get a message without it."""
     with pytest.raises(pb.ShapeError) as caught:
         picked.program(X, np.zeros((2, 2), np.int64))
     assert str(caught.value).startswith("ShapeError [E")

@@ -1,4 +1,4 @@
-"""What notebooks show of values: the forms that IPython's formatter finds, and what stands in them."""
+"""Values in notebooks: the forms that IPython's formatter finds, and their content."""
 
 from __future__ import annotations
 

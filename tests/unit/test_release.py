@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hatchling", reason="hatchling, which builds wheels, is not installed")
-WHEEL_LINES = 104_730
+WHEEL_LINES = 104_750
 """Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 2,090)."""
 WHEEL_BYTES = 2_000_000
 ROOT = Path(__file__).resolve().parents[2]

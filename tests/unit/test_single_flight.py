@@ -1,4 +1,4 @@
-"""What threads share: single-flight, the recursion limit, and what is made once."""
+"""State that threads share: single-flight, the recursion limit, and objects created once."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Resources:
 
 
 @cache
-def library() -> ctypes.CDLL | None:
+def loaded() -> ctypes.CDLL | None:
     """NVRTC of its wheel; None where it is not installed."""
     found = find_spec("nvidia")
     folders = [Path(p) for p in (found.submodule_search_locations or [])] if found else []
@@ -47,7 +47,7 @@ def compiled(text: str, architecture: str = "sm_90a", *options: str) -> tuple[by
     Raises:
         ValueError: the text does not compile; the message is the compiler's.
     """
-    rtc, program = library(), ctypes.c_void_p()
+    rtc, program = loaded(), ctypes.c_void_p()
     assert rtc is not None, MISSING
     assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None) == 0
     given = [f"--gpu-architecture={architecture}", "--std=c++17", "--ptxas-options=-v", *options]

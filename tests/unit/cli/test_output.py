@@ -141,7 +141,7 @@ def on_a_pseudo_terminal(command: list[str], columns: int) -> str:
 
 
 def test_progress_in_a_notebook_is_one_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is made once and then overwritten; in the end the lines are left."""
+    """The output is created once and then overwritten; the last lines stay."""
     shown: list[dict[str, str]] = []
 
     class Handle:

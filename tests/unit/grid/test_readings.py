@@ -154,7 +154,7 @@ def test_errors_of_the_host_program(tmp_path: Path) -> None:
     assert ran(function, [x, at], tmp_path).status in (-1001, -100, CRASHED) or shutil.which("nvidia-smi")
 
 
-@pytest.mark.skipif(nvrtc.library() is None, reason=nvrtc.MISSING)
+@pytest.mark.skipif(nvrtc.loaded() is None, reason=nvrtc.MISSING)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nvrtc(name: str) -> None:
     """The text compiles for sm_90a, and all local arrays are in registers."""

@@ -22,7 +22,7 @@ from pullback import TraceError, UnknownNameError, lazy
     ],
 )
 def test_derivatives_pass_through_functions_of_numpy(f: Any, slope: Any) -> None:
-    """They were called with values: `np.dot` of a weight was a constant, and its gradient missed a part."""
+    """NumPy once ran such calls on values: `np.dot` of a weight was a constant, and its gradient lacked a term."""
     x = np.array([0.5, 2.0, 3.0])
     np.testing.assert_allclose(lazy.grad(f)(x), slope(x), rtol=1e-12)
 
