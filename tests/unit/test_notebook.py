@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -100,6 +101,21 @@ epoch  step  loss  samples per second
 def test_a_schedule_is_plotted_until_it_rests(schedule: nn.optimizers.schedules.Schedule, steps: int) -> None:
     assert schedule.plot().title == f"{schedule!r} over {steps:,} steps"
     assert schedule.plot(10).title.endswith("over 10 steps")
+
+
+def test_a_curve_rises_where_its_values_do() -> None:
+    """In SVG y grows downward; the largest value is at the top, and points are at equal steps across."""
+    drawn = curves("squares", [{"y": [(x, x * x) for x in range(4)]}], "x").svg
+    points = [tuple(map(float, p.split(","))) for p in re.findall(r'points="([^"]*)"', drawn)[0].split()]
+    across, down = zip(*points, strict=True)
+    assert np.allclose(np.diff(across), across[1] - across[0], atol=0.1) and across[1] > across[0]
+    assert np.allclose(np.subtract(down[0], down), (down[0] - down[3]) / 9 * np.arange(4) ** 2, atol=0.1)
+    assert down[0] > down[1]
+
+
+def test_a_pattern_has_its_rows_downward_and_its_columns_across() -> None:
+    drawn = spy("an entry", [(2, 0)], (3, 2)).svg
+    assert re.findall(r'd="M([0-9.]+) ([0-9.]+)h', drawn) == [("0.00", "200.00")]
 
 
 def test_curves_without_points_or_with_points_that_are_no_numbers() -> None:
