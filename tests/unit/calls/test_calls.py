@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from jaxtyping import Float, Float64
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError
+from pullback.tracing.active import TRACING
 
 X = np.arange(1.0, 12.0)
 DERIVED: dict[str, Callable[[Any], Any]] = {
@@ -207,3 +209,4 @@ def test_a_call_with_arrays_belongs_to_the_program_that_is_traced_whatever_was_c
     with pytest.raises(ShapeError):
         pb.function(lambda x: pb.sum(x) + doubled(np.ones(3))[0])(points)
     assert type(doubled(points)) is np.ndarray  # the failed trace has ended
+    assert threading.get_ident() not in TRACING, "later calls would take the long way"
