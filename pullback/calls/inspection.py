@@ -247,8 +247,7 @@ class Inspected(Definition, Displayed):
     def export_device(self, directory: Any, language: Literal["cuda"] = "cuda", /, **dims: int) -> Any:
         """Write a program for NVIDIA GPUs: the kernels, a host program in C and its header.
 
-        The text was compiled and emulated; no GPU has run it yet. A call copies its arguments to the device and its
-        results back.
+        No GPU has run it yet: it was compiled and emulated. A call copies arguments to the device, and results back.
 
         Args:
             directory: the folder to write; created if needed. Files of the same names are replaced.
