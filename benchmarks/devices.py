@@ -33,7 +33,7 @@ from pullback.loops.program.nodes import For, Function, Kernel, Loop, Stmt
 from pullback.loops.program.schedule import Numbered
 from pullback.loops.program.values import Extreme
 from pullback.runtime.buffer import address, aligned_bytes
-from pullback.runtime.device import refuse
+from pullback.runtime.device.export import refuse
 from pullback.runtime.emit import Lowered, emit_c, lower_program
 from pullback.runtime.record import Record
 from pullback.runtime.timing import arguments

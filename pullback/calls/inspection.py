@@ -270,7 +270,7 @@ class Inspected(Definition, Displayed):
         >>> made["kernels"], made["device_bytes"]
         (1, 8192)
         """
-        from pullback.runtime.device import export
+        from pullback.runtime.device.export import export
 
         return export(*self.for_dims(dims), directory, language)
 

@@ -23,7 +23,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.types import f32
 from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Stmt, Store, kernels_of
 from pullback.loops.program.values import Buffer, Holds, Literal, scalar
-from pullback.runtime.device import compiled_text, lowered_for
+from pullback.runtime.device.export import compiled_text, lowered_for
 from tests.unit.grid.programs import PROGRAMS, program
 
 SCHEDULES = {

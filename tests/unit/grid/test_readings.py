@@ -25,7 +25,7 @@ from pullback.ir.nodes import Sort
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program, walk_statements
 from pullback.loops.program.nodes import Function
-from pullback.runtime.device import lowered_for
+from pullback.runtime.device.export import lowered_for
 from tests.support.devices import nvrtc
 from tests.support.devices.plain import reading
 from tests.support.devices.threads import CRASHED, built, ran
