@@ -1,14 +1,15 @@
 """The host program of a device program: C that calls the driver, which it loads with `dlopen`.
 
-All arrays are in one block of device memory with precomputed offsets. All launches use one stream. The host waits when
-it needs a condition from the device, and at the end.
+A program is a handle. It has the loaded kernels and one block of device memory with precomputed offsets. A call on arrays
+of the host copies them to a second block, runs, waits and copies back. A call on arrays of the device runs on a
+stream of the caller, and returns before it is done. It waits only if it needs a condition from the device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pullback.codegen.c.expressions import Expressions
 from pullback.codegen.c.kernels import Dialect, Unit
@@ -19,6 +20,7 @@ from pullback.codegen.c.text import fit, shape_text, wrap
 from pullback.codegen.c.types import c_type
 from pullback.codegen.c.words import PlainWords
 from pullback.codegen.device.dialect import DeviceWords
+from pullback.codegen.device.drivers import DRIVERS
 from pullback.codegen.device.kernels import Kernels
 from pullback.codegen.target import Printing
 from pullback.loops.memory.plan import MemoryPlan
@@ -26,99 +28,35 @@ from pullback.loops.program.nodes import Call, Copy, Fill, Function, If, Stmt
 from pullback.loops.program.values import Buffer, Load, walk_value
 
 ALIGNED: Final = 256
-NO_DRIVER, OLD_DRIVER, NOT_LOADED = -1001, -1002, -1003  # beside -1 to -999, the driver's own errors
+NO_DRIVER, OLD_DRIVER, NOT_OPEN, NO_MEMORY = -1001, -1002, -1003, -1004  # the driver's own errors are nearer to 0
+FAULT_BYTES: Final = 24  # the code of the check that failed first, its index and its size
 
-DRIVER: Final = """\
-/* The part of the driver that is used. */
-typedef unsigned long long CUdeviceptr;
-typedef void *CUcontext, *CUmodule, *CUfunction, *CUstream;
-static struct {
-    int (*Init)(unsigned), (*DeviceGet)(int *, int), (*DevicePrimaryCtxRetain)(CUcontext *, int);
-    int (*DevicePrimaryCtxRelease)(int), (*CtxSetCurrent)(CUcontext), (*ModuleLoadData)(CUmodule *, const void *);
-    int (*ModuleUnload)(CUmodule), (*ModuleGetFunction)(CUfunction *, CUmodule, const char *);
-    int (*MemAlloc)(CUdeviceptr *, size_t), (*MemFree)(CUdeviceptr);
-    int (*StreamCreate)(CUstream *, unsigned), (*StreamDestroy)(CUstream), (*StreamSynchronize)(CUstream);
-    int (*MemcpyHtoDAsync)(CUdeviceptr, const void *, size_t, CUstream);
-    int (*MemcpyDtoHAsync)(void *, CUdeviceptr, size_t, CUstream);
-    int (*MemcpyDtoDAsync)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
-    int (*MemsetD8Async)(CUdeviceptr, unsigned char, size_t, CUstream);
-    int (*LaunchKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
-                        void **, void **);
-} cu;
-static void *driver;
-static CUcontext context;
-static CUmodule module;
-static CUstream stream;
-static char *memory; /* an address on the device, for which nothing is read here */
-
-/* Leaves with the driver's error, below 0. */
-#define OK(call) do { const int failed = (call); if (failed) return failed < 0 ? failed : -failed; } while (0)
-#define ON_DEVICE(p) ((CUdeviceptr)(uintptr_t)(p))
-#define ARRAY(p) &(const void *){p}
-#define NUMBER(type, n) &(type){(type)(n)}
-
-static int find_driver(void) {
-    static const struct { void *function; const char *name; } wanted[] = {
-        {&cu.Init, "cuInit"}, {&cu.DeviceGet, "cuDeviceGet"},
-        {&cu.DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain"},
-        {&cu.DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2"}, {&cu.CtxSetCurrent, "cuCtxSetCurrent"},
-        {&cu.ModuleLoadData, "cuModuleLoadData"}, {&cu.ModuleUnload, "cuModuleUnload"},
-        {&cu.ModuleGetFunction, "cuModuleGetFunction"}, {&cu.MemAlloc, "cuMemAlloc_v2"},
-        {&cu.MemFree, "cuMemFree_v2"}, {&cu.StreamCreate, "cuStreamCreate"},
-        {&cu.StreamDestroy, "cuStreamDestroy_v2"}, {&cu.StreamSynchronize, "cuStreamSynchronize"},
-        {&cu.MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2"}, {&cu.MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2"},
-        {&cu.MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2"}, {&cu.MemsetD8Async, "cuMemsetD8Async"},
-        {&cu.LaunchKernel, "cuLaunchKernel"}};
-    if (!driver && !(driver = dlopen("libcuda.so.1", RTLD_NOW))) return NO_DRIVER;
-    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; ++k) {
-        if (!(*(void **)wanted[k].function = dlsym(driver, wanted[k].name))) return OLD_DRIVER;
-    }
-    return 0;
-}
-
-static int launch(CUfunction kernel, unsigned groups, unsigned threads, void **arguments) {
-    return cu.LaunchKernel(kernel, groups, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
-}
-"""
-COPY: Final = """\
-
-static int copy(void *to, const void *from, size_t bytes) {
-    return to == from ? 0 : cu.MemcpyDtoDAsync(ON_DEVICE(to), ON_DEVICE(from), bytes, stream);
-}
-"""
-ZERO: Final = """\
-
-static int zero(void *at, size_t bytes) {
-    return cu.MemsetD8Async(ON_DEVICE(at), 0, bytes, stream);
-}
-"""
 LOOK: Final = """\
 
 /* Reads a condition that was computed on the device. */
-static int look(const void *at, bool *seen) {
-    OK(cu.MemcpyDtoHAsync(seen, ON_DEVICE(at), 1, stream));
-    return cu.StreamSynchronize(stream);
+static int look(const void *at, bool *seen, STREAM stream) {
+    OK(fetch(seen, at, 1, stream));
+    return wait_for(stream);
 }
 """
 CHECKED: Final = """\
 
 /* The code of the check that failed first, if any. */
-static int failed_check(int64_t *fault) {
+static int failed_check(const void *at, int64_t *fault, STREAM stream) {
     uint64_t found[3];
-    OK(cu.MemcpyDtoHAsync(found, ON_DEVICE(FAULT), sizeof found, stream));
-    OK(cu.StreamSynchronize(stream));
+    OK(fetch(found, at, sizeof found, stream));
+    OK(wait_for(stream));
     if (found[0] && fault) fault[0] = (int64_t)found[1], fault[1] = (int64_t)found[2];
     return (int)found[0];
 }
 """
 
-
-
 _OWN: Final = frozenset((
-    "cu", "driver", "context", "module", "stream", "memory", "find_driver", "launch", "load", "copy", "zero", "look",
-    "failed_check", "seen", "run", "failed", "status", "OK", "ON_DEVICE", "ARRAY", "NUMBER", "FAULT", "DEVICE_BYTES",
-    "NO_DRIVER", "OLD_DRIVER", "NOT_LOADED", "NULL",
-    "dlopen", "dlsym", "dlclose", "dlerror"))  # fmt: skip
+    "device", "stream", "self", "on", "memory", "arrays", "attach", "enter", "leave", "load", "kernel", "detach",
+    "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "failed_check", "seen", "run",
+    "call", "prepare", "failed", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "ARRAY", "NUMBER",
+    "MEMORY_BYTES", "ARRAY_BYTES", "STREAM", "KERNEL", "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NULL",
+    "dlopen", "dlsym", "dlclose", "dlerror", "calloc", "free"))  # fmt: skip
 
 
 class HostExpressions(Expressions):
@@ -145,16 +83,16 @@ class HostWriter(Writer):
             case Copy():
                 size = e.index(s.count * s.target.buffer.dtype.size)
                 to, source = (e.pointer(v.buffer, v.offset) for v in (s.target, s.source))
-                self.line(f"OK(copy({to}, {source}, {size}));")
+                self.line(f"OK(copy({to}, {source}, {size}, stream));")
             case Fill():
                 size = e.bound(s.count * s.buffer.dtype.size)
-                self.line(f"OK(zero({e.pointer(s.buffer, s.offset)}, {size}));")
+                self.line(f"OK(zero({e.pointer(s.buffer, s.offset)}, {size}, stream));")
             case If():
                 self.line("{")
                 self.depth += 1
                 (load,) = (v for v in walk_value(s.test) if isinstance(v, Load))
                 self.line("bool seen;")
-                self.line(f"OK(look({e.pointer(load.buffer, load.offset)}, &seen));")
+                self.line(f"OK(look({e.pointer(load.buffer, load.offset)}, &seen, stream));")
                 super().statement(s)
                 self.depth -= 1
                 self.line("}")
@@ -169,9 +107,9 @@ class HostWriter(Writer):
         for launch in self.unit.kernels.launches(s.kernel):
             arguments = [f"ARRAY({e.pointer(views[b].buffer, views[b].offset)})" for b in launch.params]
             arguments += [f"NUMBER({launch.index}, {e.index(numbers[v])})" for v in launch.indices]
-            arguments += ["ARRAY(FAULT)"] * launch.checks
-            given = ", ".join(arguments)
-            self.line(f"OK(launch({launch.name}, {launch.groups}, {launch.threads}, (void *[]){{{given}}}));")
+            arguments += ["ARRAY(fault)"] * launch.checks
+            given = ", ".join((f"self->{launch.name}", str(launch.groups), str(launch.threads), *arguments))
+            self.line(f"LAUNCH({given});")
 
 
 class DeviceUnit(Unit):
@@ -179,20 +117,41 @@ class DeviceUnit(Unit):
 
     def __init__(self, function: Function, plan: MemoryPlan, words: DeviceWords, comments: bool = True) -> None:
         super().__init__(function, plan, Printing("user", comments), Dialect(PlainWords, HostWriter))
-        if self.name in _OWN:
+        self.driver = DRIVERS[words.name]
+        self.own = _OWN | self.driver.taken
+        if self.name in self.own:
             self.name += "_"
-        self.taken |= {self.name, f"{self.name}_load", f"{self.name}_unload"}
+        self.taken |= {self.name, *(f"{self.name}_{part}" for part in ("open", "enqueue", "close"))}
         self.kernels = Kernels(self, words)
 
-    def places(self) -> tuple[Mapping[Buffer, int], int]:
-        """The offset of each array in the block of device memory, and the end of the arrays."""
+    def places(self) -> Places:
+        """The offsets of all arrays in device memory."""
         f, plan = self.function, self.plan
-        at: dict[Buffer, int] = dict(plan.offsets)
-        end = _up(plan.bytes)
-        for b in (*plan.local, *f.inputs, *f.outputs):
-            at[b] = end
-            end += _up(b.bytes)
-        return at, end
+        memory = dict(plan.offsets)
+        end = _placed(memory, (*plan.local, *f.constants), _up(plan.bytes))
+        arrays: dict[Buffer, int] = {}
+        return Places(memory, end, arrays, _placed(arrays, (*f.given, *f.outputs), 0))
+
+
+class Places(NamedTuple):
+    """The places of arrays in device memory.
+
+    Attributes:
+        memory: the offsets of working memory.   memory_bytes: its size.
+        arrays: the offsets of arguments and results of a call on arrays of the host.   array_bytes: their size.
+    """
+
+    memory: Mapping[Buffer, int]
+    memory_bytes: int
+    arrays: Mapping[Buffer, int]
+    array_bytes: int
+
+
+def _placed(at: dict[Buffer, int], buffers: Sequence[Buffer], end: int) -> int:
+    for b in buffers:
+        at[b] = end
+        end += _up(b.bytes)
+    return end
 
 
 def _up(n: int) -> int:
@@ -204,77 +163,99 @@ class HostText:
     """The host program.
 
     Attributes:
-        text: its C.   declaration: the prototype of the function.   device_bytes: the device memory that it uses.
+        text: its C.
+        declarations: the prototypes of the function on arrays of the host, and on arrays of the device.
+        memory_bytes: its working memory on the device.   array_bytes: the memory for arrays of the host.
     """
 
     text: str
-    declaration: str
-    device_bytes: int
+    declarations: tuple[str, str]
+    memory_bytes: int
+    array_bytes: int
 
 
 def host_text(unit: DeviceUnit) -> HostText:
     """The host program of a function; its kernels are printed into the unit on the way."""
-    f, name = unit.function, unit.name
-    places, end = unit.places()
-    names = Names()
-    body = HostWriter(unit, names)
-    body.body(f.body)
-    inside = "\n".join(body.lines)
-    kernels = list(unit.kernels.texts)
-    checks = unit.kernels.checks
-    arrays = []
-    for b, offset in places.items():
-        if names(b, b.name) in inside:
-            const = "const " * (b in f.inputs)
-            text = f"    {const}{c_type(b.dtype)} *const {names(b, b.name)} = ({const}{c_type(b.dtype)} *)"
-            arrays.append(f"{text}(memory + {offset}); /* {shape_text(b)} */")
-    raw = " {\n" + "\n".join([*arrays, "", inside, "    return 0;"]) + "\n}\n"
-    taken = frozenset((*unit.taken, *_OWN, *kernels))
-    run = "\nstatic int run(void)" + names.resolve(raw, "user", taken)
-    declaration, entry = _entry(unit, places, checks)
+    name, driver, places = unit.name, unit.driver, unit.places()
+    run, inside = _run(unit, places)
+    kernels, checks = list(unit.kernels.texts), unit.kernels.checks
+    array_bytes = places.array_bytes + ALIGNED * checks
+    called, entry = _call(unit, places, checks)
+    enqueued, enqueue = _enqueue(unit, checks)
+    members = "".join(f"    KERNEL {k};\n" for k in kernels)
     parts = [
-        f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n\n',
-        f"enum {{ NO_DRIVER = {NO_DRIVER}, OLD_DRIVER = {OLD_DRIVER}, NOT_LOADED = {NOT_LOADED} }};\n",
-        f"#define DEVICE_BYTES {end + ALIGNED * checks}\n", f"#define FAULT (memory + {end})\n" * checks, "\n", DRIVER,
-        *(part for part, word in ((COPY, "copy("), (ZERO, "zero("), (LOOK, "look("))
-          if f"OK({word}" in inside or (part is ZERO and checks)), CHECKED * checks, "\n",
-        *(f"static CUfunction {k};\n" for k in kernels), run, _load(unit, kernels, places), entry]  # fmt: skip
-    return HostText(fit("".join(parts)), declaration, end + ALIGNED * checks)
+        f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n#include <stdlib.h>\n\n',
+        f"enum {{ NO_DRIVER = {NO_DRIVER}, OLD_DRIVER = {OLD_DRIVER}, NOT_OPEN = {NOT_OPEN}, ",
+        f"NO_MEMORY = {NO_MEMORY} }};\n",
+        f"#define MEMORY_BYTES {places.memory_bytes} /* working memory */\n",
+        f"#define ARRAY_BYTES {array_bytes} /* arguments and results */\n\n", driver.text,
+        *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
+          if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
+        f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
+        run, _open(unit, kernels, places), entry, enqueue]  # fmt: skip
+    return HostText(fit("".join(parts)), (called, enqueued), places.memory_bytes, array_bytes)
 
 
-def _load(unit: DeviceUnit, kernels: list[str], places: Mapping[Buffer, int]) -> str:
-    """The functions that load and unload the program."""
+def _parameters(f: Function, names: Names) -> list[str]:
+    """The arrays that the function takes."""
+    given = [f"const {c_type(b.dtype)} *{names(b, b.name)}" for b in f.given]
+    return given + [f"{c_type(b.dtype)} *{names(b, b.name)}" for b in f.outputs]
+
+
+def _run(unit: DeviceUnit, places: Places) -> tuple[str, str]:
+    """The function that launches all kernels, and its statements."""
+    f, names = unit.function, Names()
+    writer = HostWriter(unit, names)
+    writer.body(f.body)
+    inside = "\n".join(writer.lines)
+    checks = unit.kernels.checks
+    params = [f"const struct {unit.name} *self", "STREAM stream", *_parameters(f, names), *["void *fault"] * checks]
+    lines = []
+    for b, offset in places.memory.items():
+        if names(b, b.name) in inside:
+            kind = f"{'const ' * (b in f.constants)}{c_type(b.dtype)} *"
+            lines.append(f"    {kind}const {names(b, b.name)} = ({kind})(self->memory + {offset}); /* {shape_text(b)} */")
+    lines += [f"    OK(zero(fault, {FAULT_BYTES}, stream));"] * checks
+    unused = [f"    (void){names(b, b.name)};" for b in (*f.given, *f.outputs) if names(b, b.name) not in inside]
+    unused += ["    (void)self;"] * ("self->" not in inside and not lines)
+    raw = f"({', '.join(params)}) {{\n" + "\n".join([*lines, *unused, inside, "    return 0;"]) + "\n}\n"
+    taken = frozenset((*unit.taken, *unit.own, *unit.kernels.texts))
+    return "\n" + wrap("static int run", names.resolve(raw, "user", taken)), inside
+
+
+def _open(unit: DeviceUnit, kernels: list[str], places: Places) -> str:
+    """The functions that open and close the program."""
     f, name = unit.function, unit.name
-    found = "".join(f'    OK(cu.ModuleGetFunction(&{k}, module, "{k}"));\n' for k in kernels)
-    tables = "".join(f"    OK(cu.MemcpyHtoDAsync(ON_DEVICE(memory + {places[b]}), table{k}, {b.bytes}, stream));\n"
-                     for k, b in enumerate(f.constants))  # fmt: skip
+    steps = [f'kernel(&self->on, &self->{k}, "{k}")' for k in kernels]
+    steps += ["allocate(&self->memory, MEMORY_BYTES)"] * (places.memory_bytes > 0)
+    steps += [f"send(self->memory + {places.memory[b]}, table{k}, {b.bytes}, self->on.stream)"
+              for k, b in enumerate(f.constants)]  # fmt: skip
+    steps += ["wait_for(self->on.stream)"] * bool(f.constants)
+    prepared = "".join(f"    OK({step});\n" for step in steps)
     return _tables(f) + f"""
-static int load(const void *image) {{
-    int device;
-    CUdeviceptr block;
-    OK(find_driver());
-    OK(cu.Init(0));
-    OK(cu.DeviceGet(&device, 0));
-    OK(cu.DevicePrimaryCtxRetain(&context, device));
-    OK(cu.CtxSetCurrent(context));
-    OK(cu.ModuleLoadData(&module, image));
-{found}    OK(cu.StreamCreate(&stream, 1)); /* 1: it does not wait for others */
-    OK(cu.MemAlloc(&block, DEVICE_BYTES));
-    memory = (char *)(uintptr_t)block;
-{tables}    return {"-cu.StreamSynchronize(stream)" if tables else "0"};
+static int prepare(struct {name} *self, const void *image) {{
+    OK(load(&self->on, image));
+{prepared}    return 0;
 }}
 
-void {name}_unload(void) {{
-    if (memory) cu.MemFree(ON_DEVICE(memory));
-    if (stream) cu.StreamDestroy(stream);
-    if (module) cu.ModuleUnload(module);
-    if (context) cu.DevicePrimaryCtxRelease(0);
-    memory = NULL, stream = NULL, module = NULL, context = NULL;
+void {name}_close(struct {name} *self) {{
+    if (!self) return;
+    if (self->on.context && !enter(&self->on)) {{
+        freed(self->memory), freed(self->arrays);
+        detach(&self->on);
+        leave();
+    }}
+    release(&self->on);
+    free(self);
 }}
 
-int {name}_load(const void *image) {{
-    const int status = memory ? 0 : load(image);
-    if (status) {name}_unload();
+int {name}_open(struct {name} **made, const void *image, int device) {{
+    struct {name} *self = *made = calloc(1, sizeof *self);
+    if (!self) return NO_MEMORY;
+    int status = attach(&self->on, device);
+    if (!status) status = enter(&self->on);
+    if (!status) status = prepare(self, image), leave();
+    if (status) {name}_close(self), *made = NULL;
     return status;
 }}
 """
@@ -289,21 +270,44 @@ def _tables(f: Function) -> str:
     return out
 
 
-def _entry(unit: DeviceUnit, places: Mapping[Buffer, int], checks: bool) -> tuple[str, str]:
-    """The prototype and the definition of the entry function, which takes arrays in host memory."""
+def _call(unit: DeviceUnit, places: Places, checks: bool) -> tuple[str, str]:
+    """The prototype and the definition of the function on arrays of the host."""
     f, names = unit.function, Names()
-    params = [f"const {c_type(b.dtype)} *{names(b, b.name)}" for b in f.given]
-    params += [f"{c_type(b.dtype)} *{names(b, b.name)}" for b in f.outputs]
-    params += ["int64_t *fault"] * checks
-    lines = ["    int status;", "    if (!memory) return NOT_LOADED;", "    OK(cu.CtxSetCurrent(context));"]
-    lines += [f"    OK(cu.MemcpyHtoDAsync(ON_DEVICE(memory + {places[b]}), {names(b, b.name)}, {b.bytes}, stream));"
-              for b in f.given if b.bytes]  # fmt: skip
-    lines += ["    OK(zero(FAULT, 24));"] * checks
-    lines += ["    status = run();", "    if (status) return status;"]
-    lines += [f"    OK(cu.MemcpyDtoHAsync({names(b, b.name)}, ON_DEVICE(memory + {places[b]}), {b.bytes}, stream));"
-              for b in f.outputs if b.bytes]  # fmt: skip
-    lines += ["    OK(cu.StreamSynchronize(stream));", f"    return {'failed_check(fault)' if checks else '0'};"]
-    raw = f"({', '.join(params)}) {{\n" + "\n".join(lines) + "\n}\n"
-    text = names.resolve(raw, "user", _OWN | {unit.name})
-    definition = "\n" + wrap(f"int {unit.name}", text)
-    return definition[1 : definition.index(" {\n")] + ";", definition
+    arrays = {b: f"self->arrays + {places.arrays[b]}" for b in (*f.given, *f.outputs)}
+    place = f"self->arrays + {places.array_bytes}"
+    given = [f"({'const ' * (b in f.given)}{c_type(b.dtype)} *)({at})" for b, at in arrays.items()]
+    run = ", ".join(["self", "stream", *given, *[place] * checks])
+    lines = ["    const STREAM stream = self->on.stream;"]
+    lines += ["    if (!self->arrays) OK(allocate(&self->arrays, ARRAY_BYTES));"]
+    lines += [f"    OK(send({arrays[b]}, {names(b, b.name)}, {b.bytes}, stream));" for b in f.given if b.bytes]
+    lines += [f"    OK(run({run}));"]
+    lines += [f"    OK(fetch({names(b, b.name)}, {arrays[b]}, {b.bytes}, stream));" for b in f.outputs if b.bytes]
+    lines += [f"    return {f'failed_check({place}, fault, stream)' if checks else 'wait_for(stream)'};"]
+    params = [f"struct {unit.name} *self", *_parameters(f, names), *["int64_t *fault"] * checks]
+    passed = ["self", *(names(b, b.name) for b in (*f.given, *f.outputs)), *["fault"] * checks]
+    return _defined(unit, names, unit.name, params, lines, f"call({', '.join(passed)})")
+
+
+def _enqueue(unit: DeviceUnit, checks: bool) -> tuple[str, str]:
+    """The prototype and the definition of the function on arrays of the device."""
+    f, names = unit.function, Names()
+    params = [f"struct {unit.name} *self", f"{unit.driver.stream}stream", *_parameters(f, names)]
+    params += ["void *fault"] * checks
+    passed = ["self", "stream", *(names(b, b.name) for b in (*f.given, *f.outputs)), *["fault"] * checks]
+    return _defined(unit, names, f"{unit.name}_enqueue", params, [], f"run({', '.join(passed)})")
+
+
+def _defined(unit: DeviceUnit, names: Names, name: str, params: Sequence[str], lines: Sequence[str],
+             status: str) -> tuple[str, str]:
+    """The prototype and the definition of a function that makes its device the current one.
+
+    Args:
+        lines: the statements of the function `call` that it needs, if any.   status: the call that it makes.
+    """
+    entry = ["    if (!self) return NOT_OPEN;", "    OK(enter(&self->on));", f"    const int status = {status};",
+             "    leave();", "    return status;"]  # fmt: skip
+    head = f"({', '.join(params)})"
+    parts = [(f"int {name}", entry)] + [("static int call", lines)] * bool(lines)
+    made = [wrap(what, names.resolve(f"{head} {{\n" + "\n".join(body) + "\n}\n", "user", unit.own | unit.taken))
+            for what, body in parts]  # fmt: skip
+    return made[0][: made[0].index(" {\n")] + ";", "".join(f"\n{m}" for m in reversed(made))

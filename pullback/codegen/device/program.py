@@ -7,11 +7,19 @@ from typing import Final
 
 from pullback.codegen.c.text import shape_text
 from pullback.codegen.device.dialect import DeviceWords
-from pullback.codegen.device.host import NO_DRIVER, NOT_LOADED, OLD_DRIVER, DeviceUnit, host_text
+from pullback.codegen.device.host import (
+    NO_DRIVER,
+    NO_MEMORY,
+    NOT_OPEN,
+    OLD_DRIVER,
+    DeviceUnit,
+    HostText,
+    host_text,
+)
 from pullback.codegen.device.kernels import Launch
 from pullback.devices import Device
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.nodes import Function, Site, kernels_of
+from pullback.loops.program.nodes import Function, If, Site, kernels_of, walk
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,7 @@ class DeviceProgram:
         name: the name of its function.
         kernels: the text of its kernels.   host: the host program.   header: the header of the host program.
         sites: the meaning of each return code (from 1).
-        device_bytes: the device memory that it uses.
+        memory_bytes: its working memory on the device.   array_bytes: the memory for arrays of the host.
         launches: its distinct launches.
     """
 
@@ -31,8 +39,14 @@ class DeviceProgram:
     host: str
     header: str
     sites: tuple[Site, ...]
-    device_bytes: int
+    memory_bytes: int
+    array_bytes: int
     launches: tuple[Launch, ...]
+
+    @property
+    def device_bytes(self) -> int:
+        """All device memory that it uses."""
+        return self.memory_bytes + self.array_bytes
 
 
 def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, device: Device,
@@ -48,8 +62,9 @@ def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, dev
     helpers = "\n".join(unit.words.definitions(text)).replace("static inline ", words.function)
     kernels = "\n".join(p for p in (words.head, helpers, text) if p)
     launches = dict.fromkeys(x for k in kernels_of(function.body) for x in unit.kernels.launches(k))
-    header = _header(unit, host.declaration, host.device_bytes, words, device, exact)
-    return DeviceProgram(unit.name, kernels, host.text, header, tuple(unit.sites), host.device_bytes, tuple(launches))
+    header = _header(unit, host, words, device, exact)
+    return DeviceProgram(unit.name, kernels, host.text, header, tuple(unit.sites), host.memory_bytes, host.array_bytes,
+                         tuple(launches))
 
 
 HEADER: Final = """\
@@ -68,23 +83,33 @@ HEADER: Final = """\
 extern "C" {{
 #endif
 
+{declaration}
+struct {name};
+
 /* All functions return 0, or
-    {no_driver}  there is no driver (libcuda.so.1)
+    {no_driver}  there is no driver ({library})
     {old_driver}  the driver is too old
-    {not_loaded}  the program is not loaded
-    -n     error n of the driver, a CUresult
-   One call at a time. */
+    {not_open}  the program is not open
+    {no_memory}  the host has no memory
+    -n     error n of the driver, {errors}
+   One call of a program at a time. Each device needs a program of its own. */
 
-/* Take the first device and {bytes} bytes of its memory, and load the contents of kernels.cubin. */
-int {name}_load(const void *image);
+/* Open the program on a device, counted from 0, and take {memory} bytes of its memory.
+   `image` is the contents of kernels.cubin. */
+int {name}_open(struct {name} **made, const void *image, int device);
 
-/* Call it with arrays of the host, stored row by row.
+/* Call it with arrays of the host, stored row by row. It waits for the results. The first such call takes {arrays_bytes}
+   bytes of the device.
 {arrays}
 {failures}*/
-{declaration}
+{called}
+
+/* Call it with arrays of the device. It does not wait{but}.
+   Calls share working memory, so calls on different streams need an order.{fault} */
+{enqueued}
 
 /* Give everything back. */
-void {name}_unload(void);
+void {name}_close(struct {name} *self);
 
 #ifdef __cplusplus
 }}
@@ -94,15 +119,19 @@ void {name}_unload(void);
 """
 
 
-def _header(unit: DeviceUnit, declaration: str, device_bytes: int, words: DeviceWords, device: Device,
-            exact: bool) -> str:
-    f, name = unit.function, unit.name
+def _header(unit: DeviceUnit, host: HostText, words: DeviceWords, device: Device, exact: bool) -> str:
+    f, name, driver = unit.function, unit.name, unit.driver
     given = "\n".join(f"    {b.name}: {shape_text(b)}" for b in (*f.given, *f.outputs))
     failures = "".join(f"    {k}  an index left the range of {site.array} (in {site.statement})\n"
                        for k, site in enumerate(unit.sites, 1))  # fmt: skip
     about = " ".join((f.doc or f.name).split()).replace("*/", "* /")
+    called, enqueued = host.declarations
+    looks = any(isinstance(s, If) for s in walk(f.body))
+    fault = "\n   `fault` is 24 bytes of the device: the code of the check that failed first, or 0, its index and its size."
     return HEADER.format(
-        about=about, exact=" -fmad=false" * exact,
-        name=name, macro=name.upper(), bytes=device_bytes, declaration=declaration, arrays=given,
+        about=about, exact=" -fmad=false" * exact, name=name, macro=name.upper(), arrays=given,
+        memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=enqueued,
+        declaration=driver.declaration, library=driver.library, errors=driver.errors,
+        but=", except for conditions that are computed on the device" * looks, fault=fault * unit.kernels.checks,
         suffix=words.suffix, architecture=device.architecture, no_driver=NO_DRIVER, old_driver=OLD_DRIVER,
-        not_loaded=NOT_LOADED, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip
+        not_open=NOT_OPEN, no_memory=NO_MEMORY, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip

@@ -16,7 +16,8 @@ struct region {
     address at;
     size_t bytes;
 };
-static region block;
+static std::vector<region> blocks; /* that are allocated */
+static int current; /* a context */
 static std::vector<region> arrays; /* that were copied to or from the device */
 
 template <class... A, size_t... K>
@@ -49,17 +50,25 @@ struct entry {
 };
 extern const entry entries[];
 
+static const region *block_of(address at) {
+    for (const region &b : blocks) {
+        if (at >= b.at && at < b.at + b.bytes) return &b;
+    }
+    return nullptr;
+}
 static int inside(address at, size_t bytes) {
-    return at >= block.at && at + bytes <= block.at + block.bytes;
+    const region *b = block_of(at);
+    return b && at + bytes <= b->at + b->bytes;
 }
 
 extern "C" {
 int cuInit(unsigned) { return 0; }
 int cuDeviceGet(int *device, int number) { return *device = number, 0; }
-int cuDevicePrimaryCtxRetain(void **context, int) { return *context = &block, 0; }
+int cuDevicePrimaryCtxRetain(void **context, int) { return *context = &current, 0; }
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
-int cuCtxSetCurrent(void *context) { return context == &block ? 0 : 201; }
-int cuModuleLoadData(void **module, const void *image) { return *module = &block, strcmp((const char *)image, "cubin") ? 200 : 0; }
+int cuCtxPushCurrent_v2(void *context) { return context == &current ? 0 : 201; }
+int cuCtxPopCurrent_v2(void **context) { return *context = &current, 0; }
+int cuModuleLoadData(void **module, const void *image) { return *module = &blocks, strcmp((const char *)image, "cubin") ? 200 : 0; }
 int cuModuleUnload(void *) { return 0; }
 int cuModuleGetFunction(void **function, void *, const char *name) {
     for (const entry *e = entries; e->name; ++e) {
@@ -71,13 +80,18 @@ int cuMemAlloc_v2(address *at, size_t bytes) {
     if (const char *limit = getenv("DEVICE_MEMORY")) {
         if (bytes > strtoull(limit, nullptr, 10)) return 2;
     }
-    block = {(address)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256), bytes};
-    memset((void *)block.at, 0xEE, bytes);
-    return *at = block.at, 0;
+    const address block = (address)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    memset((void *)block, 0xEE, bytes);
+    blocks.push_back({block, bytes});
+    return *at = block, 0;
 }
 int cuMemFree_v2(address at) {
-    if (at != block.at) return 1;
-    return free((void *)at), 0;
+    for (size_t k = 0; k < blocks.size(); ++k) {
+        if (blocks[k].at != at) continue;
+        blocks.erase(blocks.begin() + k);
+        return free((void *)at), 0;
+    }
+    return 1;
 }
 int cuStreamCreate(void **stream, unsigned) { return *stream = &arrays, 0; }
 int cuStreamDestroy_v2(void *) { return 0; }
@@ -116,10 +130,11 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     return 0;
 }
 
-/* What lies between arrays must not be touched from now on. The working memory is before the first of them. */
+/* What lies between arrays must not be touched from now on. */
 void forbid_gaps(void) {
     for (const region &a : arrays) {
-        address next = block.at + block.bytes;
+        const region *block = block_of(a.at);
+        address next = block->at + block->bytes;
         for (const region &b : arrays) {
             if (b.at > a.at && b.at < next) next = b.at;
         }

@@ -79,7 +79,7 @@ def _main(program: DeviceProgram, function: Function) -> str:
     first = len(function.given)
     written = [(k, b.bytes) for k, b in enumerate(function.outputs, first) if b.bytes]
     writes = "\n".join(f"    fwrite(a{k}, {size}, 1, file);" for k, size in written)
-    call = f"{program.name}({', '.join([f'a{k}' for k in range(len(buffers))] + ['fault'] * checks)})"
+    call = f"{program.name}({', '.join(['self'] + [f'a{k}' for k in range(len(buffers))] + ['fault'] * checks)})"
     return f"""\
 #include <dlfcn.h>
 #include <stdio.h>
@@ -92,7 +92,8 @@ int main(void) {{
     FILE *file = fopen("inputs", "rb");
 {reads}
     fclose(file);
-    int status = {program.name}_load("cubin");
+    struct {program.name} *self;
+    int status = {program.name}_open(&self, "cubin", 0);
     if (!status) status = {call};
     if (!status) {{
         void (*forbid_gaps)(void);
@@ -100,7 +101,7 @@ int main(void) {{
         forbid_gaps();
         status = {call};
     }}
-    {program.name}_unload();
+    {program.name}_close(self);
     printf("%d\\n%ld %ld\\n", status, (long)fault[0], (long)fault[1]);
     file = fopen("outputs", "wb");
 {writes}

@@ -180,7 +180,7 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = doubled.export_device(tmp_path / "python", N=300)
     assert [Path(f).name for f in made["files"]] == ["kernels.cu", "doubled.c", "doubled.h"]
     header = (tmp_path / "python" / "doubled.h").read_text()
-    assert "Twice as much." in header and "int doubled(const double *x, double *out);" in header
+    assert "Twice as much." in header and "int doubled(struct doubled *self, const double *x, double *out);" in header
     assert main(["export", f"{__file__}:doubled", "--device", "cuda", "--dim", "N=300", "--out",
                  str(tmp_path / "cli")]) == 0  # fmt: skip
     assert "kernels: 1; memory of the device: 5,120 bytes" in capsys.readouterr().out
@@ -200,4 +200,4 @@ def scaled(x: Float64[Array, "3"]) -> Any:
 def test_read_only_arrays_are_tables() -> None:
     text = compiled_text(*scaled.for_dims({})).host
     assert "static const double table0[] = {0.0, 1.0, 2.0};" in text
-    assert "int scaled(const double *x, double *out) {" in text
+    assert "int scaled(struct scaled *self, const double *x, double *out) {" in text
