@@ -23,7 +23,7 @@ from benchmarks.corpus import Entry, corpus
 from benchmarks.examples import example_modules
 from pullback.codegen.target import Source
 from pullback.codegen.targets import PLAIN_C
-from pullback.devices import H100
+from pullback.device import H100
 from pullback.errors import PullbackError
 from pullback.ir.index import Index
 from pullback.ir.program import Program

@@ -17,7 +17,7 @@ from functools import partial
 from math import prod
 from typing import Final, NamedTuple
 
-from pullback.devices import Device
+from pullback.device import Device
 from pullback.grid.reductions import Reduction, leaves, moved, reduction, store_values
 from pullback.grid.steps import (
     Grid,

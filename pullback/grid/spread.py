@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
-from pullback.devices import Device
+from pullback.device import Device
 from pullback.grid.steps import Alone, Grid, Threads, decoded, group_loop, thread_loop
 from pullback.grid.verify import verify_grid
 from pullback.ir.index import ONE_INDEX, Atom, Index, Var, as_index, cond

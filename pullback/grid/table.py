@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from pullback.devices import Device
+from pullback.device import Device
 from pullback.grid.products import products
 from pullback.grid.reductions import moved
 from pullback.grid.spread import THREADS

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pullback.devices import Device
+from pullback.device import Device
 from pullback.grid.reductions import Reduction, leaves, moved, reduction, store_values
 from pullback.grid.steps import Grid, Threads, Tree, decoded, group_loop, local_buffer, thread_loop
 from pullback.ir import nodes as ir

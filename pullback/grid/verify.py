@@ -8,7 +8,7 @@ which a thread may leave, has no barrier after it.
 
 from __future__ import annotations
 
-from pullback.devices import Device
+from pullback.device import Device
 from pullback.errors import VerifyError
 from pullback.ir.index import Index, Var
 from pullback.loops.program import nodes

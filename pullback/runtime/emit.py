@@ -11,7 +11,7 @@ import numpy as np
 from pullback.clock import stage
 from pullback.codegen.target import Printing, Source, Style, Target
 from pullback.codegen.targets import PLAIN_C, C
-from pullback.devices import Device
+from pullback.device import Device
 from pullback.errors import CompilerError
 from pullback.grid.spread import on_device
 from pullback.grid.table import device_chooser

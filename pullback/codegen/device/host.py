@@ -1,7 +1,7 @@
 """The host program of a device program: C that calls the driver, which it loads with `dlopen`.
 
-A program is a handle. It has the loaded kernels and one block of device memory with precomputed offsets. A call on arrays
-of the host copies them to a second block, runs, waits and copies back. A call on arrays of the device runs on a
+A program is a handle. It has the loaded kernels and one block of device memory with precomputed offsets. A call on
+arrays of the host copies them to a second block, runs, waits and copies back. A call on arrays of the device runs on a
 stream of the caller, and returns before it is done. It waits only if it needs a condition from the device.
 """
 
@@ -214,7 +214,8 @@ def _run(unit: DeviceUnit, places: Places) -> tuple[str, str]:
     for b, offset in places.memory.items():
         if names(b, b.name) in inside:
             kind = f"{'const ' * (b in f.constants)}{c_type(b.dtype)} *"
-            lines.append(f"    {kind}const {names(b, b.name)} = ({kind})(self->memory + {offset}); /* {shape_text(b)} */")
+            at = f"({kind})(self->memory + {offset})"
+            lines.append(f"    {kind}const {names(b, b.name)} = {at}; /* {shape_text(b)} */")
     lines += [f"    OK(zero(fault, {FAULT_BYTES}, stream));"] * checks
     unused = [f"    (void){names(b, b.name)};" for b in (*f.given, *f.outputs) if names(b, b.name) not in inside]
     unused += ["    (void)self;"] * ("self->" not in inside and not lines)

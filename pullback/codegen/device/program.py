@@ -17,7 +17,7 @@ from pullback.codegen.device.host import (
     host_text,
 )
 from pullback.codegen.device.kernels import Launch
-from pullback.devices import Device
+from pullback.device import Device
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Function, If, Site, kernels_of, walk
 
@@ -98,8 +98,8 @@ struct {name};
    `image` is the contents of kernels.cubin. */
 int {name}_open(struct {name} **made, const void *image, int device);
 
-/* Call it with arrays of the host, stored row by row. It waits for the results. The first such call takes {arrays_bytes}
-   bytes of the device.
+/* Call it with arrays of the host, stored row by row. It waits for the results. The first such call takes
+   {arrays_bytes} bytes of the device.
 {arrays}
 {failures}*/
 {called}
@@ -127,11 +127,12 @@ def _header(unit: DeviceUnit, host: HostText, words: DeviceWords, device: Device
     about = " ".join((f.doc or f.name).split()).replace("*/", "* /")
     called, enqueued = host.declarations
     looks = any(isinstance(s, If) for s in walk(f.body))
-    fault = "\n   `fault` is 24 bytes of the device: the code of the check that failed first, or 0, its index and its size."
+    fault = "\n   `fault` is 24 bytes of the device: the code of the check that failed first or 0, its index, its size."
     return HEADER.format(
         about=about, exact=" -fmad=false" * exact, name=name, macro=name.upper(), arrays=given,
         memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=enqueued,
         declaration=driver.declaration, library=driver.library, errors=driver.errors,
         but=", except for conditions that are computed on the device" * looks, fault=fault * unit.kernels.checks,
         suffix=words.suffix, architecture=device.architecture, no_driver=NO_DRIVER, old_driver=OLD_DRIVER,
-        not_open=NOT_OPEN, no_memory=NO_MEMORY, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip
+        not_open=NOT_OPEN, no_memory=NO_MEMORY,
+        failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip

@@ -1,7 +1,7 @@
 """CUDA's driver by ctypes: devices, memory, copies, streams and events.
 
-The driver is loaded on first use. `ENTRIES` has every entry point that is called from Python, `HOST` those that the host
-program of a function calls (`codegen/device/host.py`).
+The driver is loaded on first use. `ENTRIES` has every entry point that is called from Python, `HOST` those that the
+host program of a function calls (`codegen/device/drivers.py`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pullback.codegen.device.dialect import DIALECTS
 from pullback.codegen.device.program import DeviceProgram, device_program
-from pullback.devices import H100, Device
+from pullback.device import H100, Device
 from pullback.errors import CompilerError
 from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims

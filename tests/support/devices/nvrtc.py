@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from pullback.devices import H100, MOST_GROUPS
+from pullback.device import H100, MOST_GROUPS
 
 MISSING = "NVRTC is not installed: pip install nvidia-cuda-nvrtc"
 SHARED = 233_472  # bytes of a multiprocessor

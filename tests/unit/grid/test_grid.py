@@ -14,7 +14,7 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array
 from pullback.cli.main import main
-from pullback.devices import DEVICES, H100
+from pullback.device import DEVICES, H100
 from pullback.errors import CompilerError, VerifyError
 from pullback.grid.steps import group_loop, local_buffer, thread_loop
 from pullback.grid.verify import verify_grid

@@ -17,7 +17,7 @@ from benchmarks.corpus import Entry, corpus
 from benchmarks.devices import examined, right, run
 from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.program import DeviceProgram, device_program
-from pullback.devices import H100
+from pullback.device import H100
 from pullback.errors import CompilerError, VerifyError
 from pullback.grid import products, trees
 from pullback.ir.interpret import interpret
