@@ -15,6 +15,7 @@
       ParseError                       program text that is not well formed
       VerifyError                      a program that breaks a rule of the intermediate representation
       CompilerError                    no compiler, a failing compiler, a cache that cannot be written
+      DeviceError       (RuntimeError) a device or its driver that is missing, lost, or refuses an array
       DataError         (ValueError)   data sets and parameter files
       UsageError                       the command line asked for something that does not exist
 
@@ -34,6 +35,7 @@ __all__ = [
     "DTypeError",
     "DataError",
     "DerivativeError",
+    "DeviceError",
     "IndexRangeError",
     "MissingKeyError",
     "NotFiniteError",
@@ -247,6 +249,10 @@ class VerifyError(PullbackError):
 
 class CompilerError(PullbackError):
     """The error for a missing or failing compiler, or an unwritable cache."""
+
+
+class DeviceError(PullbackError, RuntimeError):
+    """The error for a missing or lost device or driver, or arrays on different devices."""
 
 
 class DataError(PullbackError, ValueError):

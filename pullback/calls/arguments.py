@@ -88,13 +88,17 @@ MISSING: Any = object()
 Leaves = tuple[Structure, list[Leaf], list[Any]]
 
 
-def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
-    """Convert an argument to a NumPy array, without a copy if its memory can be shared."""
+def as_numpy(value: Any, path: str) -> Any:
+    """Convert an argument to a NumPy array or a device array, without a copy if its memory can be shared."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, np.generic | bool | int | float | list | tuple | memoryview | bytearray | bytes):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
+        if value.__dlpack_device__()[0] != 1:  # it is not in the memory of the processor
+            from pullback.runtime.device.array import taken
+
+            return taken(value, path)
         return np.from_dlpack(value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return np.asarray(value)
@@ -185,7 +189,7 @@ def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DTyp
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
         return None, 0
     array = as_numpy(value, path)
-    return numpy_dtype(array, path), array.ndim
+    return getattr(array, "storage", None) or numpy_dtype(array, path), array.ndim
 
 
 def dtypes_text(allowed: Sequence[DType]) -> str:
@@ -243,14 +247,14 @@ def _array(leaf: Leaf, value: Any) -> NDArray:
         array = bits_of(array)
     if array.dtype != wanted:
         raise wrong_dtype(leaf.path, [leaf.dtype], numpy_dtype(array, leaf.path), value)
-    if not array.flags.c_contiguous or not array.flags.aligned:
+    if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.flags.aligned):
         array = np.array(array, order="C", copy=True).reshape(array.shape)
     return array
 
 
 def _number(leaf: Leaf, value: Any) -> NDArray:
     assert leaf.dtype is not None
-    array = as_numpy(value, leaf.path)
+    array = np.asarray(as_numpy(value, leaf.path))
     if array.ndim:
         raise ShapeError(
             "E110",

@@ -80,8 +80,10 @@ class Compiled:
         look: Look | None = None,
         general: Callable[[], Any] | None = None,
         trial: Trial | None = None,
+        device: str = "",
     ) -> None:
         """Set up the runner. `general` returns open-size C, if it should run; without `threads`, interpret."""
+        self.device = device
         self.name = name
         self.look = look
         self.prints = traced.prints
@@ -114,6 +116,12 @@ class Compiled:
                     check_bytes(self.traced.program, self.dims)
                 if has_empty_extent(self.traced.program, self.dims):
                     return None
+            if self.device:
+                from pullback.runtime.device.executor import compile_on
+
+                made = compile_on(self.device, self.traced.known, self.dims)
+                if made is not None:
+                    return made
             if general is not None:
                 return general().at(self.dims, threads)
             return compile_program(self.traced.known, self.dims, threads, cached)
@@ -147,7 +155,8 @@ class Compiled:
         return out if out is not None else self._tree(results)
 
     def _tree(self, results: Sequence[NDArray]) -> Any:
-        return tree.unflatten(self.traced.structure, [r[()] if r.ndim == 0 else r for r in results])
+        leaves = [r[()] if r.ndim == 0 and isinstance(r, np.ndarray) else r for r in results]
+        return tree.unflatten(self.traced.structure, leaves)
 
     def _run(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
         try:
@@ -164,7 +173,7 @@ class Compiled:
             outputs = [*outputs, *(np.empty(*result) for result in self._results[self.own :])]
         results = self._results_of(arrays, outputs)
         if len(results) > self.own:  # else, the inputs differ from those of the printing function
-            for line in lines(self.prints.entries, iter(results[self.own :])):
+            for line in lines(self.prints.entries, map(np.asarray, results[self.own :])):
                 sys.stdout.write(f"{line}\n")
         return results[: self.own]
 
@@ -176,7 +185,7 @@ class Compiled:
                 self.executable = trial.executable() or self.executable
             results: list[NDArray] = self.executable.run(arrays, outputs)
             return self._named(results) if self.bits and outputs is None else results
-        results = interpret(self.traced.program, arrays, self.sizes)
+        results = interpret(self.traced.program, [np.asarray(a) for a in arrays], self.sizes)
         if outputs is not None:
             for target, r in zip(outputs, results):
                 target[...] = r
@@ -189,7 +198,8 @@ class Compiled:
         if package is None:
             return results
         found = zip(results, self.traced.known.outputs, strict=True)
-        return [r.view(package.bfloat16) if ref.storage is bf16 else r for r, ref in found]
+        return [r.view(package.bfloat16) if ref.storage is bf16 and isinstance(r, np.ndarray) else r
+                for r, ref in found]  # fmt: skip
 
     def _outputs(self, out: Any) -> list[NDArray]:
         """The arrays of `out`, which is a tree like the results."""

@@ -84,6 +84,7 @@ class Definition:
         memory: MemoryMode = "fastest",
         memory_limit: int | None = None,
         debug: bool | None = None,
+        device: str | None = None,
         exact: bool = False,
     ) -> None:
         self.python = f
@@ -91,10 +92,11 @@ class Definition:
         self.place = user_position()  # the location of the definition
         self._exact = exact or is_in_order()
         self._options = {"threads": threads, "specialize": specialize, "donate": donate, "memory": memory,
-                         "memory_limit": memory_limit, "debug": debug, "exact": self._exact}  # fmt: skip
+                         "memory_limit": memory_limit, "debug": debug, "device": device,
+                         "exact": self._exact}  # fmt: skip
         self._threads = threads
         self._settings = Settings(memory=memory, memory_limit=memory_limit, debug=policy.is_debug(debug),
-                                  specialize=policy.specialize(specialize))
+                                  specialize=policy.specialize(specialize), device=policy.device(device))
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._annotated: Spec = AnySpec()  # the annotation of the result

@@ -149,6 +149,7 @@ def function(
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
     debug: bool | None = None,
+    device: str | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 @public
 def function(
@@ -161,6 +162,7 @@ def function(
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
     debug: bool | None = None,
+    device: str | None = None,
 ) -> Any:
     """Make a Python function a traced one: checked when it is defined, compiled when it is called.
 
@@ -180,6 +182,9 @@ def function(
         debug: whether to compile it as written, with a test of every result. If a statement makes NaN or infinity from
             finite numbers, the error names the array, the element and the line. Debuggers show these lines. By default
             PULLBACK_DEBUG, 1 or 0. Derivatives inherit it.
+        device: the device that calls run on: "cpu", "cuda", or "cuda:1". By default PULLBACK_DEVICE, or the device of
+            the arguments. If the function cannot run there, a warning says why, and it runs on the processor; with
+            "cuda!" that is an error. Derivatives inherit it.
     Returns:
         The function, or a decorator if only options are given.
     Raises:
@@ -207,10 +212,11 @@ def function(
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
     if memory_limit is not None and not policy.is_count(memory_limit):
         raise ValueError(f"memory_limit={memory_limit!r}: a number of bytes, an int of at least 1")
+    policy.device(device)
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 
     options = {"threads": threads, "specialize": specialize, "donate": names, "memory": memory,
-               "memory_limit": memory_limit, "debug": debug}  # fmt: skip
+               "memory_limit": memory_limit, "debug": debug, "device": device}  # fmt: skip
     wishes = {key: value for key, value in options.items() if value != _DEFAULTS[key]}
 
     def make(g: Callable[..., Any]) -> Function:
@@ -220,7 +226,7 @@ def function(
 
 
 _DEFAULTS = {"threads": None, "specialize": None, "donate": (), "memory": "fastest", "memory_limit": None,
-             "debug": None}  # fmt: skip
+             "debug": None, "device": None}  # fmt: skip
 
 
 def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:

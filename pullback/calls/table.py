@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.calls import policy
 from pullback.calls.arguments import MISSING, NDArray, prepare
 from pullback.calls.compiled import Compiled, Trial
@@ -59,13 +61,14 @@ class Table:
         arrays, sizes = prepare(signature.flat, flat)
         arrays += traced.captured
         threads = policy.thread_count(self._threads)
-        key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
+        where = _place(self._name, signature, traced, arrays)
+        key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend(), where)
         found = self.kept.get(key)
         if found is None:
             with single_flight((self, key)):
                 found = self.kept.get(key)
                 if found is None:
-                    found = self._keep(key, self._made(parameters, signature, traced, flat, arrays, sizes))
+                    found = self._keep(key, self._made(parameters, signature, traced, flat, arrays, sizes, where))
         if found.entry is None:
             with single_flight((self, "entries")):
                 if found.enter():
@@ -88,13 +91,13 @@ class Table:
 
     def _made(
         self, parameters: Sequence[Parameter], signature: Signature, traced: Traced, flat: Sequence[Any],
-        arrays: Sequence[NDArray], sizes: dict[str, int],
+        arrays: Sequence[NDArray], sizes: dict[str, int], where: str,
     ) -> Compiled:
         threads = policy.thread_count(self._threads) if policy.backend() == "c" else None
         look = None if threads is None else _look_of(parameters, signature, flat, self._threads)
         dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
-        if traced.prints is not None or not _is_general(traced, dims):
-            return Compiled(self._name, self._specialized(traced, dims), dims, sizes, threads, look)
+        if where or traced.prints is not None or not _is_general(traced, dims):
+            return Compiled(self._name, self._specialized(traced, dims), dims, sizes, threads, look, device=where)
         trial = None if traced.known.settings.specialize == "never" else self._trial(traced, dims, threads or 1)
         return Compiled(self._name, traced, dims, sizes, threads, look, lambda: _general(traced), trial)
 
@@ -111,6 +114,16 @@ class Table:
             return compile_program(self._specialized(traced, dims).known, dims, threads)
 
         return Trial(traced, dims, executable)
+
+
+def _place(name: str, signature: Signature, traced: Traced, arrays: Sequence[Any]) -> str:
+    """The device of a call with these arrays; "" for the processor."""
+    wish = traced.known.settings.device
+    if not wish and all(type(a) is np.ndarray for a in arrays):
+        return ""
+    from pullback.runtime.device.executor import place
+
+    return place(name, wish, [leaf.path for leaf in signature.flat if leaf.is_input], arrays)
 
 
 def _is_general(traced: Traced, dims: dict[str, int]) -> bool:

@@ -32,6 +32,7 @@ class Settings:
         captured: the arrays that the function captured; they are the program's last inputs.
         debug: whether statements stay as written, and every result is tested for NaN and infinity.
         specialize: whether C is compiled for the sizes of each call.
+        device: the device of calls, such as "cuda:0"; "" for that of the arguments. With "!" it runs nowhere else.
     """
 
     exact: bool = False
@@ -41,6 +42,7 @@ class Settings:
     captured: tuple[NDArray, ...] = ()
     debug: bool = False
     specialize: Specialize = "auto"
+    device: str = ""
 
     @property
     def text(self) -> str:

@@ -23,7 +23,7 @@ from pullback.runtime.emit import Lowered, lower_program, with_constants
 from pullback.runtime.export import put_files
 from pullback.source import user_position
 
-__all__ = ["compiled_text", "export", "lowered_for", "refuse"]
+__all__ = ["compiled_text", "export", "loops_for", "lowered_for", "refuse"]
 
 WITHOUT: Final = "a function without this part; calls and `export` run all of it on the processor"
 
@@ -68,13 +68,22 @@ def lowered_for(program: ir.Program, dims: Mapping[str, int], device: Device = H
     Raises:
         CompilerError: [E417] see `export`.
     """
+    return with_constants(loops_for(program, dims, device), program)
+
+
+def loops_for(program: ir.Program, dims: Mapping[str, int], device: Device = H100) -> Lowered:
+    """The loops of a program for a device; captured arrays are arguments.
+
+    Raises:
+        CompilerError: [E417] see `export`.
+    """
     if missing := sorted(determined_dims(program).keys() - dims.keys()):
         values = ", ".join(f"{d}=…" for d in missing)
         raise CompilerError("E417", f"{program.name}: a device program has all sizes; open: {', '.join(missing)}",
                             position=user_position(), remedy=f"give them: {values}")  # fmt: skip
     lowered = lower_program(program, dims, device=device)
     refuse(lowered.function)
-    return with_constants(lowered, program)
+    return lowered
 
 
 def refuse(function: Function) -> None:

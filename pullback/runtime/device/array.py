@@ -1,0 +1,293 @@
+"""Arrays on a device, and their exchange with other libraries by DLPack."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from pullback.errors import DeviceError, DTypeError, OutOfMemoryError
+from pullback.ir.types import DType, bits_of, dtype_of
+from pullback.runtime.buffer import NDArray
+from pullback.runtime.device.dlpack import CPU, CUDA, Foreign, capsule_of
+from pullback.runtime.device.driver import OUT_OF_MEMORY, Gpu, StatusError, gpu
+from pullback.source import user_position
+
+__all__ = ["DeviceArray", "device_put"]
+
+SHOWN: Final = 1000  # most elements that `repr` copies to the host
+
+
+class Memory:
+    """A block of a device's memory, freed when nothing refers to it.
+
+    Attributes:
+        at: its address.   shared: whether another library has used it.
+    """
+
+    __slots__ = ("_gpu", "at", "shared")
+
+    def __init__(self, gpu: Gpu, count: int, what: str) -> None:
+        """Allocate `count` bytes on the device, which is current; `what` is a row for the error."""
+        self._gpu, self.at, self.shared = gpu, 0, False
+        try:
+            self.at = gpu.allocate(count)
+        except StatusError as error:
+            if error.status == OUT_OF_MEMORY:
+                raise no_memory(gpu, what, count, [f"{what}, {count:,} bytes"]) from None
+            raise
+
+    def __del__(self) -> None:
+        if self.at and not sys.is_finalizing():
+            try:
+                self._gpu.free(self.at, self.shared)
+            except DeviceError:  # the device is lost, and its memory with it
+                pass
+
+
+def no_memory(gpu: Gpu, what: str, count: int, rows: Sequence[str]) -> OutOfMemoryError:
+    """The error for memory that a device does not have.
+
+    Args:
+        what: the subject.   count: the bytes asked for.   rows: what they are for.
+    """
+    free, total = gpu.free_bytes()
+    facts = [*rows, f"{free:,} of {total:,} bytes are free"]
+    return OutOfMemoryError("E421", f"{what}: {gpu.name} has no memory for {count:,} bytes", position=user_position(),
+                            facts=facts, remedy="smaller arguments, fewer arrays on the device, or another device")
+
+
+class Pending(Protocol):
+    """Checks of a call that has not been waited for."""
+
+    def verify(self) -> None:
+        """Wait for the call; raise the error of a check that failed."""
+
+
+class DeviceArray:
+    """An array in the memory of a device, stored row by row. It does not change.
+
+    Functions take it and give it back. NumPy copies it to the host, with `numpy` or `np.asarray`. PyTorch, JAX and CuPy
+    share its memory by DLPack.
+
+    Attributes:
+        shape: its sizes.   dtype: its element type as NumPy's; bfloat16 has its bits, uint16.
+        device: the device's name, such as "cuda:0".
+
+    >>> def example():
+    ...     x = pb.device_put(np.ones(3), "cuda:0")
+    ...     return x.device, x.numpy()
+    """
+
+    __slots__ = ("__weakref__", "at", "gpu", "memory", "pending", "shape", "storage")
+    __array_priority__ = 100
+
+    def __init__(self, gpu: Gpu, shape: tuple[int, ...], storage: DType, memory: Memory | Foreign, at: int,
+                 pending: tuple[Pending, ...] = ()) -> None:  # fmt: skip
+        self.gpu, self.shape, self.storage = gpu, shape, storage
+        self.memory, self.at, self.pending = memory, at, pending
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type."""
+        return self.storage.numpy
+
+    @property
+    def device(self) -> str:
+        """The name of its device."""
+        return self.gpu.name
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array of rank 0 has no length")
+        return self.shape[0]
+
+    def ready(self) -> DeviceArray:
+        """Wait until the array is computed; return it.
+
+        Raises:
+            IndexRangeError: [E401] an index of the call that computed it left its range.
+            DeviceError: [E420] the device failed.
+        """
+        self.gpu.wait()
+        self.verify()
+        return self
+
+    def verify(self) -> None:
+        """Raise the error of a check that failed in the calls that made the array."""
+        for p in self.pending:
+            p.verify()
+        self.pending = ()
+
+    def numpy(self) -> NDArray:
+        """Copy it to the host, after the calls that compute it.
+
+        Raises:
+            IndexRangeError: [E401] see `ready`.   DeviceError: [E420] see `ready`.
+        """
+        self.verify()
+        made = np.empty(self.shape, self.dtype)
+        with self.gpu.current("reading an array") as _:
+            self.gpu.fetch(made, self.at)
+        return made
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        if copy is False:
+            raise ValueError("an array on a device is copied to the host")
+        made = self.numpy()
+        return made if dtype is None else made.astype(dtype, copy=False)
+
+    def item(self) -> Any:
+        """Return the only element as a Python number."""
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists."""
+        return self.numpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __repr__(self) -> str:
+        if self.size > SHOWN:
+            shown = f"{self.storage.title}[{', '.join(map(str, self.shape))}]"
+        else:
+            shown = np.array2string(self.numpy(), prefix="DeviceArray(", separator=", ")
+        return f"DeviceArray({shown}, {self.device})"
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, self.gpu.number
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:  # fmt: skip
+        """Share the memory with another library, which waits for the calls that compute it.
+
+        Args:
+            stream: the library's stream; None is the default stream, -1 asks for no wait.
+            max_version: the latest version of DLPack that the library reads.
+            dl_device: the device to which to bring it; None for its own.
+            copy: whether to copy it first.
+
+        Raises:
+            BufferError: another device is asked for than its own and the host's.
+            ValueError: `stream` is 0, which has two meanings.
+        """
+        if dl_device is not None and tuple(dl_device) == (CPU, 0) and copy is not False:
+            return self.numpy().__dlpack__()
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array is on {self.device}")
+        if stream == 0:
+            raise ValueError("stream=0 is ambiguous: 1 is the default stream, 2 that of the thread")
+        self.verify()
+        array = copied(self) if copy else self
+        if stream != -1:
+            self.gpu.follow(1 if stream is None else stream)
+        if isinstance(array.memory, Memory):
+            array.memory.shared = True
+        return capsule_of(array, array.at, array.shape, array.storage, self.gpu.number, max_version)
+
+
+def copied(x: DeviceArray) -> DeviceArray:
+    """A copy on the same device."""
+    made = empty(x.gpu, x.shape, x.storage, "a copy")
+    if x.nbytes:
+        with x.gpu.current("a copy") as cuda:
+            cuda("cuMemcpyDtoDAsync_v2", made.at, x.at, x.nbytes, x.gpu.stream)
+    return made
+
+
+def empty(gpu: Gpu, shape: tuple[int, ...], storage: DType, what: str) -> DeviceArray:
+    """An array that is not initialized; `what` names it in errors."""
+    sizes = ", ".join(map(str, shape))
+    with gpu.current(what):
+        memory = Memory(gpu, prod(shape) * storage.size, f"{what} : {storage.name}[{sizes}]")
+    return DeviceArray(gpu, shape, storage, memory, memory.at)
+
+
+def sent(gpu: Gpu, array: NDArray, storage: DType, what: str) -> DeviceArray:
+    """A copy of a NumPy array on a device."""
+    made = empty(gpu, array.shape, storage, what)
+    with gpu.current(what):
+        gpu.send(made.at, array)
+    return made
+
+
+def is_on_device(x: Any) -> bool:
+    """Whether a value with DLPack is on a device of CUDA."""
+    return isinstance(x, DeviceArray) or x.__dlpack_device__()[0] == CUDA
+
+
+def taken(x: Any, path: str) -> DeviceArray:
+    """An array of another library on a device, without a copy.
+
+    Raises:
+        DeviceError: [E422] it is not stored row by row.   DTypeError: [E122] its element type has no counterpart.
+    """
+    if isinstance(x, DeviceArray):
+        return x
+    found = gpu(f"cuda:{x.__dlpack_device__()[1]}")
+    foreign = Foreign(x, found.stream)
+    if foreign.storage is None:
+        raise DTypeError("E122", f"{path} has the element type {foreign.type_text}, which has no counterpart in the "
+                         "language", remedy="convert it first; complex numbers as two arrays")  # fmt: skip
+    if not foreign.is_contiguous:
+        raise DeviceError("E422", f"{path} is on {found.name}, and not stored row by row", position=user_position(),
+                          remedy=f"`{path}.contiguous()` in PyTorch, `cupy.ascontiguousarray({path})`")
+    return DeviceArray(found, foreign.shape, foreign.storage, foreign, foreign.at)
+
+
+def device_put(x: Any, device: str | None = None) -> Any:
+    """Put an array on a device.
+
+    Args:
+        x: a NumPy array, a device array, or an array of another library with DLPack.
+        device: "cuda:0" or the name of another device; "cpu" gives a NumPy array. By default an array on a device stays
+            where it is, and others go to the first device.
+    Returns:
+        The `DeviceArray`. An array that is on the device already shares its memory.
+    Raises:
+        DeviceError: [E418] there is no such device. [E422] `x` is not stored row by row.
+        DTypeError: [E122] its element type has no counterpart in the language.
+        OutOfMemoryError: [E421] it does not fit.
+    Cost:
+        One copy, unless `x` is on the device.
+
+    >>> pb.device_put(np.arange(3), "cpu").tolist()
+    [0, 1, 2]
+    """
+    here = taken(x, "x") if hasattr(x, "__dlpack_device__") and is_on_device(x) else None
+    if device == "cpu":
+        return np.asarray(x) if here is None else here.numpy()
+    target = gpu("cuda:0" if device in (None, "cuda") else device) if here is None or device else here.gpu
+    if here is not None and here.gpu is target:
+        return here
+    array = np.asarray(x if here is None else here)
+    storage = dtype_of(array.dtype) if here is None else here.storage
+    if storage is None:
+        raise DTypeError("E122", f"x has NumPy dtype {array.dtype}, which has no counterpart in the language",
+                         position=user_position(), remedy="convert it in NumPy first; complex numbers as two arrays")
+    return sent(target, np.asarray(bits_of(array), order="C"), storage, "x")

@@ -1,0 +1,306 @@
+"""Calls on a device: compiled programs on arrays of the host or of the device."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from pullback.codegen.device.dialect import CUDA
+from pullback.codegen.device.program import DeviceProgram, device_program
+from pullback.errors import CompilerError, DeviceError, PullbackError
+from pullback.ir import nodes as ir
+from pullback.ir.program import program_of
+from pullback.ir.types import dtype_named
+from pullback.memory.rows import BufferRow
+from pullback.memory.table import MemoryTable, memory_table
+from pullback.runtime.buffer import NDArray, address, prepared
+from pullback.runtime.device.array import DeviceArray, Memory, empty, no_memory, sent
+from pullback.runtime.device.driver import INVALID_IMAGE, OUT_OF_MEMORY, Gpu, gpu
+from pullback.runtime.device.export import loops_for
+from pullback.runtime.device.nvrtc import compiled
+from pullback.runtime.emit import Lowered
+from pullback.runtime.executor import check_error
+from pullback.runtime.record import Parameter, Record
+from pullback.source import user_position
+from pullback.state import registered
+
+if TYPE_CHECKING:
+    from pullback.loops.program.nodes import Site
+
+FAULT_BYTES: Final = 24
+ANY: Final = "cuda"
+
+
+class Checks:
+    """The checks of a call that has not been waited for."""
+
+    def __init__(self, gpu: Gpu, memory: Memory, sites: Sequence[Site]) -> None:
+        self._gpu, self._memory, self._sites = gpu, memory, sites
+        self._error: PullbackError | None = None
+        self._is_known = False
+
+    def verify(self) -> None:
+        """Wait for the call; raise the error of a check that failed."""
+        if not self._is_known:
+            found = np.empty(3, np.int64)
+            with self._gpu.current("the checks of a call"):
+                self._gpu.fetch(found, self._memory.at)
+            if found[0]:
+                self._error = check_error(self._sites[int(found[0]) - 1], int(found[1]), int(found[2]))
+            self._is_known = True
+        if self._error is not None:
+            raise self._error
+
+
+class DeviceExecutable:
+    """A compiled program on a device. Calls from several threads take turns.
+
+    Attributes:
+        record: the C of its host program, and the arrays that a call takes and gives.
+        lowered: its loops and its memory plan.
+    """
+
+    workers, in_place = 1, ()
+
+    def __init__(self, gpu: Gpu, known: ir.Known, lowered: Lowered, program: DeviceProgram, image: bytes) -> None:
+        """Load the program on a device.
+
+        Raises:
+            DeviceError: [E419] the driver does not take the machine code. [E420] the device failed.
+            OutOfMemoryError: [E421] there is no room for its working memory.
+        """
+        self.gpu, self.lowered, self.program = gpu, lowered, program
+        self._known = known  # `_LOADED` has its identity
+        f = lowered.function
+        text = program.host.replace(f'#include "{program.name}.h"\n', program.header)
+        self.record = Record((text,), program.name, program.memory_bytes, len(program.sites),
+                             tuple(map(Parameter.of, f.inputs)), tuple(map(Parameter.of, f.outputs)), ())
+        library = self.record.load()
+        name, count = program.name, len(f.inputs) + len(f.outputs) + bool(program.sites)
+        self._run = library.entry(name, 1 + count)
+        self._enqueue = library.entry(f"{name}_enqueue", 2 + count)
+        self._close = library[f"{name}_close"]
+        self._close.argtypes, self._close.restype = [ctypes.c_void_p], None
+        self._handle = ctypes.c_void_p()
+        self._lock = threading.Lock()
+        self._is_busy = False  # whether the working memory may be in use
+        opened = library[f"{name}_open"]
+        opened.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+        status = opened(ctypes.addressof(self._handle), image, gpu.number)
+        if -status in INVALID_IMAGE:
+            raise DeviceError("E419", f"{name}: the driver of {gpu.name} does not take the machine code",
+                              position=user_position(), facts=[gpu.driver.said(-status)],
+                              remedy="a newer driver, or an older NVRTC: `pip install nvidia-cuda-nvrtc-cu12`")
+        self._check(status, self._working_rows)
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle and not sys.is_finalizing():
+            self._close(handle)
+
+    @property
+    def arena_bytes(self) -> int:
+        """The bytes of working memory on the device."""
+        return self.program.memory_bytes
+
+    @cached_property
+    def memory(self) -> MemoryTable:
+        """The memory table."""
+        return memory_table(self.lowered.function, self.lowered.memory, self.lowered.mode)
+
+    def entry(self, *_: Any) -> None:
+        """There is no fast call on a device."""
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[NDArray] | None = None) -> list[Any]:
+        """Call the program.
+
+        Args:
+            inputs: NumPy arrays, or arrays on this device.
+            outputs: contiguous NumPy arrays to write; None for new ones.
+        Returns:
+            NumPy arrays, after the call is done, if all inputs are such; else arrays on the device, at once.
+
+        Raises:
+            IndexRangeError: [E401] a data-dependent index left its range. With arrays on the device, this is raised
+                when a result is first read.
+            DeviceError: [E420] the device failed.   OutOfMemoryError: [E421] arrays do not fit.
+        """
+        if not any(isinstance(a, DeviceArray) for a in inputs):
+            return self._run_on_host(inputs, outputs)
+        results: list[Any] = self._run_on_device(inputs)
+        if outputs is None:
+            return results
+        for target, r in zip(outputs, results, strict=True):
+            target[...] = r.numpy()
+        return list(outputs)
+
+    def _run_on_host(self, inputs: Sequence[NDArray], outputs: Sequence[NDArray] | None) -> list[NDArray]:
+        ready = [prepared(a, p.name, dtype_named(p.dtype).numpy, p.shape)
+                 for a, p in zip(inputs, self.record.inputs, strict=True)]  # fmt: skip
+        results = list(outputs) if outputs is not None else [
+            np.empty(p.shape, dtype_named(p.dtype).numpy) for p in self.record.outputs]
+        fault = np.zeros(2, np.int64)
+        last = (address(fault),) if self.program.sites else ()
+        with self._lock:
+            if self._is_busy:
+                self.gpu.wait()
+                self._is_busy = False
+            status = self._run(self._handle, *map(address, ready), *map(address, results), *last)
+        self._check(status, self._array_rows, fault)
+        return results
+
+    def _run_on_device(self, inputs: Sequence[Any]) -> list[DeviceArray]:
+        gpu, name = self.gpu, self.program.name
+        given = [a if isinstance(a, DeviceArray) else sent(gpu, a, dtype_named(p.dtype), p.name)
+                 for a, p in zip(inputs, self.record.inputs, strict=True)]  # fmt: skip
+        results = [empty(gpu, p.shape, dtype_named(p.dtype), f"{name}: the result {p.name}")
+                   for p in self.record.outputs]  # fmt: skip
+        pending = {check: None for a in given for check in a.pending}
+        last: tuple[int, ...] = ()
+        if self.program.sites:
+            with gpu.current(name):
+                fault = Memory(gpu, FAULT_BYTES, name)
+            pending[Checks(gpu, fault, self.program.sites)] = None
+            last = (fault.at,)
+        places = (a.at for a in (*given, *results))
+        with self._lock:
+            self._is_busy = True
+            status = self._enqueue(self._handle, gpu.stream, *places, *last)
+        self._check(status, self._working_rows)
+        for a in given:
+            if not isinstance(a.memory, Memory):
+                a.memory.was_read(gpu)
+        left = list(pending)
+        for check in left[:-MOST_CHECKS]:
+            check.verify()
+        for r in results:
+            r.pending = tuple(left[-MOST_CHECKS:])
+        return results
+
+    def _check(self, status: int, rows: Any, fault: NDArray | None = None) -> None:
+        """Raise the error of a call's status."""
+        if status == 0:
+            return
+        if status > 0:
+            assert fault is not None
+            raise check_error(self.program.sites[status - 1], int(fault[0]), int(fault[1]))
+        if -status == OUT_OF_MEMORY:
+            count, found = rows()
+            raise no_memory(self.gpu, self.program.name, count, found)
+        raise self.gpu.failure(self.program.name, -status)
+
+    def _working_rows(self) -> tuple[int, list[str]]:
+        """The bytes of working memory, and the first row of the memory table that does not fit."""
+        free, _ = self.gpu.free_bytes()
+        rows = sorted(self.memory.buffers, key=lambda r: ((r.offset or 0) + r.bytes, r.name))
+        beyond = [r for r in rows if (r.offset or 0) + r.bytes > free] or rows[-1:]
+        return self.program.memory_bytes, [_row(r) for r in beyond[:1]]
+
+    def _array_rows(self) -> tuple[int, list[str]]:
+        """The bytes of arguments and results, and the first of them that does not fit."""
+        free, _ = self.gpu.free_bytes()
+        end = 0
+        for row in (rows := (*self.memory.inputs, *self.memory.outputs)):
+            end += row.bytes
+            if end > free:
+                return self.program.array_bytes, [_row(row)]
+        return self.program.array_bytes, [_row(max(rows, key=lambda r: r.bytes))]
+
+
+MOST_CHECKS: Final = 64  # most calls whose checks a result waits for
+
+
+def _row(r: BufferRow) -> str:
+    return f"{r.name} : {r.dims}, {r.bytes:,} bytes"
+
+
+_LOADED: WeakValueDictionary[Any, DeviceExecutable] = registered(WeakValueDictionary(), "living programs")
+
+
+def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceExecutable | None:
+    """Compile a program for a device and numbers for all sizes.
+
+    Args:
+        where: a device, such as "cuda:0"; with "!" at the end it must run there.
+    Returns:
+        The program; None if it runs on the processor after a warning.
+    Raises:
+        PullbackError: it must run there, and cannot.
+    """
+    try:
+        found = gpu(where.removesuffix("!"))
+        key = id(known), tuple(dims.items()), found.number
+        made = _LOADED.get(key)
+        if made is None:
+            made = _LOADED[key] = _compiled_on(found, known, dims)
+        return made
+    except (DeviceError, CompilerError) as error:
+        if where.endswith("!") or error.code not in FALLS_BACK:
+            raise
+        _warn(known.name, error)
+        return None
+
+
+FALLS_BACK: Final = ("E417", "E418", "E419")  # what a device or a computer cannot do, apart from failures
+
+
+def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int]) -> DeviceExecutable:
+    program = program_of(known)
+    if program.settings.debug:
+        raise CompilerError("E417", f"{program.name}: a debug build runs on the processor", position=user_position(),
+                            remedy="debug=False")  # fmt: skip
+    lowered = loops_for(program, dims, gpu.model)
+    made = device_program(lowered.function, lowered.memory, CUDA, gpu.model, comments=False,
+                          exact=program.settings.exact)  # fmt: skip
+    options = ("--fmad=false",) * program.settings.exact
+    image = compiled(made.kernels, gpu.entry.architecture, gpu.driver.version, options)
+    return DeviceExecutable(gpu, known, lowered, made, image)
+
+
+def _named(where: str) -> str:
+    """The name of a device in the form of `pb.devices`."""
+    name = where.removesuffix("!")
+    return f"{name}:0" if name == ANY else name
+
+
+_SAID: set[tuple[str, str]] = registered(set(), 1024, stays="with the process: a warning is given once")
+
+
+def _warn(name: str, error: PullbackError) -> None:
+    """Warn once that a function runs on the processor, and why."""
+    if (name, error.what) not in _SAID:
+        if len(_SAID) >= 1024:
+            _SAID.clear()
+        _SAID.add((name, error.what))
+        warnings.warn(f"{name} runs on the processor: {error.what} [{error.code}]", RuntimeWarning, stacklevel=9)
+
+
+def place(name: str, wish: str, paths: Sequence[str], arrays: Sequence[Any]) -> str:
+    """The device of a call: that of its arrays, else the function's.
+
+    Args:
+        name: the function.   wish: the device that it asks for; "" for none.
+        paths: the arguments in the user's words.   arrays: their arrays.
+
+    Raises:
+        DeviceError: [E422] two devices are asked for.
+    """
+    found = [(path, a.device) for path, a in zip(paths, arrays) if isinstance(a, DeviceArray)]
+    if wish:
+        found.insert(0, (name, _named(wish)))
+    first = found[0]
+    for other in found:
+        if other[1] != first[1]:
+            verb = "runs on" if first[0] == name and wish else "is on"
+            raise DeviceError(
+                "E422", f"{name}: {first[0]} {verb} {first[1]}, and {other[0]} is on {other[1]}",
+                position=user_position(), remedy=f'`pb.device_put({other[0]}, "{first[1]}")` copies it')
+    return "" if first[1] == "cpu" else first[1] + "!" * (len(found) > bool(wish) or wish.endswith("!"))
