@@ -168,6 +168,7 @@ from pullback.errors import (
     CompilerError,
     DataError,
     DerivativeError,
+    DeviceError,
     DTypeError,
     IndexRangeError,
     MissingKeyError,
@@ -193,6 +194,8 @@ from pullback.ir.types import u8 as uint8
 from pullback.ir.types import u16 as uint16
 from pullback.ir.types import u32 as uint32
 from pullback.ir.types import u64 as uint64
+from pullback.runtime.device.array import DeviceArray, device_put
+from pullback.runtime.device.driver import devices
 from pullback.solvers import minimize, odeint, root, root_scalar
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import complex64, complex128
@@ -220,6 +223,8 @@ __all__ = [
     "DTypeError",
     "DataError",
     "DerivativeError",
+    "DeviceArray",
+    "DeviceError",
     "Function",
     "IndexRangeError",
     "MissingKeyError",
@@ -290,6 +295,8 @@ __all__ = [
     "cumulative_sum",
     "custom_derivative",
     "debug",
+    "device_put",
+    "devices",
     "diag",
     "diagonal",
     "diff",
@@ -335,10 +342,10 @@ __all__ = [
     "imag",
     "in_range",
     "inf",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "interp",
     "isdtype",
     "isfinite",
@@ -356,9 +363,9 @@ __all__ = [
     "linalg",
     "linspace",
     "log",
+    "log10",
     "log1p",
     "log2",
-    "log10",
     "logaddexp",
     "logical_and",
     "logical_not",
@@ -448,10 +455,10 @@ __all__ = [
     "tril",
     "triu",
     "trunc",
-    "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
     "unique_all",
     "unique_counts",
     "unique_inverse",

@@ -95,7 +95,7 @@ def as_numpy(value: Any, path: str) -> Any:
     if isinstance(value, np.generic | bool | int | float | list | tuple | memoryview | bytearray | bytes):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
-        if value.__dlpack_device__()[0] != 1:  # it is not in the memory of the processor
+        if value.__dlpack_device__()[0] == 2:  # a device of CUDA
             from pullback.runtime.device.array import taken
 
             return taken(value, path)

@@ -94,7 +94,7 @@ _KEPT: dict[str, Any] = registered(
 
 def _registered(jax: Any, found: Compiled, arity: int) -> str | None:
     """Register the machine code with XLA; return its name, or None if XLA cannot call it directly."""
-    if found.executable is None or found.prints is not None:
+    if found.executable is None or found.prints is not None or found.device:
         return None
     p = of_executable(found.name, found.executable, found.traced.captured)
     if p is None or len(p.inputs) != arity:

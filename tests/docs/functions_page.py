@@ -74,6 +74,7 @@ SECTIONS = (
     Section("Trees", ("arrays.trees",), "that of the leaves"),
     Section("Element types and shapes", ("arrays.dtypes", "arrays.open_shapes"), "none: known before it runs", "none"),
     Section("Equations and minima", ("solvers",)),
+    Section("Devices", ("runtime.device",), "none", "none"),
 )
 SPACES = (
     Section("linalg", ("linalg",), "a few for each element"),

@@ -249,7 +249,7 @@ def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
         return None
 
 
-FALLS_BACK: Final = ("E417", "E418", "E419")  # what a device or a computer cannot do, apart from failures
+FALLS_BACK: Final = ("E410", "E417", "E418", "E419")  # what a device or a computer cannot do, apart from failures
 
 
 def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int]) -> DeviceExecutable:
@@ -294,13 +294,10 @@ def place(name: str, wish: str, paths: Sequence[str], arrays: Sequence[Any]) -> 
         DeviceError: [E422] two devices are asked for.
     """
     found = [(path, a.device) for path, a in zip(paths, arrays) if isinstance(a, DeviceArray)]
-    if wish:
-        found.insert(0, (name, _named(wish)))
-    first = found[0]
-    for other in found:
-        if other[1] != first[1]:
-            verb = "runs on" if first[0] == name and wish else "is on"
-            raise DeviceError(
-                "E422", f"{name}: {first[0]} {verb} {first[1]}, and {other[0]} is on {other[1]}",
-                position=user_position(), remedy=f'`pb.device_put({other[0]}, "{first[1]}")` copies it')
-    return "" if first[1] == "cpu" else first[1] + "!" * (len(found) > bool(wish) or wish.endswith("!"))
+    where = _named(wish) if wish else found[0][1]
+    said = f"{name} runs" if wish else f"{name}: {found[0][0]} is"
+    for path, device in found:
+        if device != where:
+            raise DeviceError("E422", f"{said} on {where}, and {path} is on {device}", position=user_position(),
+                              remedy=f'`pb.device_put({path}, "{where}")` copies it')  # fmt: skip
+    return "" if where == "cpu" else where + "!" * (bool(found) or wish.endswith("!"))
