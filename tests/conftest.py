@@ -14,6 +14,7 @@ from pullback.codegen.c import build as c_build
 from pullback.runtime import arena, shim
 from tests import rotation
 from tests.lowered import loops_are_held  # noqa: F401
+from tests.support.devices import fake
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -57,6 +58,16 @@ def few_objects() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.Driver]:
+    """A driver and a compiler of CUDA for tests: this process has a device."""
+    if not fake.HAS_COMPILER:
+        pytest.skip("no g++")
+    monkeypatch.setenv("PULLBACK_NVRTC", str(fake.library(fake.COMPILER)))
+    with fake.loaded() as driver:
+        yield driver
 
 
 @pytest.fixture(params=["extension", "python"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -47,17 +48,28 @@ def compiled(text: str, architecture: str = "sm_90a", *options: str) -> tuple[by
     Raises:
         ValueError: the text does not compile; the message is the compiler's.
     """
-    rtc, program = loaded(), ctypes.c_void_p()
+    rtc = loaded()
     assert rtc is not None, MISSING
+    given = (f"--gpu-architecture={architecture}", "--std=c++17", "--ptxas-options=-v", *options)
+    cubin, log = image_and_log(rtc, text, given)
+    return cubin, dict(_reported(log))
+
+
+def image_and_log(rtc: ctypes.CDLL, text: str, options: Sequence[str]) -> tuple[bytes, str]:
+    """The cubin that a library makes of a text, and what it says of it.
+
+    Raises:
+        ValueError: the text does not compile; the message is the compiler's.
+    """
+    program, count = ctypes.c_void_p(), len(options)
     assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None) == 0
-    given = [f"--gpu-architecture={architecture}", "--std=c++17", "--ptxas-options=-v", *options]
-    status = rtc.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*(o.encode() for o in given)))
+    status = rtc.nvrtcCompileProgram(program, count, (ctypes.c_char_p * count)(*(o.encode() for o in options)))
     log = _bytes(rtc, program, "ProgramLog").decode(errors="replace").rstrip("\0")
     cubin = b"" if status else _bytes(rtc, program, "CUBIN")
     rtc.nvrtcDestroyProgram(ctypes.byref(program))
     if status:
         raise ValueError(log)
-    return cubin, dict(_reported(log))
+    return cubin, log
 
 
 def _bytes(rtc: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:

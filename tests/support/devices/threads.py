@@ -17,30 +17,24 @@ from numpy.typing import NDArray
 
 from pullback.codegen.device.program import DeviceProgram
 from pullback.loops.program.nodes import Function
+from tests.support.devices import fake
 
-HERE: Final = Path(__file__).parent
 CRASHED: Final = -9999
 
 
 def built(program: DeviceProgram, function: Function, folder: Path, sanitizer: str = "") -> None:
-    """Compile the kernels as a driver, and the host program, in a folder."""
-    flags = ["-O1", "-g", *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
-    names = [launch.name for launch in program.launches]
-    entries = "".join(f'    {{"{n}", [](void **a) {{ called({n}, a); }}}},\n' for n in dict.fromkeys(names))
-    table = f"const entry entries[] = {{\n{entries}    {{nullptr, nullptr}}}};\n"
-    driver = (HERE / "driver.cpp").read_text().replace("extern const entry entries[];", table)
-    files = {
-        "kernels.cpp": f'{(HERE / "threads.h").read_text()}\n{program.kernels}\n{driver}',
-        f"{program.name}.c": program.host, f"{program.name}.h": program.header,
-        "main.c": _main(program, function)}  # fmt: skip
-    for name, text in files.items():
+    """Compile the kernels for the driver for tests, and the host program, in a folder."""
+    flags = ["-g", *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
+    driver = fake.library(flags=("-DSYSTEM_THREADS", *flags))
+    (folder / fake.DRIVER).symlink_to(driver)
+    kernels = fake.compiled(program.kernels, "sm_90a", "--fmad=false", flags=("-DSYSTEM_THREADS", *flags))
+    (folder / "cubin").write_bytes(kernels)
+    texts = {f"{program.name}.c": program.host, f"{program.name}.h": program.header, "main.c": _main(program, function)}
+    for name, text in texts.items():
         (folder / name).write_text(text)
-    strict = ["-std=gnu99", "-Wall", "-Wextra", "-Werror"]
-    for command in (
-        ["g++", "-std=c++17", "-w", *flags, "-shared", "-fPIC", "kernels.cpp", "-o", "libcuda.so.1"],
-        ["gcc", *strict, *flags, f"{program.name}.c", "main.c", "-o", "main", "-ldl"],
-    ):
-        subprocess.run(command, cwd=folder, check=True)
+    strict = ["-std=gnu99", "-O1", "-Wall", "-Wextra", "-Werror"]
+    command = ["gcc", *strict, *flags, f"{program.name}.c", "main.c", "-o", "main", "-ldl"]
+    subprocess.run(command, cwd=folder, check=True)
 
 
 class Ran(NamedTuple):
@@ -86,14 +80,19 @@ def _main(program: DeviceProgram, function: Function) -> str:
 #include <stdlib.h>
 #include "{program.name}.h"
 
+static char image[1 << 24];
+
 int main(void) {{
     int64_t fault[2] = {{0, 0}};
 {arrays}
     FILE *file = fopen("inputs", "rb");
 {reads}
     fclose(file);
+    file = fopen("cubin", "rb");
+    if (!fread(image, 1, sizeof image, file)) return 3;
+    fclose(file);
     struct {program.name} *self;
-    int status = {program.name}_open(&self, "cubin", 0);
+    int status = {program.name}_open(&self, image, 0);
     if (!status) status = {call};
     if (!status) {{
         void (*forbid_gaps)(void);

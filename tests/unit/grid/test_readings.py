@@ -148,8 +148,8 @@ def test_errors_of_the_host_program(tmp_path: Path) -> None:
     at[3] = 9
     found = ran(function, [x, at], tmp_path)
     assert (found.status, found.fault) == (1, "9 7")
-    assert ran(function, [x, at], tmp_path, DEVICE_MEMORY="1000").status == -2
-    assert ran(function, [x, at], tmp_path, DEVICE_MEMORY="2000").status == 1
+    assert ran(function, [x, at], tmp_path, FAKE_CUDA="memory=1000").status == -2
+    assert ran(function, [x, at], tmp_path, FAKE_CUDA="memory=2000").status == 1
     (tmp_path / "libcuda.so.1").unlink()
     assert ran(function, [x, at], tmp_path).status in (-1001, -100, CRASHED) or shutil.which("nvidia-smi")
 

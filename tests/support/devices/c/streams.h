@@ -1,0 +1,72 @@
+/* Contexts, streams, events and graphs. Work waits in the queue of its stream; it runs at once, or late. */
+#pragma once
+#include <deque>
+#include <functional>
+#include <set>
+
+#include "memory.h"
+
+typedef std::function<int()> work;
+
+struct graph {
+    std::vector<work> nodes;
+    context *owner;
+};
+struct stream {
+    context *owner;
+    bool alone; /* it does not wait for the null stream */
+    std::deque<work> queue;
+    graph *capturing = nullptr;
+};
+struct event {
+    context *owner;
+    stream *where = nullptr; /* of the last record */
+    uint64_t recorded = 0, done = 0;
+    graph *captured = nullptr;
+};
+struct context {
+    const int device;
+    unsigned retained = 0;
+    int failed = 0; /* all later calls fail with it */
+    stream null{this, false, {}};
+    std::set<stream *> streams;
+
+    explicit context(int n) : device(n) {}
+};
+
+static std::set<void *> alive; /* handles that were not destroyed */
+
+template <class T> static T *made(T *handle) { return alive.insert(handle), handle; }
+template <class T> static int destroyed(T *handle) {
+    if (!alive.erase(handle)) return refuse(400, "this handle was destroyed, or never made");
+    delete handle;
+    return 0;
+}
+
+/* Run the next work of a stream. */
+static void step(stream *s) {
+    const work next = std::move(s->queue.front());
+    s->queue.pop_front();
+    if (const int error = s->owner->failed ? 0 : next()) s->owner->failed = error;
+}
+static int drain(stream *s) {
+    while (!s->queue.empty()) step(s);
+    return s->owner->failed;
+}
+static int drain_all(context *c) {
+    drain(&c->null);
+    for (stream *s : c->streams) drain(s);
+    return c->failed;
+}
+
+/* Put work into a stream, which may be captured. The null stream and those that are not alone wait for each other. */
+static int put(stream *s, work w) {
+    if (s->capturing) return s->capturing->nodes.push_back(std::move(w)), 0;
+    if (s == &s->owner->null) {
+        for (stream *other : s->owner->streams) other->alone ? 0 : drain(other);
+    } else if (!s->alone) {
+        drain(&s->owner->null);
+    }
+    s->queue.push_back(std::move(w));
+    return wanted.late ? 0 : drain(s);
+}
