@@ -237,7 +237,7 @@ def prepare(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[list[NDArray
     return arrays, sizes
 
 
-def _array(leaf: Leaf, value: Any) -> NDArray:
+def _array(leaf: Leaf, value: Any) -> Any:
     assert leaf.dtype is not None
     wanted = leaf.dtype.numpy
     if leaf.kind != "array" or (isinstance(value, bool | int | float) and not isinstance(value, np.generic)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,20 +97,6 @@ def specialize(own: Specialize | None) -> Specialize:
     if found is None:
         raise UsageError("E601", f"PULLBACK_SPECIALIZE={text} is none of {', '.join(SPECIALIZE)}", remedy="auto")
     return found
-
-
-def device(own: str | None) -> str:
-    """The device of calls: the function's own, then PULLBACK_DEVICE; "" for that of the arguments.
-
-    Raises:
-        ValueError: `own` is no device.   UsageError: [E601] PULLBACK_DEVICE is none.
-    """
-    text = own or os.environ.get("PULLBACK_DEVICE", "")
-    if text and not re.fullmatch(r"cpu|cuda(:\d+)?!?", text):
-        if own:
-            raise ValueError(f'device={own!r}: "cpu", "cuda", "cuda:1", or with "!" to run nowhere else')
-        raise UsageError("E601", f"PULLBACK_DEVICE={text} is no device", remedy="cpu, cuda or cuda:1")
-    return text
 
 
 def backend() -> str:

@@ -107,7 +107,9 @@ def capsule_of(owner: object, at: int, shape: Sequence[int], storage: DType, num
 
 
 class Foreign:
-    """An array of another library on a device. Its capsule is kept, not marked as read, so it ends with this object.
+    """An array of another library on a device.
+
+    Its capsule is kept and not marked as read, so it ends with this object.
 
     Attributes:
         shape: its sizes.   at: its address.   storage: the name of its dtype; None if the language has no such type.
@@ -139,7 +141,7 @@ class Foreign:
         return True
 
     def was_read(self, gpu: Gpu) -> None:
-        """Keep the array until the calls that were asked for have read it, and its library from changing it before."""
+        """Keep the array until all calls so far have read it; its library waits before it changes it."""
         module: Any = sys.modules.get(self._library)
         if self._library == "torch":
             gpu.follow(module.cuda.current_stream(gpu.number).cuda_stream or 1)

@@ -25,8 +25,8 @@ SYSTEM: Final = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 OPTIONS: Final = ("--std=c++17",)
 
 
-class Compiler:
-    """NVRTC.   `version` is (major, minor)."""
+class Nvrtc:
+    """The loaded compiler; `version` is (major, minor)."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
@@ -71,7 +71,7 @@ def _places(most: int) -> Iterator[str]:
 
 
 @cached(4, stays="with the process: a library is never unloaded")
-def compiler(most: int) -> Compiler:
+def compiler(most: int) -> Nvrtc:
     """NVRTC for a driver of the major version `most`.
 
     Raises:
@@ -79,7 +79,7 @@ def compiler(most: int) -> Compiler:
     """
     for path in _places(most):
         try:
-            return Compiler(ctypes.CDLL(path))
+            return Nvrtc(ctypes.CDLL(path))
         except (OSError, AttributeError):
             continue
     raise DeviceError("E419", "there is no compiler for kernels: NVRTC is not found", position=user_position(),
