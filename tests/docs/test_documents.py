@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import functions_page
+from tests.support.devices import fake
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -20,6 +21,7 @@ WIDEST = 88  # of a code block in the README
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)  # and its output
 VECTORS = {"add_a_kernel": {"PULLBACK_MACHINE": ""}}  # pages on kernels in vectors: for the processor at hand
+ON_DEVICES = {"device"}  # pages that run on the driver for tests
 BETWEEN = 'print(end="\\x03")\n'  # run between two blocks
 
 
@@ -53,11 +55,16 @@ def run(path: Path, folder: Path) -> tuple[str, str]:
     """Return the Python blocks of a document as one program, and what it prints, with the line before each print."""
     program = folder / (path.stem + ".py")
     text = BETWEEN.join(blocks(path, "python"))
+    device: dict[str, str] = {}
+    if path.stem in ON_DEVICES:
+        if not fake.HAS_COMPILER:
+            pytest.skip("no g++")
+        device = {"PULLBACK_LIBCUDA": str(fake.library()), "PULLBACK_NVRTC": str(fake.library(fake.COMPILER))}
     program.write_text(text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", RUN, str(program)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **VECTORS.get(path.stem, {})},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **VECTORS.get(path.stem, {}), **device},
         capture_output=True,
         text=True,
         check=False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -190,6 +191,7 @@ class Gpu:
         self.entry = DeviceEntry(f"cuda:{number}", title.value.decode(), memory.value, architecture)
         self.model: Device = replace(H100, architecture=architecture)  # bits are of the family
         self._pending: deque[tuple[c_void_p, object]] = deque()
+        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -285,14 +287,18 @@ class Gpu:
     def keep(self, what: object) -> None:
         """Keep an object until all work that was asked for is done. The device is current."""
         cuda, pending = self.driver, self._pending
-        pending.append((self.event(), what))
-        while pending:
-            status = cuda._entries["cuEventQuery"](pending[0][0])
-            if status == NOT_READY and len(pending) > MOST_PENDING:
-                cuda("cuStreamSynchronize", self.stream)
-            elif status:
-                break
-            cuda("cuEventDestroy_v2", pending.popleft()[0])
+        done: list[object] = []  # freed after the lock
+        with self._lock:
+            pending.append((self.event(), what))
+            while pending:
+                status = cuda._entries["cuEventQuery"](pending[0][0])
+                if status == NOT_READY and len(pending) > MOST_PENDING:
+                    cuda("cuStreamSynchronize", self.stream)
+                elif status:
+                    break
+                event, held = pending.popleft()
+                done.append(held)
+                cuda("cuEventDestroy_v2", event)
 
     def event(self) -> c_void_p:
         """An event of the stream: all work that was asked for is done. The device is current."""

@@ -97,7 +97,7 @@ def compiled(text: str, architecture: str, driver_version: int, options: Sequenc
     """
     rtc = compiler(driver_version // 1000)
     options = (*OPTIONS, *options)
-    key = digest(text, architecture, str(rtc), *options)
+    key = digest(text, architecture, str(rtc), os.environ.get("PULLBACK_NVRTC", ""), *options)
     known = find("cubins", key)
     if known is not None:
         return known.content

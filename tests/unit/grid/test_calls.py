@@ -1,0 +1,452 @@
+"""Calls on devices from Python, arrays on them, and what goes wrong, on a driver for tests."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import BFloat16, Bool, Float, Float16, Float32, Float64, Int64
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import DeviceError, PullbackError
+from pullback.runtime.device import dlpack, driver, executor, nvrtc
+from pullback.runtime.device.array import DeviceArray, Memory, device_put
+from tests.support.devices import fake
+
+RNG = np.random.default_rng(7)
+W, X, Y = RNG.normal(size=5), RNG.normal(size=(7, 5)), RNG.normal(size=7)
+
+
+@pytest.fixture(autouse=True)
+def two(cuda: fake.Driver) -> Iterator[fake.Driver]:
+    """Two devices, which work only when they are waited for."""
+    cuda.set(devices=2, late=1)
+    if driver.gpus.cache_info().currsize and len(driver.gpus()) != 2:
+        driver.gpus.cache_clear()
+    executor._SAID.clear()
+    yield cuda
+    gc.collect()
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that looks for its driver and compiler anew."""
+    for module, name in ((driver, "driver"), (driver, "gpus"), (nvrtc, "compiler")):
+        monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
+
+
+@pb.function(device="cuda!")
+def loss(w: Float64[Array, "M"], x: Float64[Array, "N M"], y: Float64[Array, "N"]) -> Any:
+    return pb.sum((x @ w - y) ** 2)
+
+
+@pb.function
+def doubled(x: Float[Array, "N"]) -> Any:
+    return 2 * x
+
+
+@pb.function
+def read(x: Float64[Array, "N"], at: Int64[Array, "M"]) -> Any:
+    return pb.build(at.shape[0], lambda m: x[at[m]])
+
+
+@pb.function(device="cuda")
+def ordered(x: Float64[Array, "N"]) -> Any:
+    return pb.sort(x)
+
+
+def value(w: Any, x: Any, y: Any) -> Any:
+    return np.sum((x @ w - y) ** 2)
+
+
+def said(call: Callable[[], Any], kind: type[PullbackError] = DeviceError) -> str:
+    """The message of an error without its place."""
+    with pytest.raises(kind) as error:
+        call()
+    kept = [t for t in str(error.value).splitlines() if not t.startswith(("  --> ", "   |  "))]
+    return "\n".join(kept)
+
+
+# Calls ----------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_of_the_host() -> None:
+    """NumPy arrays give NumPy arrays; derivatives run on the device of their function."""
+    np.testing.assert_allclose(loss(W, X, Y), value(W, X, Y))
+    slope, = pb.grad(loss, wrt=["w"])(W, X, Y)
+    np.testing.assert_allclose(slope, 2 * X.T @ (X @ W - Y))
+    hessian = pb.hessian(loss, wrt="w")(W, X, Y)
+    np.testing.assert_allclose(hessian, 2 * X.T @ X)
+    assert isinstance(slope, np.ndarray)
+
+
+def test_arrays_of_the_device(two: fake.Driver) -> None:
+    """Results are on the device, and calls do not wait."""
+    w, x = pb.device_put(W), pb.device_put(X, "cuda:0")
+    slope = pb.grad(loss, wrt="w")
+    slope(w, x, Y)
+    waits = two.count("cuStreamSynchronize")
+    for _ in range(5):
+        w = doubled(slope(w, x, Y))
+    assert two.count("cuStreamSynchronize") == waits
+    wanted = W
+    for _ in range(5):
+        wanted = 4 * X.T @ (X @ wanted - Y)
+    assert isinstance(w, DeviceArray) and (w.shape, w.dtype, w.device, w.ndim) == ((5,), np.float64, "cuda:0", 1)
+    np.testing.assert_allclose(w, wanted)
+    np.testing.assert_allclose(float(loss(pb.device_put(W), x, Y)), value(W, X, Y))
+
+
+def test_both_devices() -> None:
+    second = pb.device_put(W, "cuda:1")
+    assert doubled(second).device == "cuda:1" and doubled(pb.device_put(W)).device == "cuda:0"
+    np.testing.assert_array_equal(doubled(second), 2 * W)
+    np.testing.assert_array_equal(pb.device_put(second, "cuda:0"), W)
+    assert pb.device_put(second) is second and pb.device_put(second, "cuda:1") is second
+    np.testing.assert_array_equal(pb.device_put(second, "cpu"), W)
+
+
+def test_other_arguments_and_results() -> None:
+    """Trees, numbers, captured arrays, element types, empty arrays, `out`, and what is printed."""
+    table = RNG.normal(size=5)
+
+    @pb.function(device="cuda!")
+    def many(tree: Any, scale: float, at: Int64[Array, "M"], keep: Bool[Array, "M"]) -> Any:
+        return {"a": tree["b"] * scale + pb.asarray(table), "n": pb.where(keep, at, -at)}
+
+    at, keep = np.arange(3), np.array([True, False, True])
+    for put in (lambda a: a, device_put):
+        found = many({"b": put(W)}, 0.5, put(at), put(keep))
+        np.testing.assert_allclose(found["a"], W * 0.5 + table)
+        np.testing.assert_array_equal(found["n"], [0, -1, 2])
+        assert found["n"].dtype == np.int64
+    out = np.empty(5)
+    assert pb.function(device="cuda!")(lambda x: x + 1)(W, out=out) is out
+    np.testing.assert_array_equal(out, W + 1)
+    assert np.asarray(doubled(device_put(W[:0]))).shape == (0,)
+
+
+def test_half_precision() -> None:
+    @pb.function
+    def halves(x: Float16[Array, "N"], y: BFloat16[Array, "N"]) -> Any:
+        return pb.astype(2 * x, pb.float16), pb.astype(2 * y, pb.bfloat16)
+
+    x, y = np.array([1.5, -2.25], np.float16), np.array([0x3FC0, 0x4000], np.uint16)  # 1.5 and 2.0
+    known = halves(x, y)
+    for found, wanted in zip(halves(device_put(x), y), known, strict=True):
+        np.testing.assert_array_equal(np.asarray(found).view(np.uint16), np.asarray(wanted).view(np.uint16))
+
+
+def test_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    @pb.function(device="cuda!")
+    def shown(x: Float64[Array, "N"]) -> Any:
+        pb.debug.print("x = {}", x)
+        return x + 1
+
+    shown(np.ones(2))
+    shown(device_put(np.ones(2)))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second and first.startswith("x = ")
+
+
+def test_a_failed_check_comes_with_the_results() -> None:
+    at = np.array([0, 9])
+    with pytest.raises(IndexError, match="the index 9 on axis 0 of x is outside 0 … 4"):
+        pb.function(device="cuda!")(read.python)(W, at)
+    found = read(device_put(W), at)
+    later = doubled(found)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="E401"):
+            later.numpy()
+    with pytest.raises(IndexError, match="E401"):
+        found.__dlpack__()
+    np.testing.assert_array_equal(read(device_put(W), np.array([4, 0])), W[[4, 0]])
+
+
+def test_settings(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> None:
+    monkeypatch.setenv("PULLBACK_DEVICE", "cuda:1!")
+    f = pb.function(lambda x: 3 * x)
+    f(W)
+    assert two.count("cuLaunchKernel") == 1
+    assert doubled.python is pb.function(doubled, device="cuda!").python
+    monkeypatch.setenv("PULLBACK_DEVICE", "gpu")
+    with pytest.raises(PullbackError, match="PULLBACK_DEVICE=gpu is no device"):
+        pb.function(lambda x: 3 * x)
+    with pytest.raises(ValueError, match=r"device='cuda:': \"cpu\", \"cuda\" or \"cuda:1\""):
+        pb.function(device="cuda:")(lambda x: x)
+    rows = pb.devices()
+    assert [r.name for r in rows] == ["cpu", "cuda:0", "cuda:1"] and rows[1].architecture == "sm_90a"
+
+
+def test_threads_take_turns() -> None:
+    x, wrong = device_put(X), []
+
+    def run() -> None:
+        for k in range(20):
+            w = W + k
+            if not np.allclose(loss(device_put(w), x, Y), value(w, X, Y)) or not np.allclose(
+                    loss(w, X, Y), value(w, X, Y)):
+                wrong.append(k)
+
+    workers = [threading.Thread(target=run) for _ in range(3)]
+    for t in workers:
+        t.start()
+    for t in workers:
+        t.join()
+    assert not wrong
+
+
+def test_what_repr_copies(two: fake.Driver) -> None:
+    assert repr(device_put(np.array([1.0, 2.0]))) == "DeviceArray([1., 2.], cuda:0)"
+    large = device_put(np.zeros((50, 40), np.float32))
+    copies = two.count("cuMemcpyDtoHAsync_v2")
+    assert repr(large) == "DeviceArray(float32[50, 40], cuda:0)"
+    assert two.count("cuMemcpyDtoHAsync_v2") == copies
+
+
+# Other libraries ------------------------------------------------------------------------------------------------
+
+
+class Tensor:
+    """An array of another library on a device, on a stream of its own."""
+
+    def __init__(self, a: np.ndarray[Any, Any], module: str = "torch") -> None:
+        self.inner, self.gpu = device_put(a), driver.gpu("cuda:0")
+        self.inner.ready()
+        self.stream = ctypes.c_void_p()
+        with self.gpu.current("test") as cuda:
+            cuda("cuStreamCreate", ctypes.byref(self.stream), 1)
+        type(self).__module__ = module
+        self.streams: list[int] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.inner.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: int, **options: Any) -> Any:
+        self.streams.append(stream)
+        return self.inner.__dlpack__(stream=stream, **options)
+
+    def overwrite(self, a: np.ndarray[Any, Any]) -> None:
+        """Change it on its own stream."""
+        with self.gpu.current("test") as cuda:
+            cuda("cuMemcpyHtoDAsync_v2", self.inner.at, a.ctypes.data, a.nbytes, self.stream)
+
+    def wait(self) -> None:
+        with self.gpu.current("test") as cuda:
+            cuda("cuStreamSynchronize", self.stream)
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy", "jax", "unknown"])
+def test_the_order_of_another_library(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that changes its array after a call changes it after the call has read it."""
+    t = Tensor(W, library)
+    current = SimpleNamespace(cuda_stream=t.stream.value, ptr=t.stream.value)
+    module = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda _: current, get_current_stream=lambda: current))
+    monkeypatch.setitem(sys.modules, library, module)
+    found = doubled(t)
+    assert set(t.streams) == {t.gpu.stream}
+    if library != "jax":  # its arrays do not change
+        t.overwrite(np.zeros(5))
+        t.wait()
+    np.testing.assert_array_equal(found, 2 * W)
+
+
+def test_another_library_reads_a_result() -> None:
+    found = doubled(device_put(W))
+    assert found.__dlpack_device__() == (2, 0)
+    for options in ({}, {"max_version": (1, 1)}):
+        name = b"dltensor_versioned" if options else b"dltensor"
+        capsule = found.__dlpack__(stream=1, **options)
+        assert dlpack._is_named(capsule, name)
+        foreign = dlpack.Foreign(Given(capsule), 1)
+        assert (foreign.shape, foreign.at, foreign.storage, foreign.is_contiguous) == ((5,), found.at, pb.float64, True)
+    del capsule, foreign
+    assert not dlpack._SHARED
+    np.testing.assert_array_equal(np.from_dlpack(found, device="cpu"), 2 * W)
+    other = dlpack.Foreign(Given(found.__dlpack__(copy=True)), 1)
+    assert other.at != found.at
+    for wrong, options in ((BufferError, {"dl_device": (2, 1)}), (ValueError, {"stream": 0})):
+        with pytest.raises(wrong):
+            found.__dlpack__(**options)
+
+
+class Given:
+    """An object with a capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+def test_memory_is_given_back() -> None:
+    """Arrays, functions and arrays of other libraries give their memory back."""
+    free, _ = driver.gpu("cuda:0").free_bytes()
+    f = pb.function(lambda x: pb.sum(pb.tanh(x @ x.T) @ x))
+    x = device_put(X)
+    f(x).numpy()
+    f(X)
+    t = Tensor(W, "jax")
+    doubled(t).numpy()
+    del f, x, t
+    gc.collect()
+    driver.gpu("cuda:0").wait()
+    with driver.gpu("cuda:0").current("test"):
+        driver.gpu("cuda:0").keep(None)
+    gc.collect()
+    assert driver.gpu("cuda:0").free_bytes()[0] >= free - 4096
+
+
+# What goes wrong ------------------------------------------------------------------------------------------------
+
+
+def test_arrays_of_two_devices() -> None:
+    first, second = device_put(W), device_put(X, "cuda:1")
+    assert said(lambda: pb.function(loss.python)(first, second, Y)) == (
+        "DeviceError [E422] loss: w is on cuda:0, and x is on cuda:1\n"
+        '  try: `pb.device_put(x, "cuda:0")` copies it      See `pullback explain-error E422`')
+    assert said(lambda: loss(W, second, Y)) == (
+        "DeviceError [E422] loss runs on cuda:0, and x is on cuda:1\n"
+        '  try: `pb.device_put(x, "cuda:0")` copies it      See `pullback explain-error E422`')
+    assert "doubled runs on cpu, and x is on cuda:0" in said(lambda: pb.function(doubled, device="cpu")(first))
+    assert said(lambda: device_put(W, "cuda:7")) == (
+        "DeviceError [E418] there is no device cuda:7\n  try: one of cuda:0, cuda:1      "
+        "See `pullback explain-error E418`")
+
+
+def test_no_memory(two: fake.Driver) -> None:
+    """The error has the row of the memory table, and the process goes on."""
+    two.set(memory=1_000_000)
+
+    @pb.function(device="cuda!")
+    def wide(x: Float32[Array, "N"]) -> Any:
+        y = pb.cumulative_sum(pb.tanh(x[:, None] * x[None, :]), axis=0)
+        return pb.cumulative_sum(y, axis=1)[-1]
+
+    with pytest.raises(pb.OutOfMemoryError) as error:
+        wide(np.ones(1000, np.float32))
+    free, total = driver.gpu("cuda:0").free_bytes()
+    assert error.value.code == "E421" and "wide: cuda:0 has no memory for" in error.value.what
+    row, rest = error.value.facts
+    assert ": f32[1000, 1000], 4,000,000 bytes" in row and rest == f"{free:,} of {total:,} bytes are free"
+    x = np.ones(300_000, np.float32)
+    assert said(lambda: pb.function(device="cuda!")(lambda x: 2 * x)(x), pb.OutOfMemoryError).startswith(
+        "OutOfMemoryError [E421] lambda: cuda:0 has no memory for 2,400,256 bytes\n")
+    assert said(lambda: device_put(x), pb.OutOfMemoryError).startswith(
+        "OutOfMemoryError [E421] x : f32[300000]: cuda:0 has no memory for 1,200,000 bytes")
+    np.testing.assert_allclose(wide(np.ones(8, np.float32)).shape, (8,))
+
+
+def test_a_device_that_fails(two: fake.Driver) -> None:
+    loss(W, X, Y)
+    two.fail("cuLaunchKernel", 719)
+    assert said(lambda: loss(W, X, Y)) == (
+        "DeviceError [E420] loss: a kernel failed on cuda:0\n"
+        "   | CUDA_ERROR_LAUNCH_FAILED, the words of the driver for tests\n"
+        '  try: start a new process, as this one cannot use the device now; `device="cpu"` avoids it      '
+        "See `pullback explain-error E420`")
+    two.reset()
+    two.set(devices=2)
+    x = device_put(X)
+    two.set(lost=1)
+    assert "cuda:0 is lost" in said(lambda: x.numpy())
+    assert "loss: cuda:0 is lost" in said(lambda: loss(W, X, Y))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One warning says what runs on the processor and why; "!" makes it an error."""
+    monkeypatch.setenv("PULLBACK_LIBCUDA", "/nowhere/libcuda.so.1")
+    why = "there is no driver of CUDA: /nowhere/libcuda.so.1: cannot open shared object file: No such file or directory"
+    f = pb.function(device="cuda")(lambda x: x + 1)
+    with pytest.warns(RuntimeWarning) as caught:
+        np.testing.assert_array_equal(f(W), W + 1)
+    assert [str(w.message) for w in caught] == [f"lambda runs on the processor: {why} [E418]"]
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(W)
+        f(W[:3])
+    assert said(lambda: pb.function(device="cuda!")(lambda x: x + 1)(W)) == (
+        f'DeviceError [E418] {why}\n  try: install the driver of your device; `device="cpu"` needs none      '
+        "See `pullback explain-error E418`")
+    assert [d.name for d in pb.devices()] == ["cpu"] and pb.devices()[0].memory > 0
+
+
+@pytest.mark.usefixtures("fresh")
+def test_an_old_driver(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> None:
+    two.set(driver=11040)
+    assert said(lambda: device_put(W)).startswith(
+        "DeviceError [E418] the driver is too old: it is for CUDA 11.4\n  try: a driver for CUDA 12.0 or later")
+    monkeypatch.setenv("PULLBACK_LIBCUDA", str(fake.library(fake.DRIVER, without=("cuMemAllocAsync",))))
+    assert "the driver is too old: it has no cuMemAllocAsync" in said(lambda: device_put(W))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_no_device(two: fake.Driver) -> None:
+    two.fail("cuInit", 100)
+    assert "the driver finds no device" in said(lambda: device_put(W))
+    two.fail("cuInit", 999)
+    assert "the driver does not start: CUDA_ERROR_UNKNOWN" in said(lambda: device_put(W))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_no_compiler_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_NVRTC", "/nowhere/libnvrtc.so")
+    f = pb.function(device="cuda!")(lambda x: x - 1)
+    assert said(lambda: f(W)) == (
+        "DeviceError [E419] there is no compiler for kernels: NVRTC is not found\n"
+        "  try: `pip install 'pullback[cuda]'`, or PULLBACK_NVRTC with the path of libnvrtc      "
+        "See `pullback explain-error E419`")
+
+
+def test_code_that_the_driver_does_not_take(two: fake.Driver) -> None:
+    f = pb.function(device="cuda!")(lambda x: x - 2)
+    two.fail("cuModuleLoadData", 222)
+    assert "lambda: the driver of cuda:0 does not take the machine code" in said(lambda: f(W))
+    np.testing.assert_array_equal(f(W), W - 2)
+
+
+def test_a_function_that_a_device_cannot_run() -> None:
+    """NumPy arrays are taken to the processor after a warning, arrays on the device never."""
+    with pytest.warns(RuntimeWarning, match=r"ordered runs on the processor: ordered: sorting is not supported"):
+        np.testing.assert_array_equal(ordered(W), np.sort(W))
+    for call in (lambda: ordered(device_put(W)), lambda: pb.function(ordered, device="cuda!")(W)):
+        assert "ordered: sorting is not supported on devices yet" in said(call, pb.CompilerError)
+    careful = pb.function(doubled, device="cuda!", debug=True)
+    assert "doubled: a debug build runs on the processor" in said(lambda: careful(W), pb.CompilerError)
+
+
+def test_arrays_that_are_not_taken() -> None:
+    capsule = device_put(W).__dlpack__()
+    made = dlpack._Managed.from_address(dlpack._pointer(capsule, b"dltensor"))
+    made.tensor.strides[0] = 2
+    assert said(lambda: doubled(Given(capsule))) == (
+        "DeviceError [E422] x is on cuda:0, and not stored row by row\n"
+        "  try: `x.contiguous()` in PyTorch, `cupy.ascontiguousarray(x)`      See `pullback explain-error E422`")
+    made.tensor.code = 5
+    assert said(lambda: doubled(Given(capsule)), pb.DTypeError).startswith(
+        "DTypeError [E122] x has the element type 5 of DLPack with 1 × 64 bits, which has no counterpart")
+    with pytest.raises(pb.DTypeError, match="x has NumPy dtype complex128"):
+        device_put(np.ones(2, complex))
+
+
+def test_a_lost_device_frees_nothing(two: fake.Driver) -> None:
+    gpu = driver.gpu("cuda:0")
+    with gpu.current("test"):
+        memory = Memory(gpu, 100, "test")
+    two.set(lost=1)
+    del memory
