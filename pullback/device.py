@@ -18,7 +18,7 @@ from typing import Final
 
 from pullback.errors import UsageError
 
-__all__ = ["DEVICES", "H100", "Device", "asked"]
+__all__ = ["DEVICES", "FALLS_BACK", "H100", "Device", "asked"]
 
 
 MOST_GROUPS: Final = 32  # most groups resident on a multiprocessor
@@ -79,6 +79,7 @@ H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=3
                      registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12)  # fmt: skip
 
 DEVICES: Final = {d.name: d for d in (H100,)}
+FALLS_BACK: Final = ("E410", "E417", "E418", "E419")  # errors after which a call may run on the processor
 
 
 def asked(own: str | None) -> str:

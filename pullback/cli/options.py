@@ -12,12 +12,13 @@ from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, Final, NoReturn
 
+from pullback.device import asked
 from pullback.errors import PullbackError, UsageError
 from pullback.source import Position, working_on
 from pullback.tracing.elsewhere import nearest, renamed_to
 
-__all__ = ["HelpWithDefaults", "Parser", "add_dims", "add_json", "at_least", "bytes_of_memory", "dims_of",
-           "find_function", "import_file", "last_place", "positive"]  # fmt: skip
+__all__ = ["HelpWithDefaults", "Parser", "add_dims", "add_json", "at_least", "bytes_of_memory", "device_name",
+           "dims_of", "find_function", "import_file", "last_place", "positive"]  # fmt: skip
 
 
 FOREIGN: Final = {"--lr": "--learning-rate", "--wrt": "--grad"}  # options of other programs
@@ -139,6 +140,14 @@ def positive(text: str) -> float:
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"{text}: a number above 0 is needed")
     return value
+
+
+def device_name(text: str) -> str:
+    """An argument type: the name of a device."""
+    try:
+        return asked(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: cpu, cuda or cuda:1 is needed") from None
 
 
 def bytes_of_memory(text: str) -> int:

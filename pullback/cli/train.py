@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.cli.options import add_json, at_least, positive
+from pullback.cli.options import add_json, at_least, device_name, positive
 from pullback.cli.output import INTERRUPTED, print_json
 from pullback.data import Dataset, load
 from pullback.errors import DataError, UsageError
@@ -48,6 +48,7 @@ def register(commands: Any) -> None:
     add("--learning-rate", type=positive, metavar="R", help=rates)
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
     add("--seed", type=at_least(0), default=0, metavar="N", help="of the initial parameters and the order of samples")
+    add("--device", type=device_name, metavar="NAME", help="run on this device: cuda, cuda:1 or cpu")
     add("--no-shuffle", action="store_true", help="take the samples in their order, in every epoch")
     add("--load", metavar="PATH", help="start from the parameters in this file or folder of checkpoints")
     add("--save", metavar="DIR", help="write checkpoints and the history to this folder")
@@ -95,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
         save=options.save,
         resume=options.resume if options.save else None,
         progress=not options.quiet,
+        device=options.device,
     )
     if options.history:
         done.history.save(options.history)
@@ -104,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         return INTERRUPTED
     measured = done.history.rows[-1] if len(done.history) else nn.evaluate(
         task.model, task.loss, task.test, parameters=done.parameters, state=done.state, metrics=recipe.metrics,
-        batch_size=options.batch_size or recipe.batch_size,
+        batch_size=options.batch_size or recipe.batch_size, device=options.device,
     )  # fmt: skip
     share = measured["accuracy"]
     print(f"accuracy {share:.1%} on {len(task.test):,} test samples, trained in {done.seconds:.2f} s")

@@ -52,6 +52,7 @@ def fit(
     memory_limit: int | None = None,
     threads: int | None = None,
     debug: bool = False,
+    device: str | None = None,
     workers: int | None = None,
 ) -> Run:
     """Train a network, or minimize a traced loss function.
@@ -83,6 +84,7 @@ def fit(
         shuffle: whether to shuffle the samples in every epoch; the seed determines the order.
         drop_last: whether to drop the last, smaller batch of an epoch. Keeping it requires a second compiled program.
         memory, memory_limit, threads, debug: as in `pb.function`.
+        device: as in `pb.function`. Parameters and states stay on it between updates.
         workers: the number of processes that compute gradients, each for a part of every batch, on this machine or on
             the cluster of `ray.init`. The loss must be a mean over the batch. Layers with batch statistics or random
             numbers see only their part.
@@ -119,7 +121,7 @@ def fit(
     if task.labels is not None:
         task.labels.check_source(source, data, "data")
     check_descends("fit", optimizer)
-    options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
+    options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads, "device": device}
     options["debug"] = debug or None  # by default, the environment variable decides
     start = Carry(task.parameters, task.state, optimizer.init(task.parameters))
     if workers is not None and workers < 1:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 import pullback as pb
 from pullback.calls import policy
 from pullback.calls.specs import spec_like
+from pullback.device import FALLS_BACK, asked
+from pullback.errors import CompilerError, DeviceError
 from pullback.nn.optimizers import Optimizer
 from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command
@@ -74,10 +76,14 @@ class Updates:
         self.arrays = tuple(np.array(leaf, order="C") for leaf in leaves)
         self.arena_bytes: dict[int, int] = {}
         self._losses: dict[int, NDArray[Any]] = {}
+        self._device = asked(options.get("device"))
+        self._there: tuple[Any, ...] | None = None  # the current arrays, if they are on a device
 
     @property
     def carry(self) -> Carry:
-        """The current arrays."""
+        """The current arrays, copied from the device if they are on one."""
+        for own, there in zip(self.arrays, self._there or ()):
+            own[...] = there
         found: Carry = tree.unflatten(self.structure, self.arrays)
         return found
 
@@ -99,6 +105,13 @@ class Updates:
         count = len(tree.flatten(batches)[0][0])
         number = np.array(step, np.int64)
         given = batches if count > 1 else tree.map_leaves(lambda x: x[0], batches)
+        if self._device not in ("", "cpu"):
+            try:
+                return self._on_device(self._function(count), given, number).reshape(count)
+            except (CompilerError, DeviceError) as error:
+                if self._device.endswith("!") or error.code not in FALLS_BACK or self._there is not None:
+                    raise
+                self._device = ""  # the call below warns
         losses = self._losses.get(count)
         if losses is None:
             losses = self._losses[count] = np.empty(count, self._dtype(tree.map_leaves(lambda x: x[0], batches)))
@@ -107,6 +120,13 @@ class Updates:
         out = self.arrays, losses if count > 1 else losses.reshape(())
         self._function(count)(self.arrays, given, number, out=out)
         return losses
+
+    def _on_device(self, function: pb.Function, batch: Any, step: NDArray[Any]) -> NDArray[Any]:
+        """Run updates on arrays that stay on the device; return the losses."""
+        there = self._there or tuple(pb.device_put(a, self._device.removesuffix("!")) for a in self.arrays)
+        after, losses = function(there, batch, step)
+        self._there = after
+        return np.asarray(losses)
 
     def typed(self, batch: Any, updates: int = 1) -> pb.Function:
         """The function of `updates` updates per call, typed by this batch, so memory and C are known early."""

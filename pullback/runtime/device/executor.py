@@ -15,6 +15,7 @@ import numpy as np
 
 from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.program import DeviceProgram, device_program
+from pullback.device import FALLS_BACK
 from pullback.errors import CompilerError, DeviceError, PullbackError
 from pullback.ir import nodes as ir
 from pullback.ir.program import program_of
@@ -247,9 +248,6 @@ def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
             raise
         _warn(known.name, error)
         return None
-
-
-FALLS_BACK: Final = ("E410", "E417", "E418", "E419")  # what a device or a computer cannot do, apart from failures
 
 
 def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int]) -> DeviceExecutable:

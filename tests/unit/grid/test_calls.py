@@ -16,10 +16,11 @@ import pytest
 from jaxtyping import BFloat16, Bool, Float, Float16, Float32, Float64, Int64
 
 import pullback as pb
-from pullback import Array
+from pullback import Array, nn
 from pullback.errors import DeviceError, PullbackError
 from pullback.runtime.device import dlpack, driver, executor, nvrtc
 from pullback.runtime.device.array import DeviceArray, Memory, device_put
+from pullback.tracing import tree
 from tests.support.devices import fake
 
 RNG = np.random.default_rng(7)
@@ -213,6 +214,21 @@ def test_what_repr_copies(two: fake.Driver) -> None:
     assert two.count("cuMemcpyDtoHAsync_v2") == copies
 
 
+def test_training() -> None:
+    """Parameters stay on the device between updates, and are those of the processor within rounding."""
+    x = RNG.normal(size=(24, 4)).astype(np.float32)
+    data = x, (x @ np.array([[1.0], [2.0], [0.0], [-1.0]], np.float32))
+
+    def fitted(**options: Any) -> nn.Run:
+        return nn.fit(nn.sequential(nn.dense(3), nn.relu, nn.dense(1)), lambda out, t: pb.mean((out - t) ** 2), data,
+                      optimizer=nn.adam(1e-2), epochs=2, batch_size=8, validation_data=data, progress=False, **options)
+
+    there, here = fitted(device="cuda!"), fitted()
+    np.testing.assert_allclose(there.history["validation_loss"], here.history["validation_loss"], rtol=1e-5)
+    for a, b in zip(tree.flatten(there.parameters)[0], tree.flatten(here.parameters)[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+
+
 # Other libraries ------------------------------------------------------------------------------------------------
 
 
@@ -384,6 +400,19 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         f'DeviceError [E418] {why}\n  try: install the driver of your device; `device="cpu"` needs none      '
         "See `pullback explain-error E418`")
     assert [d.name for d in pb.devices()] == ["cpu"] and pb.devices()[0].memory > 0
+
+
+@pytest.mark.usefixtures("fresh")
+def test_training_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_LIBCUDA", "/nowhere/libcuda.so.1")
+
+    def fitted(device: str) -> nn.Run:
+        return nn.fit(lambda p, s, batch: pb.mean((p * batch[0] - batch[1]) ** 2), (Y, 2 * Y), parameters=np.zeros(()),
+                      optimizer=nn.sgd(0.1), epochs=2, progress=False, device=device)  # fmt: skip
+
+    with pytest.warns(RuntimeWarning, match="runs on the processor: there is no driver of CUDA"):
+        assert fitted("cuda").steps == 2
+    assert "there is no driver" in said(lambda: fitted("cuda!"))
 
 
 @pytest.mark.usefixtures("fresh")
