@@ -1,6 +1,4 @@
-"""Device models for estimates, one record per device family, and the names of devices in settings.
-
-`machine` has the processor models.
+"""Device models for estimates: one record per device family. `machine` has the processor models.
 
 Groups, threads and tree shapes depend on a program's sizes and its `Device`, not on the actual device. So the bits of
 results do not depend on the number of multiprocessors.
@@ -11,14 +9,10 @@ The numbers of `H100` come from NVIDIA's data sheet of the H100 SXM5 and from it
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import dataclass
 from typing import Final
 
-from pullback.errors import UsageError
-
-__all__ = ["DEVICES", "FALLS_BACK", "H100", "Device", "asked"]
+__all__ = ["DEVICES", "FALLS_BACK", "H100", "Device"]
 
 
 MOST_GROUPS: Final = 32  # most groups resident on a multiprocessor
@@ -80,17 +74,3 @@ H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=3
 
 DEVICES: Final = {d.name: d for d in (H100,)}
 FALLS_BACK: Final = ("E410", "E417", "E418", "E419")  # errors after which a call may run on the processor
-
-
-def asked(own: str | None) -> str:
-    """Return the device of calls: a function's own, then PULLBACK_DEVICE; "" for that of the arguments.
-
-    Raises:
-        ValueError: `own` is no device.   UsageError: [E601] PULLBACK_DEVICE is none.
-    """
-    text = own or os.environ.get("PULLBACK_DEVICE", "")
-    if text and not re.fullmatch(r"cpu|cuda(:\d+)?!?", text):
-        if own:
-            raise ValueError(f'device={own!r}: "cpu", "cuda" or "cuda:1"; with "!" it runs nowhere else')
-        raise UsageError("E601", f"PULLBACK_DEVICE={text} is no device", remedy="cpu, cuda or cuda:1")
-    return text

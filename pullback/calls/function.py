@@ -16,11 +16,10 @@ from pullback.calls.mistakes import present, public
 from pullback.calls.signature import Signature, bind, signature_of
 from pullback.calls.table import Table
 from pullback.calls.traced import Traced
-from pullback.device import asked
 from pullback.errors import PullbackError
 from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
-from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize
+from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize, asked_device
 from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import TRACING, is_tracing
 from pullback.tracing.public import Answers
@@ -213,7 +212,7 @@ def function(
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
     if memory_limit is not None and not policy.is_count(memory_limit):
         raise ValueError(f"memory_limit={memory_limit!r}: a number of bytes, an int of at least 1")
-    asked(device)
+    asked_device(device)
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 
     options = {"threads": threads, "specialize": specialize, "donate": names, "memory": memory,

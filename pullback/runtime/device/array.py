@@ -83,7 +83,6 @@ class DeviceArray:
     """
 
     __slots__ = ("__weakref__", "at", "gpu", "memory", "pending", "shape", "storage")
-    __array_priority__ = 100
 
     def __init__(self, gpu: Gpu, shape: tuple[int, ...], storage: DType, memory: Memory | Foreign, at: int,
                  pending: tuple[Pending, ...] = ()) -> None:  # fmt: skip

@@ -20,6 +20,7 @@ from typing import Any, Final
 from pullback.device import H100, Device
 from pullback.errors import DeviceError, PullbackError
 from pullback.runtime.buffer import NDArray, address
+from pullback.single_flight import single_flight
 from pullback.source import user_position
 from pullback.state import cached
 
@@ -191,7 +192,7 @@ class Gpu:
         self.entry = DeviceEntry(f"cuda:{number}", title.value.decode(), memory.value, architecture)
         self.model: Device = replace(H100, architecture=architecture)  # bits are of the family
         self._pending: deque[tuple[c_void_p, object]] = deque()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def name(self) -> str:
@@ -213,8 +214,11 @@ class Gpu:
     def stream(self) -> int:
         """The handle of its stream, which all calls share."""
         made = c_void_p()
-        self.driver("cuStreamCreate", byref(made), 1)  # 1: it does not wait for others
-        return made.value or 0
+        with self._lock:
+            if "stream" not in self.__dict__:  # no other thread has made it
+                self.driver("cuStreamCreate", byref(made), 1)  # 1: it does not wait for others
+                self.__dict__["stream"] = made.value or 0
+        return int(self.__dict__["stream"])
 
     @contextmanager
     def current(self, what: str) -> Iterator[Driver]:
@@ -328,8 +332,11 @@ def gpus() -> tuple[Gpu, ...]:
         DeviceError: [E418] see `driver`.
     """
     cuda, count = driver(), c_int()
-    cuda("cuDeviceGetCount", byref(count))
-    return tuple(Gpu(cuda, k) for k in range(count.value))
+    try:
+        cuda("cuDeviceGetCount", byref(count))
+        return tuple(Gpu(cuda, k) for k in range(count.value))
+    except StatusError as error:
+        raise _unusable(f"the driver does not start: {cuda.said(error.status)}", "`nvidia-smi` shows why") from None
 
 
 def gpu(name: str) -> Gpu:
@@ -338,7 +345,8 @@ def gpu(name: str) -> Gpu:
     Raises:
         DeviceError: [E418] there is no such device, or no driver.
     """
-    found = {g.name: g for g in gpus()}
+    with single_flight("gpus"):
+        found = {g.name: g for g in gpus()}
     if name not in found:
         raise _unusable(f"there is no device {name}", f"one of {', '.join(found)}")
     return found[name]

@@ -269,15 +269,17 @@ def _named(where: str) -> str:
     return f"{name}:0" if name == ANY else name
 
 
-_SAID: set[tuple[str, str]] = registered(set(), 1024, stays="with the process: a warning is given once")
+MOST_SAID: Final = 1024
+_SAID: set[tuple[str, str]] = registered(set(), MOST_SAID, stays="with the process: a warning is given once")
 
 
 def _warn(name: str, error: PullbackError) -> None:
     """Warn once that a function runs on the processor, and why."""
-    if (name, error.what) not in _SAID:
-        if len(_SAID) >= 1024:
+    key = name if error.code == "E417" else "", error.what  # other reasons hold for all functions
+    if key not in _SAID:
+        if len(_SAID) >= MOST_SAID:
             _SAID.clear()
-        _SAID.add((name, error.what))
+        _SAID.add(key)
         warnings.warn(f"{name} runs on the processor: {error.what} [{error.code}]", RuntimeWarning, stacklevel=9)
 
 
