@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
@@ -105,6 +106,9 @@ class DeviceExecutable:
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)
         if handle and not sys.is_finalizing():
+            with suppress(DeviceError):  # if the device is lost, nothing runs there
+                if self._is_busy:
+                    self.gpu.wait()
             self._close(handle)
 
     @property

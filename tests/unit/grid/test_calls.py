@@ -473,6 +473,15 @@ def test_arrays_that_are_not_taken() -> None:
         device_put(np.ones(2, complex))
 
 
+def test_a_function_that_ends_before_its_call() -> None:
+    """Working memory is freed after the calls that use it."""
+    f = pb.function(lambda x: pb.sum(pb.tanh(x @ x.T) @ x))
+    found = f(device_put(X))
+    del f
+    gc.collect()
+    np.testing.assert_allclose(float(found), np.sum(np.tanh(X @ X.T) @ X))
+
+
 def test_a_lost_device_frees_nothing(two: fake.Driver) -> None:
     gpu = driver.gpu("cuda:0")
     with gpu.current("test"):
