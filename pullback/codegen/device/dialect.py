@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from pullback.codegen.c.libm import FUNCTIONS
+from pullback.codegen.c.text import reached
+from pullback.codegen.c.types import c_type
+from pullback.ir.types import DType
 
 
 @dataclass(frozen=True)
@@ -16,13 +22,20 @@ class DeviceWords:
         head: the text at the top of a file.
         kernel: the prefix of a kernel's definition; {0} is the number of threads in a group.
         function: the prefix of a helper function's definition.
-        restrict: the qualifier of a pointer without aliases.
+        block: the parameter before the arrays, if all arrays are given as offsets in one block of memory.
+        array: the parameter for an array, with fields `element`, `name`, `block`, and `at` for the offset's name.
+        pointer: the declaration of a pointer to such an array, if `array` is none.
         group, thread: the index of the current group, and of the current thread in it.
         meet: the barrier statement for all threads of a group.
         shared: the prefix of a shared array's declaration.
         unroll: the line before an unrolled loop.
+        boolean, code: the element types of boolean arrays, and of the array for the first failed check.
         fault: the statement that stores the first failed check; {0}, {1} and {2} are its code, index and size.
+        exact: the line that forbids fused multiply-add; empty if an option of the compiler does it.
+        double: the line that allows f64, if there is one.
         reserved: words that cannot be names.
+        spelling: words of C that the language spells differently.
+        definitions: definitions of words of C that the language lacks; a file has those that it uses.
     """
 
     name: str
@@ -30,14 +43,38 @@ class DeviceWords:
     head: str
     kernel: str
     function: str
-    restrict: str
+    array: str
     group: str
     thread: str
     meet: str
     shared: str
     unroll: str
+    code: str
     fault: str
     reserved: frozenset[str]
+    block: str = ""
+    pointer: str = ""
+    boolean: str = "bool"
+    exact: str = ""
+    double: str = ""
+    spelling: Mapping[str, str] = field(default_factory=dict)
+    definitions: Mapping[str, str] = field(default_factory=dict)
+
+    def element(self, dtype: DType) -> str:
+        """The element type of an array."""
+        return self.boolean if dtype.is_bool else c_type(dtype)
+
+    def file(self, helpers: str, kernels: str, exact: bool) -> str:
+        """The text of a file: its head, helper functions and kernels."""
+        helpers = helpers.replace("static inline ", self.function)
+        wanted = reached(helpers + kernels, self.definitions)
+        own = "".join(text for name, text in self.definitions.items() if name in wanted)
+        body = "\n".join(p for p in (own, helpers, kernels) if p)
+        head = self.head + self.double * bool(re.search(r"\bdouble\b", body)) + self.exact * exact
+        return "\n".join(p for p in (head, self._spelled(body)) if p)
+
+    def _spelled(self, text: str) -> str:
+        return re.sub(r"\w+", lambda word: self.spelling.get(word[0], word[0]), text) if self.spelling else text
 
 
 _CUDA: Final = """
@@ -82,14 +119,61 @@ typedef unsigned long long uint64_t;
 """,
     kernel='extern "C" __global__ __launch_bounds__({0})\n',
     function="static __device__ inline ",
-    restrict="__restrict__",
+    array="{element} *__restrict__ {name}",
     group="blockIdx.x",
     thread="threadIdx.x",
     meet="__syncthreads();",
     shared="__shared__ ",
     unroll="#pragma unroll",
+    code="unsigned long long",
     fault="if (atomicCAS(&fault[0], 0ull, {0}ull) == 0) fault[1] = {1}, fault[2] = {2};",
     reserved=frozenset(_CUDA.split()),
 )
 
-DIALECTS: Final[Mapping[str, DeviceWords]] = {d.name: d for d in (CUDA,)}
+_NUMBERS: Final = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")
+_OPENCL: Final = """
+    __kernel kernel __global global __local local __constant constant __private private generic pipe uniform quad
+    complex imaginary vec_step event_t sampler_t image1d_t image2d_t image3d_t intptr_t uintptr_t ptrdiff_t
+    barrier get_group_id get_local_id atomic_cmpxchg max min
+"""
+_INTEGERS: Final = {8: ("char", "CHAR"), 16: ("short", "SHRT"), 32: ("int", "INT"), 64: ("long", "LONG")}
+OPENCL: Final = DeviceWords(
+    name="opencl",
+    suffix="cl",
+    head="",
+    kernel="__kernel __attribute__((reqd_work_group_size({0}, 1, 1)))\n",
+    function="static inline ",
+    # buffers that begin inside others would need the alignment of the device, so offsets are given
+    block="__global char *{block}",
+    array="const ulong {at}",
+    pointer="__global {element} *restrict {name} = (__global {element} *)({block} + {at});",
+    group="get_group_id(0)",
+    thread="get_local_id(0)",
+    meet="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+    shared="__local ",
+    unroll="#pragma unroll",  # OpenCL C 1.2 has no attribute for it, and compilers ignore unknown pragmas
+    boolean="uchar",
+    code="ulong",
+    # 64-bit atomics are an extension; the code is in the low half of the first element
+    fault="if (atomic_cmpxchg((volatile __global uint *)fault, 0u, {0}u) == 0) fault[1] = {1}, fault[2] = {2};",
+    exact="#pragma OPENCL FP_CONTRACT OFF\n",
+    double="#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
+    reserved=frozenset((*_OPENCL.split(), *_NUMBERS, *(f"{t}{n}" for t in _NUMBERS for n in (2, 3, 4, 8, 16)))),
+    spelling={
+        **{f"{name}f": name for name in FUNCTIONS if f"{name}f" in FUNCTIONS},
+        **{f"{u}int{n}_t": f"{u}{name}" for u in ("", "u") for n, (name, _) in _INTEGERS.items()},
+        **{f"{u}INT{n}_{end}": f"{u}{name}_{end}" for u in ("", "U") for end in ("MIN", "MAX")
+           for n, (_, name) in _INTEGERS.items()},
+    },
+    definitions={
+        "INT64_C": "#define INT64_C(x) x##L\n",
+        "UINT64_C": "#define UINT64_C(x) x##UL\n",
+        "memcpy": """\
+static inline void memcpy(void *to, const void *from, int bytes) {
+    for (int k = 0; k < bytes; ++k) ((uchar *)to)[k] = ((const uchar *)from)[k];
+}
+""",
+    },
+)  # fmt: skip
+
+DIALECTS: Final[Mapping[str, DeviceWords]] = {d.name: d for d in (CUDA, OPENCL)}

@@ -15,7 +15,6 @@ from pullback.codegen.c.kernels import Unit
 from pullback.codegen.c.names import Names, identifier, unique
 from pullback.codegen.c.statements import Writer
 from pullback.codegen.c.text import wrap
-from pullback.codegen.c.types import c_type
 from pullback.codegen.device.dialect import DeviceWords
 from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var
 from pullback.ir.traverse import Substitution
@@ -225,14 +224,21 @@ class Kernels:
         index = "int" if is_narrow(group) else "int64_t"
         checks = any(isinstance(s, Check) for s in statements)
         writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index)
-        head = [f"{'' if b in changed else 'const '}{c_type(b.dtype)} *{self.words.restrict} {names(b, b.name)}"
-                for b in params]  # fmt: skip
+        words = self.words
+        arrays = [_array(names, b, names(b, b.name), "const " * (b not in changed) + words.element(b.dtype))
+                  for b in params]  # fmt: skip
+        fault = [_array(names, "fault", "fault", words.code)] * checks
+        head = [words.block.format(**a) for a in (arrays + fault)[:1] if words.block]
+        head += [words.array.format(**a) for a in arrays]
         head += [f"const {index} {names(v, v.name)}" for v in indices]
-        head += ["unsigned long long *fault"] * checks
+        head += [words.array.format(**a) for a in fault]
+        for a in (arrays + fault) * bool(words.pointer):
+            writer.line(words.pointer.format(**a))
         for b in used:
             if b.space in ("shared", "registers"):
                 size = b.shape[-1] if b.space == "registers" else b.elements
-                writer.line(f"{self.words.shared * (b.space == 'shared')}{c_type(b.dtype)} {names(b, b.name)}[{size}];")
+                name, element = names(b, b.name), words.element(b.dtype)
+                writer.line(f"{words.shared * (b.space == 'shared')}{element} {name}[{size}];")
         writer.launch(group)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         name = self._named(k, raw, names, threads)
@@ -255,6 +261,12 @@ class Kernels:
         text = names.resolve(raw, "user", self.words.reserved)
         self.texts[name] = head + self.words.kernel.format(threads) + wrap(f"void {name}", text)
         return name
+
+
+def _array(names: Names, key: object, name: str, element: str) -> dict[str, str]:
+    """The fields of an array parameter; see `DeviceWords`."""
+    at = names((key, "at"), f"{key.name if isinstance(key, Buffer) else name}_offset")
+    return {"name": name, "element": element, "block": names("memory", "memory"), "at": at}
 
 
 # Index ranges ---------------------------------------------------------------------------------------------------

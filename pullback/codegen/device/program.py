@@ -59,8 +59,7 @@ def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, dev
     unit = DeviceUnit(function, plan, words, comments)
     host = host_text(unit)
     text = "\n".join(unit.kernels.texts.values())
-    helpers = "\n".join(unit.words.definitions(text)).replace("static inline ", words.function)
-    kernels = "\n".join(p for p in (words.head, helpers, text) if p)
+    kernels = words.file("\n".join(unit.words.definitions(text)), text, exact)
     launches = dict.fromkeys(x for k in kernels_of(function.body) for x in unit.kernels.launches(k))
     header = _header(unit, host, words, device, exact)
     return DeviceProgram(unit.name, kernels, host.text, header, tuple(unit.sites), host.memory_bytes, host.array_bytes,
