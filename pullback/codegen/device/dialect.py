@@ -22,9 +22,8 @@ class DeviceWords:
         head: the text at the top of a file.
         kernel: the prefix of a kernel's definition; {0} is the number of threads in a group.
         function: the prefix of a helper function's definition.
-        block: the parameter before the arrays, if all arrays are given as offsets in one block of memory.
-        array: the parameter for an array, with fields `element`, `name`, `block`, and `at` for the offset's name.
-        pointer: the declaration of a pointer to such an array, if `array` is none.
+        array: the parameters for an array; {0}, {1} and {2} are its element type, its name and the name of an offset.
+        begin: the statement that adds the offset; empty if arrays have none.
         group, thread: the index of the current group, and of the current thread in it.
         meet: the barrier statement for all threads of a group.
         shared: the prefix of a shared array's declaration.
@@ -52,8 +51,7 @@ class DeviceWords:
     code: str
     fault: str
     reserved: frozenset[str]
-    block: str = ""
-    pointer: str = ""
+    begin: str = ""
     boolean: str = "bool"
     exact: str = ""
     double: str = ""
@@ -119,7 +117,7 @@ typedef unsigned long long uint64_t;
 """,
     kernel='extern "C" __global__ __launch_bounds__({0})\n',
     function="static __device__ inline ",
-    array="{element} *__restrict__ {name}",
+    array="{0} *__restrict__ {1}",
     group="blockIdx.x",
     thread="threadIdx.x",
     meet="__syncthreads();",
@@ -143,10 +141,9 @@ OPENCL: Final = DeviceWords(
     head="",
     kernel="__kernel __attribute__((reqd_work_group_size({0}, 1, 1)))\n",
     function="static inline ",
-    # buffers that begin inside others would need the alignment of the device, so offsets are given
-    block="__global char *{block}",
-    array="const ulong {at}",
-    pointer="__global {element} *restrict {name} = (__global {element} *)({block} + {at});",
+    # an array begins anywhere in a buffer; a buffer that begins inside another has the alignment of the device
+    array="__global {0} *restrict {1}, const ulong {2}",
+    begin="{1} += {2};",
     group="get_group_id(0)",
     thread="get_local_id(0)",
     meet="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",

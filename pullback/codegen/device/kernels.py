@@ -225,15 +225,14 @@ class Kernels:
         checks = any(isinstance(s, Check) for s in statements)
         writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index)
         words = self.words
-        arrays = [_array(names, b, names(b, b.name), "const " * (b not in changed) + words.element(b.dtype))
-                  for b in params]  # fmt: skip
-        fault = [_array(names, "fault", "fault", words.code)] * checks
-        head = [words.block.format(**a) for a in (arrays + fault)[:1] if words.block]
-        head += [words.array.format(**a) for a in arrays]
+        arrays = [("const " * (b not in changed) + words.element(b.dtype), names(b, b.name),
+                   names((b, "offset"), f"{b.name}_offset")) for b in params]  # fmt: skip
+        fault = [(words.code, "fault", names("fault", "fault_offset"))] * checks
+        head = [words.array.format(*a) for a in arrays]
         head += [f"const {index} {names(v, v.name)}" for v in indices]
-        head += [words.array.format(**a) for a in fault]
-        for a in (arrays + fault) * bool(words.pointer):
-            writer.line(words.pointer.format(**a))
+        head += [words.array.format(*a) for a in fault]
+        for a in (arrays + fault) * bool(words.begin):
+            writer.line(words.begin.format(*a))
         for b in used:
             if b.space in ("shared", "registers"):
                 size = b.shape[-1] if b.space == "registers" else b.elements
@@ -261,12 +260,6 @@ class Kernels:
         text = names.resolve(raw, "user", self.words.reserved)
         self.texts[name] = head + self.words.kernel.format(threads) + wrap(f"void {name}", text)
         return name
-
-
-def _array(names: Names, key: object, name: str, element: str) -> dict[str, str]:
-    """The fields of an array parameter; see `DeviceWords`."""
-    at = names((key, "at"), f"{key.name if isinstance(key, Buffer) else name}_offset")
-    return {"name": name, "element": element, "block": names("memory", "memory"), "at": at}
 
 
 # Index ranges ---------------------------------------------------------------------------------------------------
