@@ -31,8 +31,11 @@ class Driver:
     """A driver as C.
 
     Attributes:
-        library: the file that programs load.   errors: the name of its error numbers.
-        stream: the C type of a stream in a header, and its declaration.
+        library: the file that programs load.   errors: the meaning of its error numbers.
+        kernels: the line of the header that says how kernels are compiled.   image: the contents of `image`.
+        stream: the C type of a stream in a header; empty if there are no calls on arrays of the device.
+        declaration: the declaration of this type.
+        extra: the prototype and the definition of a further function; {name} is the program's name.
         text: the functions that all programs use.
         copy, zero: functions for programs that use them.
         taken: the names that the text defines, beside those of all drivers.
@@ -40,19 +43,24 @@ class Driver:
 
     library: str
     errors: str
-    stream: str
-    declaration: str
+    kernels: str
+    image: str
     text: str
     copy: str
     zero: str
     taken: frozenset[str]
+    stream: str = ""
+    declaration: str = ""
+    extra: tuple[str, str] = ("", "")
 
 
 CUDA: Final = Driver(
     library="libcuda.so.1",
-    errors="a CUresult",
+    errors="n of the driver, a CUresult",
+    kernels="   Compile the kernels:  nvcc -cubin -arch={architecture}{exact} kernels.cu -o kernels.cubin\n",
+    image="the contents of kernels.cubin",
     stream="struct CUstream_st *",
-    declaration="struct CUstream_st; /* CUstream and cudaStream_t are pointers to it */",
+    declaration="struct CUstream_st; /* CUstream and cudaStream_t are pointers to it */\n",
     text="""\
 /* The part of the driver that is used. */
 typedef unsigned long long CUdeviceptr;
@@ -180,4 +188,220 @@ static int zero(void *at, size_t bytes, STREAM stream) {
     taken=frozenset(("cu", "CUdeviceptr", "CUcontext", "CUmodule", "ON_DEVICE", "find_driver", "failed", "wanted")),
 )
 
-DRIVERS: Final[Mapping[str, Driver]] = {"cuda": CUDA}
+OPENCL: Final = Driver(
+    library="libOpenCL.so.1",
+    errors="-n of OpenCL",
+    kernels="",
+    image="the text of kernels.cl, which ends with 0; it is compiled now",
+    extra=("""
+/* Return the messages of the compiler if the last program that this thread opened did not compile (-11). */
+const char *{name}_messages(void);
+""", """
+const char *{name}_messages(void) {{
+    return messages;
+}}
+"""),
+    text="""\
+/* The part of OpenCL that is used. Its objects are pointers. */
+typedef void *KERNEL, *STREAM;
+static struct {
+    int (*GetPlatformIDs)(unsigned, void **, unsigned *);
+    int (*GetDeviceIDs)(void *, uint64_t, unsigned, void **, unsigned *);
+    int (*GetDeviceInfo)(void *, unsigned, size_t, void *, size_t *);
+    void *(*CreateContext)(const intptr_t *, unsigned, void *const *, void *, void *, int *);
+    void *(*CreateCommandQueue)(void *, void *, uint64_t, int *);
+    void *(*CreateProgramWithSource)(void *, unsigned, const char **, const size_t *, int *);
+    int (*BuildProgram)(void *, unsigned, void *const *, const char *, void *, void *);
+    int (*GetProgramBuildInfo)(void *, void *, unsigned, size_t, void *, size_t *);
+    void *(*CreateKernel)(void *, const char *, int *), *(*CreateBuffer)(void *, uint64_t, size_t, void *, int *);
+    int (*SetKernelArg)(void *, unsigned, size_t, const void *);
+    int (*EnqueueNDRangeKernel)(void *, void *, unsigned, const size_t *, const size_t *, const size_t *, unsigned,
+                                const void *, void *);
+    int (*EnqueueReadBuffer)(void *, void *, unsigned, size_t, size_t, void *, unsigned, const void *, void *);
+    int (*EnqueueWriteBuffer)(void *, void *, unsigned, size_t, size_t, const void *, unsigned, const void *, void *);
+    int (*EnqueueCopyBuffer)(void *, void *, void *, size_t, size_t, size_t, unsigned, const void *, void *);
+    int (*EnqueueFillBuffer)(void *, void *, const void *, size_t, size_t, size_t, unsigned, const void *, void *);
+    int (*Finish)(void *), (*ReleaseCommandQueue)(void *), (*ReleaseKernel)(void *), (*ReleaseProgram)(void *);
+    int (*ReleaseMemObject)(void *), (*ReleaseContext)(void *);
+} cl;
+struct device {
+    void *device, *context, *program, *stream, *blocks[2], **kernels;
+    unsigned count;
+};
+
+/* The device of the current call. An address is the number of a block, from 1, and the offset in it. */
+static __thread struct device *current;
+static __thread char messages[4096];
+#define BLOCK(p) current->blocks[((uint64_t)(uintptr_t)(p) >> 48) - 1]
+#define OFFSET(p) ((size_t)((uint64_t)(uintptr_t)(p) & 0xffffffffffff))
+
+/* Leaves with OpenCL's error, below 0. */
+#define OK(call) do { const int failed = (call); if (failed) return failed; } while (0)
+struct argument {
+    const void *at, *number;
+    size_t bytes;
+};
+#define ARRAY(p) {p, NULL, sizeof *(p)}
+#define NUMBER(type, n) {NULL, &(type){(type)(n)}, sizeof(type)}
+#define LAUNCH(kernel, groups, threads, ...) \\
+    OK(launch(kernel, groups, threads, (struct argument[]){__VA_ARGS__}, \\
+              sizeof (struct argument[]){__VA_ARGS__} / sizeof(struct argument), stream))
+
+static int find_driver(void) {
+    static const struct { void *function; const char *name; } wanted[] = {
+        {&cl.GetPlatformIDs, "clGetPlatformIDs"}, {&cl.GetDeviceIDs, "clGetDeviceIDs"},
+        {&cl.GetDeviceInfo, "clGetDeviceInfo"}, {&cl.CreateContext, "clCreateContext"},
+        {&cl.CreateCommandQueue, "clCreateCommandQueue"},
+        {&cl.CreateProgramWithSource, "clCreateProgramWithSource"}, {&cl.BuildProgram, "clBuildProgram"},
+        {&cl.GetProgramBuildInfo, "clGetProgramBuildInfo"}, {&cl.CreateKernel, "clCreateKernel"},
+        {&cl.CreateBuffer, "clCreateBuffer"}, {&cl.SetKernelArg, "clSetKernelArg"},
+        {&cl.EnqueueNDRangeKernel, "clEnqueueNDRangeKernel"}, {&cl.EnqueueReadBuffer, "clEnqueueReadBuffer"},
+        {&cl.EnqueueWriteBuffer, "clEnqueueWriteBuffer"}, {&cl.EnqueueCopyBuffer, "clEnqueueCopyBuffer"},
+        {&cl.EnqueueFillBuffer, "clEnqueueFillBuffer"}, {&cl.Finish, "clFinish"},
+        {&cl.ReleaseCommandQueue, "clReleaseCommandQueue"}, {&cl.ReleaseKernel, "clReleaseKernel"},
+        {&cl.ReleaseProgram, "clReleaseProgram"}, {&cl.ReleaseMemObject, "clReleaseMemObject"},
+        {&cl.ReleaseContext, "clReleaseContext"}};
+    void *const driver = dlopen("libOpenCL.so.1", RTLD_NOW);
+    if (!driver) return NO_DRIVER;
+    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; ++k) {
+        if (!(*(void **)wanted[k].function = dlsym(driver, wanted[k].name))) return OLD_DRIVER;
+    }
+    return 0;
+}
+
+/* Devices are counted over all platforms: first GPUs and accelerators, then processors. */
+static int attach(struct device *on, int number) {
+    static const uint64_t kinds[] = {4 | 8, 2};
+    void *platforms[16], *devices[16];
+    unsigned count, found;
+    int status;
+    OK(find_driver());
+    OK(cl.GetPlatformIDs(16, platforms, &count));
+    for (unsigned k = 0; k < 2 * count; ++k) {
+        if (cl.GetDeviceIDs(platforms[k % count], kinds[k / count], 16, devices, &found)) continue; /* it has none */
+        if (number < (int)found) {
+            on->device = devices[number];
+            on->context = cl.CreateContext(NULL, 1, &on->device, NULL, NULL, &status);
+            return status;
+        }
+        number -= (int)found;
+    }
+    return -1; /* CL_DEVICE_NOT_FOUND */
+}
+
+static int enter(struct device *on) {
+    current = on;
+    return 0;
+}
+
+static void leave(void) {
+    current = NULL;
+}
+
+/* Compile the kernels. Divisions and square roots are rounded correctly where the device can do so. */
+static int load(struct device *on, const void *image) {
+    const char *const rounded = "-cl-fp32-correctly-rounded-divide-sqrt";
+    const char *text = image;
+    uint64_t single = 0;
+    int status;
+    on->stream = cl.CreateCommandQueue(on->context, on->device, 0, &status);
+    OK(status);
+    on->program = cl.CreateProgramWithSource(on->context, 1, &text, NULL, &status);
+    OK(status);
+    OK(cl.GetDeviceInfo(on->device, 0x101B, sizeof single, &single, NULL)); /* CL_DEVICE_SINGLE_FP_CONFIG */
+    status = cl.BuildProgram(on->program, 1, &on->device, single & 0x80 ? rounded : "", NULL, NULL);
+    if (status) {
+        size_t bytes = 0;
+        cl.GetProgramBuildInfo(on->program, on->device, 0x1183, 0, NULL, &bytes); /* CL_PROGRAM_BUILD_LOG */
+        char *const log = calloc(bytes + 1, 1);
+        if (log) cl.GetProgramBuildInfo(on->program, on->device, 0x1183, bytes, log, NULL);
+        for (size_t k = 0; log && k + 1 < sizeof messages; ++k) {
+            if (!(messages[k] = log[k])) break;
+        }
+        free(log);
+    }
+    return status;
+}
+
+static int kernel(struct device *on, KERNEL *found, const char *name) {
+    int status;
+    void **const kernels = realloc(on->kernels, (on->count + 1) * sizeof *kernels);
+    if (!kernels) return NO_MEMORY;
+    on->kernels = kernels;
+    *found = cl.CreateKernel(on->program, name, &status);
+    OK(status);
+    kernels[on->count++] = *found;
+    return 0;
+}
+
+static void detach(struct device *on) {
+    while (on->count) cl.ReleaseKernel(on->kernels[--on->count]);
+    free(on->kernels);
+    if (on->program) cl.ReleaseProgram(on->program);
+    if (on->stream) cl.ReleaseCommandQueue(on->stream);
+}
+
+static void release(struct device *on) {
+    if (on->context) cl.ReleaseContext(on->context);
+}
+
+static int allocate(char **at, size_t bytes) {
+    const unsigned k = current->blocks[0] ? 1 : 0;
+    int status;
+    current->blocks[k] = cl.CreateBuffer(current->context, 1, bytes, NULL, &status); /* CL_MEM_READ_WRITE */
+    if (!status) *at = (char *)(uintptr_t)((uint64_t)(k + 1) << 48);
+    return status;
+}
+
+static void freed(char *at) {
+    if (at) cl.ReleaseMemObject(BLOCK(at));
+}
+
+/* Copies wait (1), so that arrays of the host are free again whatever happens next. */
+static int send(void *to, const void *from, size_t bytes, STREAM stream) {
+    return cl.EnqueueWriteBuffer(stream, BLOCK(to), 1, OFFSET(to), bytes, from, 0, NULL, NULL);
+}
+
+static int fetch(void *to, const void *from, size_t bytes, STREAM stream) {
+    return cl.EnqueueReadBuffer(stream, BLOCK(from), 1, OFFSET(from), bytes, to, 0, NULL, NULL);
+}
+
+static int wait_for(STREAM stream) {
+    return cl.Finish(stream);
+}
+
+static int launch(KERNEL kernel, size_t groups, size_t threads, const struct argument *given, size_t count,
+                  STREAM stream) {
+    const size_t all = groups * threads;
+    unsigned k = 0;
+    for (const struct argument *a = given; a < given + count; ++a) {
+        if (a->number) {
+            OK(cl.SetKernelArg(kernel, k++, a->bytes, a->number));
+        } else {
+            const uint64_t offset = OFFSET(a->at) / a->bytes;
+            OK(cl.SetKernelArg(kernel, k++, sizeof(void *), &BLOCK(a->at)));
+            OK(cl.SetKernelArg(kernel, k++, sizeof offset, &offset));
+        }
+    }
+    return cl.EnqueueNDRangeKernel(stream, kernel, 1, NULL, &all, &threads, 0, NULL, NULL);
+}
+""",
+    copy="""\
+
+static int copy(void *to, const void *from, size_t bytes, STREAM stream) {
+    if (to == from) return 0;
+    return cl.EnqueueCopyBuffer(stream, BLOCK(from), BLOCK(to), OFFSET(from), OFFSET(to), bytes, 0, NULL, NULL);
+}
+""",
+    zero="""\
+
+static int zero(void *at, size_t bytes, STREAM stream) {
+    const char nothing = 0;
+    return cl.EnqueueFillBuffer(stream, BLOCK(at), &nothing, 1, OFFSET(at), bytes, 0, NULL, NULL);
+}
+""",
+    taken=frozenset(("cl", "current", "messages", "BLOCK", "OFFSET", "argument", "find_driver", "launch", "failed",
+                     "wanted")),
+)  # fmt: skip
+
+DRIVERS: Final[Mapping[str, Driver]] = {"cuda": CUDA, "opencl": OPENCL}

@@ -107,7 +107,7 @@ class HostWriter(Writer):
         for launch in self.unit.kernels.launches(s.kernel):
             arguments = [f"ARRAY({e.pointer(views[b].buffer, views[b].offset)})" for b in launch.params]
             arguments += [f"NUMBER({launch.index}, {e.index(numbers[v])})" for v in launch.indices]
-            arguments += ["ARRAY(fault)"] * launch.checks
+            arguments += ["ARRAY((uint64_t *)fault)"] * launch.checks
             given = ", ".join((f"self->{launch.name}", str(launch.groups), str(launch.threads), *arguments))
             self.line(f"LAUNCH({given});")
 
@@ -121,7 +121,7 @@ class DeviceUnit(Unit):
         self.own = _OWN | self.driver.taken
         if self.name in self.own:
             self.name += "_"
-        self.taken |= {self.name, *(f"{self.name}_{part}" for part in ("open", "enqueue", "close"))}
+        self.taken |= {self.name, *(f"{self.name}_{part}" for part in ("open", "enqueue", "close", "messages"))}
         self.kernels = Kernels(self, words)
 
     def places(self) -> Places:
@@ -181,7 +181,7 @@ def host_text(unit: DeviceUnit) -> HostText:
     kernels, checks = list(unit.kernels.texts), unit.kernels.checks
     array_bytes = places.array_bytes + ALIGNED * checks
     called, entry = _call(unit, places, checks)
-    enqueued, enqueue = _enqueue(unit, checks)
+    enqueued, enqueue = _enqueue(unit, checks) if driver.stream else ("", "")
     members = "".join(f"    KERNEL {k};\n" for k in kernels)
     parts = [
         f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n#include <stdlib.h>\n\n',
@@ -192,7 +192,7 @@ def host_text(unit: DeviceUnit) -> HostText:
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
-        run, _open(unit, kernels, places), entry, enqueue]  # fmt: skip
+        run, _open(unit, kernels, places), driver.extra[1].format(name=name), entry, enqueue]  # fmt: skip
     return HostText(fit("".join(parts)), (called, enqueued), places.memory_bytes, array_bytes)
 
 

@@ -61,7 +61,7 @@ def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, dev
     text = "\n".join(unit.kernels.texts.values())
     kernels = words.file("\n".join(unit.words.definitions(text)), text, exact)
     launches = dict.fromkeys(x for k in kernels_of(function.body) for x in unit.kernels.launches(k))
-    header = _header(unit, host, words, device, exact)
+    header = _header(unit, host, device, exact)
     return DeviceProgram(unit.name, kernels, host.text, header, tuple(unit.sites), host.memory_bytes, host.array_bytes,
                          tuple(launches))
 
@@ -69,8 +69,7 @@ def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, dev
 HEADER: Final = """\
 /* {about}
 
-   Compile the kernels:  nvcc -cubin -arch={architecture}{exact} kernels.{suffix} -o kernels.cubin
-   Compile the program:  cc -std=gnu99 -O2 -c {name}.c    (link with -ldl)
+{kernels}   Compile the program:  cc -std=gnu99 -O2 -c {name}.c    (link with -ldl)
 */
 #ifndef {macro}_H
 #define {macro}_H
@@ -82,32 +81,27 @@ HEADER: Final = """\
 extern "C" {{
 #endif
 
-{declaration}
-struct {name};
+{declaration}struct {name};
 
 /* All functions return 0, or
     {no_driver}  there is no driver ({library})
     {old_driver}  the driver is too old
     {not_open}  the program is not open
     {no_memory}  the host has no memory
-    -n     error n of the driver, {errors}
+    -n     error {errors}
    One call of a program at a time. Each device needs a program of its own. */
 
 /* Open the program on a device, counted from 0, and take {memory} bytes of its memory.
-   `image` is the contents of kernels.cubin. */
+   `image` is {image}. */
 int {name}_open(struct {name} **made, const void *image, int device);
-
+{extra}
 /* Call it with arrays of the host, stored row by row. It waits for the results. The first such call takes
    {arrays_bytes} bytes of the device.
 {arrays}
 {failures}*/
 {called}
 
-/* Call it with arrays of the device. It does not wait{but}.
-   Calls share working memory, so calls on different streams need an order.{fault} */
-{enqueued}
-
-/* Give everything back. */
+{enqueued}/* Give everything back. */
 void {name}_close(struct {name} *self);
 
 #ifdef __cplusplus
@@ -118,20 +112,29 @@ void {name}_close(struct {name} *self);
 """
 
 
-def _header(unit: DeviceUnit, host: HostText, words: DeviceWords, device: Device, exact: bool) -> str:
+ENQUEUED: Final = """\
+/* Call it with arrays of the device. It does not wait{but}.
+   Calls share working memory, so calls on different streams need an order.{fault} */
+{enqueued}
+
+"""
+
+
+def _header(unit: DeviceUnit, host: HostText, device: Device, exact: bool) -> str:
     f, name, driver = unit.function, unit.name, unit.driver
     given = "\n".join(f"    {b.name}: {shape_text(b)}" for b in (*f.given, *f.outputs))
     failures = "".join(f"    {k}  an index left the range of {site.array} (in {site.statement})\n"
                        for k, site in enumerate(unit.sites, 1))  # fmt: skip
     about = " ".join((f.doc or f.name).split()).replace("*/", "* /")
-    called, enqueued = host.declarations
+    called, declared = host.declarations
     looks = any(isinstance(s, If) for s in walk(f.body))
     fault = "\n   `fault` is 24 bytes of the device: the code of the check that failed first or 0, its index, its size."
+    enqueued = ENQUEUED.format(enqueued=declared, fault=fault * unit.kernels.checks,
+                               but=", except for conditions that are computed on the device" * looks)  # fmt: skip
+    kernels = driver.kernels.format(architecture=device.architecture, exact=" -fmad=false" * exact)
     return HEADER.format(
-        about=about, exact=" -fmad=false" * exact, name=name, macro=name.upper(), arrays=given,
-        memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=enqueued,
+        about=about, name=name, macro=name.upper(), arrays=given, kernels=kernels, image=driver.image,
+        memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=enqueued * bool(declared),
         declaration=driver.declaration, library=driver.library, errors=driver.errors,
-        but=", except for conditions that are computed on the device" * looks, fault=fault * unit.kernels.checks,
-        suffix=words.suffix, architecture=device.architecture, no_driver=NO_DRIVER, old_driver=OLD_DRIVER,
-        not_open=NOT_OPEN, no_memory=NO_MEMORY,
-        failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip
+        extra=driver.extra[0].format(name=name), no_driver=NO_DRIVER, old_driver=OLD_DRIVER, not_open=NOT_OPEN,
+        no_memory=NO_MEMORY, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip
