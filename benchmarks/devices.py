@@ -1,6 +1,7 @@
 """Figures of the device target: values of the corpus, kernels by strategy, long serial kernels.
 
-python -m benchmarks.devices [WORD ...]    programs with one of these words in their names
+python -m benchmarks.devices [WORD ...]            programs with one of these words in their names
+python -m benchmarks.devices --opencl [WORD ...]   values on the first OpenCL device, such as PoCL
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 
 from benchmarks.corpus import Entry, corpus
 from benchmarks.examples import example_modules
+from pullback.codegen.device.dialect import OPENCL
+from pullback.codegen.device.program import device_program
 from pullback.codegen.target import Source
 from pullback.codegen.targets import PLAIN_C
 from pullback.device import H100
@@ -37,6 +40,7 @@ from pullback.runtime.device.export import refuse
 from pullback.runtime.emit import Lowered, emit_c, lower_program
 from pullback.runtime.record import Record
 from pullback.runtime.timing import arguments
+from tests.support.devices import opencl
 from tests.support.devices.plain import reading
 
 LONG: Final = 10_000  # steps of one thread
@@ -90,6 +94,20 @@ def examined(name: str, program: Program, dims: Mapping[str, int]) -> Found:
     worst = max((_apart(a, b) for a, b in zip(one, wanted, strict=True)), default=0.0) if not fault else 0.0
     assert bool(fault) == bool(other), (name, fault, other)
     return Found(name, worst, same, fault, Counter(strategies(lowered)), long_ones(lowered))
+
+
+def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
+    """Run a program on the first OpenCL device, and beside the C for processors."""
+    lowered = lower_program(program, dims, device=H100)
+    refuse(lowered.function)
+    beside = emit_c(program, dims, target=PLAIN_C)
+    inputs = arguments(Record.of(lowered.function, beside))
+    made = device_program(lowered.function, lowered.memory, OPENCL, H100, exact=True)
+    one, fault, _, _ = opencl.ran(made, lowered.function, inputs)
+    wanted, other = run(beside, lowered.function, [a.copy() for a in inputs])
+    worst = max((_apart(a, b) for a, b in zip(one, wanted, strict=True)), default=0.0) if not fault else 0.0
+    assert bool(fault) == bool(other), (name, fault, other)
+    return Found(name, worst, True, fault)
 
 
 def _apart(a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -157,15 +175,19 @@ def steps(s: Stmt) -> float:
 def main(words: Sequence[str]) -> int:
     """Print the table."""
     start, wrong, total, serial, count, good = time.perf_counter(), [], Counter[str](), [], 0, 0
+    examine, words = (on_opencl, [w for w in words if w != "--opencl"]) if "--opencl" in words else (examined, words)
+    if examine is on_opencl and opencl.missing():
+        print(opencl.missing())
+        return 1
     entries: list[Entry] = [e for e in corpus(example_modules(Path("examples")))
                             if not words or any(w in e.name for w in words)]  # fmt: skip
     for k, e in enumerate(entries):
         print(f"{k + 1} of {len(entries)}: {e.name}", file=sys.stderr, flush=True)
         program, dims = e.make()
         try:
-            found = examined(e.name, program, dims)
-        except PullbackError as error:
-            wrong.append(f"{e.name}: {error.what}")
+            found = examine(e.name, program, dims)
+        except (PullbackError, ValueError, subprocess.CalledProcessError) as error:
+            wrong.append(f"{e.name}: {error.what if isinstance(error, PullbackError) else error}")
             continue
         count += 1
         total += found.kernels

@@ -244,14 +244,15 @@ class Inspected(Definition, Displayed):
 
         return export(*self.for_dims(dims), directory)
 
-    def export_device(self, directory: Any, language: Literal["cuda"] = "cuda", /, **dims: int) -> Any:
-        """Write a program for NVIDIA GPUs: the kernels, a host program in C and its header.
+    def export_device(self, directory: Any, language: Literal["cuda", "opencl"] = "cuda", /, **dims: int) -> Any:
+        """Write a program for GPUs: the kernels, a host program in C and its header.
 
-        No GPU has run it yet: it was compiled and emulated. A call copies arguments to the device, and results back.
+        No GPU has run it yet. CUDA was compiled and emulated, OpenCL has run on a processor. A call copies arguments to
+        the device, and results back.
 
         Args:
             directory: the folder to write; created if needed. Files of the same names are replaced.
-            language: the language of the kernels; CUDA is the only one.
+            language: the language of the kernels: "cuda" for NVIDIA's GPUs, "opencl" for those of all makers.
             **dims: the size of each dim.
         Returns:
             A dict: `files`, the paths written; `device_bytes`, the device memory; `kernels`, their number.

@@ -161,6 +161,7 @@ OPENCL: Final = DeviceWords(
         **{f"{u}int{n}_t": f"{u}{name}" for u in ("", "u") for n, (name, _) in _INTEGERS.items()},
         **{f"{u}INT{n}_{end}": f"{u}{name}_{end}" for u in ("", "U") for end in ("MIN", "MAX")
            for n, (_, name) in _INTEGERS.items()},
+        "memcpy": "pb_copy",
     },
     definitions={
         "INT64_C": "#define INT64_C(x) x##L\n",

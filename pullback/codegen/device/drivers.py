@@ -36,7 +36,7 @@ class Driver:
         stream: the C type of a stream in a header; empty if there are no calls on arrays of the device.
         declaration: the declaration of this type.
         extra: the prototype and the definition of a further function; {name} is the program's name.
-        text: the functions that all programs use.
+        text: the functions that all programs use.   kernel: those of programs that have kernels.
         copy, zero: functions for programs that use them.
         taken: the names that the text defines, beside those of all drivers.
     """
@@ -46,6 +46,7 @@ class Driver:
     kernels: str
     image: str
     text: str
+    kernel: str
     copy: str
     zero: str
     taken: frozenset[str]
@@ -137,10 +138,6 @@ static int load(struct device *on, const void *image) {
     return -cu.StreamCreate(&on->stream, 1); /* 1: it does not wait for others */
 }
 
-static int kernel(const struct device *on, KERNEL *found, const char *name) {
-    return -cu.ModuleGetFunction(found, on->module, name);
-}
-
 static void detach(const struct device *on) {
     if (on->stream) cu.StreamDestroy(on->stream);
     if (on->module) cu.ModuleUnload(on->module);
@@ -171,6 +168,12 @@ static int fetch(void *to, const void *from, size_t bytes, STREAM stream) {
 
 static int wait_for(STREAM stream) {
     return -cu.StreamSynchronize(stream);
+}
+""",
+    kernel="""\
+
+static int kernel(const struct device *on, KERNEL *found, const char *name) {
+    return -cu.ModuleGetFunction(found, on->module, name);
 }
 """,
     copy="""\
@@ -323,17 +326,6 @@ static int load(struct device *on, const void *image) {
     return status;
 }
 
-static int kernel(struct device *on, KERNEL *found, const char *name) {
-    int status;
-    void **const kernels = realloc(on->kernels, (on->count + 1) * sizeof *kernels);
-    if (!kernels) return NO_MEMORY;
-    on->kernels = kernels;
-    *found = cl.CreateKernel(on->program, name, &status);
-    OK(status);
-    kernels[on->count++] = *found;
-    return 0;
-}
-
 static void detach(struct device *on) {
     while (on->count) cl.ReleaseKernel(on->kernels[--on->count]);
     free(on->kernels);
@@ -368,6 +360,19 @@ static int fetch(void *to, const void *from, size_t bytes, STREAM stream) {
 
 static int wait_for(STREAM stream) {
     return cl.Finish(stream);
+}
+""",
+    kernel="""\
+
+static int kernel(struct device *on, KERNEL *found, const char *name) {
+    int status;
+    void **const kernels = realloc(on->kernels, (on->count + 1) * sizeof *kernels);
+    if (!kernels) return NO_MEMORY;
+    on->kernels = kernels;
+    *found = cl.CreateKernel(on->program, name, &status);
+    OK(status);
+    kernels[on->count++] = *found;
+    return 0;
 }
 
 static int launch(KERNEL kernel, size_t groups, size_t threads, const struct argument *given, size_t count,

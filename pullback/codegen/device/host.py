@@ -188,7 +188,8 @@ def host_text(unit: DeviceUnit) -> HostText:
         f"enum {{ NO_DRIVER = {NO_DRIVER}, OLD_DRIVER = {OLD_DRIVER}, NOT_OPEN = {NOT_OPEN}, ",
         f"NO_MEMORY = {NO_MEMORY} }};\n",
         f"#define MEMORY_BYTES {places.memory_bytes} /* working memory */\n",
-        f"#define ARRAY_BYTES {array_bytes} /* arguments and results */\n\n", driver.text,
+        f"#define ARRAY_BYTES {array_bytes} /* arguments and results */\n\n",
+        driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",

@@ -1,6 +1,6 @@
 """Export of programs for devices: kernels as text, a host program in C, and its header.
 
-kernels.cu    the kernels
+kernels.cu    the kernels; kernels.cl in OpenCL
 network.c     the host program, which finds the driver at load time
 network.h     how to compile, load and call it
 """

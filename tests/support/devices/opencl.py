@@ -5,8 +5,10 @@ PoCL is such a device. It runs kernels on the processor: Debian has it as `pocl-
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -28,7 +30,9 @@ INSTALL: Final = "apt-get install pocl-opencl-icd ocl-icd-libopencl1"
 @cache
 def missing() -> str:
     """The reason why no OpenCL program can run here; empty if one can."""
-    os.environ.setdefault("POCL_CACHE_DIR", tempfile.mkdtemp(prefix="pocl-"))
+    if "POCL_CACHE_DIR" not in os.environ:
+        os.environ["POCL_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="pocl-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         library = ctypes.CDLL("libOpenCL.so.1")
     except OSError:
