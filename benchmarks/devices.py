@@ -43,6 +43,7 @@ from pullback.runtime.timing import arguments
 from tests.support.devices import opencl
 from tests.support.devices.plain import reading
 
+SKIPPED: Final = 77  # the status of a run that is not possible here
 LONG: Final = 10_000  # steps of one thread
 FEW: Final = 1024  # threads of a launch that leave nearly all of a device idle
 FLAGS: Final = ("-std=c99", "-O1", "-ffp-contract=off", "-w", "-Wno-psabi", "-shared", "-fPIC")
@@ -178,7 +179,7 @@ def main(words: Sequence[str]) -> int:
     examine, words = (on_opencl, [w for w in words if w != "--opencl"]) if "--opencl" in words else (examined, words)
     if examine is on_opencl and opencl.missing():
         print(opencl.missing())
-        return 1
+        return SKIPPED
     entries: list[Entry] = [e for e in corpus(example_modules(Path("examples")))
                             if not words or any(w in e.name for w in words)]  # fmt: skip
     for k, e in enumerate(entries):
