@@ -247,8 +247,7 @@ class Inspected(Definition, Displayed):
     def export_device(self, directory: Any, language: Literal["cuda", "opencl"] = "cuda", /, **dims: int) -> Any:
         """Write a program for GPUs: the kernels, a host program in C and its header.
 
-        No GPU has run it yet. CUDA was compiled and emulated, OpenCL has run on a processor. A call copies arguments to
-        the device, and results back.
+        No GPU has run it yet: CUDA was emulated, OpenCL ran on a processor. A call copies arguments and results.
 
         Args:
             directory: the folder to write; created if needed. Files of the same names are replaced.
