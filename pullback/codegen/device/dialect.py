@@ -131,9 +131,10 @@ typedef unsigned long long uint64_t;
 _NUMBERS: Final = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")
 _OPENCL: Final = """
     __kernel kernel __global global __local local __constant constant __private private generic pipe uniform quad
-    complex imaginary vec_step event_t sampler_t image1d_t image2d_t image3d_t intptr_t uintptr_t ptrdiff_t
-    barrier get_group_id get_local_id atomic_cmpxchg max min
+    read_only write_only read_write complex imaginary vec_step event_t sampler_t image1d_t image2d_t image3d_t intptr_t
+    uintptr_t ptrdiff_t barrier get_group_id get_local_id atomic_cmpxchg max min MAXFLOAT CHAR_BIT
 """
+_QUICK: Final = "cos divide exp exp2 exp10 log log2 log10 powr recip rsqrt sin sqrt tan"  # of half_ and native_
 _INTEGERS: Final = {8: ("char", "CHAR"), 16: ("short", "SHRT"), 32: ("int", "INT"), 64: ("long", "LONG")}
 OPENCL: Final = DeviceWords(
     name="opencl",
@@ -155,7 +156,10 @@ OPENCL: Final = DeviceWords(
     fault="if (atomic_cmpxchg((volatile __global uint *)fault, 0u, {0}u) == 0) fault[1] = {1}, fault[2] = {2};",
     exact="#pragma OPENCL FP_CONTRACT OFF\n",
     double="#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
-    reserved=frozenset((*_OPENCL.split(), *_NUMBERS, *(f"{t}{n}" for t in _NUMBERS for n in (2, 3, 4, 8, 16)))),
+    reserved=frozenset((
+        *_OPENCL.split(), *_NUMBERS, *(f"{t}{n}" for t in _NUMBERS for n in (2, 3, 4, 8, 16)),
+        *(f"{kind}_{name}" for kind in ("half", "native") for name in _QUICK.split()),
+        *(f"{u}{n}_{end}" for u in ("", "U") for _, n in _INTEGERS.values() for end in ("MIN", "MAX")))),
     spelling={
         **{f"{name}f": name for name in FUNCTIONS if f"{name}f" in FUNCTIONS},
         **{f"{u}int{n}_t": f"{u}{name}" for u in ("", "u") for n, (name, _) in _INTEGERS.items()},

@@ -233,6 +233,7 @@ struct device {
 };
 
 /* The device of the current call. An address is the number of a block, from 1, and the offset in it. */
+_Static_assert(sizeof(void *) == 8, "an address has 64 bits");
 static __thread struct device *current;
 static __thread char messages[4096];
 #define BLOCK(p) current->blocks[((uint64_t)(uintptr_t)(p) >> 48) - 1]
@@ -280,8 +281,10 @@ static int attach(struct device *on, int number) {
     int status;
     OK(find_driver());
     OK(cl.GetPlatformIDs(16, platforms, &count));
+    count = count < 16 ? count : 16;
     for (unsigned k = 0; k < 2 * count; ++k) {
         if (cl.GetDeviceIDs(platforms[k % count], kinds[k / count], 16, devices, &found)) continue; /* it has none */
+        found = found < 16 ? found : 16;
         if (number < (int)found) {
             on->device = devices[number];
             on->context = cl.CreateContext(NULL, 1, &on->device, NULL, NULL, &status);

@@ -249,7 +249,8 @@ class Kernels:
         key = f"{threads}{names.numbered(raw)}"
         if key in self._by_text:
             return self._by_text[key]
-        name = unique(f"{self.unit.name}_{identifier(k.name)}", self.unit.taken.__contains__)
+        taken = self.unit.taken | self.words.reserved
+        name = unique(f"{self.unit.name}_{identifier(k.name)}", taken.__contains__)
         self.unit.taken.add(name)
         self._by_text[key] = name
         comment = self.unit.writer(Names(), depth=0)

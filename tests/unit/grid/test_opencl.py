@@ -79,10 +79,12 @@ def test_no_word_of_c_is_left() -> None:
 
 
 def test_reserved_names() -> None:
-    """Names of the user that OpenCL reserves are changed."""
-    text = "f(kernel: f32[N], global: f32[N]) { half = build uint < N { kernel[uint] * global[uint] } return half }"
+    """Names of the user that OpenCL reserves are changed, those of kernels too."""
+    text = """half(kernel: f32[N], LONG_MAX: f32[N]) {
+      sqrt = build uint < N { kernel[uint] * LONG_MAX[uint] } return sqrt }"""
     made = text_of(parse_program(text), {"N": 50})[0].kernels
-    assert "half5[uint5] = kernel2[uint5] * global2[uint5];" in made
+    assert "sqrt_[uint5] = kernel2[uint5] * LONG_MAX2[uint5];" in made
+    assert "\nvoid half_sqrt2(" in made
 
 
 @pb.function
