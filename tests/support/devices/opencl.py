@@ -1,6 +1,7 @@
 """The text of OpenCL and its host program, run on the first device that OpenCL has here.
 
-PoCL is such a device. It runs kernels on the processor: Debian has it as `pocl-opencl-icd`.
+PoCL is such a device. It runs kernels on the processor: Debian has it as `pocl-opencl-icd`. Oclgrind is another, which
+interprets kernels and reports races.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ def missing() -> str:
     count = ctypes.c_uint(0)
     status = library.clGetPlatformIDs(0, None, ctypes.byref(count))
     return f"OpenCL has no platform here: {INSTALL}" if status or not count.value else ""
+
+
+def oclgrind() -> dict[str, str]:
+    """The environment of a process in which Oclgrind is the only device; empty where it is not installed."""
+    found = shutil.which("oclgrind")
+    driver = Path(found or "").resolve().parents[1] / "lib" / "oclgrind" / "liboclgrind-rt-icd.so"
+    return {"OCL_ICD_VENDORS": str(driver), "OCLGRIND_DATA_RACES": "1"} if found and driver.exists() else {}
 
 
 class Loaded:

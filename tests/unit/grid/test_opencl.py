@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +181,29 @@ def test_a_check_that_fails() -> None:
 def test_messages_of_the_compiler(tmp_path: Path) -> None:
     """A text that does not compile gives OpenCL's error, and what the compiler said."""
     made, function = text_of(*program("elements"))
-    object.__setattr__(made, "kernels", made.kernels.replace("exp(", "no_such_function("))
+    wrong = replace(made, kernels=made.kernels.replace("exp(", "no_such_function("))
     with pytest.raises(ValueError, match=r"^-11: .*(?s:.*no_such_function)"):
-        opencl.Loaded(made, function, tmp_path)
+        opencl.Loaded(wrong, function, tmp_path)
+
+
+@pytest.mark.skipif(not opencl.oclgrind(), reason="no Oclgrind: apt-get install oclgrind ocl-icd-libopencl1")
+@pytest.mark.parametrize(
+    ("name", "barrier"), [("product", -1), ("product", 0), ("product", 1), ("tree", -1), ("tree", 2)]
+)
+def test_races(name: str, barrier: int) -> None:
+    """There is no race in the text, and one is reported where a barrier is left out."""
+    call = f"from tests.unit.grid.test_opencl import left_out; left_out({name!r}, {barrier})"
+    done = subprocess.run([sys.executable, "-c", call], cwd=Path(__file__).parents[3], check=True, capture_output=True,
+                          text=True, env={**os.environ, **opencl.oclgrind()})  # fmt: skip
+    assert ("data race" in done.stdout + done.stderr) == (barrier >= 0)
+
+
+def left_out(name: str, barrier: int) -> None:
+    """Run a program without one of its barriers; with all of them for -1."""
+    made, function = text_of(*program(name))
+    first, *others = made.kernels.split(OPENCL.meet)
+    kernels = first + "".join(f"{OPENCL.meet * (k != barrier)}{text}" for k, text in enumerate(others))
+    assert opencl.ran(replace(made, kernels=kernels), function, inputs_of(function)).status == 0
 
 
 @pytest.mark.usefixtures("device")
