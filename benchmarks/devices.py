@@ -108,7 +108,7 @@ def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
     wanted, other = run(beside, lowered.function, [a.copy() for a in inputs])
     worst = max((_apart(a, b) for a, b in zip(one, wanted, strict=True)), default=0.0) if not fault else 0.0
     assert bool(fault) == bool(other), (name, fault, other)
-    return Found(name, worst, True, fault)
+    return Found(name, worst, True, fault, Counter(strategies(lowered)), long_ones(lowered))
 
 
 def _apart(a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -198,7 +198,8 @@ def main(words: Sequence[str]) -> int:
         if not ok or not found.same:
             wrong.append(f"{e.name}: apart by {found.worst:.1e}, same bits {found.same}, returns {found.fault}")
             print(wrong[-1], flush=True)
-    print(f"{good} of {len(entries)} programs right and the same reversed, {count} run, {sum(total.values())} kernels")
+    how = "right on OpenCL" if examine is on_opencl else "right and the same reversed"
+    print(f"{good} of {len(entries)} programs {how}, {count} run, {sum(total.values())} kernels")
     print(f"{dict(total.most_common())}, {time.perf_counter() - start:.0f} s")
     print("long serial kernels:", *serial, sep="\n  ")
     print("not right:", *wrong, sep="\n  ")

@@ -31,6 +31,12 @@ ALIGNED: Final = 256
 NO_DRIVER, OLD_DRIVER, NOT_OPEN, NO_MEMORY = -1001, -1002, -1003, -1004  # the driver's own errors are nearer to 0
 FAULT_BYTES: Final = 24  # the code of the check that failed first, its index and its size
 
+# stdlib.h has more names, such as `random`, that a function of the user may have
+MEMORY: Final = """\
+void *calloc(size_t, size_t), *realloc(void *, size_t);
+void free(void *);
+
+"""
 LOOK: Final = """\
 
 /* Reads a condition that was computed on the device. */
@@ -56,7 +62,7 @@ _OWN: Final = frozenset((
     "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "failed_check", "seen", "run",
     "call", "prepare", "failed", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "ARRAY", "NUMBER",
     "MEMORY_BYTES", "ARRAY_BYTES", "STREAM", "KERNEL", "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NULL",
-    "dlopen", "dlsym", "dlclose", "dlerror", "calloc", "free"))  # fmt: skip
+    "dlopen", "dlsym", "dlclose", "dlerror", "calloc", "realloc", "free"))  # fmt: skip
 
 
 class HostExpressions(Expressions):
@@ -184,7 +190,7 @@ def host_text(unit: DeviceUnit) -> HostText:
     enqueued, enqueue = _enqueue(unit, checks) if driver.stream else ("", "")
     members = "".join(f"    KERNEL {k};\n" for k in kernels)
     parts = [
-        f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n#include <stdlib.h>\n\n',
+        f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n\n{MEMORY}',
         f"enum {{ NO_DRIVER = {NO_DRIVER}, OLD_DRIVER = {OLD_DRIVER}, NOT_OPEN = {NOT_OPEN}, ",
         f"NO_MEMORY = {NO_MEMORY} }};\n",
         f"#define MEMORY_BYTES {places.memory_bytes} /* working memory */\n",

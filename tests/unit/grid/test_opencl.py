@@ -32,7 +32,7 @@ from tests.support.devices import opencl
 from tests.support.devices.plain import reading
 from tests.unit.grid.programs import PROGRAMS, program
 
-SOME = [e for e in corpus() if e.name.startswith(("apl", "derivative"))]
+SOME = [e for e in corpus() if e.name.startswith(("apl", "derivative")) or e.name == "random 1"]
 NUMBERS = """numbers(x: f32[N], h: f16[N], w: bf16[N], n: i64[N], m: i8[N], u: u64[N], t: bool[N]) {
   y = build i < N { f32(h[i]) + x[i] * f32(w[i]) }
   half = build i < N { f16(x[i]) }
