@@ -16,7 +16,7 @@ from pullback.codegen.c.names import Names, identifier, unique
 from pullback.codegen.c.statements import Writer
 from pullback.codegen.c.text import wrap
 from pullback.codegen.device.dialect import DeviceWords
-from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var
+from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.intervals import atom_range
 from pullback.loops.program import nodes
@@ -59,23 +59,43 @@ class DeviceExpressions(Expressions):
 
 @dataclass(frozen=True)
 class Touched:
-    """The buffers that threads access, and those that they write, without registers."""
+    """The buffers that threads access, and those that they write, without registers.
 
-    touched: frozenset[Buffer] = frozenset()
-    written: frozenset[Buffer] = frozenset()
+    Each with whether thread t accesses element t alone: the accesses of a single thread need no barrier.
+    """
+
+    touched: frozenset[tuple[Buffer, bool]] = frozenset()
+    written: frozenset[tuple[Buffer, bool]] = frozenset()
 
     @staticmethod
     def by(body: tuple[Stmt, ...]) -> Touched:
         """The buffers that statements access."""
-        found = [a for s in nodes.walk(body) for a in nodes.accesses(s) if a.buffer.space != "registers"]
-        return Touched(frozenset(a.buffer for a in found), frozenset(a.buffer for a in found if a.write))
+        own, touched, written = None, set[tuple[Buffer, bool]](), set[tuple[Buffer, bool]]()
+        for s in nodes.walk(body):
+            if isinstance(s, For) and s.kind == "thread":
+                own = as_index(s.var)
+            for a in nodes.accesses(s):
+                if a.buffer.space != "registers":
+                    touched.add(found := (a.buffer, a.offset is own and a.more == 0))
+                    written |= {found} if a.write else set()
+        return Touched(frozenset(touched), frozenset(written))
 
     def __or__(self, other: Touched) -> Touched:
         return Touched(self.touched | other.touched, self.written | other.written)
 
     def conflicts(self, other: Touched) -> bool:
         """Whether one side writes a buffer that the other accesses."""
-        return not self.written.isdisjoint(other.touched) or not self.touched.isdisjoint(other.written)
+        pairs = (self.written, other.touched), (other.written, self.touched)
+        return any((b, False) in touched or ((b, True) in touched and not own)
+                   for written, touched in pairs for b, own in written)  # fmt: skip
+
+
+@dataclass
+class Head:
+    """The accesses of a loop's body before its first barrier."""
+
+    touched: Touched = Touched()
+    closed: bool = False
 
 
 @dataclass
@@ -85,7 +105,8 @@ class KernelWriter(Writer):
     words: DeviceWords = field(kw_only=True)
     threads: int = field(kw_only=True)
     index: str = field(kw_only=True)
-    since: Touched = field(default_factory=lambda: Touched())
+    since: Touched = Touched()
+    heads: list[Head] = field(default_factory=list)
 
     def printed(self) -> Expressions:
         """The expression printer."""
@@ -101,36 +122,39 @@ class KernelWriter(Writer):
         name = loaded_name(v) if isinstance(v, Data) else v.name
         self.line(f"const {self.index} {self.names(v, name)} = {value};")
 
-    def _together(self, body: tuple[Stmt, ...], again: bool = False) -> None:
-        """Add statements that all threads run together, with barriers where needed; `again` inside a loop."""
+    def _together(self, body: tuple[Stmt, ...]) -> None:
+        """Add statements that all threads run together, with barriers where needed."""
         for s in body:
-            if isinstance(s, For) and has_threads((s,)):
-                self._meet_before(Touched.by((s,)))
-                if s.kind == "thread":
-                    self._thread(s)
-                else:
-                    self.line(f"{self._head(s)} {{")
-                    self.depth += 1
-                    self._together(s.body, again=True)
-                    self.depth -= 1
-                    self.line("}")
-            else:
-                self._meet_before(Touched.by((s,)))
-                self.since |= Touched.by((s,))
-                self.statement(s)
-        if again:
-            self._meet_before(Touched.by(body))
+            found = Touched.by((s,))
+            if not isinstance(s, For) or s.kind == "thread" or not has_threads((s,)):
+                self._meet_before(found)
+                self.since |= found
+                for head in self.heads:
+                    head.touched |= Touched() if head.closed else found
+                self._thread(s) if isinstance(s, For) and s.kind == "thread" else self.statement(s)
+                continue
+            if not runs_always(s):  # else the barriers of its body come before what conflicts
+                self._meet_before(found)
+            self.line(f"{self._head(s)} {{")
+            self.depth += 1
+            self.heads.append(Head())
+            self._together(s.body)
+            self._meet_before(self.heads[-1].touched)  # of the next iteration
+            self.heads.pop()
+            self.depth -= 1
+            self.line("}")
 
     def _meet_before(self, found: Touched) -> None:
         """Add a barrier if accesses since the last barrier conflict with the next ones."""
         if self.since.conflicts(found):
             self.line(self.words.meet)
             self.since = Touched()
+            for head in self.heads:
+                head.closed = True
 
     def _thread(self, s: For) -> None:
         e = self.expressions
         assert isinstance(e, DeviceExpressions) and isinstance(s.upper, Index)
-        self.since |= Touched.by((s,))
         self.line("{")
         self.depth += 1
         first, v = len(self.lines), self.names(s.var, s.var.name)
@@ -188,6 +212,12 @@ class KernelWriter(Writer):
 def has_threads(body: tuple[Stmt, ...]) -> bool:
     """Whether there is a thread loop in the statements."""
     return any(isinstance(s, For) and s.kind == "thread" for s in nodes.walk(body))
+
+
+def runs_always(s: For) -> bool:
+    """Whether a loop is known to have an iteration."""
+    trips = s.upper - s.lower if isinstance(s.upper, Index) and isinstance(s.lower, Index) else ZERO_INDEX
+    return (trips.constant or 0) > 0
 
 
 class Kernels:
