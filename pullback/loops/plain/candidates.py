@@ -76,18 +76,26 @@ class Strategies:
         several: for neighbors.
         head: returns how many of the first statements may be one kernel.
         loops: for a Fold; without a candidate it is a loop around the kernels of its body.
+        sorts: for a Sort; without a candidate it is a procedure of the target.
     """
 
     single: tuple[Strategy, ...]
     several: tuple[Strategy, ...] = ()
     head: Head = alone
     loops: tuple[Strategy, ...] = ()
+    sorts: tuple[Strategy, ...] = ()
 
     def of(self, work: Work) -> tuple[Strategy, ...]:
         """The strategies for some work."""
         if len(work.statements) > 1:
             return self.several
-        return self.loops if isinstance(work.statement, ir.Fold) else self.single
+        match work.statement:
+            case ir.Fold():
+                return self.loops
+            case ir.Sort():
+                return self.sorts
+            case _:
+                return self.single
 
 
 @dataclass(frozen=True)

@@ -197,8 +197,7 @@ class Lowering:
             case ir.Build() | ir.Scatter():
                 return self.kernels(s)
             case ir.Sort():
-                builder = self._builder(s)
-                return [Call(sort_kernel(s, builder), tuple(builder.arguments))]
+                return [self._chosen(Work.of(s, self.views, self.exact), self.comment(s)) or self._sort(s)]
             case ir.External():
                 builder = self._builder(s)
                 return [Call(external_kernel(s, builder), tuple(builder.arguments))]
@@ -243,6 +242,10 @@ class Lowering:
         call = self._chosen(work, self.comment(s))
         assert call is not None, "plain loops do whatever it is"
         return [call]
+
+    def _sort(self, s: ir.Sort) -> Call:
+        builder = self._builder(s)
+        return Call(sort_kernel(s, builder), tuple(builder.arguments))
 
     def _builder(self, s: ir.Statement) -> KernelBuilder:
         """The kernel builder of a statement that has one form only."""
@@ -502,21 +505,25 @@ def plain_scatter(s: ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     if isinstance(s.value, ir.Bracket):
         value, conds = s.value.arg, s.value.conds
     nest = LoopNest(lowering, root, s.vars, conds)
-    _add_guarded(s, *peel_guards(value), out, lowering, nest.innermost)
+    guards, value = peel_guards(value)
+
+    def add(scope: Scope) -> None:
+        position = lowering.flat(s.out, s.indices, scope)
+        scope.statements.append(Store(out, position, lowering.value(value, scope), accumulate=True))
+
+    guarded(guards, lowering, nest.innermost, add)
     nest.close()
     return tuple(root.statements)
 
 
-def _add_guarded(s: ir.Scatter, guards: Sequence[Guard], value: ir.Scalar, out: Buffer, lowering: ScalarLowering,
-                 scope: Scope) -> None:
-    """Add the value to its place where the guards hold; elsewhere its indices may be out of range."""
+def guarded(guards: Sequence[Guard], lowering: ScalarLowering, scope: Scope, write: Callable[[Scope], None]) -> None:
+    """Write statements where guards hold; elsewhere indices in them may be out of range."""
     if not guards:
-        position = lowering.flat(s.out, s.indices, scope)
-        scope.statements.append(Store(out, position, lowering.value(value, scope), accumulate=True))
+        write(scope)
         return
     g, *rest = guards
     conds = lowering.conditions((g,), scope) if isinstance(g, Cond) else ()
     test = lowering.value(g, scope) if isinstance(g, ir.Scalar) else Holds(conds)
     inner = scope.guard(conds)
-    _add_guarded(s, rest, value, out, lowering, inner)
+    guarded(rest, lowering, inner, write)
     scope.statements.append(If(test, tuple(inner.statements)))
