@@ -2,6 +2,10 @@
 
 spread.py     any kernel as launches: a thread for each iteration of independent loops
 trees.py      tree reductions in a fixed order
+states.py     loops whose states are scans
+scans.py      scans, a group of threads for each row; tiles.py has their launches
+scatters.py   scatters: keys, then each element collects its terms
+sorts.py      sorts by merging; runs.py finds the place of one element
 products.py   tiled products, with panels in shared memory and sums in registers
 table.py      the table of strategies, in order
 verify.py     the checks of device kernels

@@ -80,7 +80,7 @@ class _Shape(NamedTuple):
 
 def products(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
     """The strategy for sums of products of two operands."""
-    r = reduction(work)
+    r = reduction(work.statement)
     if r is None or r.total.op != "sum" or (found := _best(r, work.address)) is None:
         return
     (c, shape), least = found, moved(work.statement)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from pullback.grid.spread import spread
 from pullback.grid.steps import count_of
+from pullback.ir import expr
 from pullback.ir import nodes as ir
-from pullback.ir.expr import POSITIONS
+from pullback.ir.index import ONE_INDEX, Data, Var, as_index
 from pullback.ir.program import statement_reads
-from pullback.ir.traverse import walk
+from pullback.ir.traverse import indices_of, rewrite, walk
 from pullback.loops.analysis.joined import elements
-from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
-from pullback.loops.plain.lower import without_units
+from pullback.loops.plain.builder import KernelBuilder, flat_position
+from pullback.loops.plain.lower import element_loops, without_units
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.program import nodes
 from pullback.loops.program.cover import typical_count
-from pullback.loops.program.nodes import Check, For, Let, Store
+from pullback.loops.program.nodes import Check, For, Kernel, Let, Stmt, Store
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import OPERATORS, Read, Temp
+from pullback.loops.program.values import OPERATORS, Buffer, Read, Temp
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,15 @@ class Reduction:
     results: int
     terms: int
 
+    @property
+    def checked(self) -> bool:
+        """Whether a term has an index that is checked at run time."""
+        indices = (i for n in walk(self.total.arg) for i in indices_of(n))
+        return any(isinstance(a, Data) and a.checked for i in indices for a in i.every_atom)
 
-def reduction(work: Work) -> Reduction | None:
+
+def reduction(s: ir.Statement) -> Reduction | None:
     """The reduction of a statement with known sizes; None if the statement has none, or several."""
-    s = work.statement
     if not isinstance(s, ir.Build):
         return None
     build = without_units(s)
@@ -47,7 +55,7 @@ def reduction(work: Work) -> Reduction | None:
         return None
     total = next(iter(found))
     results, terms = count_of(build.vars), count_of(total.vars)
-    if total.op not in (*OPERATORS, *POSITIONS) or results is None or terms is None:
+    if total.op not in (*OPERATORS, "argmax", "argmin") or results is None or terms is None:  # a search is serial
         return None
     return Reduction(build, total, results, terms)
 
@@ -65,6 +73,36 @@ def store_values(build: ir.Build, lowering: ScalarLowering, builder: KernelBuild
     place = flat_position(build.vars)
     scope.statements += [Store(builder.parameter(o), place, Read(temp))
                          for o, temp in zip(build.outs, kept, strict=True)]  # fmt: skip
+
+
+def stored_terms(r: Reduction, builder: KernelBuilder) -> tuple[Reduction, list[For]]:
+    """A launch that stores the terms, and the reduction of these.
+
+    A thread whose index is out of range leaves, which it may not do between threads that wait for it.
+    """
+    variables = (*r.build.vars, *r.total.vars)
+    terms = ir.Ref("terms", r.total.arg.dtype, tuple(v.extent for v in variables))
+    like = Buffer("like", terms.dtype, (), "arena", ONE_INDEX)
+    builder.own[terms] = builder.scratch("terms", like, r.results * r.terms)
+    loops = element_loops(ir.Build((terms,), variables, (r.total.arg,)), builder.address, builder, beside=False)
+    term = expr.get(terms, *map(as_index, variables))
+    total = expr.reduce(r.total.op, r.total.vars, term)
+    assert isinstance(total, ir.Reduce)
+    changed: dict[ir.Scalar, ir.Scalar] = {r.total: total}
+    values = tuple(rewrite(v, changed.get) for v in r.build.values)
+    return replace(r, build=replace(r.build, values=values), total=total), spread_loops(loops, variables, builder)
+
+
+def independent_loops(body: Sequence[Stmt], variables: Sequence[Var]) -> list[Stmt]:
+    """Declare the loops over the elements of a build to be independent, as they are by its meaning."""
+    return [replace(s, body=tuple(independent_loops(s.body, variables)), independent=True)
+            if isinstance(s, For) and s.var in variables else s for s in body]  # fmt: skip
+
+
+def spread_loops(body: Sequence[Stmt], variables: Sequence[Var], builder: KernelBuilder) -> list[For]:
+    """The launches of loops over the elements of a build, as parts of a kernel."""
+    k = spread(Kernel("part", tuple(builder.params.values()), (), tuple(independent_loops(body, variables))))
+    return [s for s in k.body if isinstance(s, For)]
 
 
 def leaves(group: For) -> bool:

@@ -13,7 +13,7 @@ from math import prod
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.types import DType
 from pullback.loops.program.nodes import For, LetIndex, Stmt
-from pullback.loops.program.schedule import Step
+from pullback.loops.program.schedule import Numbered, Schedule, Step
 from pullback.loops.program.values import Buffer, Space
 
 
@@ -44,6 +44,24 @@ class Tree(Step):
 
     def __str__(self) -> str:
         return "tree"
+
+
+@dataclass(frozen=True)
+class Merge(Step):
+    """The step that merges sorted runs."""
+
+    def __str__(self) -> str:
+        return "merge"
+
+
+@dataclass(frozen=True)
+class InOrder(Step):
+    """The step in which each thread goes through so many neighboring terms, one after another."""
+
+    terms: int
+
+    def __str__(self) -> str:
+        return f"in order {self.terms}"
 
 
 @dataclass(frozen=True)
@@ -114,3 +132,14 @@ def decoded(flat: Index, variables: Sequence[Var]) -> list[Stmt]:
         else:
             out.append(LetIndex(v, modulo(flat, v.extent) if k else floor_divide(flat, as_index(below))))
     return out
+
+
+def parts_schedule(parts: Sequence[Sequence[Step]]) -> Schedule:
+    """The schedule of several launches, each numbered; of a single one its steps."""
+    many = len(parts) > 1
+    return Schedule(tuple(s for n, own in enumerate(parts, 1) for s in ((Numbered(n, len(parts)),) * many + (*own,))))
+
+
+def axes_of(variables: Sequence[Var]) -> tuple[tuple[str, int], ...]:
+    """The axes of a grid over variables."""
+    return tuple((v.name, v.extent.constant or 0) for v in variables)

@@ -8,7 +8,10 @@ from typing import Final, Protocol
 
 from pullback.device import Device
 from pullback.grid.products import products
-from pullback.grid.reductions import moved
+from pullback.grid.reductions import independent_loops, moved
+from pullback.grid.scans import scans
+from pullback.grid.scatters import scatters
+from pullback.grid.sorts import sorts
 from pullback.grid.spread import THREADS
 from pullback.grid.trees import trees
 from pullback.ir import nodes as ir
@@ -37,7 +40,8 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
         assert isinstance(s, ir.Build | ir.Scatter)
         if isinstance(s, ir.Scatter):
             return builder.kernel(plain_scatter(s, builder))
-        return builder.kernel(tuple(element_loops(s, builder.address, builder, beside=False)))
+        loops = element_loops(s, builder.address, builder, beside=False)
+        return builder.kernel(tuple(independent_loops(loops, s.vars)))
 
     if isinstance(s, ir.Build | ir.Scatter):
         whole, count = statement_cycles(s, machine), 1.0
@@ -46,12 +50,16 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
         wide = any(o.dtype.bits > 32 for o in s.outs)
         groups = -(-int(count) // THREADS)
         cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, wide=wide, moved=moved(s))
+        cycles += device.launch * isinstance(s, ir.Scatter)  # zeros first
         yield Candidate("elements", cycles, build, exact=True)
 
 
-STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, elements)
+STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, scatters, elements)
+LOOPS: Final[tuple[DeviceStrategy, ...]] = (scans,)  # for loops with states
+SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)
 
 
 def device_chooser(device: Device) -> Chooser:
     """The chooser among all strategies for a device."""
-    return Chooser(SCALAR, Strategies(single=(updates, *(partial(s, device=device) for s in STRATEGIES))))
+    single, loops, orders = (tuple(partial(s, device=device) for s in table) for table in (STRATEGIES, LOOPS, SORTS))
+    return Chooser(SCALAR, Strategies(single=(updates, *single), loops=loops, sorts=orders))

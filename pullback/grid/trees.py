@@ -14,11 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from pullback.device import Device
-from pullback.grid.reductions import Reduction, leaves, moved, reduction, store_values
-from pullback.grid.steps import Grid, Threads, Tree, decoded, group_loop, local_buffer, thread_loop
+from pullback.grid.reductions import Reduction, leaves, moved, reduction, store_values, stored_terms
+from pullback.grid.spread import THREADS
+from pullback.grid.steps import (
+    Grid,
+    Threads,
+    Tree,
+    axes_of,
+    decoded,
+    group_loop,
+    local_buffer,
+    parts_schedule,
+    thread_loop,
+)
 from pullback.ir import nodes as ir
 from pullback.ir.expr import POSITIONS, ReduceOp
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
@@ -29,7 +40,7 @@ from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.scalar import ScalarLowering, added
 from pullback.loops.program.nodes import Assign, For, If, Kernel, Let, Stmt, Store
-from pullback.loops.program.schedule import Numbered, Schedule, Step
+from pullback.loops.program.schedule import Step
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import (
     Binary,
@@ -58,30 +69,45 @@ RUNS: Final = 256  # the most groups that share one result
 
 def trees(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
     """The strategy for reductions with too many terms for one thread."""
-    r = reduction(work)
-    if r is None or r.terms < 2 * LEAST:
+    r = reduction(work.statement)
+    if r is None:
+        return
+    for plan in plans(r, statement_cycles(r.build, machine), moved(work.statement), device):
+        stored = ((Grid(axes_of((*r.build.vars, *r.total.vars))), Threads((THREADS,))),) * r.checked
+        yield Candidate("tree" if plan.runs == 1 else "trees", plan.cycles + r.checked * device.launch,
+                        partial(_build, r, plan), parts_schedule([*stored, *plan.parts]))  # fmt: skip
+
+
+class Plan(NamedTuple):
+    """A tree reduction.
+
+    Attributes:
+        cycles: the estimated cycles.   threads: the threads in a group.   runs: the groups that share a result.
+        parts: the steps of each launch.
+    """
+
+    cycles: float
+    threads: int
+    runs: int
+    parts: tuple[tuple[Step, ...], ...]
+
+
+def plans(r: Reduction, whole: float, bytes_moved: float, device: Device) -> Iterator[Plan]:
+    """The plans for a reduction that takes a processor core so many cycles."""
+    if r.terms < 2 * LEAST:
         return
     threads = LEAST
     while threads < MOST and threads * 4 <= r.terms:
         threads *= 2
-    whole = statement_cycles(r.build, machine)
-    wide = r.total.arg.dtype.bits > 32
+    wide, axes, shared = r.total.arg.dtype.bits > 32, axes_of(r.build.vars), r.total.vars[0].name
     for runs in (1, min(RUNS, -(-r.terms // RUN))) if r.results < FEW and r.terms > 2 * RUN else (1,):
         chain, groups = whole / (r.results * runs * threads), r.results * runs
-        cycles = device.cycles(whole, chain, groups, threads, 3, wide, moved(work.statement))
-        cycles += (runs > 1) * device.launch
-        yield Candidate("tree" if runs == 1 else "trees", cycles, partial(_build, r, threads, runs),
-                        _schedule(r, threads, runs))  # fmt: skip
-
-
-def _schedule(r: Reduction, threads: int, runs: int) -> Schedule:
-    axes = tuple((v.name, v.extent.constant or 0) for v in r.build.vars)
-    shared = r.total.vars[0].name
-    if runs == 1:
-        return Schedule((Grid(axes), Threads((threads,), shared), Tree()))
-    first: tuple[Step, ...] = (Grid((*axes, ("run", runs))), Threads((threads,), shared), Tree())
-    second: tuple[Step, ...] = (Grid(axes), Threads((_second(runs),), "run"), Tree())
-    return Schedule((Numbered(1, 2), *first, Numbered(2, 2), *second))
+        cycles = device.cycles(whole, chain, groups, threads, 3, wide, bytes_moved) + (runs > 1) * device.launch
+        if runs == 1:
+            yield Plan(cycles, threads, 1, ((Grid(axes), Threads((threads,), shared), Tree()),))
+        else:
+            yield Plan(cycles, threads, runs, ((Grid((*axes, ("run", runs))), Threads((threads,), shared), Tree()),
+                                               (Grid(axes), Threads((_second(runs),), "run"), Tree())))  # fmt: skip
 
 
 def _second(runs: int) -> int:
@@ -89,22 +115,28 @@ def _second(runs: int) -> int:
     return max(LEAST, 1 << (runs - 1).bit_length())
 
 
-def _build(r: Reduction, threads: int, runs: int, builder: KernelBuilder) -> Kernel:
+def _build(r: Reduction, plan: Plan, builder: KernelBuilder) -> Kernel:
     for ref in sorted({ref for v in r.build.values for ref in v.refs}, key=lambda ref: ref.name):
         builder.parameter(ref)
-    length = -(-r.terms // runs)
+    r, stored = stored_terms(r, builder) if r.checked else (r, [])
+    return builder.kernel((*stored, *tree_launches(r, plan, builder)))
+
+
+def tree_launches(r: Reduction, plan: Plan, builder: KernelBuilder) -> list[For]:
+    """The launches of a reduction; Declined if a thread may leave before others meet it."""
+    length = -(-r.terms // plan.runs)
     runs = -(-r.terms // length)
     if runs == 1:
-        launches = [_Launch(r, builder, threads).of_terms((), r.terms, ())]
+        out = [_Launch(r, builder, plan.threads).of_terms((), r.terms, ())]
     else:
         likes = [Buffer("like", t.dtype, (), "arena", as_index(1)) for t in state(r.total).types]
         partials = tuple(builder.scratch("partials", like, r.results * runs) for like in likes)
         run = Var("run", as_index(runs))
-        first = _Launch(r, builder, threads).of_terms((run,), length, partials)
-        launches = [first, _Launch(r, builder, _second(runs)).of_partials(partials, runs)]
-    if any(leaves(s) for s in launches):
+        first = _Launch(r, builder, plan.threads).of_terms((run,), length, partials)
+        out = [first, _Launch(r, builder, _second(runs)).of_partials(partials, runs)]
+    if any(map(leaves, out)):
         raise Declined
-    return builder.kernel(tuple(launches))
+    return out
 
 
 @dataclass(frozen=True)

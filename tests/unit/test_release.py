@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hatchling", reason="hatchling, which builds wheels, is not installed")
-WHEEL_LINES = 106_324
-"""Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 2,090, calls
+WHEEL_LINES = 107_840
+"""Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 3,270, calls
 on devices: 1,574)."""
 WHEEL_BYTES = 2_000_000
 ROOT = Path(__file__).resolve().parents[2]

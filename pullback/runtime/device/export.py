@@ -15,6 +15,7 @@ from pullback.codegen.device.dialect import DIALECTS
 from pullback.codegen.device.program import DeviceProgram, device_program
 from pullback.device import H100, Device
 from pullback.errors import CompilerError
+from pullback.grid.sorts import MOST_SORTED
 from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims
 from pullback.ir.foreign import Foreign
@@ -95,6 +96,7 @@ def refuse(function: Function) -> None:
     for k in kernels_of(function.body):
         for s in walk(k.body):
             if isinstance(s, Procedure):
-                what = f"the C function {s.work.name}" if isinstance(s.work, Foreign) else "sorting"
+                sorting = f"sorting of {MOST_SORTED:,} elements or more"
+                what = f"the C function {s.work.name}" if isinstance(s.work, Foreign) else sorting
                 raise CompilerError("E417", f"{function.name}: {what} is not supported on devices yet",
                                     position=k.position, remedy=WITHOUT)  # fmt: skip

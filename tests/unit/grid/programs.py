@@ -21,6 +21,21 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "positions": ("firsts(x: f64[N, M]) { y = build n < N { argmin m < M { x[n, m] * x[n, m] } } return y }",
                   {"N": 3, "M": 500}),
     "rest": ("rest(x: f64[N]) { y = build { 1.0 + sum n < N { x[n] } } return y }", {"N": 30_000}),
+    "checked": ("""checked(x: f64[N, M], at: i64[N]) { y = build { sum n < N { x[n, check(at[n], M)] } } return y }""",
+                {"N": 300, "M": 7}),
+    "scan": ("""scan(x: f64[N, M]) {
+      z = build n < N { f64(0.0) }
+      s, y = fold m < M (a = z) { b = build n < N { a[n] + x[n, m] } yield b, b } return y, s }""", {"N": 3, "M": 600}),
+    "scans": ("""scans(x: f32[N]) {
+      z = build { f32(0.0) }
+      s, y, o = fold n < N (a = z) { b = build { 0.5 * a + x[-n + N - 1] } c = build { exp(b - a) } yield b, c, a }
+      return y, o, s }""", {"N": 70_000}),
+    "sort": ("sorted(x: f64[N, M]) { y = sort n < N, m < M { x[n, m] } return y }", {"N": 2, "M": 1100}),
+    "order": ("order(x: f32[N, M]) { y = order n < N, m < M { x[n, m] } return y }", {"N": 3, "M": 90}),
+    "scatter": ("""scatter(x: f32[N, M], at: i64[N]) {
+      y: f32[9, M] = scatter n < N, m < M { [check(at[n], 9), m] += x[n, m] } return y }""", {"N": 100, "M": 30}),
+    "tally": ("""tally(x: i64[N]) {
+      y: i64[5] = scatter n < N { [data(x[n])] += [4 >= data(x[n]), data(x[n]) >= 0] 1 } return y }""", {"N": 9000}),
     "check": ("""gather(x: f64[M], at: i64[N]) { y = build n < N { x[check(at[n], M)] } return y }""",
               {"N": 40, "M": 7}),
     "branch": ("""branch(x: f64[N]) {

@@ -36,6 +36,17 @@ SCHEDULES = {
                  "| part 2 of 2: grid 1 | threads run 32 | tree"],
     "positions": ["tree: grid n 3 | threads m 128 | tree"],
     "rest": ["tree: grid 1 | threads n 256 | tree"],
+    "checked": ["tree: part 1 of 2: grid n 300 | threads 128 | part 2 of 2: grid 1 | threads n 128 | tree"],
+    "scan": ["elements: grid n 3 | threads 128", "scan: grid n 3 | threads m 64 | in order 10"],
+    "scans": ["elements: one thread",
+              "scan: part 1 of 3: grid run 18 | threads n 256 | in order 16 | part 2 of 3: grid 1 | threads 1 "
+              "| in order 18 | part 3 of 3: grid run 18 | threads n 256 | in order 16"],
+    "sort": ["sort: part 1 of 2: grid n 2 × tile 2 | threads m 256 | merge "
+             "| part 2 of 2: grid n 2 × m 1100 | threads 128 | merge"],
+    "order": ["sort: grid n 3 | threads m 128 | merge"],
+    "scatter": ["scatter: part 1 of 2: grid n 100 | threads 128 "
+                "| part 2 of 2: grid place0 9 × m 30 | threads n 32 | tree"],
+    "tally": ["scatter: part 1 of 2: grid n 9000 | threads 128 | part 2 of 2: grid place0 5 | threads n 256 | tree"],
     "check": ["elements: grid n 40 | threads 128"],
     "branch": ["tree: grid 1 | threads n 64 | tree", "elements: one thread", "elements: grid n 130 | threads 128",
                "elements: grid n 130 | threads 128"],
@@ -48,11 +59,9 @@ def test_schedules(name: str) -> None:
     assert [str(k.choice) for k in kernels_of(lowered.function.body)] == SCHEDULES[name]
 
 
-def test_loops_that_depend_run_as_one_thread() -> None:
-    text = "f(x: f64[N], at: i64[N]) { y = build k < 9 { sum n < N { [check(at[n], 9) == k] x[n] } } return y }"
-    made = lowered_for(parse_program(text), {"N": 50})
-    (k,) = kernels_of(made.function.body)
-    assert "one thread" in str(k.choice)
+def test_few_terms_run_as_one_thread() -> None:
+    made = lowered_for(parse_program("f(x: f64[N]) { y = build { prod n < N { x[n] } } return y }"), {"N": 9})
+    assert [str(k.choice) for k in kernels_of(made.function.body)] == ["elements: one thread"]
 
 
 def test_the_device_is_a_family() -> None:
@@ -124,12 +133,6 @@ def test_registers_of_others() -> None:
 
 
 @pb.function
-def ordered(x: Float64[Array, "N"]) -> Any:
-    y = 2 * x
-    return pb.sort(y)
-
-
-@pb.function
 def doubled(x: Float64[Array, "N"]) -> Any:
     """Twice as much."""
     return 2 * x
@@ -144,19 +147,26 @@ def halved(x: Float64[Array, "3"]) -> Any:
     return half(x)
 
 
-def test_sorting_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_c_function_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(CompilerError) as error:
-        ordered.export_device(tmp_path, N=4)
+        halved.export_device(tmp_path)
     first, place, *rest = str(error.value).splitlines()
     assert place.startswith("  --> ") and "test_grid.py" in place
     assert [first, *rest] == [
-        "CompilerError [E417] ordered: sorting is not supported on devices yet",
-        "   |     return pb.sort(y)",
-        "   |            ^^^^^^^^^^",
+        "CompilerError [E417] halved: the C function half is not supported on devices yet",
+        '   | half = pb.external(HALF, "half(x: f64[N]) -> f64[N]")',
+        "   |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
         "  try: a function without this part; calls and `export` run all of it on the processor"
         "      See `pullback explain-error E417`",
     ]
     assert not list(tmp_path.iterdir())
+
+
+def test_rows_that_are_too_long_to_sort() -> None:
+    text = "long(x: f32[N]) { y = sort n < N { x[n] } return y }"
+    assert refused(lambda: lowered_for(parse_program(text), {"N": 1 << 31})) == (
+        "long: sorting of 2,147,483,648 elements or more is not supported on devices yet",
+        "a function without this part; calls and `export` run all of it on the processor")
 
 
 def test_other_refusals(tmp_path: Path) -> None:
@@ -164,9 +174,6 @@ def test_other_refusals(tmp_path: Path) -> None:
         "doubled: a device program has all sizes; open: N", "give them: N=…")
     assert refused(lambda: doubled.export_device(tmp_path, "metal", N=3)) == (  # type: ignore[arg-type]
         "there are no devices with the language 'metal'", "one of cuda, opencl")
-    assert refused(lambda: halved.export_device(tmp_path)) == (
-        "halved: the C function half is not supported on devices yet",
-        "a function without this part; calls and `export` run all of it on the processor")
 
 
 def refused(call: Callable[[], Any]) -> tuple[str, str | None]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,10 @@ from benchmarks.devices import examined, right, run
 from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.program import DeviceProgram, device_program
 from pullback.device import H100
-from pullback.errors import CompilerError, VerifyError
+from pullback.errors import VerifyError
 from pullback.grid import products, trees
 from pullback.ir.interpret import interpret
-from pullback.ir.nodes import Sort
 from pullback.ir.parser import parse_program
-from pullback.ir.program import Program, walk_statements
 from pullback.loops.program.nodes import Function
 from pullback.runtime.device.export import lowered_for
 from tests.support.devices import nvrtc
@@ -35,7 +31,9 @@ needs_compilers = pytest.mark.skipif(not shutil.which("g++") or not shutil.which
 SMALL = {
     "elements": {"N": 3, "M": 4}, "product": {"B": 9, "I": 17, "O": 10}, "tree": {"N": 2, "M": 70},
     "trees": {"N": 4200}, "position": {"N": 70}, "positions": {"N": 2, "M": 70},
-    "rest": {"N": 70}, "check": {"N": 5, "M": 3}, "branch": {"N": 6}}  # fmt: skip
+    "rest": {"N": 70}, "checked": {"N": 70, "M": 3}, "scan": {"N": 2, "M": 40}, "scans": {"N": 90},
+    "sort": {"N": 2, "M": 18}, "order": {"N": 2, "M": 18},
+    "scatter": {"N": 12, "M": 2}, "tally": {"N": 70}, "check": {"N": 5, "M": 3}, "branch": {"N": 6}}  # fmt: skip
 QUICK = [e for e in corpus() if e.name.startswith(("apl", "random", "derivative"))]
 
 
@@ -63,19 +61,9 @@ def test_plain_reading(name: str) -> None:
 def test_corpus_in_the_plain_reading(entry: Entry) -> None:
     """The values of C for processors, and the same bits with groups and threads from the last to the first."""
     made, dims = entry.make()
-    with refused_if_it_sorts(made):
-        found = examined(entry.name, made, dims)
-        assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
-        assert found.serial == []
-
-
-@contextmanager
-def refused_if_it_sorts(made: Program) -> Iterator[None]:
-    """A block that may be refused where the program sorts."""
-    try:
-        yield
-    except CompilerError as error:
-        assert error.code == "E417" and any(isinstance(s, Sort) for s in walk_statements(made.body))
+    found = examined(entry.name, made, dims)
+    assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
+    assert found.serial == []
 
 
 def test_the_first_extreme_and_the_first_nan() -> None:
@@ -100,8 +88,7 @@ def test_equal_to_the_source(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_corpus_equals_the_source(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     made, dims = entry.make()
     monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
-    with refused_if_it_sorts(made):
-        lowered_for(made, dims)
+    lowered_for(made, dims)
 
 
 WRONG = [(trees, "neutral", lambda *_: 1), (products, "_below", lambda *_: [])]
@@ -129,14 +116,14 @@ def test_text_on_threads(name: str, tmp_path: Path) -> None:
 
 
 @needs_compilers
-@pytest.mark.parametrize("name", ["product", "tree"])
+@pytest.mark.parametrize("name", ["product", "tree", "scan"])
 def test_each_barrier_is_needed(name: str, tmp_path: Path) -> None:
     """There is no race, and one is reported where any of the barriers is left out."""
     made, function, inputs = text_of(name)
     built(made, function, tmp_path, "thread")
     assert ran(function, inputs, tmp_path).reports == ""
     barriers = made.kernels.count("__syncthreads();")
-    assert barriers == {"product": 2, "tree": 3}[name]
+    assert barriers == {"product": 2, "tree": 3, "scan": 3}[name]
     for k in range(barriers):
         assert "data race" in ran(function, inputs, tmp_path, WITHOUT_BARRIER=str(k)).reports, f"barrier {k}"
 
