@@ -202,7 +202,7 @@ class Substitution:
         if not renamed:
             return self, variables
         pairs = {v: ZERO_INDEX if w.extent is ONE_INDEX else as_index(w) for v, w in renamed.items()}
-        inner = Substitution({**self.variables, **pairs}, self.dims, None, self.get)
+        inner = type(self)({**self.variables, **pairs}, self.dims, None, self.get)
         inner.refs = self.refs
         inner._touches_refs = self._touches_refs
         return inner, tuple(renamed.get(v, v) for v in variables)
@@ -301,7 +301,7 @@ class Substitution:
         if inner is self:  # a block is copied, so its variable is too
             renamed = tuple(Var(v.name, v.extent) for v in variables)
             pairs = {v: as_index(w) for v, w in zip(variables, renamed, strict=True)}
-            inner = Substitution({**self.variables, **pairs}, self.dims, None, self.get)
+            inner = type(self)({**self.variables, **pairs}, self.dims, None, self.get)
             inner.refs = self.refs
             inner._touches_refs = True
         return inner, renamed

@@ -14,6 +14,7 @@ from pullback.ir.printer import print_statement
 from pullback.ir.program import walk_statements
 from pullback.ir.traverse import walk
 from pullback.passes.commute import commute
+from pullback.passes.halves import stored_apart
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.normal_form import peel_guards
 
@@ -43,10 +44,6 @@ def check_fact(fact: Fact, program: ir.Program) -> None:
     if found is not None:
         what = found.name if isinstance(found, ir.Ref) else print_statement(found).splitlines()[0].strip()
         raise VerifyError("E316", f"{program.name}: it should hold that {fact.text}", facts=[what])
-
-
-def _wide(program: ir.Program) -> Iterator[ir.Ref]:
-    return (r for r in (*program.inputs, *program.outputs) if r.storage is not r.dtype)
 
 
 def _ruled(program: ir.Program) -> Iterator[ir.Statement]:
@@ -88,7 +85,7 @@ def _values(s: ir.Statement) -> tuple[ir.Scalar, ...]:
     return s.values if isinstance(s, ir.Build) else ()
 
 
-STORED: Final = Fact("inputs and results have their storage types", _wide)
+STORED: Final = Fact("inputs and results have their storage types, other arrays that of their elements", stored_apart)
 NO_RULES: Final = Fact("no call has rules", _ruled)
 NO_CALLS: Final = Fact("there are no calls", _calls)
 NORMAL: Final = Fact("each reduction is the whole of its statement", _nested, lasting=False)

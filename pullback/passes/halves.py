@@ -10,20 +10,21 @@ converted first.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
-from pullback.ir.program import blocks_of, walk_statements, whole_reads
+from pullback.ir.program import blocks_of, bound_refs, walk_statements, whole_reads
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
 
 
 def store_halves(program: ir.Program) -> ir.Program:
-    """Give inputs and results their storage types."""
+    """Give inputs and results their storage types; all other arrays are stored as they are computed."""
     halves = {r: ir.Ref(r.name, r.storage, r.shape) for r in program.inputs if r.storage is not r.dtype}
-    if not halves and all(r.storage is r.dtype for r in program.outputs):
+    if not any(stored_apart(program)):
         return program
     whole = {r for s in walk_statements(program.body) for b in blocks_of(s) for r in b.results}
     whole.update(r for s in walk_statements(program.body) for r in whole_reads(s))
@@ -36,7 +37,7 @@ def store_halves(program: ir.Program) -> ir.Program:
             return expr.cast(expr.get(halves[ref], *indices), ref.dtype)
         return expr.get(ref, *indices)
 
-    body = Substitution(refs=dict(wide), get=element).block(program.body)
+    body = _Computed(refs=dict(wide), get=element).block(program.body)
     after: list[ir.Statement] = []
     results = []
     for old, r in zip(program.outputs, body.results, strict=True):
@@ -47,6 +48,22 @@ def store_halves(program: ir.Program) -> ir.Program:
             results.append(_converted(halves.get(old, r), old.storage, after))
     block = ir.Block((*before, *body.statements, *after), tuple(results))
     return replace(program, inputs=tuple(halves.get(r, r) for r in program.inputs), body=block)
+
+
+def stored_apart(program: ir.Program) -> Iterator[ir.Ref]:
+    """The arrays of a program whose storage is not the type that they are computed with."""
+    inside = (r for s in walk_statements(program.body) for r in (*s.outs, *bound_refs(s)))
+    return (r for r in (*program.inputs, *inside, *program.outputs) if r.storage is not r.dtype)
+
+
+class _Computed(Substitution):
+    """The substitution that gives arrays inside a program the type for computation."""
+
+    def define(self, r: ir.Ref) -> ir.Ref:
+        """A fresh array for a definition."""
+        out = super().define(r)
+        out.storage = out.dtype
+        return out
 
 
 def _converted(r: ir.Ref, dtype: expr.DType, statements: list[ir.Statement]) -> ir.Ref:

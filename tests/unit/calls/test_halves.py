@@ -79,6 +79,44 @@ def test_what_is_read_is_computed_with_in_f32():
         assert np.array_equal(a, b)
 
 
+READERS = {  # of an array that was rounded, each with several reads, so that it is stored
+    "sort": lambda y: pb.sort(y, axis=1),
+    "sort down": lambda y: pb.sort(y, axis=1, descending=True),
+    "positions": lambda y: (pb.argsort(y, axis=1), pb.argmax(y, axis=1)),
+    "sums": lambda y: (pb.sum(y, axis=1), pb.max(y), pb.mean(y, axis=0)),
+    "itself": lambda y: (y, pb.sum(y, axis=1)),
+    "twice rounded": lambda y: (pb.sqrt(pb.abs(y)).astype(pb.bfloat16), pb.cumulative_sum(y, axis=1)),
+    "products": lambda y: (y @ y.T, y.T @ y),
+    "rows": lambda y: pb.fold(y.shape[0], y[0], lambda s, n: (s + y[n]).astype(pb.float16)),
+    "choice": lambda y: pb.cond(y[0, 0] > 0, lambda: y, lambda: -y),
+    "until": lambda y: pb.while_loop(lambda s: pb.max(s) < 100, lambda s: s + pb.abs(y) + 1, y, max_trips=200),
+    "slices": lambda y: pb.concat([y[1:], y[:-1], y[::-1]], axis=0),
+    "gather": lambda y: pb.build(y.shape[0], lambda n: y[y.shape[0] - 1 - n, n] + y[n, 0]),
+    "solve": lambda y: pb.linalg.solve(y[:, :5] @ y[:, :5].T + 70 * pb.eye(5), y),
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("given", [False, True], ids=["rounded", "given"])
+def test_rounded_arrays_inside_a_function_are_stored_in_f32(name, dtype, given):
+    """An intermediate array is no input or result: memory for it holds the type that is computed with."""
+    kind = NAMES[dtype] if given else Float32
+
+    @pb.function
+    def f(x: kind[Array, "5 70"]):
+        return READERS[name]((x + 0).astype(dtype))
+
+    x = RNG.normal(size=(5, 70))
+    x = stored(x, dtype) if given else np.float32(x)
+    found, wanted = f(x), f.interpret(x)
+    for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, wanted)), strict=True):
+        assert a.dtype == b.dtype
+        if a.dtype.itemsize == 2:
+            a, b = (from_half(c.view(np.uint16), f16 if c.dtype == np.float16 else bf16) for c in (a, b))
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
 def test_for_all_sizes_and_by_threads():
     def f(x: Float16[Array, "N M"], y: Float32[Array, "M"]):
         return x @ y, (2.0 * x).astype(pb.float16)
