@@ -187,7 +187,8 @@ def bits(key: Any, shape: Any = (), *, dtype: Any = "uint32") -> Array:
 def _floating(what: str, dtype: Any) -> Any:
     target = current().default_float if dtype is None else dtype_from(dtype)
     if not target.is_floating:
-        raise DTypeError("E121", f"{what} gives floating-point numbers, not {target}", position=user_position())
+        raise DTypeError("E121", f"{what} gives floating-point numbers, not {target}", position=user_position(),
+                         remedy=f'`dtype="float32"`, and `.astype(pb.{target.title})` converts them')
     return target
 
 

@@ -200,7 +200,8 @@ def _running(name: str, what: str, x: Any, axis: int | None, dtype: Any, include
             facts=[describe(h, "array")],
             remedy="convert with `astype` first",
         )
-    rows = moveaxis(convert(h, accumulator(h, dtype)), axis, 0)
+    target = accumulator(h, dtype)
+    rows = moveaxis(convert(h, target.computed), axis, 0)
     start = (zeros if name == "add" else ones)(tuple(rows.extents[1:]), dtype=rows.settled)
 
     def step(state: Any, i: Any) -> tuple[Any, Any]:
@@ -210,7 +211,7 @@ def _running(name: str, what: str, x: Any, axis: int | None, dtype: Any, include
     made: Array = scan(rows.shape[0], start, step)[1]
     if include_initial:
         made = concat([expand_dims(start, 0), made])
-    return moveaxis(made, 0, axis)
+    return convert(moveaxis(made, 0, axis), target)
 
 
 @by_parts

@@ -14,7 +14,7 @@ from pullback.ir.expr import ReduceOp
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.source import user_position
-from pullback.tracing.arithmetic import dtype_from
+from pullback.tracing.arithmetic import convert, dtype_from
 from pullback.tracing.array import Array, Indices, from_index, type_text
 from pullback.tracing.complex_array import is_complex
 from pullback.tracing.index import empty_error, reduced
@@ -52,7 +52,9 @@ def places(rank: int, axis: Any, what: str, h: Array) -> tuple[int, ...]:
 
 
 def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType | None = None) -> Array:
-    """`op` over the axes of x."""
+    """`op` over the axes of x. A sum of dtype f16 or bf16 is computed in f32."""
+    if dtype is not None and dtype.is_half:
+        return convert(reduce_axes(op, x, axis, keepdims, dtype.computed), dtype)
     h = as_array(x, op)
     position = user_position()
     axes = normal_axes(h, axis, op)
@@ -60,7 +62,7 @@ def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType
     if (op in ("any", "all") and not source.is_bool) or (op in ("sum", "prod") and source.is_bool):
         raise DTypeError(
             "E121",
-            f"{op} takes {'bool' if op in ('any', 'all') else 'numbers'}, not {type_text(h)}",
+            f"{op} takes {'bool' if op in ('any', 'all') else 'numbers'}, not {type_text(h) if source is h.settled else source}",
             position=position,
             facts=[describe(h, "array")],
             remedy="compare the elements, e.g. `x != 0`"

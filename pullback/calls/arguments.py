@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from pullback.calls.extents import Token, parse_dim
-from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
 from pullback.ir import types
 from pullback.ir.halves import to_half
 from pullback.ir.index import Index, symbol
@@ -94,22 +94,27 @@ def as_numpy(value: Any, path: str) -> Any:
         return value
     if isinstance(value, np.generic | bool | int | float | list | tuple | memoryview | bytearray | bytes):
         return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        if value.__dlpack_device__()[0] == 2:  # a device of CUDA
-            from pullback.runtime.device.array import taken
-
-            return taken(value, path)
-        return np.from_dlpack(value)
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return np.asarray(value)
+    refused = ""
     try:
+        if hasattr(value, "__dlpack__"):
+            if value.__dlpack_device__()[0] == 2:  # a device of CUDA
+                from pullback.runtime.device.array import taken
+
+                return taken(value, path)
+            return np.from_dlpack(value)
+        if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+            return np.asarray(value)
         return np.asarray(memoryview(value))
-    except TypeError:
-        raise TraceError(
-            "E138",
-            f"{path}: {found_text(value)} was given where an array is needed",
-            remedy="pass a NumPy array, or an object with DLPack or the buffer protocol",
-        ) from None
+    except PullbackError:
+        raise
+    except (BufferError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        if hasattr(value, "__dlpack__") or hasattr(value, "__array__"):
+            refused = f", and its conversion failed: {error}"
+    raise TraceError(
+        "E138",
+        f"{path}: {found_text(value)} was given where an array is needed{refused}",
+        remedy="pass a NumPy array, or an object with DLPack or the buffer protocol",
+    )
 
 
 def array_of(value: list[Any] | tuple[Any, ...], path: str, allowed: Sequence[DType]) -> Any:
@@ -166,18 +171,13 @@ def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
     found = types.dtype_of(array.dtype)
     if found is not None:
         return found
-    native = array.dtype.newbyteorder("=")
-    if types.dtype_of(native) is not None:
-        raise DTypeError(
-            "E123",
-            f"{path} has foreign byte order ({array.dtype.str})",
-            remedy=f"`{path}.astype(np.{native})` converts it",
-        )
-    raise DTypeError(
-        "E122",
-        f"{path} has NumPy dtype {array.dtype}, which has no counterpart in the language",
-        remedy="convert it in NumPy first",
-    )
+    code, what = "E122", f"{path} has NumPy dtype {array.dtype}, which has no counterpart in the language"
+    remedy = types.conversion(array.dtype, path)
+    if array.dtype.kind == "c":
+        what, remedy = f"{path} holds complex numbers, its annotation says real ones", f"`{path}.real`"
+    elif types.dtype_of(array.dtype.newbyteorder("=")) is not None:
+        code, what = "E123", f"{path} has foreign byte order ({array.dtype.str})"
+    raise DTypeError(code, what, remedy=remedy)
 
 
 def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DType | None, int]:

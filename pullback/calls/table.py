@@ -25,6 +25,7 @@ from pullback.calls.signature import Parameter, Signature
 from pullback.calls.specs import ArraySpec, NumberSpec, Spec
 from pullback.calls.traced import Traced
 from pullback.ir.dims import solve_dims
+from pullback.ir.types import bf16
 from pullback.runtime.shim import Look, to_front
 from pullback.single_flight import single_flight
 from pullback.tracing import tree
@@ -166,12 +167,14 @@ def _look_of(
     structures = list(signature.structures)
     if any(p.kind == "rest" for p in parameters[:-1]) or not all(map(tree.has_form, structures)):
         return None
+    specs = [p.spec for p, leaves in zip(parameters, signature.leaves, strict=True) for _ in leaves]
+    if any(leaf.dtype is bf16 and not _takes_numbers(s) for s, leaf in zip(specs, signature.flat, strict=True)):
+        return None  # an entry knows bfloat16 by its bits, and here uint16 is another type
     names, positional = tuple(p.name for p in parameters), sum(p.kind == "plain" for p in parameters)
     if last.kind == "rest":
         structures[-1:] = structures[-1].children
         names, positional = (), len(structures)
     fixed, numbers = [], []
-    specs = [p.spec for p, leaves in zip(parameters, signature.leaves, strict=True) for _ in leaves]
     for k, (spec, leaf, value) in enumerate(zip(specs, signature.flat, flat, strict=True)):
         if leaf.is_input:
             numbers.append(1 if _takes_numbers(spec) else 0 if leaf.kind == "array" else 2)

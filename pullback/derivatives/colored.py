@@ -112,8 +112,7 @@ class Colored:
         signature, traced, arrays, sizes = self.base.arrays_of(values)
         program = traced.program
         positions, wanted = direction.sources(self.what, self.base, self.wrt, signature, self.position)
-        slots = direction.result_slots(traced.structure, program.outputs, "the result")
-        direction.some_floating(self.what, slots, self.position)
+        slots = direction.jacobian_slots(self.what, traced.structure, program.outputs, wanted, self.position)
         plan = self._plan(signature, program, positions, arrays, sizes)
         outputs = [r for r in program.outputs if r.dtype.is_floating]
         sources = [program.inputs[k] for k in positions] if plan.mode == "forward" else outputs

@@ -75,6 +75,7 @@ class Gradient(Derived):
             aux = structure.children[1]
         elif structure != tree.LEAF:
             remedy = "`has_aux=True` for results besides the first"
+            remedy = "`pb.real`, `pb.imag` or `pb.abs` of it" if structure.kind == "complex" else remedy
             raise self._refused(f"{structure}, and a gradient is that of one number", remedy)
         if value.rank or not value.dtype.is_floating:
             remedy = "reduce it, e.g. with `pb.sum`" if value.rank else "return a floating-point value"

@@ -151,12 +151,22 @@ def result_slots(structure: Structure, refs: Sequence[ir.Ref], name: str) -> lis
     return [Slot(p, r.dtype, r.rank) for p, r in zip(tree.leaf_paths(structure, name), refs, strict=True)]
 
 
-def some_floating(what: str, slots: Sequence[Slot], position: Position | None) -> None:
-    """Refuse a function without a floating-point result.
+def jacobian_slots(
+    what: str, results: Structure, refs: Sequence[ir.Ref], wanted: Structure, position: Position | None
+) -> list[Slot]:
+    """The results of a function as slots, if it has a Jacobian by parameters of the structure `wanted`.
 
     Raises:
-        DerivativeError: [E222] no result is floating-point.
+        DerivativeError: [E222] no result is floating-point. [E225] results and parameters are complex.
     """
+    slots = result_slots(results, refs, "the result")
+    if tree.holds_complex(results) and tree.holds_complex(wanted):
+        raise DerivativeError(
+            "E225",
+            f"{what}: derivatives of complex numbers by complex numbers have four parts",
+            position=position,
+            remedy="make both real: `lambda x, y: pb.real(f(x + 1j * y))`, and the same with `pb.imag`",
+        )
     if not any(s.is_floating for s in slots):
         raise DerivativeError(
             "E222",
@@ -164,6 +174,7 @@ def some_floating(what: str, slots: Sequence[Slot], position: Position | None) -
             position=position,
             remedy="return the value before it is rounded or compared",
         )
+    return slots
 
 
 def split(structure: Structure, leaves: Sequence[Leaf]) -> Signature:

@@ -53,8 +53,7 @@ class Jacobian(Derived):
         positions, wanted = self.sources(signature)
         base = self.base.traced(signature)
         known = base.known
-        slots = direction.result_slots(base.structure, known.outputs, "the result")
-        direction.some_floating(self.what, slots, self.position)
+        slots = direction.jacobian_slots(self.what, base.structure, known.outputs, wanted, self.position)
         floating = [k for k, s in enumerate(slots) if s.is_floating]
 
         def body(program: ir.Program) -> ir.Block:
@@ -162,7 +161,7 @@ def jacobian(
         `wrt` in the tree of the result, with None for arrays that are not floating-point.
     Raises:
         DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
-            floating. [E204] sparse, and a result depends on every element.
+            floating. [E225] results and parameters are complex. [E204] sparse, and a result depends on every element.
     Cost:
         Forward: as many `jvp` as the parameter has elements. Reverse: as many `vjp` as the result has. Sparse: the
         entries, or one sweep per color.
@@ -211,7 +210,7 @@ def hessian(
         A function that gives an array shaped (*parameter, *parameter); trees of `wrt` in a tree of `wrt`.
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
-            [E204] sparse, and a derivative depends on every element.
+            [E225] a parameter is complex. [E204] sparse, and a derivative depends on every element.
     Cost:
         As many `hvp` as the parameter has elements.
 

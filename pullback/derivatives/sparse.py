@@ -83,8 +83,7 @@ class Entries(Derived):
         positions, wanted = self.sources(signature)
         base = self.base.traced(signature)
         program = base.program
-        slots = direction.result_slots(base.structure, program.outputs, "the result")
-        direction.some_floating(self.what, slots, self.position)
+        slots = direction.jacobian_slots(self.what, base.structure, program.outputs, wanted, self.position)
         sparse = sparse_jacobian(program, positions, self.mode)
         block = instantiate(sparse.program, dict(zip(sparse.program.inputs, program.inputs, strict=True)))
         statements = list(block.statements)

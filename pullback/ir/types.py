@@ -127,6 +127,13 @@ def dtype_of(dtype: np.dtype[np.generic]) -> DType | None:
     return bf16 if found is None and dtype.name == "bfloat16" else found
 
 
+def conversion(dtype: np.dtype[Any], name: str = "") -> str:
+    """The remedy for an array `name` of a dtype that the language lacks."""
+    native = dtype.newbyteorder("=")
+    wanted = {"f": "float64", "c": "complex128"}.get(dtype.kind) if native == dtype else native
+    return f"`{name}.astype(np.{wanted})` converts it" if wanted else "convert it in NumPy first"
+
+
 def bits_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """View a `bfloat16` array as its bits, on the same memory; others stay as they are."""
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -119,10 +120,21 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
 
 def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:
     """The arrays of an argument and its structure; lists of numbers become arrays."""
-    found, structure = tree.flatten(x)
-    if isinstance(x, list) and all(isinstance(y, int | float | complex) for y in found):
-        found, structure = [np.asarray(x)], tree.LEAF
+    parts, structure = tree.flatten(x)
+    if isinstance(x, list) and all(isinstance(y, int | float | complex) for y in x):
+        parts, structure = [np.asarray(x)], tree.LEAF
+    found, structure = _whole(structure, iter(parts))
     return [as_operand(y) for y in found], structure
+
+
+def _whole(s: tree.Structure, parts: Iterator[Any]) -> tuple[list[Any], tree.Structure]:
+    """The leaves of a structure, complex arrays whole, and the structure of those leaves."""
+    if s.kind == "leaf":
+        return [next(parts)], s
+    if s.kind == "complex":
+        return [tree.unflatten(s, [np.asarray(next(parts)) for _ in s.children])], tree.LEAF
+    found = [_whole(c, parts) for c in s.children]
+    return [y for own, _ in found for y in own], replace(s, children=tuple(c for _, c in found))
 
 
 def value_and_grad(

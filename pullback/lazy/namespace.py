@@ -12,6 +12,7 @@ from pullback.arrays.dtypes import API_VERSION
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
+from pullback.lazy.types import array_type
 from pullback.names import found, public
 from pullback.tracing.complex_array import complex_type
 
@@ -135,7 +136,7 @@ def numpy_type(dtype: Any) -> np.dtype[Any]:
         return own.numpy
     from pullback.tracing.arithmetic import dtype_from
 
-    return dtype_from(dtype).numpy
+    return array_type(dtype_from(dtype), ()).numpy
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:

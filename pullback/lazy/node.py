@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 import numpy as np
 
 from pullback.errors import DTypeError
+from pullback.ir.types import conversion
 from pullback.lazy import elsewhere
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
@@ -253,7 +254,7 @@ def leaf(value: np.ndarray[Any, Any], tracked: bool = False) -> Array:
             "E122",
             f"asarray: NumPy dtype {value.dtype} has no counterpart in the language",
             position=user_position(),
-            remedy="convert the array with `astype` in NumPy first",
+            remedy=conversion(value.dtype),
         )
     if not (flags := value.flags).c_contiguous or not flags.aligned:
         value = np.array(value, order="C")

@@ -8,8 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.arrays.complex_parts import pair
+from pullback.errors import DTypeError
 from pullback.ir.index import as_index
-from pullback.ir.types import DType, dtype_of
+from pullback.ir.types import DType, bf16, dtype_of
+from pullback.source import user_position
 from pullback.state import registered
 from pullback.tracing.complex_array import ComplexType, complex_type
 from pullback.tracing.making import from_ref
@@ -65,7 +67,14 @@ class ArrayType:
 
 
 def array_type(dtype: DType | ComplexType, shape: tuple[int, ...]) -> ArrayType:
-    """The type with this element type and shape."""
+    """The type with this element type and shape.
+
+    Raises:
+        DTypeError: [E122] it is bfloat16, whose sums and ones NumPy does not know.
+    """
+    if dtype is bf16:
+        raise DTypeError("E122", "lazy arrays hold no bfloat16", position=user_position(),
+                         remedy="`astype(np.float32)` loses nothing, and a `pb.function` takes bfloat16")
     found = _KNOWN.get((dtype, shape))
     return found or _KNOWN.setdefault((dtype, shape), ArrayType(dtype, shape))
 

@@ -113,22 +113,16 @@ def as_array(x: object, what: str = "operand") -> Array:
         return x
     if isinstance(x, bool | int | float):
         return from_number(x)
-    if isinstance(x, np.generic):
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind != "c":
         dtype = types.dtype_of(x.dtype)
-        if dtype is not None:
-            return scalar(expr.const(x.item(), dtype.computed))
-    if isinstance(x, np.ndarray) and x.dtype.kind != "c":
-        dtype = types.dtype_of(x.dtype)
-        if dtype is not None:
-            if x.ndim == 0:
-                return scalar(expr.const(x.item(), dtype.computed))
-            return from_ref(current().capture(x))
-        raise DTypeError(
-            "E122",
-            f"{what}: NumPy dtype {x.dtype!s} has no counterpart in the language",
-            position=user_position(),
-            remedy="convert the array with `astype` in NumPy first",
-        )
+        if dtype is None:
+            raise DTypeError(
+                "E122",
+                f"{what}: NumPy dtype {x.dtype!s} has no counterpart in the language",
+                position=user_position(),
+                remedy=types.conversion(x.dtype),
+            )
+        return scalar(expr.const(x.item(), dtype.computed)) if x.ndim == 0 else from_ref(current().capture(x))
     if isinstance(x, Index | Var):
         return from_index(x)
     if isinstance(x, TracedArray | complex | np.complexfloating | np.ndarray):

@@ -37,6 +37,8 @@ class Structure:
                 return "*"
             case "none":
                 return "None"
+            case "complex":
+                return "complex"
             case "dict":
                 return "{" + ", ".join(f"{k!r}: {c}" for k, c in zip(self.keys, self.children)) + "}"
             case "list":
@@ -53,9 +55,15 @@ NONE = Structure("none")
 PAIR = Structure("complex", None, ("real", "imag"))
 
 
+def holds_complex(s: Structure) -> bool:
+    """Whether a leaf is a complex array."""
+    return s.kind == "complex" or any(map(holds_complex, s.children))
+
+
 def has_form(s: Structure) -> bool:
     """Whether calls that bypass Python handle such trees; not OrderedDicts, or dicts with unusual keys."""
     known = s.kind != "dict" or (s.type is dict and all(type(k) in (str, int) for k in s.keys))
+    known = known and (s.kind != "complex" or all(c.kind == "leaf" for c in s.children))  # or both parts of a derivative
     return known and all(map(has_form, s.children))
 
 

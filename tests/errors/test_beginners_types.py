@@ -368,11 +368,11 @@ def f(x: Float64[Array, "N"]):
 f(np.zeros(3, complex))
 ''',
         '''\
-DTypeError [E122] x has NumPy dtype complex128, which has no counterpart in the language
+DTypeError [E122] x holds complex numbers, its annotation says real ones
   --> user.py:4:1
    | f(np.zeros(3, complex))
    | ^^^^^^^^^^^^^^^^^^^^^^^
-  try: convert it in NumPy first      See `pullback explain-error E122`
+  try: `x.real`      See `pullback explain-error E122`
 ''',
     ),
     (

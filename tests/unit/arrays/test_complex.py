@@ -211,3 +211,37 @@ def test_complex_values_are_not_made_real() -> None:
               lambda z: pb.sum(z, dtype="float64"), lambda z: pb.full_like(z, 1j, dtype="float32")):
         with pytest.raises(pb.DTypeError, match="E122"):
             pb.function(f)(W)
+
+
+COMPLEX_JACOBIANS = {
+    "jacobian(lambda)": lambda f: pb.jacobian(f),
+    "jacobian(lambda) forward": lambda f: pb.jacobian(f, mode="forward"),
+    "jacobian(lambda) sparse": lambda f: pb.jacobian(f, sparse=True),
+    "jacobian(lambda) colored": lambda f: pb.jacobian(f, sparse="colored"),
+    "hessian(lambda)": lambda f: pb.hessian(lambda z: pb.sum(pb.abs(f(z)) ** 2)),
+}
+
+
+@pytest.mark.parametrize("what", COMPLEX_JACOBIANS)
+def test_derivatives_of_complex_numbers_by_complex_numbers_are_refused(what):
+    z = np.array([1 + 2j, 3 - 1j])
+    with pytest.raises(pb.errors.DerivativeError) as raised:
+        COMPLEX_JACOBIANS[what](lambda z: z * z)(z)
+    name = what.split()[0]
+    assert raised.value.code == "E225"
+    assert raised.value.what == f"{name}: derivatives of complex numbers by complex numbers have four parts"
+    assert raised.value.remedy == ("make both real: `lambda x, y: pb.real(f(x + 1j * y))`, and the same with `pb.imag`")
+
+
+def test_the_gradient_of_a_complex_number_says_so():
+    with pytest.raises(pb.errors.DerivativeError) as raised:
+        pb.grad(lambda z: pb.sum(z * z))(np.array([1 + 2j]))
+    assert raised.value.what == "grad(lambda): the result is complex, and a gradient is that of one number"
+    assert raised.value.remedy == "`pb.real`, `pb.imag` or `pb.abs` of it"
+
+
+@pytest.mark.parametrize("sparse", [True, "colored"])
+def test_sparse_jacobians_have_the_parts_of_complex_numbers(sparse):
+    found = pb.jacobian(lambda x: x * x * 1j, sparse=sparse)(np.array([1.0, 2.0]))
+    assert found.real.to_dense().tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert found.imag.to_dense().tolist() == [[2.0, 0.0], [0.0, 4.0]]
