@@ -62,7 +62,8 @@ def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType
     if (op in ("any", "all") and not source.is_bool) or (op in ("sum", "prod") and source.is_bool):
         raise DTypeError(
             "E121",
-            f"{op} takes {'bool' if op in ('any', 'all') else 'numbers'}, not {type_text(h) if source is h.settled else source}",
+            f"{op} takes {'bool' if op in ('any', 'all') else 'numbers'}, "
+            f"not {type_text(h) if source is h.settled else source}",
             position=position,
             facts=[describe(h, "array")],
             remedy="compare the elements, e.g. `x != 0`"

@@ -1,8 +1,8 @@
 """The table of a function's compiled code by key, with a bounded number of entries.
 
-A key holds everything that compiled code depends on: signature, shapes, sizes, threads and backend. Its code has an
-entry (`runtime.entry`), which compares the arguments of a call with those of the key. Calls try these entries first,
-latest first, so a repeated call computes no key.
+A key holds everything that compiled code depends on: signature, shapes, sizes, threads, backend, machine and
+compiler. Its code has an entry (`runtime.entry`), which compares the arguments of a call with those of the key. Calls
+try these entries first, latest first, so a repeated call computes no key.
 
 The first dims of a function are compiled at once. Others share open-size C until their calls have cost about as much as
 compiling. This takes at most twice the work of an optimal choice that knows all calls beforehand (the ski rental
@@ -26,6 +26,8 @@ from pullback.calls.specs import ArraySpec, NumberSpec, Spec
 from pullback.calls.traced import Traced
 from pullback.ir.dims import solve_dims
 from pullback.ir.types import bf16
+from pullback.machine import native
+from pullback.runtime.compile import compiler_command
 from pullback.runtime.shim import Look, to_front
 from pullback.single_flight import single_flight
 from pullback.tracing import tree
@@ -63,7 +65,7 @@ class Table:
         arrays += traced.captured
         threads = policy.thread_count(self._threads)
         where = _place(self._name, signature, traced, arrays)
-        key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend(), where)
+        key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, where, *_target())
         found = self.kept.get(key)
         if found is None:
             with single_flight((self, key)):
@@ -143,12 +145,18 @@ def _is_general(traced: Traced, dims: dict[str, int]) -> bool:
 
 def _general(traced: Traced) -> Any:
     """The program compiled for all sizes, created on first use."""
+    key = _target()
     with single_flight((id(traced), "general")):
-        if traced.general is None:
+        if key not in traced.general:
             from pullback.runtime.executor import compile_general
 
-            traced.general = compile_general(traced.known)
-        return traced.general
+            traced.general[key] = compile_general(traced.known)
+        return traced.general[key]
+
+
+def _target() -> tuple[Any, ...]:
+    """The backend, and the machine and compiler that the environment selects for C."""
+    return (policy.backend(), native(), compiler_command()) if policy.backend() == "c" else (policy.backend(),)
 
 
 def _look_of(

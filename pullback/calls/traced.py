@@ -45,7 +45,7 @@ class Traced:
     `foreign` are arrays of the function around a closure. They are inputs after the arguments.
     `prints` is what a call prints, also for a function derived from the printing one. It is `enclosed` if it was traced
     inside another function, whose dims it may then contain. `own` are the dims for which it is compiled separately,
-    `general` is its open-size code, once there is one.
+    `general` is its open-size code by the target that the environment selects.
     Its function sets its `signature`.
     """
 
@@ -56,7 +56,7 @@ class Traced:
     enclosed: bool = False
     prints: Prints | None = None
     own: set[tuple[int, ...]] = field(default_factory=set, init=False)
-    general: Any = field(default=None, init=False)
+    general: dict[Any, Any] = field(default_factory=dict, init=False)
     signature: Signature = field(init=False, compare=False)
 
     @property

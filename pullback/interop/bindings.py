@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pullback as pb
+from pullback.codegen.c.build import EXACT_FLAGS, QUIET, exported
 from pullback.codegen.c.types import c_type
 from pullback.errors import TraceError, UsageError
 from pullback.runtime.export import Exported, Passed, library, put_files
@@ -48,8 +49,6 @@ OWN: Final = """
     baremodule begin elseif end function global importall import local module quote
     None True False assert def del elif except exec from is lambda nonlocal pass print raise with
 """
-# No -ffp-contract: the default of gnu99 is what calls use, `fast` with gcc and `on` with clang.
-BEST: Final = ("-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,11 @@ def bind(f: pb.Function, language: str, directory: str | os.PathLike[str], **dim
     return put_files(directory, texts)
 
 
+def _flags(exact: bool) -> tuple[str, ...]:
+    """The flags for the C of a binding."""
+    return ("-std=gnu99", "-O2", "-march=native", *exported(exact), *QUIET)
+
+
 def _apart(names: Sequence[str], more: Collection[str]) -> list[str]:
     """Rename so that no name is reserved in a language or used by a template; keep the order."""
     taken, found = {*OWN.split(), *more}, list[str]()
@@ -128,8 +132,10 @@ def build(language: str, directory: str | os.PathLike[str], name: str) -> list[s
         UsageError: [E611] the compiler is missing or failed.
     """
     folder = Path(directory)
-    shared = ["cc", "-std=gnu99", *BEST, "-fPIC", "-shared", f"{name}.c", "-o", f"lib{name}.so", "-lm"]
-    objects = ["cc", "-std=gnu99", *BEST, "-c", f"{name}.c"]
+    header = folder / f"{name}.h"
+    best = _flags(header.is_file() and EXACT_FLAGS[0] in header.read_text(encoding="utf-8"))
+    shared = ["cc", *best, "-fPIC", "-shared", f"{name}.c", "-o", f"lib{name}.so", "-lm"]
+    objects = ["cc", *best, "-c", f"{name}.c"]
     warnings = ["-Wall", "-Wextra", "-Werror"]
     cpp = ["c++", "-std=c++20", "-O2", *warnings, "example.cpp", f"{name}.o", "-o", "example", "-lm"]
     steps: dict[str, tuple[list[list[str]], list[str]]] = {
@@ -291,7 +297,7 @@ fn taken<const N: usize>(data: &mut &[u8]) -> [u8; N] {{
     first.try_into().unwrap()
 }}
 """
-    flags = ", ".join(f'"{flag}"' for flag in ("-std=gnu99", *BEST))
+    flags = ", ".join(f'"{flag}"' for flag in _flags(b.made.lowered.program.settings.exact))
     script = f"""\
 use std::env::var;
 use std::process::Command;
@@ -395,7 +401,7 @@ def _python(b: Binding) -> dict[str, str]:
     module = f'''\
 """{b.name} in Python, by ctypes; build lib{b.name}.so first:
 
-    cc -shared -fPIC -O2 {b.name}.c -o lib{b.name}.so -lm
+    cc {" ".join(_flags(b.made.lowered.program.settings.exact))} -shared -fPIC {b.name}.c -o lib{b.name}.so -lm
 """
 
 import ctypes

@@ -403,7 +403,8 @@ class _Verifier:
                 elif e.op in POSITIONS:
                     good = e.dtype is types.i64 and not e.arg.dtype.is_bool
                 else:
-                    good = e.dtype is e.arg.dtype and not e.dtype.is_half and e.dtype.is_bool == REDUCTIONS[e.op].of_bools
+                    good = e.dtype is e.arg.dtype and e.dtype.is_bool == REDUCTIONS[e.op].of_bools
+                good = good and not e.arg.dtype.is_half
             case _:
                 assert_never(e)
         if not good:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.codegen.c.build import exported
 from pullback.codegen.c.types import c_type
 from pullback.codegen.target import Source
 from pullback.ir.types import DType, dtype_of
@@ -29,6 +30,7 @@ from pullback.nn.export_text import (
     TRAIN,
 )
 from pullback.nn.safetensors_file import header
+from pullback.runtime.export import cmake_options
 from pullback.templates import filled
 
 __all__ = ["Array", "Main", "Step"]
@@ -153,9 +155,7 @@ endif()
 
 add_executable({self.name} {sources})
 set_target_properties({self.name} PROPERTIES C_STANDARD 99)
-if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
-  target_compile_options({self.name} PRIVATE -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
-endif()
+{cmake_options(self.name, False)}
 if(UNIX)
   target_link_libraries({self.name} PUBLIC m)
 endif()
@@ -200,7 +200,7 @@ endif()
    byte order of the machine.{weights}
 
    cc -std=c99 -O2 -Wno-psabi {sources} -o {self.name} -lm
-   cc -std=gnu99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math gives the best code.
+   cc -std=gnu99 -O3 -march=native {" ".join(exported(False))} gives the best code.
 */"""
 
     @property

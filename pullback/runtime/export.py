@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.codegen.c.build import QUIET, exported
 from pullback.codegen.c.halves import conversion
 from pullback.codegen.c.literals import literal
 from pullback.codegen.c.sizes import TOO_LARGE, WRONG_DIMS
@@ -49,8 +50,8 @@ _MULTIPLIER: Final = 2654435761
 
 
 HOW: Final = """\
-   One line builds the example:  cc -std=c99 -O2 -Wno-psabi {name}.c main.c -o example -lm
-   The best code comes from:     cc -std=gnu99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math\
+   One line builds the example:  cc -std=c99 -O2 -Wno-psabi {contract}{name}.c main.c -o example -lm
+   The best code comes from:     cc -std=gnu99 -O3 -march=native {flags}\
 """
 
 
@@ -122,7 +123,7 @@ def library(program: ir.Program, dims: Mapping[str, int], how: str = HOW, target
     """The C of a program with its header, for the given dims; other dims are arguments of the function.
 
     Args:
-        how: the compile instructions in the header, with {name} for the function's name.
+        how: the compile instructions in the header, with {name} for the function's name and {flags} for the compiler's.
         target: the kind of C to print.
     """
     lowered = with_constants(lower_program(program, dims, machine=target.machine(GENERIC)), program)
@@ -173,7 +174,8 @@ def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.Pat
     inputs, rules = _reference_inputs(fixed, reference_inputs, program.settings.captured)
     outputs, allowed = (reference or _interpreted)(fixed, inputs)
     example = _example(fixed, source, lowered, chosen, inputs, rules, outputs, allowed)
-    files = put_files(directory, {**made.files, "CMakeLists.txt": _cmake(made.name), "main.c": example})
+    cmake = _cmake(made.name, program.settings.exact)
+    files = put_files(directory, {**made.files, "CMakeLists.txt": cmake, "main.c": example})
     peak = lowered.memory.formula if lowered.memory.slots else source.arena_bytes
     return {"files": files, "peak_bytes": peak}
 
@@ -282,7 +284,7 @@ def _shapes(program: ir.Program, lowered: Lowered, source: Source) -> str:
 
 
 def _header(program: ir.Program, lowered: Lowered, source: Source, how: str) -> str:
-    macro = source.name.upper()
+    macro, exact = source.name.upper(), program.settings.exact
     about = " ".join(program.doc.split()) if program.doc else program.name
     about = about.replace("*/", "* /")
     codes = "".join(f"     {k}  {_failure(site)}\n" for k, site in enumerate(source.sites, 1))
@@ -293,7 +295,7 @@ def _header(program: ir.Program, lowered: Lowered, source: Source, how: str) -> 
     return f"""\
 /* {about}
 
-{how.format(name=source.name)}
+{how.format(name=source.name, flags=" ".join(exported(exact)), contract="-ffp-contract=off " if exact else "")}
 */
 #ifndef {macro}_H
 #define {macro}_H
@@ -346,7 +348,15 @@ def _arena(source: Source) -> str:
 """
 
 
-def _cmake(name: str) -> str:
+def cmake_options(name: str, exact: bool) -> str:
+    """The lines that give a target of CMake the compiler flags of calls."""
+    return f"""\
+if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+  target_compile_options({name} PRIVATE {" ".join((*exported(exact), *QUIET))})
+endif()"""
+
+
+def _cmake(name: str, exact: bool) -> str:
     return f"""\
 cmake_minimum_required(VERSION 3.10)
 project({name} C)
@@ -358,9 +368,7 @@ endif()
 add_library({name} {name}.c)
 set_target_properties({name} PROPERTIES C_STANDARD 99)
 target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
-if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
-  target_compile_options({name} PRIVATE -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
-endif()
+{cmake_options(name, exact)}
 if(UNIX)
   target_link_libraries({name} PUBLIC m)
 endif()

@@ -63,8 +63,8 @@ def holds_complex(s: Structure) -> bool:
 def has_form(s: Structure) -> bool:
     """Whether calls that bypass Python handle such trees; not OrderedDicts, or dicts with unusual keys."""
     known = s.kind != "dict" or (s.type is dict and all(type(k) in (str, int) for k in s.keys))
-    known = known and (s.kind != "complex" or all(c.kind == "leaf" for c in s.children))  # or both parts of a derivative
-    return known and all(map(has_form, s.children))
+    whole = s.kind != "complex" or all(c.kind == "leaf" for c in s.children)  # not one derivative for each part
+    return known and whole and all(map(has_form, s.children))
 
 
 def form(s: Structure) -> Any:

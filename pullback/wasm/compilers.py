@@ -33,13 +33,17 @@ def found(name: str) -> str | None:
     return next(filter(None, map(shutil.which, (name, *numbered))), None)
 
 
-@cached(1)
 def zig() -> tuple[str, ...]:
     """The command for zig; empty if it is not installed."""
-    python = os.environ.get("PULLBACK_ZIG")
+    return _zig(os.environ.get("PULLBACK_ZIG"), os.environ.get("PATH"))
+
+
+@cached(4)
+def _zig(python: str | None, path: str | None) -> tuple[str, ...]:
+    """The command for these settings."""
     if python:
         return python, "-m", "ziglang"
-    if shutil.which("zig"):
+    if shutil.which("zig", path=path):
         return ("zig",)
     return (sys.executable, "-m", "ziglang") if importlib.util.find_spec("ziglang") else ()
 

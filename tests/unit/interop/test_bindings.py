@@ -15,6 +15,7 @@ from jaxtyping import Float32, Float64, Int64
 
 import pullback as pb
 from pullback import Array
+from pullback.codegen.c.build import ROUNDING
 from pullback.errors import TraceError, UsageError
 from pullback.interop.bindings import LANGUAGES, bind, build
 
@@ -34,10 +35,22 @@ def names(data: Float64[Array, "2"], names: Float64[Array, "2"], new: Float64[Ar
     return data - names * new + new_
 
 
+def dot(x: Float64[Array, "N"], y: Float64[Array, "N"]):
+    """A lone sum, whose products some processors would round."""
+    return pb.sum(x * y)
+
+
+def exact_dot() -> pb.Function:
+    """The sum with products that are never fused."""
+    with pb.exact():
+        return pb.function(dot)
+
+
 rng = np.random.default_rng(0)
 CASES: dict[str, tuple[Any, dict[str, int], tuple[Any, ...]]] = {
     "mix": (mix, {"N": 4}, (rng.normal(size=(4, 3)), rng.normal(size=3).astype(np.float32), np.array([3, 1]), 1.5)),
     "names": (names, {}, tuple(rng.normal(size=(4, 2)))),
+    "dot": (exact_dot(), {"N": 1001}, tuple(rng.normal(size=(2, 1001)))),
 }
 
 
@@ -93,3 +106,17 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"\[E611\] a binding for rust is built by cargo, which is not there"):
         build("rust", tmp_path, "mix")
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_all_texts_have_the_flags_of_calls(exact: bool, tmp_path: Path) -> None:
+    """One table: the rounding of lone sums as in calls, and no fused products in exact functions."""
+    f = exact_dot() if exact else pb.function(dot)
+    has, lacks = ("-ffp-contract=off", ROUNDING) if exact else (ROUNDING, "-ffp-contract")
+    f.export(tmp_path, N=3)
+    bind(f, "rust", tmp_path, N=3)
+    bind(f, "python", tmp_path, N=3)
+    for file in ("dot.h", "CMakeLists.txt", "build.rs", "dot.py"):
+        text = (tmp_path / file).read_text()
+        assert has in text, file
+        assert lacks not in text, file
