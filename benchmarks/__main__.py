@@ -43,29 +43,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> Parser:
     command = Parser(
         prog="pullback bench",
-        description="Run the same work with Pullback, the installed peers and hand-written C, interleaved.",
+        description="Measure Pullback, the installed peers and hand-written C at the same work, in turns.",
     )
     add = command.add_argument
-    add("suite", choices=SUITES, help="what to measure")
-    add("--cases", nargs="+", metavar="CASE", help="cases of the suite (default: all)")
-    add("--sizes", nargs="+", type=at_least(1), metavar="N", help="derivatives: only these sizes (default: all)")
-    add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"], help="zhang: types")
+    add("suite", choices=SUITES, help="the suite to run")
+    add("--cases", nargs="+", metavar="CASE", help="run only these cases of the suite (default: all)")
+    add("--sizes", nargs="+", type=at_least(1), metavar="N", help="derivatives: run only these sizes (default: all)")
+    add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"],
+        help="zhang: run these element types")
     systems = ("pullback", "numpy", "jax", "torch", "casadi", "c")
-    add("--systems", nargs="+", choices=systems, help="which (default: all)")
-    add("--threads", nargs="+", type=at_least(1), default=[1], metavar="N", help="processors for everyone; dynamic: "
-        "of several numbers each")
-    add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
-    add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts, corpus: where the examples are")
-    add("--save", type=Path, metavar="DIR", help="corpus: write the C of all programs there")
-    add("--against", type=Path, metavar="DIR", help="corpus: say which C differs from what was saved there")
-    add("--time", action="store_true", help="corpus: time the programs whose C differs, both ways in turns")
+    add("--systems", nargs="+", choices=systems, help="measure only these systems (default: all that are installed)")
+    add("--threads", nargs="+", type=at_least(1), default=[1], metavar="N",
+        help="the number of threads of each system; dynamic: run once for each of several numbers")
+    add("--rounds", type=at_least(1), default=7, metavar="N", help="repeat each measurement this often")
+    add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts, corpus: the folder of examples")
+    add("--save", type=Path, metavar="DIR", help="corpus: write the C of all programs to this folder")
+    add("--against", type=Path, metavar="DIR", help="corpus: list programs whose C differs from that in this folder")
+    add("--time", action="store_true", help="corpus: time the old and the new C of these programs, in turns")
     add("--candidates", type=at_least(1), metavar="N", nargs="?", const=1,
-        help="corpus: time all candidates of one in N statements instead, and say how often the estimate chose well")
+        help="corpus: time all candidates of every Nth statement, and report how often the estimate chose the fastest")
     add("--schedules", type=at_least(1), metavar="N", nargs="?", const=1,
-        help="corpus: the same of other tiles and vectors for the candidate that is chosen")
-    add("--slow-forms", action="store_true", help="zhang, programs: also forms whose first call takes very long")
-    add("--markdown", action="store_true", help="print in Markdown")
-    add("--plot", type=Path, metavar="FILE", help="programs: also a plot, as .png, .svg or .pdf (needs matplotlib)")
+        help="corpus: do so for other tiles and vectors of the chosen candidate")
+    add("--slow-forms", action="store_true", help="zhang, programs: include forms whose first call takes minutes")
+    add("--markdown", action="store_true", help="print a table in Markdown")
+    add("--plot", type=Path, metavar="FILE", help="programs: write a plot as .png, .svg or .pdf (needs matplotlib)")
     add_json(command)
     return command
 

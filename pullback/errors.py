@@ -183,6 +183,11 @@ def _place_lines(position: Place) -> list[str]:
     return lines
 
 
+def counted(count: object, noun: str, many: str = "") -> str:
+    """A count with its noun: `1 epoch`, `2 epochs`, `N rows`."""
+    return f"{count} {noun if str(count) == '1' else many or noun + 's'}"
+
+
 def together(errors: Sequence[PullbackError]) -> PullbackError:
     """One error that shows all of `errors`: the first, with the others below it.
 

@@ -31,6 +31,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.types import DType
 from pullback.source import user_position
 from pullback.special import erfcx, ndtr, ndtri
+from pullback.tracing import elsewhere
 from pullback.tracing.arithmetic import dtype_from
 from pullback.tracing.array import Array, type_text
 from pullback.tracing.index import build
@@ -90,7 +91,7 @@ def _key(what: str, x: Any) -> Array:
             f"{what}: a key is u32[2], not {type_text(h)}",
             position=user_position(),
             facts=[describe(h, "key")],
-            remedy="`pb.random.key(seed)` makes one",
+            remedy=elsewhere.call(f"random.{what}", "missing") or "`pb.random.key(seed)` makes one",
         )
     return h
 
@@ -194,7 +195,7 @@ def _floating(what: str, dtype: Any) -> Any:
 
 def _shares(what: str, key: Any, shape: Any, dtype: Any, *, center: bool = True) -> Array:
     """Draw uniform numbers in [0, 1) from the upper bits; with `center`, interval midpoints in (0, 1)."""
-    target = _floating(what, dtype)
+    key, target = _key(what, key), _floating(what, dtype)
     taken, width = (53, 64) if target is types.f64 else (24, 32)
     whole = convert(bits(key, shape, dtype=f"uint{width}") >> (width - taken), target)
     if not center:
@@ -257,7 +258,8 @@ def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any =
             position=user_position(),
             remedy="`high` is one more than the largest",
         )
-    words, first, beyond = bits(key, shape, dtype="uint64"), _end(low, target), _end(high, target, past=1)
+    words = bits(_key("integers", key), shape, dtype="uint64")
+    first, beyond = _end(low, target), _end(high, target, past=1)
     if given:
         number = int(high) - int(low)
         return convert(first + (words if number == 2**64 else _upper(words, _end(number, types.u64))), target)

@@ -16,7 +16,7 @@ from pullback.arrays.elementwise import elementwise
 from pullback.arrays.manipulation import broadcast_to, disjoint, expand_dims, permute_dims, reshape
 from pullback.arrays.reduction import normal_axes
 from pullback.arrays.subscript import subscript
-from pullback.errors import DTypeError, ShapeError
+from pullback.errors import DTypeError, ShapeError, counted
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly, prove, prove_nonnegative
@@ -295,7 +295,7 @@ def _widths(h: Array, given: Any) -> list[tuple[Index, Index]]:
     if (len(pairs) != h.rank and h.rank) or not fits:
         raise ShapeError(
             "E104",
-            f"pad: widths {given!r} for an array of {h.rank} axes",
+            f"pad: widths {given!r} for an array of {counted(h.rank, 'axis', 'axes')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="a number, a pair (before, after), or a pair for each axis",
@@ -354,7 +354,7 @@ def _enough(h: Array, axis: int, width: Index, most: Index, mode: Mode) -> None:
     if spare is False or (most - width).constant is not None:
         raise ShapeError(
             "E104",
-            f"pad: {width} elements cannot be added by {mode!r} to axis {axis} of {shape_text(h.extents)}: "
+            f"pad: {counted(width, 'element')} cannot be added by {mode!r} to axis {axis} of {shape_text(h.extents)}: "
             f"at most {most}",
             position=user_position(),
             facts=[describe(h, "array")],

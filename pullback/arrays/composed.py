@@ -17,7 +17,7 @@ from pullback.arrays.reduction import any as any_of
 from pullback.arrays.reduction import max as largest
 from pullback.arrays.reduction import sum as total
 from pullback.arrays.subscript import subscript
-from pullback.errors import DTypeError, ShapeError
+from pullback.errors import DTypeError, ShapeError, counted
 from pullback.ir.index import ZERO_INDEX, prove_nonnegative
 from pullback.source import user_position
 from pullback.tracing.array import Array, type_text
@@ -138,7 +138,7 @@ def _one_axis(what: str, h: Array, axis: int | None) -> int:
     if axis is None and h.rank != 1:
         raise ShapeError(
             "E104",
-            f"{what}: the axis is needed for an array of {h.rank} axes",
+            f"{what}: the axis is needed for an array of {counted(h.rank, 'axis', 'axes')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy=f"`axis={h.rank - 1}` goes along the rows; `x.reshape(-1)` makes a vector",

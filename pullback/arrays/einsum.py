@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from pullback.arrays.complex_parts import as_complex, pair
-from pullback.errors import ShapeError, TraceError
+from pullback.errors import ShapeError, TraceError, counted
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
@@ -226,7 +226,7 @@ class _Reader:
             start += len(group) + 1
         if len(groups) != len(self.arrays):
             raise self._wrong(
-                f"subscripts for {len(groups)} operands, and {len(self.arrays)} were given",
+                f"subscripts for {counted(len(groups), 'operand')}, and {len(self.arrays)} were given",
                 len(given) if len(groups) < len(self.arrays) else groups[len(self.arrays)][0],
                 "one group of letters for each operand, separated by commas",
             )
@@ -260,7 +260,7 @@ class _Reader:
         dotted = named < len(letters)
         if named > h.rank or (named < h.rank and not dotted):
             raise self._wrong(
-                f"{named} letters for an array of {h.rank} axes",
+                f"{counted(named, 'letter')} for an array of {counted(h.rank, 'axis', 'axes')}",
                 letters[0][0] if letters else at,
                 "a letter for each axis; `...` stands for any others",
                 h,

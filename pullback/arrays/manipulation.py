@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.arrays.by_parts import by_parts
 from pullback.arrays.reduction import normal_axes, places
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, counted
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly
@@ -51,7 +51,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
         if rest is None or others.constant == 0:
             raise ShapeError(
                 "E104",
-                f"reshape: {total} elements cannot be divided by the other sizes {wanted}",
+                f"reshape: {counted(total, 'element')} cannot be divided by the other sizes {wanted}",
                 position=position,
                 facts=[describe(h, "array")],
             )
@@ -60,7 +60,8 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
     if product(extents) is not total:
         raise ShapeError(
             "E104",
-            f"reshape: {shape_text(h.extents)} holds {total} elements, {shape_text(extents)} holds {product(extents)}",
+            f"reshape: {shape_text(h.extents)} holds {counted(total, 'element')}, "
+            f"{shape_text(extents)} holds {product(extents)}",
             position=position,
             facts=[describe(h, "array")],
             remedy="one size may be -1, which takes what is left",
@@ -121,7 +122,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
     if len(order) != h.rank:
         raise ShapeError(
             "E104",
-            f"permute_dims: {len(order)} axes for an array of {h.rank}",
+            f"permute_dims: {counted(len(order), 'axis', 'axes')} for an array of {h.rank}",
             position=user_position(),
             facts=[describe(h, "array")],
         )
@@ -158,7 +159,7 @@ def transpose(h: Array) -> Array:
     if h.rank != 2:
         raise ShapeError(
             "E104",
-            f"x.T is the transpose of a matrix, and {h.name or 'the array'} has {h.rank} axes",
+            f"x.T is the transpose of a matrix, and {h.name or 'the array'} has {counted(h.rank, 'axis', 'axes')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="`x.mT` exchanges the last two axes, `x.transpose()` reverses all",
@@ -274,7 +275,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     if len(by) != len(given):
         raise ShapeError(
             "E104",
-            f"roll: {len(by)} shifts for {len(given)} axes",
+            f"roll: {counted(len(by), 'shift')} for {counted(len(given), 'axis', 'axes')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="one shift for each axis, or one for all",
@@ -363,7 +364,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
     if not -first.rank - 1 <= axis <= first.rank:
         raise ShapeError(
             "E104",
-            f"stack: axis {axis} of an array that has {first.rank + 1} axes with the new one",
+            f"stack: axis {axis} of an array that has {counted(first.rank + 1, 'axis', 'axes')} with the new one",
             position=position,
             facts=[describe(first, "first")],
             remedy=f"an int from 0 to {first.rank}, or from the end as -1",
@@ -469,7 +470,7 @@ def _repeated_each(h: Array, at: int, repeats: Any) -> Array:
     if n is None or counts.dtype.kind not in "iu" or counts.shape not in ((n,), (1,)) or np.any(counts < 0):
         raise ShapeError(
             "E104",
-            f"repeat: {counts.size} numbers for {h.extents[at]} slices",
+            f"repeat: {counted(counts.size, 'number')} for {counted(h.extents[at], 'slice')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="one number of times, or one for each slice of an axis whose size is a number",

@@ -9,7 +9,7 @@ from pullback.arrays.complex import conj, real
 from pullback.arrays.elementwise import elementwise
 from pullback.arrays.reduction import normal_axes
 from pullback.arrays.reduction import sum as sum_axes
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, counted
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
@@ -183,7 +183,7 @@ def shared_axis(what: str, a: Array, b: Array, axis: int) -> int:
     if first - a.rank != second - b.rank:
         raise ShapeError(
             "E104",
-            f"{what}: axis {axis} of arrays with {a.rank} and {b.rank} axes is not the same one",
+            f"{what}: axis {axis} of arrays with {a.rank} and {counted(b.rank, 'axis', 'axes')} is not the same one",
             position=user_position(),
             facts=[describe(a, "left"), describe(b, "right")],
             remedy=f"count from the last: `axis={first - a.rank}` or `axis={second - b.rank}`",

@@ -8,7 +8,7 @@ from pullback.arrays.by_parts import bilinear, by_parts
 from pullback.arrays.elementwise import choose, convert, elementwise, where
 from pullback.arrays.manipulation import concat, moveaxis, reshape
 from pullback.arrays.reduction import normal_axes
-from pullback.errors import DTypeError, ShapeError
+from pullback.errors import DTypeError, ShapeError, counted
 from pullback.ir.index import Index, cond, prove_nonnegative
 from pullback.source import user_position
 from pullback.tracing.arithmetic import common_dtype
@@ -92,7 +92,7 @@ def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None) -> 
     if xs.extents[0] is not ys.extents[0]:
         raise ShapeError(
             "E102",
-            f"interp: {xs.extents[0]} places, and {ys.extents[0]} values",
+            f"interp: {counted(xs.extents[0], 'place')}, and {counted(ys.extents[0], 'value')}",
             position=user_position(),
             facts=[describe(xs, "xp"), describe(ys, "fp")],
         )
@@ -152,7 +152,8 @@ def gradient(f: Any, /, *spacing: Any, axis: Any = None, edge_order: Literal[1, 
     if len(steps) != len(axes) or edge_order not in (1, 2):
         raise ShapeError(
             "E104",
-            f"gradient: {len(steps)} spacings for {len(axes)} axes, and edge_order {edge_order}",
+            f"gradient: {counted(len(steps), 'spacing')} for {counted(len(axes), 'axis', 'axes')}, "
+            f"and edge_order {edge_order}",
             position=user_position(),
             facts=[describe(h, "samples")],
             remedy="one spacing for all axes or one for each, and edge_order 1 or 2",
@@ -172,7 +173,7 @@ def _slope(h: Array, axis: int, step: Array, edge_order: int) -> Array:
     if n.constant is not None and n.constant <= edge_order:
         raise ShapeError(
             "E104",
-            f"gradient: {n} samples along axis {axis}, and {edge_order + 1} are needed",
+            f"gradient: {counted(n, 'sample')} along axis {axis}, and {edge_order + 1} are needed",
             position=user_position(),
             facts=[describe(h, "samples")],
         )
@@ -181,7 +182,7 @@ def _slope(h: Array, axis: int, step: Array, edge_order: int) -> Array:
         if places.extents[0] is not n:
             raise ShapeError(
                 "E102",
-                f"gradient: {places.extents[0]} places for {n} samples along axis {axis}",
+                f"gradient: {counted(places.extents[0], 'place')} for {counted(n, 'sample')} along axis {axis}",
                 position=user_position(),
                 facts=[describe(h, "samples"), describe(places, "places")],
             )

@@ -18,7 +18,7 @@ from pullback.arrays.reduction import min as least
 from pullback.arrays.reduction import normal_axes
 from pullback.arrays.reduction import sum as total
 from pullback.arrays.subscript import subscript
-from pullback.errors import DTypeError, ShapeError
+from pullback.errors import DTypeError, ShapeError, counted
 from pullback.ir import expr, types
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Var, as_index, cond
@@ -93,7 +93,7 @@ def top_k(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> tuple[A
     if isinstance(whole, bool) or not isinstance(whole, int) or not 0 <= whole <= (extent.constant or whole):
         raise ShapeError(
             "E104",
-            f"top_k: {k!r} of {extent} elements",
+            f"top_k: {k!r} of {counted(extent, 'element')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="a number of elements, at most as many as the axis has",
@@ -129,7 +129,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     if h.rank != 1 or side not in ("left", "right"):
         raise ShapeError(
             "E104",
-            f"searchsorted: side {side!r} of an array with {h.rank} axes",
+            f"searchsorted: side {side!r} of an array with {counted(h.rank, 'axis', 'axes')}",
             position=position,
             facts=[describe(h, "x1")],
             remedy='elements along one axis, and "left" or "right"',

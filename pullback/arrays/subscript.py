@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.errors import DTypeError, ShapeError, TraceError, counted
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, as_index, cond, prove, prove_nonnegative
@@ -86,7 +86,8 @@ def _expand(h: Array, key: object, position: Position | None) -> list[Any]:
     if used > h.rank:
         raise ShapeError(
             "E104",
-            f"{h.name or 'the array'} has {axes_text(h.rank)}, and {used} indices were given",
+            f"{h.name or 'the array'} has {axes_text(h.rank)}, and "
+            f"{counted(used, 'index', 'indices')} {'was' if used == 1 else 'were'} given",
             position=position,
             facts=[describe(h, "array")],
             remedy="one index for each axis at most",
@@ -218,7 +219,8 @@ def at(h: Array, indices: Sequence[object], fill: object = 0) -> Array:
     if len(indices) > h.rank:
         raise ShapeError(
             "E104",
-            f"{h.name or 'the array'} has {axes_text(h.rank)}, and {len(indices)} indices were given",
+            f"{h.name or 'the array'} has {axes_text(h.rank)}, and "
+            f"{counted(len(indices), 'index', 'indices')} {'was' if len(indices) == 1 else 'were'} given",
             position=position,
             facts=[describe(h, "array")],
             remedy="one index for each axis at most",
@@ -278,7 +280,8 @@ _ITERATING = {
 def rows(h: Array) -> list[Array]:
     """The rows for iteration over an array, if their number is fixed."""
     if not h.rank or h.extents[0].constant is None:
-        what = f"{h.name or 'the array'} has {h.extents[0]} rows" if h.rank else f"{type_text(h)} has no rows"
+        rows = f"{h.name or 'the array'} has {counted(h.extents[0], 'row')}"
+        what = rows if h.rank else f"{type_text(h)} has no rows"
         raise TraceError(
             "E134",
             f"iteration over a traced value: {what}, not a number known at definition",

@@ -287,7 +287,15 @@ class Definition:
         traced = self.determined()
         return program_type(self.parameters, traced.signature, traced)
 
+    def _check_sizes(self, dims: Mapping[str, Any]) -> None:
+        """Raise ShapeError [E105] if a dim is given a value that is no size."""
+        for name, value in dims.items():
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+                raise ShapeError("E105", f"{self.name}: {name}={value!r} is no size", position=user_position(),
+                                 remedy="an int from 0 up")
+
     def _dims(self, program: ir.Known, dims: dict[str, Any]) -> dict[str, int]:
+        self._check_sizes(dims)
         wanted = determined_dims(program)
         for name in dims:
             if name not in wanted:
@@ -320,6 +328,7 @@ class Definition:
 
     def known_for_dims(self, given: dict[str, Any]) -> tuple[ir.Known, dict[str, int]]:
         """Like `for_dims`, but return an outline if the statements are not needed yet."""
+        self._check_sizes(given)
         traced = self.determined(given)
         open_dims = determined_dims(traced.known)
         if not given.keys() <= open_dims.keys():  # a dim that became a number is no longer in the program

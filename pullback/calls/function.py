@@ -22,7 +22,7 @@ from pullback.ir.intern import uncollected
 from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize, asked_device
 from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import TRACING, is_tracing
-from pullback.tracing.public import Answers
+from pullback.tracing.public import Answers, presented
 
 
 class Function(Inspected, Answers):
@@ -103,6 +103,7 @@ class Function(Inspected, Answers):
         except PullbackError:
             return None
 
+    @presented
     def interpret(self, *args: Any, **keywords: Any) -> Any:
         """Return the result, computed by the reference interpreter in NumPy.
 

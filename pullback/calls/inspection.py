@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pullback.calls import policy
 from pullback.calls.definition import Definition
-from pullback.calls.mistakes import out_of_memory, present
+from pullback.calls.mistakes import out_of_memory
 from pullback.calls.shown import about, function_html
 from pullback.calls.signature import bind
 from pullback.errors import ShapeError
@@ -16,6 +16,7 @@ from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.verify import verifying
 from pullback.notebook import Displayed
 from pullback.source import user_position
+from pullback.tracing.public import presented
 
 if TYPE_CHECKING:
     from pullback.calls.profile import Profile
@@ -49,6 +50,7 @@ class Inspected(Definition, Displayed):
 
         return print_program(self.determined().program)
 
+    @presented
     def memory(
         self, mode: MemoryMode | None = None, build: Build = "call", /, **dims: int
     ) -> MemoryTable | SizeTable:
@@ -89,6 +91,7 @@ class Inspected(Definition, Displayed):
             raise ValueError(f'memory of "call" or of "export", not of {build!r}')
         return emit.memory(*self.for_dims(dims), mode, policy.thread_count(self._threads), build)
 
+    @presented
     def profile(self, *args: Any, **keywords: Any) -> Profile:
         """Measure the time of each statement of a call, with its operations.
 
@@ -114,22 +117,19 @@ class Inspected(Definition, Displayed):
         """
         from pullback.calls.profile import profile_program
 
+        values = bind(self.name, self.parameters, args, keywords)
+        _, traced, arrays, sizes = self.arrays_of(values)
+        dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
+        program = self._specialized(traced, dims).program
+        if has_empty_extent(program, dims):
+            raise ShapeError("E115", f"{self.name}: a size is 0, and such calls are interpreted",
+                             position=user_position(), remedy="arrays that have elements")
         try:
-            values = bind(self.name, self.parameters, args, keywords)
-            _, traced, arrays, sizes = self.arrays_of(values)
-            dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
-            program = self._specialized(traced, dims).program
-            if has_empty_extent(program, dims):
-                raise ShapeError("E115", f"{self.name}: a size is 0, and such calls are interpreted",
-                                 position=user_position(), remedy="arrays that have elements")
-            try:
-                return profile_program(program, dims, arrays, policy.thread_count(self._threads))
-            except MemoryError as error:
-                raise out_of_memory(self.name, None, error) from None
-        except Exception as error:
-            present(error)
-            raise
+            return profile_program(program, dims, arrays, policy.thread_count(self._threads))
+        except MemoryError as error:
+            raise out_of_memory(self.name, None, error) from None
 
+    @presented
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, plain: bool = False,
                  **dims: int) -> str:
         """Return the C of the function. Dims that are not given become arguments after the arrays.
@@ -167,6 +167,7 @@ class Inspected(Definition, Displayed):
 
         return emit.c_source(*self.for_dims(dims), names=names, comments=comments, plain=plain)
 
+    @presented
     def export(self, directory: Any, **dims: int) -> Any:
         """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main.
 
@@ -182,6 +183,7 @@ class Inspected(Definition, Displayed):
 
         return export(*self.for_dims(dims), directory)
 
+    @presented
     def export_microcontroller(
         self, directory: Any, *, arena: Literal["given", "static"] = "given", float_only: bool = False, **dims: int
     ) -> Any:
@@ -215,6 +217,7 @@ class Inspected(Definition, Displayed):
 
         return export(*self.for_dims(dims), directory, arena, float_only)
 
+    @presented
     def export_wasm(self, directory: str | os.PathLike[str], **dims: int) -> Any:
         """Write a module for browsers and Node: a JavaScript file that contains it, and its C.
 
@@ -244,6 +247,7 @@ class Inspected(Definition, Displayed):
 
         return export(*self.for_dims(dims), directory)
 
+    @presented
     def export_device(self, directory: Any, language: Literal["cuda", "opencl"] = "cuda", /, **dims: int) -> Any:
         """Write a program for GPUs: the kernels, a host program in C and its header.
 
@@ -274,6 +278,7 @@ class Inspected(Definition, Displayed):
 
         return export(*self.for_dims(dims), directory, language)
 
+    @presented
     def explain(
         self,
         *,
@@ -337,6 +342,7 @@ class Inspected(Definition, Displayed):
             base = base.base
         return graph_of(base.determined().program)
 
+    @presented
     def derivation(self, check: bool | None = None) -> Derivation | None:
         """The derivation of this derivative with the papers' rules; None if it is not a derivative.
 

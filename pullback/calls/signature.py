@@ -14,7 +14,7 @@ import numpy as np
 from pullback.calls.annotations import function_annotations, python_function, spec_of
 from pullback.calls.arguments import MISSING, Leaf, Leaves
 from pullback.calls.specs import AnySpec, ArraySpec, OptionalSpec, Spec, StaticSpec
-from pullback.errors import DTypeError, TraceError, UndefinedNameError
+from pullback.errors import DTypeError, TraceError, UndefinedNameError, counted
 from pullback.ir import types
 from pullback.ir.types import DType
 from pullback.source import is_ours, user_position
@@ -165,7 +165,7 @@ def bind(
     variadic = False
     most = len(parameters) if in_order else sum(p.kind == "plain" for p in parameters)
     if len(given) > most and all(p.kind != "rest" for p in parameters):
-        raise _wrong(name, parameters, f"{len(given)} arguments by position, and takes {most}")
+        raise _wrong(name, parameters, f"{counted(len(given), 'argument')} by position, and takes {most}")
     for p in parameters:
         if p.kind == "rest":
             variadic = True

@@ -27,7 +27,7 @@ from pullback.calls.arguments import (
     numpy_dtype,
     wrong_dtype,
 )
-from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.errors import DTypeError, ShapeError, TraceError, counted
 from pullback.ir import types
 from pullback.ir.index import as_index
 from pullback.ir.types import DType
@@ -216,7 +216,8 @@ class TreeSpec(Spec):
             missing = [k for k in names if k not in found.keys]
             more = [k for k in found.keys if k not in names]
             if self.kind == "tuple":
-                what = f"{len(found.keys)} items were given where the annotation has {self._fields_text()}"
+                were = "was" if len(found.keys) == 1 else "were"
+                what = f"{counted(len(found.keys), 'item')} {were} given where the annotation has {self._fields_text()}"
             elif missing:
                 what = f"there is no {', '.join(map(repr, missing))}, and the annotation has {self._fields_text()}"
             else:
@@ -230,7 +231,7 @@ class TreeSpec(Spec):
 
     def _fields_text(self) -> str:
         if self.kind == "tuple":
-            return f"{len(self.fields)} items"
+            return counted(len(self.fields), "item")
         return ", ".join(str(k) for k, _ in self.fields)
 
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102

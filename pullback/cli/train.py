@@ -12,7 +12,7 @@ import numpy as np
 from pullback.cli.options import add_json, at_least, device_name, positive
 from pullback.cli.output import INTERRUPTED, print_json
 from pullback.data import Dataset, load
-from pullback.errors import DataError, UsageError
+from pullback.errors import DataError, UsageError, counted
 from pullback.nn.models import NAMES, Recipe
 from pullback.nn.parameters import named
 from pullback.nn.training.labels import check_labels
@@ -44,7 +44,7 @@ def register(commands: Any) -> None:
     length.add_argument("--steps", type=at_least(0), metavar="N", help="number of updates, instead of epochs")
     add("--batch-size", type=at_least(1), metavar="N", help="samples per update (default: 1 for zhang, 64 for lenet)")
     add("--optimizer", choices=OPTIMIZERS, help="optimizer (default: the network's)")
-    rates = "the size of an update (default: 0.5 for zhang, 0.1 for lenet)"
+    rates = "the size of an update (default: 0.5 for zhang, 0.1 for lenet, less for batches below the default size)"
     add("--learning-rate", type=positive, metavar="R", help=rates)
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
     add("--seed", type=at_least(0), default=0, metavar="N", help="of the initial parameters and the order of samples")
@@ -174,10 +174,21 @@ def _with_channel(data: Dataset) -> Dataset:
     return replace(data, inputs=data.inputs[:, None]) if len(shape) == 3 else data
 
 
+def _rate(options: argparse.Namespace, recipe: Recipe) -> float:
+    """The learning rate; by default that of the recipe, smaller in proportion for smaller batches.
+
+    Gradients of few samples are noisy, and the recipe's rate can end in NaN (Goyal et al., *Accurate, large minibatch
+    SGD*, 2017). Larger batches keep the rate.
+    """
+    if options.learning_rate is not None:
+        return float(options.learning_rate)
+    return recipe.learning_rate * min(1.0, (options.batch_size or recipe.batch_size) / recipe.batch_size)
+
+
 def _optimizer(options: argparse.Namespace, recipe: Recipe) -> Any:
     from pullback.nn import optimizers
 
-    rate = recipe.learning_rate if options.learning_rate is None else options.learning_rate
+    rate = _rate(options, recipe)
     if options.optimizer is None:
         return recipe.optimizer(rate)
     if options.optimizer == "momentum":
@@ -196,7 +207,7 @@ def _check_size(recipe: Recipe, data: Dataset) -> None:
         raise DataError(
             "E508",
             f"{recipe.name} takes images of {wanted}",
-            facts=(f"{len(data)} images of {found}",),
+            facts=(f"{counted(len(data), 'image')} of {found}",),
             remedy="a data set of that size",
         )
 
@@ -205,7 +216,8 @@ def _headline(options: argparse.Namespace, task: _Task, data: str) -> str:
     recipe, count = task.recipe, len(task.train)
     size = sum(np.size(x) for x in named(task.parameters).values())
     start = f"from {options.load}" if options.load else f"{options.init} start" if recipe.init else "random start"
-    length = f"{options.steps} updates" if options.steps is not None else f"{_epochs(options, recipe)} epochs"
+    epochs = counted(_epochs(options, recipe), "epoch")
+    length = epochs if options.steps is None else counted(options.steps, "update")
     return (
         f"{recipe.name} ({size:,} parameters, {start}) on {count:,} samples of {data}, "
         f"{length}, {task.optimizer}, batch size {min(options.batch_size or recipe.batch_size, count)}"

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pullback.calls.arguments import MISSING, Leaf, Leaves, Origin, as_numpy
+from pullback.calls.arguments import MISSING, Leaf, Leaves, Origin, array_of, as_numpy
 from pullback.calls.function import Function
 from pullback.calls.mistakes import public
 from pullback.calls.signature import Parameter, Signature
-from pullback.calls.specs import Spec
+from pullback.calls.specs import ArraySpec, Spec
 from pullback.calls.traced import Traced
 from pullback.derivatives import direction
 from pullback.derivatives.derived import Derived, as_function
 from pullback.derivatives.direction import leaf_count
-from pullback.errors import DerivativeError, PullbackError, ShapeError
+from pullback.errors import DerivativeError, PullbackError, ShapeError, counted
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, symbol
@@ -26,7 +26,7 @@ from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing
 from pullback.tracing.array import Array
-from pullback.tracing.making import view
+from pullback.tracing.making import axes_text, view
 from pullback.tracing.printing import Prints, depths
 from pullback.tracing.tracer import current
 from pullback.tracing.tree import Structure
@@ -70,6 +70,8 @@ class BatchedSpec(Spec):
             structure, leaves, values = self.spec.leaves(MISSING, path)
             axes = spread(self.what, "in_axes", self.axes, structure, path, self.position)
             return structure, [self._batched(leaf, a) for leaf, a in zip(leaves, axes, strict=True)], values
+        if isinstance(self.spec, ArraySpec) and isinstance(value, list | tuple):
+            value = array_of(value, path, self.spec.dtypes)
         given, outer = tree.flatten(value)
         wanted = spread(self.what, "in_axes", self.axes, outer, path, self.position)
         paths = tree.leaf_paths(outer, path)
@@ -89,6 +91,8 @@ class BatchedSpec(Spec):
                 raise self._no_axis(leaf.path, len(leaf.dims), axis_of[id(v)])
             out.append(self._batched(leaf, axis))
             restored.append(original)
+        if leaves and not any(isinstance(leaf.value, Mapped) for leaf in out) and any(a is not None for a in wanted):
+            raise self._no_axis(path, 0, next(a for a in wanted if a is not None))
         return structure, out, restored
 
     def _single(self, value: Any, axis: int, path: str) -> Any:
@@ -122,11 +126,11 @@ class BatchedSpec(Spec):
         return Leaf(leaf.path, "array", leaf.dtype, dims, Mapped(at, leaf, self.by))
 
     def _no_axis(self, path: str, rank: int, axis: int | None) -> PullbackError:
-        found = "a single value" if rank == 0 else f"an array of {rank} ax{'i' if rank == 1 else 'e'}s"
+        found = "a single value" if rank == 0 else f"an array of {axes_text(rank)}"
         return ShapeError(
             "E224",
             f"{self.what}: {path} is {found} and has no axis {axis} to map over",
-            position=self.position,
+            position=user_position(),
             remedy="`in_axes` with None in its place: the same value is used for all",
         )
 
@@ -171,7 +175,8 @@ class Batched(Derived):
             if len(axes) != len(parameters):
                 raise DerivativeError(
                     "E223",
-                    f"{self.what}: in_axes gives {len(axes)} for the {len(parameters)} parameters of {self.base.name}",
+                    f"{self.what}: in_axes gives {len(axes)} "
+                    f"for the {counted(len(parameters), 'parameter')} of {self.base.name}",
                     position=self.position,
                     remedy="one item for each of " + ", ".join(p.name for p in parameters),
                 )
@@ -226,7 +231,8 @@ class Batched(Derived):
         if axis is None or not -r.rank - 1 <= axis <= r.rank:
             raise DerivativeError(
                 "E223",
-                f"{self.what}: out_axes gives {axis} for {path}, which has {r.rank + 1} axes with the new one",
+                f"{self.what}: out_axes gives {axis} for {path}, "
+                f"which has {axes_text(r.rank + 1)} with the new one",
                 position=self.position,
                 remedy=f"an int from {-r.rank - 1} to {r.rank}",
             )

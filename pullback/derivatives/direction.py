@@ -164,7 +164,7 @@ def jacobian_slots(
         raise DerivativeError(
             "E225",
             f"{what}: derivatives of complex numbers by complex numbers have four parts",
-            position=position,
+            position=user_position(),
             remedy="make both real: `lambda x, y: pb.real(f(x + 1j * y))`, and the same with `pb.imag`",
         )
     if not any(s.is_floating for s in slots):
@@ -361,7 +361,7 @@ def sources(
                 raise DerivativeError(
                     "E202",
                     f"{what}: {leaf.path} is {kind}, and only floating-point values have a derivative",
-                    position=position,
+                    position=user_position(),
                     remedy="choose other parameters with `wrt=`, or convert the argument",
                 )
             positions.append(offset)

@@ -29,6 +29,7 @@ from pullback.ir.traverse import instantiate
 from pullback.notebook import Displayed
 from pullback.source import Position, user_position
 from pullback.tracing import tree
+from pullback.tracing.public import presented
 from pullback.tracing.tree import LEAF, Structure
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class SparseDerivative(Displayed):
     def _repr_html_(self) -> str:
         return function_html(self)
 
+    @presented
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Return the matrices: one matrix for one result and one parameter, otherwise trees."""
         if not self.by_colors:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, counted
 from pullback.notebook import Displayed
 from pullback.pictures import Picture
 from pullback.plots import spy
@@ -61,7 +61,8 @@ class SparseMatrix(Displayed):
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        return f"<SparseMatrix of {rows} x {columns} elements with {self.nnz} entries, {self.dtype}>"
+        entries = counted(self.nnz, "entry", "entries")
+        return f"<SparseMatrix of {rows} x {columns} elements with {entries}, {self.dtype}>"
 
     def spy(self) -> Picture:
         """Plot which elements are entries, as a picture that notebooks show and `save` writes as SVG.

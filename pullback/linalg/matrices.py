@@ -23,7 +23,7 @@ from pullback.arrays.products import matmul, outer, shared_axis, tensordot, vecd
 from pullback.arrays.reduction import max as largest
 from pullback.arrays.reduction import min as smallest
 from pullback.arrays.reduction import root, sum
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, counted
 from pullback.ir import expr
 from pullback.ir.index import as_index, cond
 from pullback.linalg.lu import inv
@@ -88,7 +88,7 @@ def hot(shape: Any, position: Any, *, dtype: Any = None) -> Array:
     if len(given) != len(extents):
         raise ShapeError(
             "E104",
-            f"hot: {len(given)} indices for the shape {shape_text(extents)}",
+            f"hot: {counted(len(given), 'index', 'indices')} for the shape {shape_text(extents)}",
             position=user_position(),
             remedy="one index for each axis",
         )
@@ -318,7 +318,7 @@ def _extent(m: Any, axis: int, what: str) -> Any:
     if h.rank <= axis:
         raise ShapeError(
             "E104",
-            f"{what}: the array has {h.rank} axes",
+            f"{what}: the array has {counted(h.rank, 'axis', 'axes')}",
             position=user_position(),
             facts=[describe(h, "array")],
         )

@@ -13,7 +13,7 @@ from pullback.arrays.complex import conj, imag, real
 from pullback.arrays.complex_parts import as_complex, pair
 from pullback.arrays.elementwise import convert, elementwise
 from pullback.arrays.manipulation import concat, matrix_transpose
-from pullback.errors import DTypeError, ShapeError
+from pullback.errors import DTypeError, ShapeError, counted
 from pullback.source import user_position
 from pullback.tracing.arithmetic import broadcast_extents, common_dtype
 from pullback.tracing.array import Array, from_index, shape_text, type_text
@@ -65,10 +65,10 @@ def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Any, Any]
         return pair(m_real, m_imag) if is_complex(a) else m_real, pair(r_real, r_imag)
     left, right = matrices(what, a, square=square), _floating(what, as_array(b, what))
     if not right.rank or left.extents[-2] is not right.extents[-2 if right.rank > 1 else 0]:
-        rows = f"{right.extents[-2 if right.rank > 1 else 0]} rows" if right.rank else "no axes"
+        rows = counted(right.extents[-2 if right.rank > 1 else 0], "row") if right.rank else "no axes"
         raise ShapeError(
             "E102",
-            f"{what}: {left.name or 'the matrix'} has {left.extents[-2]} rows, "
+            f"{what}: {left.name or 'the matrix'} has {counted(left.extents[-2], 'row')}, "
             f"{right.name or 'the right-hand side'} has {rows}",
             position=user_position(),
             facts=[describe(left, "left"), describe(right, "right")],

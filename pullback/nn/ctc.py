@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pullback as pb
 from pullback import Array
-from pullback.errors import ShapeError, TraceError
+from pullback.errors import ShapeError, TraceError, counted
 from pullback.nn.activations import log_softmax
 from pullback.source import user_position
 from pullback.tracing.making import extent_of
@@ -98,7 +98,7 @@ def _check(input: Any, targets: Any, blank: int) -> None:
     if blank < 0 or (classes.constant is not None and blank >= classes.constant):
         raise TraceError(
             "E163",
-            f"ctc_loss: blank is {blank}, of {classes} classes",
+            f"ctc_loss: blank is {blank}, of {counted(classes, 'class', 'classes')}",
             position=user_position(),
             remedy="the number of a class, from 0 up",
         )

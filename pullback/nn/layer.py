@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import pullback as pb
-from pullback.errors import PullbackError, ShapeError, TraceError
+from pullback.errors import PullbackError, ShapeError, TraceError, counted
 from pullback.nn.scope import Scope
 from pullback.nn.settings import check_seed, refused
 from pullback.nn.types import NetworkType, find_type, function_types
@@ -534,6 +534,7 @@ def branches(*layers: Any, axis: int = 1) -> Layer:
 
 def _same_but(scope: Scope, a: Array, b: Array, axis: int) -> None:
     if a.ndim != b.ndim:
-        raise ShapeError("E162", f"branches give {a.ndim} and {b.ndim} axes", position=user_position())
+        what = f"branches give {a.ndim} and {counted(b.ndim, 'axis', 'axes')}"
+        raise ShapeError("E162", what, position=user_position())
     rest = [k for k in range(a.ndim) if k != axis]
     scope.unify(tuple(a.shape[k] for k in rest), tuple(b.shape[k] for k in rest), f"branches differ beside axis {axis}")

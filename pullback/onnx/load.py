@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import pullback as pb
 from pullback.calls.specs import spec_like
-from pullback.errors import DataError, PullbackError
+from pullback.errors import DataError, PullbackError, counted
 from pullback.nn.types import Shaped
 from pullback.onnx.graph import CONTROL, Graph, Node, names_for, read, refused
 from pullback.onnx.operators import Operator, WrongNode, find
@@ -375,8 +375,8 @@ class _Work:
         self.computed += size
         if self.computed > self.most:
             raise DataError(
-                "E527", f"computing its constants takes {self.computed} bytes",
-                facts=(f"limit for a file with so few arrays: {self.most} bytes",),
+                "E527", f"computing its constants takes {counted(self.computed, 'byte')}",
+                facts=(f"limit for a file with so few arrays: {counted(self.most, 'byte')}",),
                 remedy="an export of the model with its constants computed",
             )  # fmt: skip
 

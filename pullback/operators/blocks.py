@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, counted
 from pullback.operators.elements import is_zero, minus, plus, times
 from pullback.operators.hooks import adjoint
 from pullback.operators.layout import dense, flat
@@ -144,7 +144,7 @@ class BlockMatrix:
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        return f"BlockMatrix({rows} by {columns}, {len(self.entries)} elements)"
+        return f"BlockMatrix({rows} by {columns}, {counted(len(self.entries), 'element')})"
 
     def _combined(self, other: Any, combine: Callable[[Any, Any], Any]) -> Any:
         if other is ZERO:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import DerivativeError
+from pullback.errors import DerivativeError, counted
 from pullback.operators.blocks import BlockMatrix
 from pullback.operators.elements import times
 from pullback.operators.hooks import adjoint, left_divide
@@ -129,7 +129,7 @@ def newton(
             return x
     raise DerivativeError(
         "E216",
-        f"Newton's method found no solution in {max_steps} steps",
+        f"Newton's method found no solution in {counted(max_steps, 'step')}",
         facts=(f"the last step was {np.max(np.abs(step)):.3g}",),
         remedy="start nearer to a solution, or check the Jacobian",
     )

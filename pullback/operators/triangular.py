@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.errors import DerivativeError, ShapeError
+from pullback.errors import DerivativeError, ShapeError, counted
 from pullback.operators.blocks import BlockMatrix, as_matrix, column, identity
 from pullback.operators.elements import is_one, minus, times
 from pullback.operators.hooks import inverse, left_divide
@@ -115,5 +115,7 @@ def _order(matrix: BlockMatrix) -> Sequence[int]:
 def _check_rows(matrix: BlockMatrix, rows: int) -> None:
     if matrix.shape[0] != rows:
         raise ShapeError(
-            "E210", f"solve: the matrix has {matrix.shape[0]} rows, the right-hand side has {rows} elements"
+            "E210",
+            f"solve: the matrix has {counted(matrix.shape[0], 'row')}, "
+            f"the right-hand side has {counted(rows, 'element')}",
         )

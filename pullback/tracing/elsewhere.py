@@ -120,8 +120,8 @@ def section(written: str) -> str:
 
 
 def call(section: str, problem: str) -> str:
-    """The remedy for a call with missing arguments, if the tables have one."""
-    return str(words("calls").get(section, "")) if problem.startswith("missing") else ""
+    """The remedy for a call with missing or too many arguments, if the tables have one."""
+    return str(words("calls").get(section, "")) if problem.startswith(("missing", "takes")) else ""
 
 
 def parameter(section: str, keyword: str, known: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.errors import DTypeError, ShapeError, TraceError, counted
 from pullback.ir import expr, types
 from pullback.ir import nodes as ir
 from pullback.ir.index import DimSymbol, Index, Var, as_index
@@ -122,7 +122,9 @@ def as_array(x: object, what: str = "operand") -> Array:
                 position=user_position(),
                 remedy=types.conversion(x.dtype),
             )
-        return scalar(expr.const(x.item(), dtype.computed)) if x.ndim == 0 else from_ref(current().capture(x))
+        if isinstance(x, np.generic) or x.ndim == 0:
+            return scalar(expr.const(x.item(), dtype.computed))
+        return from_ref(current().capture(x))
     if isinstance(x, Index | Var):
         return from_index(x)
     if isinstance(x, TracedArray | complex | np.complexfloating | np.ndarray):
@@ -250,7 +252,7 @@ def ref_of(h: Array, name: str | None = None) -> ir.Ref:
 
 def axes_text(rank: int) -> str:
     """`1 axis`, `2 axes`."""
-    return f"{rank} ax{'i' if rank == 1 else 'e'}s"
+    return counted(rank, "axis", "axes")
 
 
 def describe(h: Array, fallback: str) -> str:

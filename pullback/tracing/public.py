@@ -15,8 +15,8 @@ from pullback.errors import Place, PullbackError, TraceError, UsageError
 from pullback.source import Position, is_ours, user_position
 from pullback.tracing import elsewhere
 
-__all__ = ["WRONG_CALL", "Answers", "explaining", "frames", "guarded", "last_frame", "present", "public_module",
-           "unguarded", "wrong_arguments"]  # fmt: skip
+__all__ = ["WRONG_CALL", "Answers", "explaining", "frames", "guarded", "last_frame", "present", "presented",
+           "public_module", "unguarded", "wrong_arguments"]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,9 +35,7 @@ def wrong_arguments(
     parameters = inspect.signature(function).parameters
     own = elsewhere.section(name)
     remedy = elsewhere.parameter(own, keyword, list(parameters)) if keyword else elsewhere.call(own, problem)
-    doc = inspect.getdoc(function) if not remedy and "." in name else None
-    facts = [doc.splitlines()[0]] if doc else []
-    return TraceError("E145", f"{name}() {problem}", position=position, facts=facts,
+    return TraceError("E145", f"{name}() {problem}", position=position,
                       remedy=remedy or f"`{elsewhere.form(name, function)}`")  # fmt: skip
 
 
@@ -179,6 +177,20 @@ def present(error: Exception) -> None:
     if isinstance(error, PullbackError) and error.position is None and not isinstance(error, UsageError):
         error.position = user_position()
     hide_frames(error)
+
+
+def presented(f: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a method that users call, so that its errors are presented."""
+
+    @functools.wraps(f)
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        try:
+            return f(*args, **keywords)
+        except Exception as error:
+            present(error)
+            raise
+
+    return call
 
 
 def hide_frames(error: Exception) -> None:

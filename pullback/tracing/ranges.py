@@ -409,16 +409,21 @@ def range_of(e: ir.Scalar) -> tuple[Index, Index] | None:
 def range_error(access: Access) -> PullbackError:
     """The error for an index that cannot be proven in range."""
     index, extent = access.indices[access.axis], access.ref.shape[access.axis]
-    text = ", ".join(map(str, access.indices))
+    written = (index - extent).constant if not access.upper and not index.free else None  # a negative int
+    indices = ", ".join(map(str, access.indices))
+    text = ", ".join(str(i if written is None or k != access.axis else written) for k, i in enumerate(access.indices))
     reach = extreme(index, access.upper)
     name = access.ref.name
     if access.upper:
         found = f"reaches {reach}" if reach is not None else "is not known to stay below the size of the axis"
         bound = f"the last is {extent - 1}"
+    elif written is not None:
+        index, found = as_index(written), "counts from the end"
+        bound = f"the first is {-extent}" if extent.constant is not None else f"{extent} may be below {-written}"
     else:
         found = f"goes down to {reach}" if reach is not None else "is not known to stay at or above 0"
         bound = "the first is 0"
-    at_once = f"`{name}.at({text}, fill=0)` reads 0 outside"
+    at_once = f"`{name}.at({indices}, fill=0)` reads 0 outside"
     remedy = f"{at_once}, or put the condition in `where`"
     if access.upper and len(index.free) == 1 and index.single in index.free:
         other = next(iter(index.free)).extent

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback.errors import TraceError, UnknownNameError
+from pullback.errors import TraceError, UnknownNameError, counted
 from pullback.ir.index import Index
 from pullback.ir.reduction import COMBINING
 from pullback.source import Position, called, source_text, user_position
@@ -81,7 +81,7 @@ class Refusals:
             return self.extents[0].constant
         if not self.extents:
             raise self._refused(f"len() of {self.type_text}, which has no axes", "`x.size` is 1")
-        what = f"len() is a Python int, and {self.name or 'the array'} has {self.extents[0]} rows"
+        what = f"len() is a Python int, and {self.name or 'the array'} has {counted(self.extents[0], 'row')}"
         raise self._refused(what, f"`{self.name or 'x'}.shape[0]` is their number")
 
     def __contains__(self, item: object) -> NoReturn:

@@ -18,7 +18,7 @@ from pullback.arrays.elementwise import elementwise, where
 from pullback.arrays.manipulation import expand_dims, moveaxis, reshape, stack
 from pullback.arrays.reduction import normal_axes
 from pullback.arrays.subscript import subscript
-from pullback.errors import ShapeError, TraceError
+from pullback.errors import ShapeError, TraceError, counted
 from pullback.ir.index import Index, as_index
 from pullback.source import user_position
 from pullback.tracing.array import Array, from_index, shape_text
@@ -153,7 +153,7 @@ def rank(f: Verb, ranks: int | Sequence[int]) -> Verb:
         if len(given) < len(arguments):
             raise TraceError(
                 "E137",
-                f"rank: {len(given)} ranks for {len(arguments)} arguments",
+                f"rank: {counted(len(given), 'rank')} for {counted(len(arguments), 'argument')}",
                 position=user_position(),
                 remedy="one rank for all arguments, or one for each",
             )
@@ -314,7 +314,8 @@ def stencil(f: Verb, window: Any, step: Any = 1) -> Verb:
         if len(w) > h.rank or len(s) != len(w):
             raise ShapeError(
                 "E104",
-                f"stencil: a window of {len(w)} and a step of {len(s)} sizes for an array of {h.rank} axes",
+                f"stencil: a window of {len(w)} and a step of {len(s)} "
+                f"sizes for an array of {counted(h.rank, 'axis', 'axes')}",
                 position=user_position(),
                 facts=[describe(h, "array")],
             )

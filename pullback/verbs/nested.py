@@ -16,7 +16,7 @@ from typing import Any, cast, overload
 
 from pullback.arrays.manipulation import reshape, stack
 from pullback.arrays.subscript import subscript
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, counted
 from pullback.source import user_position
 from pullback.tracing.array import Array
 from pullback.tracing.index import build
@@ -53,7 +53,7 @@ class Extents(Sequence[Any]):
         if len(other) != len(self):
             raise ShapeError(
                 "E101",
-                f"vectors of {len(self)} and {len(other)} numbers do not go together",
+                f"vectors of {len(self)} and {counted(len(other), 'number')} do not go together",
                 position=user_position(),
                 remedy="a single number goes with any vector",
             )
@@ -153,7 +153,7 @@ def enclose(x: Any, rank: int | None = None) -> Nested:
     if isinstance(own, bool) or not 0 <= own <= a.rank:
         raise ShapeError(
             "E104",
-            f"enclose: elements of {own} axes, from an array of {a.rank}",
+            f"enclose: elements of {counted(own, 'axis', 'axes')}, from an array of {a.rank}",
             position=user_position(),
             facts=[describe(a, "array")],
         )

@@ -16,7 +16,7 @@ from pullback.arrays.elementwise import elementwise, where
 from pullback.arrays.manipulation import concat, join, product, split
 from pullback.arrays.reduction import normal_axes
 from pullback.arrays.subscript import subscript
-from pullback.errors import DTypeError, ShapeError
+from pullback.errors import DTypeError, ShapeError, counted
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove
@@ -43,7 +43,7 @@ def _counts(what: str, counts: Any, x: Array) -> list[Index | None]:
     if len(given) > x.rank:
         raise ShapeError(
             "E104",
-            f"{what}: {len(given)} counts for an array of {x.rank} axes",
+            f"{what}: {counted(len(given), 'count')} for an array of {counted(x.rank, 'axis', 'axes')}",
             position=user_position(),
             facts=[describe(x, "array")],
         )
@@ -211,7 +211,7 @@ def replicate(counts: Any, x: Any, axis: int = -1) -> Array:
     if h.extents[at].constant != len(numbers) or any(n is None or n < 0 for n in numbers):
         raise ShapeError(
             "E104",
-            f"replicate: {len(numbers)} counts for {h.extents[at]} slices",
+            f"replicate: {counted(len(numbers), 'count')} for {counted(h.extents[at], 'slice')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="one non-negative number for each slice, or a single one for all",
@@ -240,7 +240,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
     if len(places) != h.rank or min(places, default=0) < 0 or any(len(e) != 1 for e in extents):
         raise ShapeError(
             "E104",
-            f"transpose: axes {places} for an array of {h.rank} axes",
+            f"transpose: axes {places} for an array of {counted(h.rank, 'axis', 'axes')}",
             position=user_position(),
             facts=[describe(h, "array")],
             remedy="one place in the result for each axis, none left out, a diagonal of axes of equal size",
@@ -311,7 +311,7 @@ def expand(counts: Sequence[int], x: Any, axis: int = -1) -> Array:
     if h.extents[at].constant != slices:
         raise ShapeError(
             "E104",
-            f"expand: {slices} positive counts for {h.extents[at]} slices",
+            f"expand: {slices} positive counts for {counted(h.extents[at], 'slice')}",
             position=user_position(),
             facts=[describe(h, "array")],
         )
@@ -356,7 +356,7 @@ def index_of(x: Any, y: Any) -> Array:
     if a.rank != 1:
         raise ShapeError(
             "E104",
-            f"index_of: the first argument has {a.rank} axes, not one",
+            f"index_of: the first argument has {counted(a.rank, 'axis', 'axes')}, not one",
             position=user_position(),
             facts=[describe(a, "array")],
             remedy="`ravel` makes a vector of an array",

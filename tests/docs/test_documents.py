@@ -153,6 +153,14 @@ def test_the_page_of_functions_is_that_of_the_code() -> None:
     assert functions_page.PAGE.read_text(encoding="utf-8") == made, "python -m tests.docs.functions_page writes it anew"
 
 
+def test_the_page_says_since_which_release_a_function_is_there():
+    """`functions_0.1.0.txt` lists the functions on the page of that release; all others are later."""
+    released = set((functions_page.PAGE.parents[2] / "tests/docs/functions_0.1.0.txt").read_text().split())
+    since = functions_page.known(functions_page.PAGE.read_text(encoding="utf-8"))
+    assert {name for name, version in since.items() if version == "0.1.0"} == released & since.keys()
+    assert set(since.values()) <= {"0.1.0", "0.2.0"}
+
+
 SOUGHT = (
     "augmentation", "batch size", "checkpoints", "cross entropy", "dropout", "early stopping", "epochs", "fine-tuning",
     "hyperparameters", "initialization", "learning rate", "loss functions", "metrics", "mixed precision", "overfitting",

@@ -97,7 +97,6 @@ TraceError [E145] pb.build() missing 1 required positional argument: 'f'
   --> user.py:3:12
    |     return pb.build(lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^
-   | The array whose element at (i, j, ...) is f(i, j, ...).
   try: `pb.build(shape, f)`      See `pullback explain-error E145`
 ''',
     ),

@@ -52,7 +52,7 @@ pb.grad(f)(np.zeros(3, np.int64))
 DerivativeError [E202] grad(f): n is i64, and only floating-point values have a derivative
   --> user.py:4:1
    | pb.grad(f)(np.zeros(3, np.int64))
-   | ^^^^^^^^^^
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: choose other parameters with `wrt=`, or convert the argument      See `pullback explain-error E202`
 ''',
     ),
@@ -68,7 +68,7 @@ pb.grad(f)(2, 3.0)
 DerivativeError [E202] grad(f): k is static, and only floating-point values have a derivative
   --> user.py:4:1
    | pb.grad(f)(2, 3.0)
-   | ^^^^^^^^^^
+   | ^^^^^^^^^^^^^^^^^^
   try: choose other parameters with `wrt=`, or convert the argument      See `pullback explain-error E202`
 ''',
     ),
@@ -180,7 +180,7 @@ pb.grad(f)(3)
 DerivativeError [E202] grad(f): x is i64, and only floating-point values have a derivative
   --> user.py:4:1
    | pb.grad(f)(3)
-   | ^^^^^^^^^^
+   | ^^^^^^^^^^^^^
   try: choose other parameters with `wrt=`, or convert the argument      See `pullback explain-error E202`
 ''',
     ),
@@ -262,7 +262,6 @@ TraceError [E145] pb.jvp() takes 1 positional argument but 3 were given
   --> user.py:4:1
    | pb.jvp(f, (np.zeros(3),), (np.ones(3),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-   | Return the function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
   try: `pb.jvp(f)`      See `pullback explain-error E145`
 ''',
     ),
@@ -424,7 +423,7 @@ pb.vmap(f, in_axes=2)(np.zeros((2, 3)))
 ShapeError [E224] vmap(f): x is an array of 2 axes and has no axis 2 to map over
   --> user.py:4:1
    | pb.vmap(f, in_axes=2)(np.zeros((2, 3)))
-   | ^^^^^^^^^^^^^^^^^^^^^
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: `in_axes` with None in its place: the same value is used for all      See `pullback explain-error E224`
 ''',
     ),
@@ -440,7 +439,7 @@ pb.vmap(f)(np.zeros(3), 2.0)
 ShapeError [E224] vmap(f): y is a single value and has no axis 0 to map over
   --> user.py:4:1
    | pb.vmap(f)(np.zeros(3), 2.0)
-   | ^^^^^^^^^^
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: `in_axes` with None in its place: the same value is used for all      See `pullback explain-error E224`
 ''',
     ),
@@ -486,7 +485,7 @@ def f(x: Float64[Array, "N"]):
 pb.vmap(f, out_axes=3)(np.zeros((2, 3)))
 ''',
         '''\
-DerivativeError [E223] vmap(f): out_axes gives 3 for the result, which has 1 axes with the new one
+DerivativeError [E223] vmap(f): out_axes gives 3 for the result, which has 1 axis with the new one
   --> user.py:4:1
    | pb.vmap(f, out_axes=3)(np.zeros((2, 3)))
    | ^^^^^^^^^^^^^^^^^^^^^^
@@ -503,7 +502,6 @@ TraceError [E145] pb.grad() missing 1 required positional argument: 'f'
   --> user.py:1:1
    | pb.grad()
    | ^^^^^^^^^
-   | The gradient of a function whose result is one number, as a traced function of the same arguments.
   try: `pb.grad(f, wrt=None, has_aux=False)`      See `pullback explain-error E145`
 ''',
     ),

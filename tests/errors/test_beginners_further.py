@@ -383,7 +383,6 @@ TraceError [E145] pb.full() missing 1 required positional argument: 'fill_value'
   --> user.py:3:12
    |     return pb.full(3)
    |            ^^^^^^^^^^
-   | An array of one value; a Python float is f32 if all floating inputs are, otherwise f64.
   try: `pb.full(shape, fill_value, *, dtype=None, device=None)`      See `pullback explain-error E145`
 ''',
     ),
@@ -525,7 +524,6 @@ TraceError [E145] pb.where() missing 1 required positional argument: 'x2'
   --> user.py:3:12
    |     return pb.where(x > 0, x)
    |            ^^^^^^^^^^^^^^^^^^
-   | Choose elements of x1 where the condition holds, else of x2.
   try: `pb.where(condition, x1, x2)`      See `pullback explain-error E145`
 ''',
     ),
@@ -541,7 +539,6 @@ TraceError [E145] pb.where() missing 2 required positional arguments: 'x1' and '
   --> user.py:3:12
    |     return pb.where(x > 0)
    |            ^^^^^^^^^^^^^^^
-   | Choose elements of x1 where the condition holds, else of x2.
   try: `pb.where(condition, x1, x2)`      See `pullback explain-error E145`
 ''',
     ),
@@ -677,7 +674,6 @@ TraceError [E145] pb.cond() missing 1 required positional argument: 'otherwise'
   --> user.py:3:12
    |     return pb.cond(x > 0, lambda: x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^
-   | then(*operands) where the test holds, else otherwise(*operands); only the one chosen runs.
   try: `pb.cond(test, then, otherwise, *operands)`      See `pullback explain-error E145`
 ''',
     ),
@@ -710,7 +706,6 @@ TraceError [E145] pb.vmap() got an unexpected keyword argument 'axis'
   --> user.py:4:1
    | pb.vmap(f, axis=1)
    | ^^^^^^^^^^^^^^^^^^
-   | Map a function over an axis of its arguments.
   try: `pb.vmap(f, in_axes=0, out_axes=0)`      See `pullback explain-error E145`
 ''',
     ),

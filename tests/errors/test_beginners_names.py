@@ -761,7 +761,7 @@ def f(p: tuple[Float64[Array, "N"], Float64[Array, "N"]]):
 f((np.zeros(3),))
 ''',
         '''\
-TraceError [E139] p: 1 items were given where the annotation has 2 items
+TraceError [E139] p: 1 item was given where the annotation has 2 items
   --> user.py:4:1
    | f((np.zeros(3),))
    | ^^^^^^^^^^^^^^^^^

@@ -397,7 +397,7 @@ def f(x: Float64[Array, "N"]):
     return x.T
 ''',
         '''\
-ShapeError [E104] x.T is the transpose of a matrix, and x has 1 axes
+ShapeError [E104] x.T is the transpose of a matrix, and x has 1 axis
   --> user.py:3:12
    |     return x.T
    |            ^^^
@@ -795,7 +795,6 @@ TraceError [E145] pb.zeros() takes 1 positional argument but 2 were given
   --> user.py:3:16
    |     return x + pb.zeros(x.shape[0], x.shape[1])
    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-   | An array of zeros, floating-point unless `dtype` is given.
   try: `pb.zeros(shape, *, dtype=None, device=None)`      See `pullback explain-error E145`
 ''',
     ),

@@ -121,3 +121,37 @@ ShapeError [E103] slice of axis 0 reaches 2, the last index is N - 1: not known 
   try: state the size in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See `pullback explain-error E103`
 """
     )
+
+
+def test_from_the_end(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+pb.function(lambda x: x[-4])(np.ones(3))
+""")
+        == """\
+ShapeError [E103] x[-4]: index -4 of axis 0 counts from the end, the first is -3
+  --> user.py:1:23
+   | pb.function(lambda x: x[-4])(np.ones(3))
+   |                       ^^^^^
+   | x : f64[3]
+  try: `x.at(-1, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
+"""
+    )
+
+
+def test_from_the_end_of_any_size(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def f(x: Float64[Array, "N M"]):
+    return x[:, -4]
+""")
+        == """\
+ShapeError [E103] x[n, -4]: index -4 of axis 1 counts from the end, M may be below 4
+  --> user.py:3:12
+   |     return x[:, -4]
+   |            ^^^^^^^^
+   | x : f64[N, M]
+  try: `x.at(n, M - 4, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
+"""
+    )

@@ -18,7 +18,7 @@ pb.grad(look_up, wrt="i")(np.zeros(3), np.zeros(2, int))
 DerivativeError [E202] grad(look_up): i is i64, and only floating-point values have a derivative
   --> user.py:5:1
    | pb.grad(look_up, wrt="i")(np.zeros(3), np.zeros(2, int))
-   | ^^^^^^^^^^^^^^^^^^^^^^^^^
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: choose other parameters with `wrt=`, or convert the argument      See `pullback explain-error E202`
 """
     )

@@ -52,6 +52,9 @@ pb.grad(last).derivation(check=True)
 """)
         == """\
 DerivativeError [E227] last_grad: no small dims were found at which its derivation can be checked
+  --> user.py:5:1
+   | pb.grad(last).derivation(check=True)
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: `derivation(check=False)`, which shows it as it is      See `pullback explain-error E227`
 """
     )

@@ -16,6 +16,9 @@ f.c_source()
 """)
         == """\
 CompilerError [E262] f has a memory limit, which takes a number for each dim
+  --> user.py:5:1
+   | f.c_source()
+   | ^^^^^^^^^^^^
    | all that is known of them is N >= 1
   try: numbers for all dims      See `pullback explain-error E262`
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pullback.errors as errors
-from pullback.errors import DataError, IndexRangeError, PullbackError, ShapeError, together
+from pullback.errors import DataError, IndexRangeError, PullbackError, ShapeError, counted, together
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -100,3 +100,11 @@ def test_every_code_in_the_source_is_documented() -> None:
             used.setdefault(code, path.relative_to(ROOT).as_posix())
     missing = {code: place for code, place in used.items() if code not in documented}
     assert not missing, f"undocumented codes: {missing}"
+
+
+NOUNS = [(1, "", "1 row"), (2, "", "2 rows"), (0, "", "0 rows"), ("N", "", "N rows"), (2, "lines", "2 lines")]
+
+
+@pytest.mark.parametrize(("count", "many", "text"), NOUNS)
+def test_counts_have_their_nouns(count, many, text):
+    assert counted(count, "row", many) == text

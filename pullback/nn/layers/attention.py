@@ -8,7 +8,7 @@ from typing import Any
 
 import pullback as pb
 from pullback import Array
-from pullback.errors import ShapeError
+from pullback.errors import ShapeError, counted
 from pullback.ir.index import DimSymbol, as_index
 from pullback.nn import init
 from pullback.nn.activations import gelu
@@ -219,7 +219,7 @@ def positional_encoding(scope: Scope, x: Any, kind: str = "sinusoidal", *, max_l
     if isinstance(steps, int) and max_length is not None and steps > max_length:
         raise ShapeError(
             "E162",
-            f"positional_encoding: {steps} steps where {max_length} are learned",
+            f"positional_encoding: {counted(steps, 'step')} where {max_length} are learned",
             position=user_position(),
             remedy=f"`max_length={steps}`",
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import pullback as pb
-from pullback.errors import ShapeError, TraceError
+from pullback.errors import ShapeError, TraceError, counted
 from pullback.source import user_position
 from pullback.tracing.array import shape_text
 from pullback.tracing.making import extent_of
@@ -256,7 +256,8 @@ def numbers(kind: str, name: str, given: Any, rank: int, *, least: int) -> tuple
 
 def _check_rank(kind: str, name: str, each: Any, rank: int) -> None:
     if len(each) != rank:
-        raise setting(kind, f"{name} has {len(each)} numbers instead of {rank}", f"{rank} numbers, or one for all")
+        what = f"{name} has {counted(len(each), 'number')} instead of {rank}"
+        raise setting(kind, what, f"{counted(rank, 'number')}, or one for all")
 
 
 def setting(kind: str, what: str, remedy: str) -> TraceError:

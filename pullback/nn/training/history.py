@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.errors import DataError, MissingKeyError, UsageError
+from pullback.errors import DataError, MissingKeyError, UsageError, counted
 from pullback.files import put_file
 from pullback.notebook import Displayed
 from pullback.plots import curves
@@ -127,7 +127,7 @@ class History(Displayed):
         if not self.rows:
             return html_note(repr(self))
         panels = [{name.replace("_", " "): self._points(name) for name in panel} for panel in self._chosen()]
-        picture = curves(f"{len(self)} epochs of training", panels, "epoch").svg
+        picture = curves(f"{counted(len(self), 'epoch')} of training", panels, "epoch").svg
         return f"{picture}\n{html_table(self._table(), range(len(self.names)))}"
 
     def plot(self, path: str | os.PathLike[str] | None = None, names: Sequence[str] = ()) -> Any:

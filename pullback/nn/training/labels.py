@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.data import Batches, Dataset
-from pullback.errors import DataError
+from pullback.errors import DataError, counted
 from pullback.nn.layer import Layer
 
 __all__ = ["Labels", "check_labels", "labels_of"]
@@ -78,7 +78,8 @@ def check_labels(labels: Any, classes: int, name: str, ignored: int | None = Non
         place = tuple(int(i) for i in wrong[0])
         raise DataError(
             "E513",
-            f"{name}: the label of sample {place[0]}{where} is {labels[place]}, and there are {classes} classes",
+            f"{name}: the label of sample {place[0]}{where} is {labels[place]}, "
+            f"and there are {counted(classes, 'class', 'classes')}",
             facts=(f"labels outside of 0 … {classes - 1}: {len(wrong)} of {labels.size}",),
             remedy=f"labels from 0 to {classes - 1}, or a network with more classes",
         )

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.data import Batches, prefetch
-from pullback.errors import CompilerError, NotFiniteError, UsageError
+from pullback.errors import CompilerError, NotFiniteError, UsageError, counted
 from pullback.nn.training.checkpoint import HISTORY, Folder, Position, Resume
 from pullback.nn.training.history import NOT_MEASURED, EarlyStopping, History
 from pullback.nn.training.mistakes import not_finite
@@ -60,7 +60,7 @@ class Run(Answers, Displayed):
     def __repr__(self) -> str:
         last = self.history.rows[-1] if self.history.rows else {}
         measured = "".join(f", {name} {last[name]:.5g}" for name in last if name not in NOT_MEASURED)
-        return f"<Run: {self.steps} steps in {self.seconds:.3g} s, {self.stop_reason}{measured}>"
+        return f"<Run: {counted(self.steps, 'step')} in {self.seconds:.3g} s, {self.stop_reason}{measured}>"
 
     def _repr_html_(self) -> str:
         return f"{html_note(repr(self)[1:-1])}\n{self.history._repr_html_()}"

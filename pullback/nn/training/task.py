@@ -67,6 +67,12 @@ def task_of(
         UsageError: [E518] a Layer lacks a loss, a loss lacks parameters, or two metrics have one name.
         DataError: [E508] a Layer does not accept the data.
     """
+    if not isinstance(metrics, list | tuple):
+        raise UsageError(
+            "E518",
+            f"fit: metrics is of type {type(metrics).__name__}, and a list of functions is needed",
+            remedy="`metrics=[nn.metrics.accuracy]`: columns have the functions' names",
+        )
     names = tuple(map(_name, metrics))
     if twice := [c for c, n in Counter((*names, *OF_RUN)).items() if n > 1]:
         raise UsageError(

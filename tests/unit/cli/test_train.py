@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy as np
 import pytest
 
 from pullback.cli.main import main
+from pullback.cli.train import _rate
 from pullback.data import write_idx
 from pullback.nn import load_parameters
-from pullback.nn.models import zhang
+from pullback.nn.models import recipe, zhang
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -78,6 +80,21 @@ def test_optimizers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = ("--optimizer", "momentum", "--learning-rate", 0.05, "--steps", 30)
     assert run("zhang", "--data", folder, *own) == 0
     assert "30 updates, sgd(0.05, momentum=0.9), batch size 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("batch", "rate"), [(8, 0.0125), (64, 0.1), (256, 0.1)])
+def test_small_batches_get_a_smaller_rate(batch: int, rate: float) -> None:
+    """With 0.1 for eight images the loss of lenet was NaN in epoch 10."""
+    given = Namespace(batch_size=batch, learning_rate=None)
+    assert _rate(given, recipe("lenet")) == rate
+    assert _rate(Namespace(batch_size=batch, learning_rate=0.3), recipe("lenet")) == 0.3
+
+
+def test_one_epoch_has_no_plural(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("zhang", "--data", folder, "--epochs", 1) == 0
+    assert ", 1 epoch, sgd(0.5), batch size 1" in capsys.readouterr().err
+    assert run("zhang", "--data", folder, "--steps", 1) == 0
+    assert ", 1 update, sgd(0.5), batch size 1" in capsys.readouterr().err
 
 
 def test_save_then_resume_goes_on(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -400,3 +400,17 @@ def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> N
         made = task_of(net, nn.mse_loss, (x, x[:, :2]), [], p, s, 7)
         assert (made.parameters, made.state, made.labels) == (p or "p", s or "s", Labels(2, 1, None))
     assert seeds == [7, 7, 7]
+
+
+HITS = nn.metrics.accuracy
+
+
+@pytest.mark.parametrize(("metrics", "kind"), [({"hits": HITS}, "dict"), (HITS, "function"), ("accuracy", "str")])
+def test_metrics_are_a_list_of_functions(metrics: Any, kind: str) -> None:
+    data = (np.ones((4, 2)),)
+    call = lambda: nn.fit(lambda p, s, b: b[0], data, parameters={}, optimizer=nn.sgd(0.1), epochs=1, metrics=metrics)
+    remedy = "`metrics=[nn.metrics.accuracy]`: columns have the functions' names"
+    assert refused(call, UsageError) == [
+        f"UsageError [E518] fit: metrics is of type {kind}, and a list of functions is needed",
+        f"  try: {remedy}      See `pullback explain-error E518`",
+    ]
