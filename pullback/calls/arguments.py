@@ -18,6 +18,7 @@ from pullback.ir.types import DType, bf16, bits_of
 from pullback.tracing import tree
 from pullback.tracing.array import Array, type_text
 from pullback.tracing.distinct import distinct
+from pullback.tracing.making import unmasked
 from pullback.tracing.tree import Structure
 
 NDArray = np.ndarray[Any, Any]
@@ -91,7 +92,7 @@ Leaves = tuple[Structure, list[Leaf], list[Any]]
 def as_numpy(value: Any, path: str) -> Any:
     """Convert an argument to a NumPy array or a device array, without a copy if its memory can be shared."""
     if isinstance(value, np.ndarray):
-        return value
+        return value if type(value) is np.ndarray else unmasked(value, path)
     if isinstance(value, np.generic | bool | int | float | list | tuple | memoryview | bytearray | bytes):
         return np.asarray(value)
     refused = ""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pullback.data.order import Draws, permutation
 from pullback.data.transforms import Transform
 from pullback.errors import DataError
+from pullback.tracing.making import unmasked
 from pullback.tracing.public import Answers
 
 __all__ = ["Dataset", "Splits"]
@@ -41,6 +42,8 @@ class Dataset(Answers):
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("inputs", "targets"):
+            unmasked(getattr(self, name), name)
         if len(self.inputs) != len(self.targets):
             raise DataError(
                 "E507",

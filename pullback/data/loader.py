@@ -15,6 +15,7 @@ from pullback.data.fingerprint import described, fingerprint
 from pullback.data.order import permutation
 from pullback.errors import DataError, UsageError
 from pullback.tracing import tree
+from pullback.tracing.making import unmasked
 
 __all__ = ["Batches", "Samples", "Stream", "prefetch"]
 
@@ -115,7 +116,8 @@ def _contiguous(x: NDArray[Any]) -> NDArray[Any]:
 def _paths(data: Any) -> dict[str, Any]:
     """The arrays of a tree by their paths."""
     leaves, structure = tree.flatten(data)
-    return dict(zip(tree.leaf_paths(structure, "data"), leaves, strict=True))
+    found = dict(zip(tree.leaf_paths(structure, "data"), leaves, strict=True))
+    return {path: unmasked(x, path) for path, x in found.items()}
 
 
 def _extent(data: Any) -> int:

@@ -15,6 +15,7 @@ from pullback.lazy.operation import Operation, apply, node_of, quick_key
 from pullback.lazy.types import array_type
 from pullback.names import found, public
 from pullback.tracing.complex_array import complex_type
+from pullback.tracing.making import unmasked
 
 __all__ = ["asarray", "from_dlpack", "function_named", "lift", "names"]
 
@@ -175,6 +176,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
             stacked: Array = _stacked(obj, common if wanted is None else wanted)
             return stacked
         obj = _nested(obj)
+    if isinstance(obj, np.ndarray):
+        unmasked(obj, "asarray")
     found = np.asarray(obj) if hasattr(obj, "__array__") or not hasattr(obj, "__dlpack__") else np.from_dlpack(obj)
     array = found if wanted is None else found.astype(wanted, copy=False)
     if copy is False and (array is not obj or not array.flags.c_contiguous):

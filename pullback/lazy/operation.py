@@ -34,6 +34,7 @@ from pullback.state import registered
 from pullback.tracing import tree
 from pullback.tracing.active import float_beside, tracing
 from pullback.tracing.complex_array import complex64, complex128
+from pullback.tracing.making import unmasked
 from pullback.tracing.tracer import Tracer
 from pullback.tracing.tree import LEAF, Structure
 
@@ -398,4 +399,6 @@ def as_operand(x: Any) -> Array:
     Raises:
         DTypeError: [E122] NumPy elements that the language does not have.
     """
-    return x.leaf if isinstance(x, Array) else leaf(np.asarray(x))
+    if isinstance(x, Array):
+        return x.leaf
+    return leaf(np.asarray(unmasked(x, "an operand") if isinstance(x, np.ndarray) else x))

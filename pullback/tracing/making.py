@@ -107,6 +107,22 @@ def weak_input(ref: ir.Ref, kind: Weak) -> Array:
     return h
 
 
+def unmasked(x: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any]:
+    """The array itself; programs would compute with masked elements as with others.
+
+    Raises:
+        TraceError: [E138] it is a masked array with masked elements.
+    """
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise TraceError(
+            "E138",
+            f"{what}: a masked array was given, and its mask would be lost",
+            position=user_position(),
+            remedy="`.filled(value)`, or the mask as an array of bools for `pb.where`",
+        )
+    return x
+
+
 def as_array(x: object, what: str = "operand") -> Array:
     """Convert any valid operand to a traced array."""
     if isinstance(x, Array):
@@ -124,7 +140,7 @@ def as_array(x: object, what: str = "operand") -> Array:
             )
         if isinstance(x, np.generic) or x.ndim == 0:
             return scalar(expr.const(x.item(), dtype.computed))
-        return from_ref(current().capture(x))
+        return from_ref(current().capture(unmasked(x, what)))
     if isinstance(x, Index | Var):
         return from_index(x)
     if isinstance(x, TracedArray | complex | np.complexfloating | np.ndarray):

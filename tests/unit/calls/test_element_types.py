@@ -176,3 +176,29 @@ def test_a_failed_conversion_is_an_error_with_a_code():
                                  "memory of device 1")
 
 
+
+
+MASKED = np.ma.masked_array(np.arange(4.0), [0, 1, 0, 0])
+MASKS = {
+    "x": lambda: pb.function(lambda x: x * 2)(MASKED),
+    "x['a']": lambda: pb.function(lambda x: x["a"] * 2)({"a": MASKED}),
+    "multiply": lambda: pb.function(lambda x: x * MASKED)(2.0),
+    "asarray": lambda: lazy.asarray(MASKED),
+    "an operand": lambda: lazy.asarray(np.ones(4)) * MASKED,
+    "data[0]": lambda: pb.nn.fit(pb.nn.dense(1), pb.nn.mse_loss, (MASKED[:, None], np.ones((4, 1))),
+                                 optimizer=pb.nn.sgd(0.1), epochs=1),
+    "targets": lambda: pb.data.Dataset(np.ones((4, 1)), MASKED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MASKS)
+def test_masked_elements_never_become_numbers(what):
+    with pytest.raises(pb.errors.TraceError) as raised:
+        MASKS[what]()
+    assert raised.value.code == "E138"
+    assert raised.value.what == f"{what}: a masked array was given, and its mask would be lost"
+    assert raised.value.remedy == "`.filled(value)`, or the mask as an array of bools for `pb.where`"
+
+
+def test_a_masked_array_without_masked_elements_is_an_array():
+    assert pb.function(lambda x: x * 2)(np.ma.masked_array(np.arange(3.0))).tolist() == [0.0, 2.0, 4.0]
