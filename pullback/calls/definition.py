@@ -34,6 +34,7 @@ from pullback.state import PerThread, context_variable
 from pullback.tracing import elsewhere
 from pullback.tracing.active import is_tracing
 from pullback.tracing.distinct import distinct
+from pullback.tracing.public import presented
 
 T = TypeVar("T")
 
@@ -241,6 +242,7 @@ class Definition:
                 raise
         return self.traced(own)
 
+    @presented
     def program(self, *args: Any, **keywords: Any) -> ir.Program:
         """The program for these arguments; without arguments, by the annotations.
 
@@ -254,12 +256,8 @@ class Definition:
         """
         if not args and not keywords:
             return self.determined().program
-        try:
-            signature, flat = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
-            return self.traced_for(signature, flat)[1].program
-        except Exception as error:
-            present(error)
-            raise
+        signature, flat = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
+        return self.traced_for(signature, flat)[1].program
 
     def _specialized(self, traced: Traced, dims: dict[str, int]) -> Traced:
         """The trace to compile for these dims: the function's own, or an equivalent, cheaper one."""

@@ -122,7 +122,7 @@ class Table:
 def _place(name: str, signature: Signature, traced: Traced, arrays: Sequence[Any]) -> str:
     """The device of a call with these arrays; "" for the processor."""
     wish = traced.known.settings.device
-    if not wish and all(type(a) is np.ndarray for a in arrays):
+    if not wish and all(isinstance(a, np.ndarray) for a in arrays):
         return ""
     from pullback.runtime.device.executor import place
 

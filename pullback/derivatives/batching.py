@@ -91,8 +91,9 @@ class BatchedSpec(Spec):
                 raise self._no_axis(leaf.path, len(leaf.dims), axis_of[id(v)])
             out.append(self._batched(leaf, axis))
             restored.append(original)
-        if leaves and not any(isinstance(leaf.value, Mapped) for leaf in out) and any(a is not None for a in wanted):
-            raise self._no_axis(path, 0, next(a for a in wanted if a is not None))
+        asked = [a for a in wanted if a is not None]
+        if asked and any(leaf.is_input for leaf in leaves) and not any(isinstance(x.value, Mapped) for x in out):
+            raise self._no_axis(path, 0, asked[0])
         return structure, out, restored
 
     def _single(self, value: Any, axis: int, path: str) -> Any:

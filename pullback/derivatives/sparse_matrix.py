@@ -70,7 +70,7 @@ class SparseMatrix(Displayed):
         A square of a large matrix stands for several elements.
 
         >>> SparseMatrix(np.array([2.0]), np.array([0]), np.array([1]), (2, 2)).spy()
-        <picture 'SparseMatrix of 2 x 2 elements with 1 entries, float64', 340 × 340>
+        <picture 'SparseMatrix of 2 x 2 elements with 1 entry, float64', 340 × 340>
         """
         return spy(repr(self)[1:-1], zip(self.rows.tolist(), self.columns.tolist(), strict=True), self.shape)
 

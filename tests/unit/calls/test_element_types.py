@@ -202,3 +202,12 @@ def test_masked_elements_never_become_numbers(what):
 
 def test_a_masked_array_without_masked_elements_is_an_array():
     assert pb.function(lambda x: x * 2)(np.ma.masked_array(np.arange(3.0))).tolist() == [0.0, 2.0, 4.0]
+
+
+def test_memory_maps_and_other_subclasses_are_arrays(tmp_path):
+    np.arange(6.0).tofile(tmp_path / "numbers")
+    mapped = np.memmap(tmp_path / "numbers", np.float64, "r", shape=(2, 3))
+    twice = pb.function(lambda x: x * 2)
+    for x in (mapped, np.asarray(mapped).view(type("Own", (np.ndarray,), {})), mapped[::-1]):
+        assert np.array_equal(twice(x), 2 * np.asarray(x))
+        assert np.array_equal(pb.grad(lambda x: pb.sum(x * x))(x), 2 * np.asarray(x))
