@@ -152,7 +152,7 @@ def test_loops_become_no_larger() -> None:
 
 
 FRONT_LINES = 16_771
-"""Lines of the four rooms of the front: only a feature raises it (words of other libraries: 20, devices: 61, refusals: 90)."""
+"""Lines of the four rooms of the front: only a feature raises it (words: 20, devices: 61, refusals: 90)."""
 
 
 def test_the_front_becomes_no_larger() -> None:
