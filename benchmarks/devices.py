@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,13 +29,12 @@ from pullback.codegen.target import Source
 from pullback.codegen.targets import PLAIN_C
 from pullback.device import H100
 from pullback.errors import PullbackError
+from pullback.grid.estimates import launches, steps
 from pullback.ir.index import Index
 from pullback.ir.program import Program
-from pullback.loops.analysis.intervals import interval
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import For, Function, Kernel, Loop, Stmt
+from pullback.loops.program.nodes import For, Function, Kernel, Stmt
 from pullback.loops.program.schedule import Numbered
-from pullback.loops.program.values import Extreme
 from pullback.runtime.buffer import address, aligned_bytes
 from pullback.runtime.device.export import refuse
 from pullback.runtime.emit import Lowered, emit_c, lower_program
@@ -60,6 +60,8 @@ class Found:
     fault: int
     kernels: Counter[str] = field(default_factory=Counter)
     serial: list[str] = field(default_factory=list)
+    launches: float = 0.0
+    looks: int = 0
 
 
 def run(source: Source, function: Function, inputs: Sequence[NDArray[Any]]) -> tuple[list[NDArray[Any]], int]:
@@ -94,7 +96,8 @@ def examined(name: str, program: Program, dims: Mapping[str, int]) -> Found:
     same = all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True)) or fault != 0
     worst = max((_apart(a, b) for a, b in zip(one, wanted, strict=True)), default=0.0) if not fault else 0.0
     assert bool(fault) == bool(other), (name, fault, other)
-    return Found(name, worst, same, fault, Counter(strategies(lowered)), long_ones(lowered))
+    return Found(name, worst, same, fault, Counter(strategies(lowered)), long_ones(lowered),
+                 launches(lowered.function.body), looks(lowered.function.body))  # fmt: skip
 
 
 def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
@@ -141,36 +144,31 @@ def strategies(lowered: Lowered) -> list[str]:
 
 
 def long_ones(lowered: Lowered) -> list[str]:
-    """The kernels in which one of few threads has more than 10,000 steps."""
+    """The kernels in which one of few threads has more than 10,000 steps.
+
+    In a loop with states these are the steps between two meetings: its iterations need each other.
+    """
     return [f"{k.name} ({k.choice}), {n:,.0f} steps" for k in kernels(lowered) for s in k.body
-            if threads(s) < FEW and (n := steps(s)) > LONG]  # fmt: skip
+            if threads(s) < FEW and (n := most_steps(k, s)) > LONG]  # fmt: skip
+
+
+def most_steps(k: Kernel, group: Stmt) -> float:
+    """The steps that one thread takes in a launch."""
+    if k.choice is None or k.choice.name != "loop":
+        return steps(group)
+    return max(steps(s) for s in nodes.walk((group,)) if isinstance(s, For) and s.kind == "thread")
+
+
+def looks(body: Sequence[Stmt]) -> int:
+    """The branches for which the host waits."""
+    return sum(isinstance(s, nodes.If) for s in nodes.walk(tuple(body)))
 
 
 def threads(group: Stmt) -> int:
     """The threads of a launch."""
     loops = [s for s in nodes.walk((group,)) if isinstance(s, For) and s.kind in ("group", "thread")]
-    counts = {s.kind: s.upper.constant or 1 for s in reversed(loops) if isinstance(s.upper, Index)}
-    return counts["group"] * counts["thread"]
-
-
-def steps(s: Stmt) -> float:
-    """The steps that one thread takes: statements that are done."""
-    match s:
-        case For(kind="group" | "thread"):
-            return sum(map(steps, s.body))
-        case For():
-            ends = s.upper.args if isinstance(s.upper, Extreme) else (s.upper,)
-            spans = [interval(i - s.lower, {}) for i in ends if isinstance(i, Index) and isinstance(s.lower, Index)]
-            n = min((found[1] for found in spans if found is not None), default=s.var.extent.constant or LONG)
-            return max(-(-n // s.step), 0) * sum(map(steps, s.body))
-        case Loop():
-            return 64 * sum(map(steps, s.body))  # a search
-        case nodes.If():
-            return 1 + max(sum(map(steps, s.then)), sum(map(steps, s.otherwise)))
-        case nodes.Fill():
-            return s.count.constant or LONG
-        case _:
-            return 1
+    counts = [(s.kind, s.upper.constant or 1) for s in loops if isinstance(s.upper, Index)]
+    return prod(max(n for kind, n in counts if kind == k) for k in ("group", "thread"))
 
 
 def main(words: Sequence[str]) -> int:
@@ -180,6 +178,7 @@ def main(words: Sequence[str]) -> int:
     if examine is on_opencl and opencl.missing():
         print(opencl.missing())
         return SKIPPED
+    each: list[tuple[float, int, str]] = []
     entries: list[Entry] = [e for e in corpus(example_modules(Path("examples")))
                             if not words or any(w in e.name for w in words)]  # fmt: skip
     for k, e in enumerate(entries):
@@ -193,6 +192,7 @@ def main(words: Sequence[str]) -> int:
         count += 1
         total += found.kernels
         serial += [f"{e.name}: {text}" for text in found.serial]
+        each.append((found.launches, found.looks, e.name))
         ok = right(found, {np.dtype(r.dtype.numpy).char for r in program.outputs})
         good += ok and found.same
         if not ok or not found.same:
@@ -201,6 +201,9 @@ def main(words: Sequence[str]) -> int:
     how = "right on OpenCL" if examine is on_opencl else "right and the same reversed"
     print(f"{good} of {len(entries)} programs {how}, {count} run, {sum(total.values())} kernels")
     print(f"{dict(total.most_common())}, {time.perf_counter() - start:.0f} s")
+    total_launches, waits = sum(n for n, _, _ in each), sum(n for _, n, _ in each)
+    print(f"launches a call: {total_launches:,.0f}; the host waits for {waits} conditions")
+    print(*(f"  {n:,.0f} {name}" for n, _, name in sorted(each, reverse=True)[:10]), sep="\n")
     print("long serial kernels:", *serial, sep="\n  ")
     print("not right:", *wrong, sep="\n  ")
     return int(bool(wrong))

@@ -4,7 +4,8 @@ Groups, threads and tree shapes depend on a program's sizes and its `Device`, no
 results do not depend on the number of multiprocessors.
 
 The numbers of `H100` come from NVIDIA's data sheet of the H100 SXM5 and from its Hopper architecture white paper
-(2022). Nothing here was measured. `serial`, `meeting` and `launch` are estimates of the right order of magnitude.
+(2022). Nothing here was measured. `serial`, `meeting`, `launch` and `look` are estimates of the right
+order of magnitude.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Device:
         serial: the cycles one thread needs for one cycle of work of a processor core.
         meeting: the cycles of a barrier in a group.
         launch: the cycles from one kernel to the next.
+        look: the cycles until the host has read a condition from the device, and the next kernel begins.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Device:
     serial: float = 8.0
     meeting: float = 40.0
     launch: float = 6_000.0
+    look: float = 30_000.0
 
     def cycles(self, work: float, chain: float, groups: int, threads: int, meetings: int = 0, wide: bool = True,
                moved: float = 0.0) -> float:

@@ -285,6 +285,7 @@ class Inspected(Definition, Displayed):
         format: Format = "text",
         plain: bool = False,
         html: str | os.PathLike[str] | None = None,
+        device: str | None = None,
         **dims: int,
     ) -> Explanation:
         """Explain every stage from the program to C with its rules; for a derivative, its derivation first.
@@ -293,10 +294,12 @@ class Inspected(Definition, Displayed):
             format: the format of the printed result: "text", or "markdown" with formulas in LaTeX.
             plain: whether to show C without vectors, as in `c_source`.
             html: a file to write a page to, with the stages side by side and lines of C linked to those of your file.
+            device: a language of `export_device`, to show launches and device kernels instead of C.
             dims: numbers for the dims, to show kernels, memory and C, too.
         Raises:
             ValueError: the format is unknown.
             UsageError: [E607] the file cannot be written.
+            CompilerError: [E417] the device cannot run the function.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array
@@ -306,6 +309,9 @@ class Inspected(Definition, Displayed):
         >>> found = total.explain(N=3)
         >>> found.stages[0].name, found.stages[-1].name
         ('elaborated', 'C')
+        >>> print(total.explain(device="cuda", N=1000).stages[-2].text)
+        sum: tree: grid 1 | threads n 256 | tree
+        launches of a call: 1; the host waits for 0 conditions
         """
         from pullback.explanation import explanation_of, save_page
 
@@ -314,7 +320,7 @@ class Inspected(Definition, Displayed):
         program = self.determined().program
         complete = bool(dims) or not determined_dims(program)
         sizes = self._dims(program, dims) if complete else None
-        found = explanation_of(program, sizes, about(self), self.derivation(), format, plain, self.drawn)
+        found = explanation_of(program, sizes, about(self), self.derivation(), format, plain, self.drawn, device)
         if html is not None:
             save_page(found, html)
         return found

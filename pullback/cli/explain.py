@@ -30,6 +30,7 @@ def register(commands: Any) -> None:
             "pullback explain model.py:loss --grad w",
             "pullback explain model.py:loss --grad w --dim N=64 --dim M=32 --html loss.html",
             "pullback explain model.py:loss --dim N=64 --time",
+            "pullback explain model.py:loss --dim N=64 --device cuda",
             "pullback explain --rules",
         ),
     )
@@ -38,6 +39,7 @@ def register(commands: Any) -> None:
     command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient with respect to this parameter")
     command.add_argument("--format", choices=("text", "markdown"), default="text", help="text, or Markdown with LaTeX")
     command.add_argument("--plain", action="store_true", help="show C without vector instructions")
+    command.add_argument("--device", choices=("cuda", "opencl"), help="show launches and kernels of a device, not C")
     command.add_argument("--html", metavar="FILE", help="write an HTML page with the stages side by side")
     command.add_argument("--graph", metavar="FILE", help="write the graph of local derivatives as SVG")
     command.add_argument("--rules", action="store_true", help="list all rewrite rules")
@@ -65,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
     function = _function(options)
     if options.html or options.graph:
         return _files(options, function)
-    explanation = function.explain(format=options.format, plain=options.plain, **dims_of(options))
+    explanation = function.explain(format=options.format, plain=options.plain, device=options.device,
+                                   **dims_of(options))
     print(explanation, flush=True)
     _say_how_to_give_sizes(explanation)
     if options.json:
@@ -89,7 +92,8 @@ def _files(options: argparse.Namespace, function: Any) -> int:
             )
         picture.save(options.graph)
     if options.html:
-        explanation = function.explain(html=options.html, plain=options.plain, **dims_of(options))
+        explanation = function.explain(html=options.html, plain=options.plain, device=options.device,
+                                       **dims_of(options))
     files = [file for file in (options.graph, options.html) if file]
     print("\n".join(files), flush=True)
     if options.html:

@@ -28,14 +28,21 @@ def explanation_of(
     format: Format = "text",
     plain: bool = False,
     find_graph: Callable[[], Picture | None] = lambda: None,
+    device: str | None = None,
 ) -> Explanation:
-    """Collect the stages from the traced program to C; without dims, sizes stay symbolic, without C."""
+    """Collect the stages from the traced program to C, or to a device's language.
+
+    Without dims, sizes stay symbolic, without C.
+    """
     from pullback.machine import native
     from pullback.passes.pipeline import stages
 
     made = stages(program, dims or {}, native())
     names = tuple(map(str, determined_dims(program)))
     found = [Explained(s.name, s.purpose, print_program(s.program), s.rules) for s in made]
+    if device is not None:
+        found += _on_device(program, dims or {}, device)
+        return Explanation(tuple(found), derivation, format, about, None, find_graph, names)
     if dims is None:
         return Explanation(tuple(found), derivation, format, about, None, find_graph, names)
     backend, text = _backend(program, dims, plain)
@@ -43,6 +50,17 @@ def explanation_of(
     found.append(Explained("kernels", "what is chosen for each statement here, by estimated cycles", chosen, {}))
     found.append(Explained("C", "what the compiler is given", text, {}))
     return Explanation(tuple(found), derivation, format, about, backend, find_graph, names)
+
+
+def _on_device(program: ir.Program, dims: Mapping[str, int], language: str) -> list[Explained]:
+    """Collect the launches on a device, and the text of its kernels."""
+    from pullback.grid.summary import summary
+    from pullback.runtime.device.export import compiled_text, lowered_for
+
+    kernels = compiled_text(program, dims, language).kernels
+    launches = summary(lowered_for(program, dims).function)
+    return [Explained("launches", "what runs on the device, and what the host does between", launches, {}),
+            Explained(language, "what the device's compiler is given", kernels, {})]  # fmt: skip
 
 
 def _backend(program: ir.Program, dims: Mapping[str, int], plain: bool) -> tuple[Backend, str]:

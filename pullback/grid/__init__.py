@@ -8,5 +8,11 @@ scatters.py   scatters: keys, then each element collects its terms
 sorts.py      sorts by merging; runs.py finds the place of one element
 products.py   tiled products, with panels in shared memory and sums in registers
 table.py      the table of strategies, in order
+estimates.py  steps of threads, and launches
+inlining.py   the statements of a kernel as part of its caller
+groups.py     loops and branches of the function as kernels of one group
+branches.py   short branches, whose condition the kernels read
+function.py   a whole function on a device
+summary.py    its launches as text
 verify.py     the checks of device kernels
 """

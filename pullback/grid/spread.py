@@ -13,15 +13,12 @@ from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
-from pullback.device import Device
 from pullback.grid.steps import Alone, Grid, Threads, decoded, group_loop, thread_loop
-from pullback.grid.verify import verify_grid
 from pullback.ir.index import ONE_INDEX, Atom, Index, Var, as_index, cond
-from pullback.ir.verify import verifying
 from pullback.loops.analysis.footprint import independent
 from pullback.loops.analysis.intervals import Interval
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Call, Check, Comment, Fill, For, If, Kernel, Let, LetIndex, Loop, Stmt, Store
+from pullback.loops.program.nodes import Check, Comment, Fill, For, If, Kernel, Let, LetIndex, Stmt, Store
 from pullback.loops.program.schedule import Chosen, Numbered, Schedule, Step
 from pullback.loops.program.values import Buffer, Holds, Literal, View, scalar
 
@@ -29,41 +26,21 @@ THREADS: Final = 128  # threads in a group, if they do not cooperate
 ENDLESS: Final = 1 << 30  # the assumed iterations of a host loop of unknown length
 
 
-def on_device(function: nodes.Function, device: Device) -> nodes.Function:
-    """Turn all kernels of a function into launches."""
-    found = replace(function, body=_placed(function.body, {}))
-    if verifying():
-        verify_grid(found, device)
-    return found
-
-
-def _placed(body: Sequence[Stmt], made: dict[Kernel, Kernel]) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for s in body:
-        match s:
-            case Call():
-                if s.kernel not in made:
-                    made[s.kernel] = spread(s.kernel)
-                out.append(Call(made[s.kernel], s.arguments, s.index_values))
-            case For() | Loop():
-                out.append(replace(s, body=_placed(s.body, made)))
-            case If():
-                out.append(replace(s, then=_placed(s.then, made), otherwise=_placed(s.otherwise, made)))
-            case _:
-                out.append(s)
-    return tuple(out)
-
-
 def spread(k: Kernel) -> Kernel:
     """Turn a kernel into group loops, with the schedule's steps; return it unchanged if it already is."""
-    if all(isinstance(s, For) and s.kind == "group" for s in k.body):
+    if is_launched(k):
         return k
-    found = _launches(k)
-    launches, steps = ([one_thread(k.body)], [(Alone(),)]) if found is None else found
+    parts = parts_of(k.body, k)
+    steps = [_steps(p) for p in parts]
     numbered = len(steps) > 1
     schedule = tuple(s for n, own in enumerate(steps, 1) for s in ((Numbered(n, len(steps)),) * numbered + own))
     chosen = k.choice or Chosen("plain", 0.0)
-    return replace(k, body=tuple(launches), choice=replace(chosen, schedule=Schedule(schedule)))
+    return replace(k, body=tuple(map(_launch, parts)), choice=replace(chosen, schedule=Schedule(schedule)))
+
+
+def is_launched(k: Kernel) -> bool:
+    """Whether a kernel consists of launches."""
+    return all(isinstance(s, For) and s.kind == "group" for s in k.body)
 
 
 def one_thread(body: Sequence[Stmt]) -> For:
@@ -72,16 +49,31 @@ def one_thread(body: Sequence[Stmt]) -> For:
     return group_loop(g, (thread_loop(t, body, independent=False),))
 
 
-def _launches(k: Kernel) -> tuple[list[For], list[tuple[Step, ...]]] | None:
-    """A launch for each top-level loop; None if the statements cannot be taken apart."""
-    body = [s for s in k.body if not isinstance(s, Comment)]
+class Part(NamedTuple):
+    """A part of a kernel: its outermost independent loops (variable, first value, trips), and their body.
+
+    `lets` are the values computed before the loops. Without loops one thread does all the work.
+    """
+
+    lets: tuple[Stmt, ...]
+    loops: list[tuple[Var, Index, int]]
+    body: tuple[Stmt, ...]
+
+    @property
+    def total(self) -> int:
+        """The number of iterations."""
+        return prod(n for _, _, n in self.loops)
+
+
+def parts_of(statements: tuple[Stmt, ...], k: Kernel) -> list[Part]:
+    """A part for each top-level loop of a kernel's statements; a single one if they cannot be taken apart."""
+    body = [s for s in statements if not isinstance(s, Comment)]
     lets = [s for s in body if _is_let(s)]
-    changed = {a.buffer for s in nodes.walk(k.body) for a in nodes.accesses(s) if a.write}
+    changed = {a.buffer for s in nodes.walk(statements) for a in nodes.accesses(s) if a.write}
     apart = all(isinstance(s, For | Fill) or s in lets for s in body) and _reads(lets).isdisjoint(changed)
     if not apart or len(lets) == len(body):
-        return None
-    found = [_launch(s, body[:n], k, changed) for n, s in enumerate(body) if s not in lets]
-    return [launch for launch, _ in found], [steps for _, steps in found]
+        return [Part((), [], statements)]
+    return [_part(s, body[:n], k, changed) for n, s in enumerate(body) if s not in lets]
 
 
 def _is_let(s: Stmt) -> bool:
@@ -93,19 +85,16 @@ def _reads(body: Sequence[Stmt]) -> set[Buffer]:
     return {a.buffer for s in body for a in nodes.accesses(s)}
 
 
-def _launch(s: Stmt, before: Sequence[Stmt], k: Kernel, changed: set[Buffer]) -> tuple[For, tuple[Step, ...]]:
-    """The launch of one top-level loop, including the values computed before it that it reads."""
+def _part(s: Stmt, before: Sequence[Stmt], k: Kernel, changed: set[Buffer]) -> Part:
+    """The part of one top-level loop, including the values computed before it that it reads."""
     lets = nodes.without_unread((*(x for x in before if _is_let(x)), s))[:-1]
     if isinstance(s, Fill):
-        s = _zeros(s)
-    nest = _nest(s, k, changed)
-    if not nest.loops:
-        return one_thread((*lets, s)), (Alone(),)
-    axes = tuple((v.name, n) for v, _, n in nest.loops)
-    return _grid(nest, lets), (Grid(axes), Threads((THREADS,)))
+        s = zeros(s)
+    loops, body = _nest(s, k, changed)
+    return Part(lets, loops, body)
 
 
-def _zeros(s: Fill) -> Stmt:
+def zeros(s: Fill) -> Stmt:
     """Turn a fill into a loop that stores zeros; return it unchanged if its count is unknown."""
     if not s.count.constant:
         return s
@@ -116,14 +105,8 @@ def _zeros(s: Fill) -> Stmt:
     return For(v, as_index(0), s.count, (store,), independent=True)
 
 
-class _Nest(NamedTuple):
-    """The outermost independent loops of a nest (variable, first value, trips), and their body."""
-
-    loops: list[tuple[Var, Index, int]]
-    body: tuple[Stmt, ...]
-
-
-def _nest(s: Stmt, k: Kernel, changed: set[Buffer]) -> _Nest:
+def _nest(s: Stmt, k: Kernel, changed: set[Buffer]) -> tuple[list[tuple[Var, Index, int]], tuple[Stmt, ...]]:
+    """The outermost independent loops of a nest, and their body."""
     places = {b: View(b) for b in k.params}
     ranges: dict[Atom, Interval] = {v: (0, (v.extent.constant or ENDLESS) - 1) for v in k.indices if isinstance(v, Var)}
     loops: list[tuple[Var, Index, int]] = []
@@ -145,7 +128,7 @@ def _nest(s: Stmt, k: Kernel, changed: set[Buffer]) -> _Nest:
         ranges[inner.var] = low, low + trips - 1
         lets += own
         body = inner.body
-    return _Nest(loops, (*lets, *body))
+    return loops, (*lets, *body)
 
 
 def _trips(s: For) -> tuple[int | None, int | None]:
@@ -155,18 +138,28 @@ def _trips(s: For) -> tuple[int | None, int | None]:
     return s.lower.constant, (s.upper - s.lower).constant
 
 
-def _grid(nest: _Nest, lets: Sequence[Stmt]) -> For:
-    """The launch with a thread for each iteration of the loops."""
-    total = prod(n for _, _, n in nest.loops)
+def _steps(p: Part) -> tuple[Step, ...]:
+    return (Grid(tuple((v.name, n) for v, _, n in p.loops)), Threads((THREADS,))) if p.loops else (Alone(),)
+
+
+def _launch(p: Part) -> For:
+    """The launch of a part, with a thread for each iteration of its loops."""
+    if not p.loops:
+        return one_thread((*p.lets, *p.body))
+    total = p.total
     g, t = Var("group", as_index(-(-total // THREADS))), Var("thread", as_index(THREADS))
     at = Var("at", as_index(total))
-    counters = [v if low.constant == 0 and v.extent.constant == n else Var(v.name, as_index(n))
-                for v, low, n in nest.loops]  # fmt: skip
-    bound = [LetIndex(v, as_index(c) + low) for (v, low, _), c in zip(nest.loops, counters, strict=True) if c is not v]
-    own = (*decoded(as_index(at), counters), *bound, *lets, *nest.body)
     flat = as_index(g) * THREADS + as_index(t)
     inside = cond(">=", as_index(total) - 1 - flat) if total % THREADS else True
-    body: tuple[Stmt, ...] = (LetIndex(at, flat), *own)
+    body: tuple[Stmt, ...] = (LetIndex(at, flat), *iteration(p, at))
     if not isinstance(inside, bool):
         body = (If(Holds((inside,)), body),)
     return group_loop(g, (thread_loop(t, body),))
+
+
+def iteration(p: Part, at: Var) -> tuple[Stmt, ...]:
+    """The statements of one iteration, given its row-major number."""
+    counters = [v if low.constant == 0 and v.extent.constant == n else Var(v.name, as_index(n))
+                for v, low, n in p.loops]  # fmt: skip
+    bound = [LetIndex(v, as_index(c) + low) for (v, low, _), c in zip(p.loops, counters, strict=True) if c is not v]
+    return (*decoded(as_index(at), counters), *bound, *p.lets, *p.body)

@@ -93,6 +93,27 @@ class Alone(Step):
         return "one thread"
 
 
+@dataclass(frozen=True)
+class Repeat(Step):
+    """The step that repeats the next ones, once for each value of an axis, or until a condition fails."""
+
+    axis: str
+    count: int | None
+
+    def __str__(self) -> str:
+        return f"repeat {self.axis}{'' if self.count is None else f' {self.count}'}"
+
+
+@dataclass(frozen=True)
+class When(Step):
+    """The step that runs the next ones only where a condition holds, which the kernel reads from memory."""
+
+    condition: str
+
+    def __str__(self) -> str:
+        return f"when {self.condition}"
+
+
 def group_loop(v: Var, body: Sequence[Stmt]) -> For:
     """A launch: a loop over groups of threads, one for each value of a variable."""
     return For(v, ZERO_INDEX, v.extent, tuple(body), kind="group", independent=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -12,16 +13,16 @@ from pullback.grid.reductions import independent_loops, moved
 from pullback.grid.scans import scans
 from pullback.grid.scatters import scatters
 from pullback.grid.sorts import sorts
-from pullback.grid.spread import THREADS
+from pullback.grid.spread import THREADS, is_launched
 from pullback.grid.trees import trees
 from pullback.ir import nodes as ir
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
 from pullback.loops.plain.candidates import Candidate, Chooser, Strategies
 from pullback.loops.plain.lower import element_loops, plain_scatter
 from pullback.loops.plain.updates import updates
 from pullback.loops.program.cover import typical
-from pullback.loops.program.nodes import Kernel
+from pullback.loops.program.nodes import Kernel, Stmt, without_unread
 from pullback.machine import SCALAR, Machine
 
 
@@ -38,10 +39,7 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
 
     def build(builder: KernelBuilder) -> Kernel:
         assert isinstance(s, ir.Build | ir.Scatter)
-        if isinstance(s, ir.Scatter):
-            return builder.kernel(plain_scatter(s, builder))
-        loops = element_loops(s, builder.address, builder, beside=False)
-        return builder.kernel(tuple(independent_loops(loops, s.vars)))
+        return builder.kernel(_plain(s, builder))
 
     if isinstance(s, ir.Build | ir.Scatter):
         whole, count = statement_cycles(s, machine), 1.0
@@ -54,6 +52,31 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
         yield Candidate("elements", cycles, build, exact=True)
 
 
+def _plain(s: ir.Build | ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
+    """Plain loops."""
+    if isinstance(s, ir.Scatter):
+        return plain_scatter(s, builder)
+    loops = element_loops(s, builder.address, builder, beside=False)
+    return tuple(independent_loops(loops, s.vars))
+
+
+def with_loops(c: Candidate, s: ir.Statement) -> Candidate:
+    """The candidate whose kernel also has plain loops, for a group of threads that runs it among others."""
+
+    def build(builder: KernelBuilder) -> Kernel:
+        k = c.build(builder)
+        if not is_launched(k) or not isinstance(s, ir.Build | ir.Scatter):
+            return k
+        loops = without_unread(_plain(s, builder))
+        return replace(k, portable=loops if set(free_variables(loops)) <= set(k.indices) else None)
+
+    return replace(c, build=build)
+
+
+def _offered(work: Work, machine: Machine, strategy: DeviceStrategy, device: Device) -> Iterator[Candidate]:
+    return (with_loops(c, work.statement) for c in strategy(work, machine, device))
+
+
 STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, scatters, elements)
 LOOPS: Final[tuple[DeviceStrategy, ...]] = (scans,)  # for loops with states
 SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)
@@ -61,5 +84,6 @@ SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)
 
 def device_chooser(device: Device) -> Chooser:
     """The chooser among all strategies for a device."""
-    single, loops, orders = (tuple(partial(s, device=device) for s in table) for table in (STRATEGIES, LOOPS, SORTS))
+    single, loops, orders = (tuple(partial(_offered, strategy=s, device=device) for s in table)
+                             for table in (STRATEGIES, LOOPS, SORTS))  # fmt: skip
     return Chooser(SCALAR, Strategies(single=(updates, *single), loops=loops, sorts=orders))

@@ -1,18 +1,20 @@
 """Rules for device kernels, checked after lowering if PULLBACK_VERIFY is 1.
 
-A kernel consists of group loops, each a launch. A group contains thread loops, serial loops around them, and values
-that all threads compute alike. So all threads reach the same thread loops and their barriers.
-Local buffers belong to threads: a row of registers to one thread, shared memory to all threads of a group. A check, at
-which a thread may leave, has no barrier after it.
+A kernel consists of group loops, each a launch. A group contains thread loops, serial loops and branches around them,
+and values that all threads compute alike. So all threads reach the same thread loops and their barriers.
+Local buffers belong to threads: a row of registers to one thread, shared memory to all threads of a group. At a failed
+check a thread leaves its thread loop, and meets the others after it.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from pullback.device import Device
 from pullback.errors import VerifyError
 from pullback.ir.index import Index, Var
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Check, For, Function, If, Kernel, Loop, Stmt, kernels_of
+from pullback.loops.program.nodes import For, Function, If, Kernel, Loop, Stmt, kernels_of
 from pullback.loops.program.values import Buffer
 
 
@@ -30,6 +32,10 @@ def _require(condition: bool, what: str) -> None:
         raise VerifyError("E310", what)
 
 
+def _has_threads(body: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(s, For) and s.kind == "thread" for s in nodes.walk(body))
+
+
 class _Group:
     """The verifier of one launch."""
 
@@ -37,7 +43,6 @@ class _Group:
         self.name = kernel.name
         self.group = group
         self.device = device
-        self.loops = 0
         self.local: dict[Buffer, None] = {}
 
     def check(self) -> None:
@@ -46,10 +51,6 @@ class _Group:
         self._together(self.group.body)
         shared = sum(b.bytes for b in self.local if b.space == "shared")
         _require(shared <= self.device.shared, f"{self.name}: {shared} bytes of shared memory")
-        if self.loops > 1:
-            left = [s for s in nodes.walk(self.group.body) if isinstance(s, Check)]
-            outside = [s for s in self.group.body if isinstance(s, Check)]
-            _require(len(left) == len(outside), f"{self.name}: a thread leaves before others meet it")
 
     def _counts(self, s: For, most: int = (1 << 31) - 1) -> None:
         trips = s.upper.constant if isinstance(s.upper, Index) else None
@@ -63,11 +64,13 @@ class _Group:
             match s:
                 case For(kind="thread"):
                     self._counts(s, self.device.threads)
-                    self.loops += 1
                     self._thread(s.body, s.var)
-                case For() if any(isinstance(x, For) and x.kind == "thread" for x in nodes.walk(s.body)):
+                case For() | Loop() if _has_threads(s.body):
                     self._together(s.body)
-                    self.loops += 1  # threads meet again in its next iteration
+                case If() if _has_threads((s,)):
+                    self._alike(replace(s, then=(), otherwise=()))
+                    self._together(s.then)
+                    self._together(s.otherwise)
                 case _:
                     self._alike(s)
 
@@ -75,7 +78,8 @@ class _Group:
         """Check statements that each thread of a group runs for itself, all alike."""
         for x in nodes.walk((s,)):
             threads = isinstance(x, For) and x.kind in ("group", "thread")
-            _require(not threads, f"{self.name}: threads that not all reach")
+            own = any(a.buffer.space == "registers" for a in nodes.accesses(x))
+            _require(not threads and not own, f"{self.name}: threads that not all reach")
             _require(not any(a.write for a in nodes.accesses(x)), f"{self.name}: all threads write the same")
 
     def _thread(self, body: tuple[Stmt, ...], thread: Var) -> None:

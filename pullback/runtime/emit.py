@@ -13,7 +13,7 @@ from pullback.codegen.target import Printing, Source, Style, Target
 from pullback.codegen.targets import PLAIN_C, C
 from pullback.device import Device
 from pullback.errors import CompilerError
-from pullback.grid.spread import on_device
+from pullback.grid.function import on_device
 from pullback.grid.table import device_chooser
 from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims, needed_conditions

@@ -7,7 +7,7 @@ read what it has written. Indices have 32 bits if no index of the kernel is larg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pullback.codegen.c.expressions import Expressions
@@ -20,7 +20,7 @@ from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.intervals import atom_range
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Check, Copy, Fill, For, Kernel, LetIndex, Stmt
+from pullback.loops.program.nodes import Access, Break, Check, Copy, Fill, For, If, Kernel, LetIndex, Loop, Stmt
 from pullback.loops.program.values import Buffer, Extreme, loaded_name
 
 MOST_INT: Final = (1 << 31) - 1
@@ -57,45 +57,60 @@ class DeviceExpressions(Expressions):
         return super().place(buffer, offset)
 
 
+Place = tuple[Index, int] | None
+"""Thread t accesses the elements t + k n behind a first element: that element, and n; None for any other access."""
+
+
 @dataclass(frozen=True)
 class Touched:
-    """The buffers that threads access, and those that they write, without registers.
+    """The buffers that threads access, and those that they write, each with its place; without registers."""
 
-    Each with whether thread t accesses element t alone: the accesses of a single thread need no barrier.
-    """
-
-    touched: frozenset[tuple[Buffer, bool]] = frozenset()
-    written: frozenset[tuple[Buffer, bool]] = frozenset()
+    touched: frozenset[tuple[Buffer, Place]] = frozenset()
+    written: frozenset[tuple[Buffer, Place]] = frozenset()
 
     @staticmethod
-    def by(body: tuple[Stmt, ...]) -> Touched:
-        """The buffers that statements access."""
-        own, touched, written = None, set[tuple[Buffer, bool]](), set[tuple[Buffer, bool]]()
-        for s in nodes.walk(body):
-            if isinstance(s, For) and s.kind == "thread":
-                own = as_index(s.var)
-            for a in nodes.accesses(s):
-                if a.buffer.space != "registers":
-                    touched.add(found := (a.buffer, a.offset is own and a.more == 0))
-                    written |= {found} if a.write else set()
-        return Touched(frozenset(touched), frozenset(written))
+    def by(s: Stmt, threads: int) -> Touched:
+        """The buffers that a thread loop accesses, or a statement that all threads run alike."""
+        found = [(a.buffer, place, a.write) for a, place in _places(s, threads) if a.buffer.space != "registers"]
+        return Touched(frozenset((b, p) for b, p, _ in found), frozenset((b, p) for b, p, write in found if write))
 
     def __or__(self, other: Touched) -> Touched:
         return Touched(self.touched | other.touched, self.written | other.written)
 
+    def within(self, other: Touched) -> bool:
+        """Whether the other side has all of these accesses."""
+        return self.touched <= other.touched and self.written <= other.written
+
+    def after(self, v: Var) -> Touched:
+        """The accesses seen from another iteration of a loop, in which its variable has another value."""
+        touched, written = (frozenset((b, None if p is not None and v in p[0].free else p) for b, p in side)
+                            for side in (self.touched, self.written))  # fmt: skip
+        return Touched(touched, written)
+
     def conflicts(self, other: Touched) -> bool:
-        """Whether one side writes a buffer that the other accesses."""
-        pairs = (self.written, other.touched), (other.written, self.touched)
-        return any((b, False) in touched or ((b, True) in touched and not own)
-                   for written, touched in pairs for b, own in written)  # fmt: skip
+        """Whether one side writes what another thread accesses on the other side."""
+        return any(b is c and (p is None or p != q) for one, two in ((self, other), (other, self))
+                   for b, p in one.written for c, q in two.touched)  # fmt: skip
 
 
-@dataclass
-class Head:
-    """The accesses of a loop's body before its first barrier."""
-
-    touched: Touched = Touched()
-    closed: bool = False
+def _places(s: Stmt, threads: int) -> Iterator[tuple[Access, Place]]:
+    """The accesses of a statement with their places."""
+    inside = list(nodes.walk((s,)))
+    bound = {x.var for x in inside if isinstance(x, For | LetIndex)}
+    own = s.var if isinstance(s, For) and s.kind == "thread" else None
+    at = {} if own is None else {own: threads} | {
+        x.var: x.step for x in inside if isinstance(x, For) and x.lower is as_index(own)}  # fmt: skip
+    known: dict[Var, Index] = {}
+    m = Substitution()
+    for x in inside:
+        if isinstance(x, LetIndex) and isinstance(x.var, Var) and isinstance(x.value, Index):
+            known[x.var] = m.index(x.value)
+            m = Substitution(variables=known)
+        for a in nodes.accesses(x):
+            offset = m.index(a.offset)
+            first = ((offset - as_index(v), step) for v, step in at.items())
+            fixed = (p for p in first if bound.isdisjoint(p[0].every_atom) and not p[0].data)
+            yield a, next(fixed, None) if a.more == 0 else None
 
 
 @dataclass
@@ -105,8 +120,11 @@ class KernelWriter(Writer):
     words: DeviceWords = field(kw_only=True)
     threads: int = field(kw_only=True)
     index: str = field(kw_only=True)
-    since: Touched = Touched()
-    heads: list[Head] = field(default_factory=list)
+    since: Touched = field(default_factory=lambda: Touched())  # since the last barrier
+    meets: bool = False  # whether there is more than one thread loop
+    leave: str | None = None  # the label of the end of the present thread loop, where a thread leaves it
+    leaves: bool = False
+    left: Touched = field(default_factory=lambda: Touched())  # the same, where a `Break` leaves the innermost loop
 
     def printed(self) -> Expressions:
         """The expression printer."""
@@ -116,6 +134,8 @@ class KernelWriter(Writer):
         """Add the statements of a group's threads."""
         if any(group.var in i.free for s in nodes.walk(group.body) for i in nodes.statement_indices(s)):
             self._number(group.var, f"({self.index}){self.words.group}")
+        loops = [s for s in nodes.walk(group.body) if isinstance(s, For | Loop) and has_threads((s,))]
+        self.meets = len(loops) > 1
         self._together(group.body)
 
     def _number(self, v: Var | Data, value: str) -> None:
@@ -125,40 +145,82 @@ class KernelWriter(Writer):
     def _together(self, body: tuple[Stmt, ...]) -> None:
         """Add statements that all threads run together, with barriers where needed."""
         for s in body:
-            found = Touched.by((s,))
-            if not isinstance(s, For) or s.kind == "thread" or not has_threads((s,)):
-                self._meet_before(found)
-                self.since |= found
-                for head in self.heads:
-                    head.touched |= Touched() if head.closed else found
-                self._thread(s) if isinstance(s, For) and s.kind == "thread" else self.statement(s)
-                continue
-            if not runs_always(s):  # else the barriers of its body come before what conflicts
-                self._meet_before(found)
-            self.line(f"{self._head(s)} {{")
-            self.depth += 1
-            self.heads.append(Head())
-            self._together(s.body)
-            self._meet_before(self.heads[-1].touched)  # of the next iteration
-            self.heads.pop()
-            self.depth -= 1
+            match s:
+                case For(kind="thread"):
+                    self._meet_before(self._touched(s))
+                    self._thread(s)
+                case For() if has_threads(s.body):
+                    self._repeated(s, self._head(s), known_trips(s))
+                case Loop() if has_threads(s.body):
+                    self._repeated(s, "for (;;)")
+                case If() if has_threads((s,)):
+                    self._either(s)
+                case _:
+                    self._meet_before(self._touched(s))
+                    self.since |= self._touched(s)
+                    self.statement(s)
+                    if any(isinstance(x, Break) for x in nodes.walk((s,))):
+                        self.left |= self.since
+
+    def _repeated(self, s: For | Loop, head: str, least: int = 1) -> None:
+        """Add a loop around thread loops: what one iteration has touched is touched before the next one.
+
+        Its text is written anew until no further barrier is needed. After it, threads may come from its end, from a
+        `Break`, or if there are no iterations from before it.
+        """
+        before, outer, start = self.since, self.left, len(self.lines)
+        known = before
+        while True:
+            self.since, self.left = known, Touched()
+            self.line(f"{head} {{")
+            self._inside(s.body)
             self.line("}")
+            again = self.since.after(s.var) if isinstance(s, For) else self.since
+            if again.within(known) or (isinstance(s, For) and least == 1):
+                break
+            known |= again
+            del self.lines[start:]
+        left = self.left | (self.since if isinstance(s, For) else Touched())
+        self.since = (left.after(s.var) if isinstance(s, For) else left) | (Touched() if least else before)
+        self.left = outer
+
+    def _either(self, s: If) -> None:
+        """Add a branch around thread loops; all threads take the same side."""
+        test = self._touched(replace(s, then=(), otherwise=()))
+        self._meet_before(test)
+        before = self.since = self.since | test
+        self.line(f"if ({self.expressions.value(s.test)}) {{")
+        self._inside(s.then)
+        then, self.since = self.since, before
+        if s.otherwise:
+            self.line("} else {")
+            self._inside(s.otherwise)
+        self.line("}")
+        self.since |= then
+
+    def _touched(self, s: Stmt) -> Touched:
+        return Touched.by(s, self.threads)
+
+    def _inside(self, body: tuple[Stmt, ...]) -> None:
+        self.depth += 1
+        self._together(body)
+        self.depth -= 1
 
     def _meet_before(self, found: Touched) -> None:
         """Add a barrier if accesses since the last barrier conflict with the next ones."""
-        if self.since.conflicts(found):
+        if self.threads > 1 and self.since.conflicts(found):
             self.line(self.words.meet)
             self.since = Touched()
-            for head in self.heads:
-                head.closed = True
 
     def _thread(self, s: For) -> None:
         e = self.expressions
         assert isinstance(e, DeviceExpressions) and isinstance(s.upper, Index)
+        self.since |= self._touched(s)
         self.line("{")
         self.depth += 1
         first, v = len(self.lines), self.names(s.var, s.var.name)
         e.thread = s.var
+        self.leave, self.leaves = (self.names(("left", s), "left") if self.meets else None), False
         if s.upper.constant != self.threads:
             self.block(f"if ({v} < {e.bound(s.upper)})", s.body)
         else:
@@ -170,6 +232,9 @@ class KernelWriter(Writer):
             self.lines += inside
         self.depth -= 1
         self.line("}")
+        if self.leave is not None and self.leaves:
+            self.line(f"{self.leave}: ;")
+        self.leave = None
 
     def statement(self, s: Stmt) -> None:
         """Add a statement of one thread."""
@@ -194,7 +259,8 @@ class KernelWriter(Writer):
                 self.line(f"if ({i} < {low} || {i} >= {high}) {{")
                 code = self.unit.site(s.site)
                 self.line("    " + self.words.fault.format(code, e.index(s.index), e.index(s.extent)))
-                self.line("    return;")
+                self.line("    return;" if self.leave is None else f"    goto {self.leave};")
+                self.leaves = True
                 self.line("}")
             case _:
                 super().statement(s)
@@ -209,15 +275,16 @@ class KernelWriter(Writer):
         self.line(f"for ({self.index} {k} = 0; {k} < {self.expressions.index(count)}; ++{k}) {line(k)}")
 
 
+def known_trips(s: For) -> int:
+    """The number of iterations of a loop, 0 where unknown."""
+    if not isinstance(s.lower, Index) or not isinstance(s.upper, Index):
+        return 0
+    return -(-max((s.upper - s.lower).constant or 0, 0) // s.step)
+
+
 def has_threads(body: tuple[Stmt, ...]) -> bool:
     """Whether there is a thread loop in the statements."""
     return any(isinstance(s, For) and s.kind == "thread" for s in nodes.walk(body))
-
-
-def runs_always(s: For) -> bool:
-    """Whether a loop is known to have an iteration."""
-    trips = s.upper - s.lower if isinstance(s.upper, Index) and isinstance(s.lower, Index) else ZERO_INDEX
-    return (trips.constant or 0) > 0
 
 
 class Kernels:

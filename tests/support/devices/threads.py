@@ -20,6 +20,7 @@ from pullback.loops.program.nodes import Function
 from tests.support.devices import fake
 
 CRASHED: Final = -9999
+LONG: Final = 60  # seconds
 
 
 def built(program: DeviceProgram, function: Function, folder: Path, sanitizer: str = "") -> None:
@@ -50,7 +51,11 @@ def ran(function: Function, inputs: Sequence[NDArray[Any]], folder: Path, **envi
     """Run what was built in a folder."""
     (folder / "inputs").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in inputs))
     there = {**os.environ, "LD_LIBRARY_PATH": str(folder), "ASAN_OPTIONS": "detect_leaks=0", **environment}
-    done = subprocess.run(["./main"], cwd=folder, env=there, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["./main"], cwd=folder, env=there, capture_output=True, text=True, check=False,
+                              timeout=LONG)
+    except subprocess.TimeoutExpired:  # threads that take different ways without a barrier wait for ever
+        return Ran([], CRASHED, "", "no end")
     outputs = folder / "outputs"
     raw = outputs.read_bytes() if outputs.exists() else b""
     outputs.unlink(missing_ok=True)

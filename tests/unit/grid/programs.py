@@ -43,6 +43,62 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
       positive = build { s > 0.0 }
       y = if positive { a = build n < N { x[n] / s } yield a } else { b = build n < N { -x[n] } yield b }
       return y }""", {"N": 130}),
+    "sides": ("""sides(x: f64[N], a0: f64[N]) {
+      s = build { sum n < N { x[n] } }
+      positive = build { s > 0.0 }
+      y, z = if positive {
+        a = build n < N { sum k < 4 { x[n] / (s + as_f64(k)) } } yield a, x
+      } else { b = build n < N { sum k < 4 { x[n] * (s + as_f64(k)) } } yield b, a0 }
+      return y, z }""", {"N": 60_000}),
+    "recurrent": ("""recurrent(w: f64[N, N], x: f64[T, N], h0: f64[N]) {
+      h, all = fold t < T (s = h0) {
+        a = build n < N { tanh(x[t, n] + sum m < N { w[n, m] * s[m] }) }
+        b = build n < N { a[n] * a[N - 1 - n] }
+        yield b, a }
+      return h, all }""", {"N": 40, "T": 5}),
+    "scalar": ("""scalar(x: f64[T], first: f64[]) {
+      s, all = fold t < T (c = first) { a = build { c * 0.5 + x[t] } yield a, a }
+      return s, all }""", {"T": 50}),
+    "nested": ("""nested(x: f64[N], w: f64[N, N]) {
+      y = fold i < 3 (a = x) {
+        b = fold j < 4 (c = a) { d = build n < N { sum m < N { w[n, m] * c[m] } } yield d }
+        e = build n < N { b[n] + x[n] * as_f64(i) }
+        yield e }
+      return y }""", {"N": 33}),
+    "until": ("""until(x: f64[N], w: f64[N, N]) {
+      y = while (a = x) at most 1000 {
+        s = build { sum n < N { a[n] * a[n] } } c = build { s > 0.25 } yield c
+      } do { b = build n < N { 0.5 * a[n] + 0.01 * sum m < N { w[n, m] * a[m] } } yield b }
+      return y }""", {"N": 35}),
+    "choice": ("""choice(x: f64[N], c: i64[T]) {
+      y = fold t < T (a = x) {
+        d = build { c[t] > 2 }
+        e = if d { f = build n < N { a[n] + a[N - 1 - n] } yield f } else { yield a }
+        yield e }
+      return y }""", {"N": 37, "T": 6}),
+    "rows": ("""rows(x: f64[N, M]) {
+      y = fold t < 4 (a = x) {
+        s = build n < N { sum m < M { a[n, m] } }
+        b = build n < N, m < M { a[n, m] / (1.0 + s[n] * s[n]) }
+        yield b }
+      return y }""", {"N": 2, "M": 200}),
+    "hops": ("""hops(x: f64[N], at: i64[N]) {
+      y = fold t < 3 (s = x) { a = build n < N { s[check(at[n], N)] * 0.5 + x[n] } yield a }
+      return y }""", {"N": 7}),
+    "batch": ("""batch(w: f64[G, N, N], x: f64[T, B, N], h0: f64[B, N]) {
+      h, all = fold t < T (s = h0) {
+        a = build g < G, b < B, n < N { tanh(x[t, b, n] + sum m < N { w[g, n, m] * s[b, m] }) }
+        c = build b < B, n < N { a[0, b, n] * a[1, b, n] + a[G - 1, b, N - 1 - n] }
+        yield c, c }
+      return h, all }""", {"N": 20, "T": 5, "B": 24, "G": 3}),
+    "mixed": ("""mixed(x: f64[B, N]) {
+      y = fold t < 4 (s = x) {
+        a = build b < B, n < N { sum m < N { tanh(s[b, m] * s[B - 1 - b, n]) } }
+        yield a }
+      return y }""", {"N": 20, "B": 24}),
+    "large": ("""large(x: f64[N]) {
+      y = fold t < 3 (a = x) { b = build n < N { a[n] * 0.5 + x[n] } yield b }
+      return y }""", {"N": 400_000}),
 }  # fmt: skip
 
 

@@ -17,12 +17,13 @@ from pullback.cli.main import main
 from pullback.device import DEVICES, H100
 from pullback.errors import CompilerError, VerifyError
 from pullback.grid.steps import group_loop, local_buffer, thread_loop
+from pullback.grid.summary import summary
 from pullback.grid.verify import verify_grid
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.parser import parse_program
-from pullback.ir.types import f32
-from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Stmt, Store, kernels_of
-from pullback.loops.program.values import Buffer, Holds, Literal, scalar
+from pullback.ir.types import bool_, f32
+from pullback.loops.program.nodes import Break, Call, For, Function, If, Kernel, Loop, Stmt, Store, kernels_of
+from pullback.loops.program.values import Buffer, Literal, Load, scalar
 from pullback.runtime.device.export import compiled_text, lowered_for
 from tests.unit.grid.programs import PROGRAMS, program
 
@@ -48,8 +49,24 @@ SCHEDULES = {
                 "| part 2 of 2: grid place0 9 × m 30 | threads n 32 | tree"],
     "tally": ["scatter: part 1 of 2: grid n 9000 | threads 128 | part 2 of 2: grid place0 5 | threads n 256 | tree"],
     "check": ["elements: grid n 40 | threads 128"],
-    "branch": ["tree: grid 1 | threads n 64 | tree", "elements: one thread", "elements: grid n 130 | threads 128",
-               "elements: grid n 130 | threads 128"],
+    "branch": ["tree: grid 1 | threads n 64 | tree", "elements: one thread",
+               "branch: grid 1 | threads 130 | when condition | fuse 2"],
+    "sides": ["trees: part 1 of 2: grid run 30 | threads n 256 | tree | part 2 of 2: grid 1 | threads run 32 | tree",
+              "elements: one thread",
+              "elements: when positive | grid n 60000 | threads 128",
+              "copy: when positive | grid k 60000 | threads 128",
+              "elements: when not positive | grid n 60000 | threads 128",
+              "copy: when not positive | grid k 60000 | threads 128"],
+    "recurrent": ["loop: grid 1 | threads 40 | repeat t 5 | fuse 2"],
+    "scalar": ["loop: one thread | repeat t 50 | fuse 1"],
+    "nested": ["loop: grid 1 | threads 33 | repeat i 3 | fuse 2"],
+    "until": ["loop: grid 1 | threads 35 | repeat trip 1000 | fuse 2"],
+    "choice": ["loop: grid 1 | threads 37 | repeat t 6 | fuse 2"],
+    "rows": ["loop: grid 1 | threads 400 | repeat t 4 | fuse 2"],
+    "hops": ["loop: grid 1 | threads 7 | repeat t 3 | fuse 1"],
+    "batch": ["loop: grid row 24 | threads 60 | repeat t 5 | fuse 2"],
+    "mixed": ["loop: grid 1 | threads 512 | repeat t 4 | fuse 2"],
+    "large": ["elements: grid n 400000 | threads 128"],
 }  # fmt: skip
 
 
@@ -85,6 +102,7 @@ OUT = Buffer("out", f32, (as_index(64),), "parameter", as_index(64))
 T, G = Var("thread", as_index(64)), Var("group", as_index(2))
 PANEL = local_buffer("panel", f32, (64,), "shared")
 OWN = local_buffer("own", f32, (64, 2), "registers")
+FLAG = Buffer("flag", bool_, (), "parameter", as_index(1), False)
 HUGE = local_buffer("huge", f32, (20_000,), "shared")
 
 
@@ -104,7 +122,7 @@ ONE = thread_loop(T, (store(PANEL, as_index(T)),))
 BROKEN: dict[str, Any] = {
     "k: Store outside of groups": [store(OUT, as_index(0))],
     "k: all threads write the same": group(store(OUT, as_index(0))),
-    "k: threads that not all reach": group(If(Holds(()), (ONE,))),
+    "k: threads that not all reach": group(If(Load(OWN, as_index(0), scalar(bool_)), (ONE,))),
     "k: a thread loop in a thread": group(thread_loop(T, (ONE,))),
     "k: thread thread to 2000": group(thread_loop(Var("thread", as_index(2000)), ())),
     "k: group group to N": [For(G, as_index(0), parse_program("f(x: f32[N]) { return x }").inputs[0].shape[0], (ONE,),
@@ -115,6 +133,7 @@ BROKEN: dict[str, Any] = {
 
 def test_rules_that_are_kept() -> None:
     verify_grid(function(group(ONE, thread_loop(T, (store(OWN, as_index(T) * 2 + 1),)))), H100)
+    verify_grid(function(group(Loop((ONE, If(Load(FLAG, as_index(0), scalar(bool_)), (ONE, Break())))))), H100)
 
 
 @pytest.mark.parametrize("message", BROKEN)
@@ -193,6 +212,47 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "kernels: 1; memory of the device: 5,120 bytes" in capsys.readouterr().out
     names = ("kernels.cu", "doubled.c", "doubled.h")
     assert all((tmp_path / "cli" / n).read_bytes() == (tmp_path / "python" / n).read_bytes() for n in names)
+
+
+def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    launches, kernels = doubled.explain(device="cuda", N=300).stages[-2:]
+    assert launches.text == ("multiply: elements: grid n 300 | threads 128\n"
+                             "launches of a call: 1; the host waits for 0 conditions")  # fmt: skip
+    assert "__global__" in kernels.text
+    assert main(["explain", f"{__file__}:doubled", "--device", "cuda", "--dim", "N=300"]) == 0
+    assert launches.text in capsys.readouterr().out
+
+
+SUMMARIES = {
+    "large": """\
+y: copy
+repeat t 3, by the host:
+    b: elements: grid n 400000 | threads 128
+launches of a call: 4; the host waits for 0 conditions""",
+    "choice": """\
+y: copy
+repeat t 6, by the host:
+    d: elements: one thread
+    if d, for which the host waits:
+        f: elements: grid n 37 | threads 128
+        y: copy
+launches of a call: 19; the host waits for 1 condition""",
+    "branch": """\
+s: elements: one thread
+positive: elements: one thread
+if positive, for which the host waits:
+    a: elements: grid n 130 | threads 128
+else:
+    b: elements: grid n 130 | threads 128
+launches of a call: 3; the host waits for 1 condition""",
+}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_what_the_host_does(name: str) -> None:
+    """The summary names loops and conditions of the host, here of a device whose groups are slow."""
+    device = H100 if name == "large" else replace(H100, launch=1.0, look=0.0, meeting=1e9)
+    assert summary(lowered_for(*program(name), device).function) == SUMMARIES[name]
 
 
 TABLE = np.arange(3.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from benchmarks.corpus import Entry, corpus
 from benchmarks.devices import examined, right, run
 from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.program import DeviceProgram, device_program
-from pullback.device import H100
+from pullback.device import H100, Device
 from pullback.errors import VerifyError
 from pullback.grid import products, trees
 from pullback.ir.interpret import interpret
@@ -33,14 +34,22 @@ SMALL = {
     "trees": {"N": 4200}, "position": {"N": 70}, "positions": {"N": 2, "M": 70},
     "rest": {"N": 70}, "checked": {"N": 70, "M": 3}, "scan": {"N": 2, "M": 40}, "scans": {"N": 90},
     "sort": {"N": 2, "M": 18}, "order": {"N": 2, "M": 18},
-    "scatter": {"N": 12, "M": 2}, "tally": {"N": 70}, "check": {"N": 5, "M": 3}, "branch": {"N": 6}}  # fmt: skip
+    "scatter": {"N": 12, "M": 2}, "tally": {"N": 70}, "check": {"N": 5, "M": 3}, "branch": {"N": 6}, "sides": {"N": 6},
+    "recurrent": {"N": 4, "T": 3},
+    "scalar": {"T": 5}, "nested": {"N": 4}, "until": {"N": 4}, "choice": {"N": 5, "T": 4}, "rows": {"N": 2, "M": 5},
+    "hops": {"N": 7}, "batch": {"N": 20, "T": 2, "B": 12, "G": 2}, "mixed": {"N": 2, "B": 3},
+    "large": {"N": 5}}  # fmt: skip
+SLOW = replace(H100, meeting=1e9)  # a device whose host launches each kernel
+APART = replace(SLOW, launch=1.0, look=0.0)  # and reads each condition
+BARRIERS = {"product": 2, "tree": 3, "scan": 3, "recurrent": 2, "nested": 2, "until": 3, "choice": 3, "rows": 4,
+            "hops": 2, "batch": 2}  # fmt: skip
 QUICK = [e for e in corpus() if e.name.startswith(("apl", "random", "derivative"))]
 
 
-def text_of(name: str) -> tuple[DeviceProgram, Function, list[NDArray[Any]]]:
+def text_of(name: str, device: Device = H100) -> tuple[DeviceProgram, Function, list[NDArray[Any]]]:
     """A program as text, and arguments."""
     made, dims = program(name)
-    lowered = lowered_for(made, dims)
+    lowered = lowered_for(made, dims, device)
     rng = np.random.default_rng(1)
     inputs = []
     for b in lowered.function.given:
@@ -104,28 +113,44 @@ def test_wrong_launches_are_not_equal(module: Any, name: str, wrong: Any, monkey
 
 
 @needs_compilers
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("large", "sides")])
 def test_text_on_threads(name: str, tmp_path: Path) -> None:
     """The host program and the text of CUDA give the interpreter's values, and touch no memory beside their arrays."""
-    made, function, inputs = text_of(name)
+    _gives_its_values(name, tmp_path)
+
+
+@needs_compilers
+@pytest.mark.parametrize(("name", "device", "loops", "looks"), [
+    ("branch", SLOW, 0, 0), ("branch", APART, 0, 1), ("recurrent", APART, 1, 0), ("choice", SLOW, 1, 0),
+    ("choice", APART, 1, 1), ("until", APART, 1, 1)], ids=lambda x: x if isinstance(x, str) else "")  # fmt: skip
+def test_loops_and_conditions_of_the_host(name: str, device: Device, loops: int, looks: int, tmp_path: Path) -> None:
+    """The host repeats launches where one group is too small, and reads conditions of many launches."""
+    host = _gives_its_values(name, tmp_path, device).host
+    assert (host.count("for (int64_t"), host.count("OK(look(")) == (loops, looks)
+
+
+def _gives_its_values(name: str, tmp_path: Path, device: Device = H100) -> DeviceProgram:
+    made, function, inputs = text_of(name, device)
     built(made, function, tmp_path, "address")
     found = ran(function, inputs, tmp_path)
     assert (found.status, found.reports) == (0, "")
     for a, b in zip(found.results, interpret(program(name)[0], inputs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4 if a.dtype == np.float32 else 1e-12, atol=1e-5)
+    return made
 
 
 @needs_compilers
-@pytest.mark.parametrize("name", ["product", "tree", "scan"])
+@pytest.mark.parametrize("name", BARRIERS)
 def test_each_barrier_is_needed(name: str, tmp_path: Path) -> None:
     """There is no race, and one is reported where any of the barriers is left out."""
     made, function, inputs = text_of(name)
     built(made, function, tmp_path, "thread")
     assert ran(function, inputs, tmp_path).reports == ""
     barriers = made.kernels.count("__syncthreads();")
-    assert barriers == {"product": 2, "tree": 3, "scan": 3}[name]
+    assert barriers == BARRIERS[name]
     for k in range(barriers):
-        assert "data race" in ran(function, inputs, tmp_path, WITHOUT_BARRIER=str(k)).reports, f"barrier {k}"
+        found = ran(function, inputs, tmp_path, WITHOUT_BARRIER=str(k), TSAN_OPTIONS="halt_on_error=1")
+        assert "data race" in found.reports, f"barrier {k}"
 
 
 @needs_compilers
@@ -139,6 +164,16 @@ def test_errors_of_the_host_program(tmp_path: Path) -> None:
     assert ran(function, [x, at], tmp_path, FAKE_CUDA="memory=2000").status == 1
     (tmp_path / "libcuda.so.1").unlink()
     assert ran(function, [x, at], tmp_path).status in (-1001, -100, CRASHED) or shutil.which("nvidia-smi")
+
+
+@needs_compilers
+def test_a_check_in_a_loop(tmp_path: Path) -> None:
+    """A thread whose index is out of range still meets the others, and the check is reported."""
+    made, function, (x, at) = text_of("hops")
+    built(made, function, tmp_path, "address")
+    at[3] = 9
+    found = ran(function, [x, at], tmp_path)
+    assert (found.status, found.fault, found.reports) == (1, "9 7", "")
 
 
 @pytest.mark.skipif(nvrtc.loaded() is None, reason=nvrtc.MISSING)

@@ -1,0 +1,61 @@
+"""A kernel's statements as part of its caller: parameters become places in the caller's buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, get_args
+
+from pullback.ir.index import Cond, Index, Var
+from pullback.ir.traverse import Substitution
+from pullback.ir.types import bool_
+from pullback.loops.program import nodes, values
+from pullback.loops.program.nodes import Fill, Run, Stmt, Store
+from pullback.loops.program.values import Buffer, Extreme, Gather, Holds, Literal, Load, View, scalar
+
+_NODES = (*get_args(nodes.Stmt), *get_args(values.Value), Extreme)
+
+
+class Inlining:
+    """A map over statements.
+
+    Args:
+        views: the place of each buffer that moves.   indices: the index that replaces a variable.
+    """
+
+    def __init__(self, views: Mapping[Buffer, View], indices: Mapping[Var, Index]) -> None:
+        self.views = views
+        self.indices = Substitution(variables=indices)
+
+    def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Map statements."""
+        return tuple(self._mapped(s) for s in body)
+
+    def _mapped(self, x: Any) -> Any:
+        """A statement, a value, an index, or a tuple of them; anything else stays as it is."""
+        match x:
+            case Index():
+                return self.indices.index(x)
+            case tuple():
+                return tuple(map(self._mapped, x))
+            case Load() | Store() | Fill() | Run():
+                place = self.view(View(x.buffer, x.offset))
+                others = {f.name: self._mapped(getattr(x, f.name)) for f in fields(x)}
+                return replace(x, **others | {"buffer": place.buffer, "offset": place.offset})
+            case View():
+                return self.view(x)
+            case Holds():
+                found = [self.indices.condition(c) for c in x.conds]
+                kept = tuple(c for c in found if isinstance(c, Cond))
+                return Holds(kept) if kept and False not in found else Literal(False not in found, scalar(bool_))
+            case Gather():
+                raise AssertionError("kernels for devices have no vectors")
+            case _ if isinstance(x, _NODES):
+                return replace(x, **{f.name: self._mapped(getattr(x, f.name)) for f in fields(x)})
+            case _:
+                return x
+
+    def view(self, v: View) -> View:
+        """The place of a view."""
+        offset, home = self.indices.index(v.offset), self.views.get(v.buffer)
+        return View(v.buffer, offset) if home is None else View(home.buffer, home.offset + offset)
