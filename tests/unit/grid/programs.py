@@ -56,9 +56,9 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
         b = build n < N { a[n] * a[N - 1 - n] }
         yield b, a }
       return h, all }""", {"N": 40, "T": 5}),
-    "scalar": ("""scalar(x: f64[T], first: f64[]) {
-      s, all = fold t < T (c = first) { a = build { c * 0.5 + x[t] } yield a, a }
-      return s, all }""", {"T": 50}),
+    "scalar": ("""scalar(first: f64[]) {
+      s = while (a = first) at most 50 { c = build { a * a > 0.001 } yield c } do { b = build { a * 0.5 } yield b }
+      return s }""", {}),
     "nested": ("""nested(x: f64[N], w: f64[N, N]) {
       y = fold i < 3 (a = x) {
         b = fold j < 4 (c = a) { d = build n < N { sum m < N { w[n, m] * c[m] } } yield d }
@@ -97,7 +97,7 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
         yield a }
       return y }""", {"N": 20, "B": 24}),
     "large": ("""large(x: f64[N]) {
-      y = fold t < 3 (a = x) { b = build n < N { a[n] * 0.5 + x[n] } yield b }
+      y = fold t < 3 (a = x) { b = build n < N { a[n] * 0.5 + a[N - 1 - n] } yield b }
       return y }""", {"N": 400_000}),
 }  # fmt: skip
 

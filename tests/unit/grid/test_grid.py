@@ -58,7 +58,7 @@ SCHEDULES = {
               "elements: when not positive | grid n 60000 | threads 128",
               "copy: when not positive | grid k 60000 | threads 128"],
     "recurrent": ["loop: grid 1 | threads 40 | repeat t 5 | fuse 2"],
-    "scalar": ["loop: one thread | repeat t 50 | fuse 1"],
+    "scalar": ["loop: one thread | repeat trip 50 | fuse 2"],
     "nested": ["loop: grid 1 | threads 33 | repeat i 3 | fuse 2"],
     "until": ["loop: grid 1 | threads 35 | repeat trip 1000 | fuse 2"],
     "choice": ["loop: grid 1 | threads 37 | repeat t 6 | fuse 2"],
@@ -225,10 +225,11 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
 
 SUMMARIES = {
     "large": """\
-y: copy
-repeat t 3, by the host:
+b: elements: grid n 400000 | threads 128
+repeat t 1, by the host:
     b: elements: grid n 400000 | threads 128
-launches of a call: 4; the host waits for 0 conditions""",
+    b: elements: grid n 400000 | threads 128
+launches of a call: 3; the host waits for 0 conditions""",
     "choice": """\
 y: copy
 repeat t 6, by the host:

@@ -36,7 +36,7 @@ SMALL = {
     "sort": {"N": 2, "M": 18}, "order": {"N": 2, "M": 18},
     "scatter": {"N": 12, "M": 2}, "tally": {"N": 70}, "check": {"N": 5, "M": 3}, "branch": {"N": 6}, "sides": {"N": 6},
     "recurrent": {"N": 4, "T": 3},
-    "scalar": {"T": 5}, "nested": {"N": 4}, "until": {"N": 4}, "choice": {"N": 5, "T": 4}, "rows": {"N": 2, "M": 5},
+    "scalar": {}, "nested": {"N": 4}, "until": {"N": 4}, "choice": {"N": 5, "T": 4}, "rows": {"N": 2, "M": 5},
     "hops": {"N": 7}, "batch": {"N": 20, "T": 2, "B": 12, "G": 2}, "mixed": {"N": 2, "B": 3},
     "large": {"N": 5}}  # fmt: skip
 SLOW = replace(H100, meeting=1e9)  # a device whose host launches each kernel
