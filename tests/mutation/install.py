@@ -35,6 +35,20 @@ def install(mutant: Mutant) -> bool:
     return bool(new)
 
 
+def distinguish(mutant: Mutant) -> None:
+    """Give what this process compiles another key in the cache."""
+    token = str(mutant)
+    importlib.import_module("pullback.runtime.record").fingerprint = lambda: token
+
+
+def settle() -> None:
+    """Let random tests find the same in every process, and not shrink what they find."""
+    hypothesis = importlib.import_module("hypothesis")  # once pytest rewrites the asserts of its plugin
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile("mutation", derandomize=True, database=None, deadline=None, phases=phases)
+    hypothesis.settings.load_profile("mutation")
+
+
 def _place(code: CodeType) -> tuple[str, int]:
     return code.co_qualname, code.co_firstlineno
 

@@ -2,12 +2,12 @@
 
 First every test is run once, in a process of its own, to record its time and the lines that it runs; a mutant then
 meets only tests that run what it changes, those first that killed others in its file, then the quick ones of its file.
+Code that no test runs may have run at import: a new process imports it anew, and runs all tests.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import pickle
 import resource
@@ -25,8 +25,9 @@ from typing import Any
 
 import pytest
 
-from tests.mutation.install import install
+from tests.mutation.install import distinguish, install, settle
 from tests.mutation.mutants import ROOT, Mutant
+from tests.mutation.planted import killer
 
 Lines = dict[str, set[int]]
 MEMORY = 12 << 30
@@ -67,7 +68,7 @@ class Mutation:
     Attributes:
         mutants: what to try.   jobs: how many at a time.   patience: seconds of tests for each at most.
         record: where the tests' lines are kept.   reuse: whether those kept there are taken though files changed.
-        report: is told each outcome.
+        report: is told each outcome.   anew: what pytest is given for the same tests in a new process.
     """
 
     mutants: Sequence[Mutant]
@@ -77,16 +78,13 @@ class Mutation:
     patience: float
     report: Callable[[Outcome], None]
     outcomes: list[Outcome] = field(default_factory=list)
+    anew: Sequence[str] = ()
     failed: bool = False
     message: str = ""
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Random tests find the same in every process, and do not shrink what they find."""
-        import hypothesis  # once pytest rewrites the asserts of its plugin
-
-        phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-        hypothesis.settings.register_profile("mutation", derandomize=True, database=None, deadline=None, phases=phases)
-        hypothesis.settings.load_profile("mutation")
+        """Random tests are the same in every process."""
+        settle()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Notes a failure."""
@@ -98,6 +96,7 @@ class Mutation:
         """In the place of the ordinary loop."""
         items = {item.nodeid: item for item in session.items}
         runs = self.recorded(items)
+        self.anew = [*session.config.invocation_params.args, *(f"--deselect={t}" for t in items if t not in runs)]
         gc.collect()
         gc.freeze()
         kills: dict[str, Counter[str]] = defaultdict(Counter)
@@ -105,9 +104,10 @@ class Mutation:
         def works() -> Iterator[Work]:
             for mutant in self.mutants:
                 tests = within(self.patience, ordered(mutant, runs, kills[mutant.file]), runs)
-                limit = TIMES_LONGER * sum(runs[t].seconds for t in tests) + SPARE_SECONDS
+                met = tests or list(runs)
+                limit = TIMES_LONGER * sum(runs[t].seconds for t in met) + SPARE_SECONDS
                 todo = partial(self.face, mutant, [items[t] for t in tests])
-                yield Work(todo, limit, partial(faced, mutant, len(tests)))
+                yield Work(todo, limit, partial(faced, mutant, len(met)))
 
         def faced(mutant: Mutant, tests: int, answer: Any, seconds: float) -> None:
             killer, detail = answer if answer is not None else ("time or memory", "")
@@ -121,10 +121,9 @@ class Mutation:
 
     def face(self, mutant: Mutant, tests: Sequence[pytest.Item]) -> tuple[str | None, str]:
         """The first of the tests that fails once the mutant is in place."""
-        token = str(mutant)
-        importlib.import_module("pullback.runtime.record").fingerprint = lambda: token  # another compiler
         if not tests:
-            return None, "no test runs it"
+            return killer(mutant, self.anew), "in a new process, as no test runs it after import"
+        distinguish(mutant)
         if not install(mutant):
             return None, "no function has this code"
         for item in tests:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -12,6 +13,7 @@ from pullback.rewrite import rules
 from tests.mutation.__main__ import EXPLAINED, key, reasons
 from tests.mutation.install import install
 from tests.mutation.mutants import ROOT, Mutant, mutants_of, sample
+from tests.mutation.planted import killer
 from tests.mutation.plugin import Run, ordered
 
 SOURCE = dedent('''\
@@ -114,6 +116,17 @@ def test_a_mutant_takes_the_place_of_the_function() -> None:
     finally:
         rules.cited.__code__ = kept
     assert rules.cited(["derivative.log"]) == before
+
+
+def test_a_mutant_takes_the_place_of_code_that_runs_at_import() -> None:
+    """In a new process, where all tables are built by it; a change of nothing fails no test."""
+    found = mutants_of("pullback/ir/primitives/logic.py")
+    (mutant,) = [m for m in found if m.function == "_comparison" and m.kind == "call dropped"]
+    same = replace(mutant, after=mutant.before)
+    test = "tests/table/test_primitives.py::test_there_is_a_row_for_every_function_of_the_language"
+    flags = ["-qq", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    assert killer(same, [*flags, test]) is None
+    assert str(killer(mutant, [*flags, test])).startswith(test)
 
 
 @pytest.fixture
