@@ -257,8 +257,7 @@ class _Eliminator:
         equations = [c.index for c in conds if _concerns(variables, c)]
         rest = [c for c in conds if not _concerns(variables, c)]
         solution = solve(variables, equations, expr.bracket(rest, term))
-        if solution is None:
-            return expr.reduce(op, variables, arg)
+        assert solution is not None  # no data in these equations depend on the variables
         fired("kronecker.sum")
         return expr.reduce(op, solution.variables, solution.term)
 
