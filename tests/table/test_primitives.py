@@ -12,7 +12,7 @@ import pytest
 from pullback.codegen.c.primitives import primitive
 from pullback.codegen.c.types import c_type
 from pullback.ir import types
-from pullback.ir.expr import Ref, apply, const, get, zero
+from pullback.ir.expr import Mul, Ref, Select, apply, const, get, zero
 from pullback.ir.index import Var, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.primitive import Primitive
@@ -188,6 +188,15 @@ def test_power_derivative_is_exact_where_the_formula_would_not_be():
         out = Ref("d", types.f64, (i.extent,))
         p = Program("d", (ref,), Block((Build((out,), (i,), (d,)),), (out,)))
         assert interpret(p, [points])[0].tolist() == expected
+
+
+@pytest.mark.parametrize("base", [-2.0, 0.0, 2.0])
+def test_power_of_a_constant_is_guarded_where_it_may_be_no_number(base):
+    y = get(Ref("y", types.f64, []))
+    x = const(base, types.f64)
+    nothing, d = PRIMITIVES["power"].partials(x, y, out=apply("power", x, y))
+    assert nothing is None
+    assert isinstance(d, Mul if base > 0 else Select)
 
 
 def test_power_of_two_variables_at_the_edges():

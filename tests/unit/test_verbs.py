@@ -20,6 +20,7 @@ from pullback.verbs import (
     drop,
     each,
     enclose,
+    expand,
     index_of,
     iota,
     power,
@@ -105,6 +106,12 @@ def test_take(count: int) -> None:
 def test_drop(count: int) -> None:
     n = min(abs(count), 4)
     same(evaluate(lambda x: drop(count, x), V), V[n:] if count >= 0 else V[: 4 - n])
+
+
+def test_expand() -> None:
+    same(evaluate(lambda x: expand((1, 0, 2, -2, 1, 1), x), V), np.array([V[0], 0, V[1], V[1], 0, 0, V[2], V[3]]))
+    rows = np.stack([M[0], np.zeros(4), M[1], M[2], M[2]])
+    same(evaluate(lambda x: expand((1, 0, 1, 2), x, axis=0), M), rows)
 
 
 def test_take_and_drop_on_several_axes() -> None:

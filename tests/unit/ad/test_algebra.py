@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from pullback.ad.algebra import add, normalized, settled, transpose
+from pullback.ad.algebra import add, matrix, normalized, settled, transpose
 from pullback.ad.edges import Edge
 from pullback.ir import expr
 from pullback.ir.expr import Get, Mul, Reduce, Ref, Scalar
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Var, as_index, cond, symbol
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index, cond, symbol
 from pullback.ir.program import Statement
-from pullback.ir.types import f64
+from pullback.ir.traverse import Substitution
+from pullback.ir.types import f64, i64
 from pullback.rewrite.normal_form import peel_guards
 
 N: Final = symbol("N")
@@ -51,6 +52,31 @@ def test_axes_of_one_element_are_their_only_place() -> None:
     assert [v.extent for v in found.variables] == [N]
     assert found.term.free == set(found.variables)
     assert normalized(edge).source[0] in (ZERO_INDEX, as_index(single))
+
+
+def test_the_matrix_of_an_edge_whose_place_is_data() -> None:
+    """The derivative of sum k { w[k] x[p[k]] } by x[m] is the sum of w[k] where p[k] is m."""
+    k, m = Var("k", N), Var("m", N)
+    place = expr.data_index(expr.get(Ref("p", i64, [N], (ZERO_INDEX, N)), k), N)
+    found = matrix(Edge(X, (place,), Y, (AT,), (I, k), expr.get(W, k)), (m,))
+    assert isinstance(found, Reduce)
+    guards, core = peel_guards(found.arg)
+    assert guards == [cond("==", as_index(m) - Substitution(variables={k: as_index(found.vars[0])}).index(place))]
+    assert core is expr.get(W, *found.vars)
+
+
+def test_strides_and_dilations_that_are_sizes_take_a_scatter() -> None:
+    """Where y[i] reads x[2 i + 3 k], or x[S i + D k], sums over multiples of a size would try all places."""
+    k, m = Var("k", N), Var("m", N)
+
+    def found(stride: Index, dilation: Index) -> Any:
+        place = AT * stride + as_index(k) * dilation
+        return transpose(Edge(X, (place,), Y, (AT,), (I, k), expr.const(1, f64)), expr.get(Y, I), (m,))
+
+    s, d = symbol("S"), symbol("D")
+    assert found(as_index(2), as_index(3)) is not None
+    assert found(s, as_index(1)) is not None
+    assert found(s, d) is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.program import Call, walk_statements
 from pullback.ir.verify import verify
+from pullback.rewrite.calls import inline_checkpoints, inline_rules
 
 X = np.array([-1.5, -0.25, 0.5, 2.0])
 
@@ -164,6 +165,19 @@ def test_checkpoint_keeps_only_what_goes_in():
     assert again.memory(N=40).peak_bytes < 0.62 * stored.memory(N=40).peak_bytes
 
 
+def test_checkpoints_outlast_rules_and_are_inlined_last():
+    checkpoint = pb.checkpoint(lambda x: pb.sin(x))
+    ruled = pb.custom_derivative(lambda x: pb.cos(x), jvp=lambda primals, out, tangents: tangents[0])
+    program = pb.function(lambda x: checkpoint(x) + ruled(x)).program(X)
+
+    def calls(program):
+        return [s.name for s in walk_statements(program.body) if isinstance(s, Call)]
+
+    assert len(calls(program)) == 2
+    assert len(calls(inline_rules(program))) == 1
+    assert calls(inline_checkpoints(program)) == []
+
+
 def test_checkpoint_of_a_closure_in_a_fold():
     @pb.function
     def loss(x: Float64[Array, "N"], w: Float64[Array, "N"]):
@@ -267,6 +281,15 @@ def test_a_rule_may_use_a_checkpoint_beside_its_own_function() -> None:
     slope = pb.grad(lambda v: f(v))
     np.testing.assert_allclose(slope.interpret(x), np.exp(x) * np.sin(x))
     np.testing.assert_allclose(pb.grad(slope).interpret(x), np.exp(x) * (np.sin(x) ** 2 + np.cos(x)))
+
+
+def test_a_rule_may_use_its_own_function_elsewhere() -> None:
+    """The rule inside of the rule is about the place where the function is used there."""
+    f = pb.custom_derivative(lambda x: pb.exp(x), jvp=lambda p, out, t: t[0] * f(p[0] + 1.0))
+    slope = pb.grad(lambda v: f(v))
+    for order in (1, 2):
+        np.testing.assert_allclose(slope.interpret(np.array(0.5)), np.exp(0.5 + order))
+        slope = pb.grad(slope)
 
 
 @pytest.mark.parametrize("rule", [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
-from pullback.ad.edges import where_readable
+from pullback.ad.edges import argument_position, where_readable
 from pullback.ir import expr
-from pullback.ir.expr import Ref
+from pullback.ir.expr import Reduce, ReduceOp, Ref
 from pullback.ir.index import Cond, Var, as_index, cond, symbol
+from pullback.ir.program import Build
 from pullback.ir.types import f64
 from pullback.passes.operations import operation_count
 from pullback.rewrite.normal_form import peel_guards
@@ -62,6 +64,18 @@ def test_a_product_is_exact_at_zeros() -> None:
 @pytest.mark.parametrize("size", [10, 1000])
 def test_a_product_costs_its_extent(size: int) -> None:
     assert operation_count(pb.value_and_grad(whole).program(), {"N": size}) <= 4 * size
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_the_position_of_an_extreme_is_below_the_number_of_elements(op: ReduceOp, axes: int) -> None:
+    row, *over = (Var(name, symbol(name.upper())) for name in "nijk"[: axes + 1])
+    x = Ref("x", f64, [v.extent for v in (row, *over)])
+    value = expr.reduce(op, over, expr.get(x, row, *over))
+    assert isinstance(value, Reduce)
+    y = Ref("y", f64, [row.extent])
+    (place,) = argument_position(value, Build((y,), (row,), (value,)), y).outs
+    assert (place.shape, place.bounds) == (y.shape, (as_index(0), prod((v.extent for v in over), start=as_index(1))))
 
 
 def common_guard(x: Float64[Array, "N"]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,16 @@ from jaxtyping import Float32, Float64, Int64
 
 import pullback as pb
 from pullback import Array
-from pullback.ad.eliminate import eliminate, vertices
+from pullback.ad.edges import Edge
+from pullback.ad.eliminate import _product_cost, eliminate, vertices
 from pullback.ad.jacobian import jacobian
-from pullback.ir import types
+from pullback.ad.maps import linear_map
+from pullback.ir import expr, types
+from pullback.ir.expr import Ref
+from pullback.ir.index import Var, as_index, symbol
 from pullback.ir.interpret import interpret
-from pullback.ir.program import Program
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Program, Scatter
 from pullback.ir.verify import verify
 from pullback.passes.operations import operation_count
 from tests.support.programs import random_program
@@ -103,6 +109,43 @@ def test_the_program_grows_with_the_statements_and_not_with_the_paths() -> None:
     program = diamonds.program()
     derived = jacobian(program, 0, "mixed")
     assert len(derived.body.statements) < 6 * len(program.body.statements)
+
+
+def test_jacobians_are_named_after_outputs() -> None:
+    program = parse_program("f(x: f64[N]) { y = build n < N { x[n] * x[n] } return square = y }")
+    assert eliminate(program, [0]).output_names == ("square_jacobian",)
+    assert eliminate(replace(program, output_names=()), [0]).output_names == ("y_jacobian",)
+
+
+def test_what_a_product_of_edges_costs() -> None:
+    """A multiplication for each value of the variables, and an addition for each if some are summed."""
+    n, k, m = symbol("N"), symbol("K"), symbol("M")
+    x, y, z = Ref("x", types.f64, [m]), Ref("y", types.f64, [k]), Ref("z", types.f64, [n])
+
+    def dense(out: Ref, operand: Ref) -> Edge:
+        i, j = (Var(r.name, r.shape[0]) for r in (out, operand))
+        weight = expr.get(Ref("w", types.f64, [i.extent, j.extent]), i, j)
+        return Edge(operand, (as_index(j),), out, (as_index(i),), (i, j), weight)
+
+    def diagonal(r: Ref) -> Edge:
+        i = Var(r.name, r.shape[0])
+        return Edge(r, (as_index(i),), r, (as_index(i),), (i,), expr.get(r, i))
+
+    dims = {"N": 2, "K": 3, "M": 5}
+    assert _product_cost(dense(z, y), dense(y, x), dims) == 2 * 2 * 3 * 5
+    assert _product_cost(diagonal(y), dense(y, x), dims) == _product_cost(dense(y, x), diagonal(x), dims) == 3 * 5
+    assert _product_cost(diagonal(y), diagonal(y), dims) == 3
+
+
+@pytest.mark.parametrize(("place", "has_edges"), [("ik", True), ("ki", True), ("i0", False), ("kk", False)])
+def test_a_scatter_has_edges_if_each_summand_is_another_element(place: str, has_edges: bool) -> None:
+    n = symbol("N")
+    i, k = Var("i", n), Var("k", n)
+    at = {"i": as_index(i), "k": as_index(k), "0": as_index(0)}
+    x, p, y = Ref("x", types.f64, [n, n]), Ref("p", types.i64, [n], (as_index(0), n)), Ref("y", types.f64, [n])
+    value = expr.mul(expr.get(x, *(at[c] for c in place)), expr.get(x, *(at[c] for c in place)))
+    scatter = Scatter(y, (i, k), (expr.data_index(expr.get(p, i), n),), value)
+    assert (linear_map(scatter, {x}).matrix() is not None) == has_edges
 
 
 def test_inputs_that_are_outputs_and_outputs_that_others_read() -> None:

@@ -174,6 +174,13 @@ def powers(p: Maker) -> Program:
     )
 
 
+def turned(p: Maker) -> Program:
+    """Derivatives of sines are cosines, and `t` holds those of other elements."""
+    x = p.input("x", N, N)
+    t = p.build("t", (N, N), lambda i, j: apply("cos", get(x, j, N - 1 - i)))
+    return p.done(p.build("y", (N, N), lambda i, j: apply("sin", get(x, i, j)) * get(t, i, j)))
+
+
 def depth_to_space(p: Maker) -> Program:
     x = p.input("x", N, 4)
     return p.done(p.build("y", (N * 2, 2), lambda i, j: get(x, i // 2, (i % 2) * 2 + j) * get(x, i // 2, 0)))
@@ -195,6 +202,7 @@ AFFINE = (
     reversed_quotient,
     rolled,
     powers,
+    turned,
     depth_to_space,
 )
 

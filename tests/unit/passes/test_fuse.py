@@ -40,5 +40,14 @@ def test_large_stages_go_into_their_readers(size: int, left: int) -> None:
     np.testing.assert_allclose(compile_program(program, {"N": size}).run(inputs)[0], wanted, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.parametrize(("element", "left"), [("[n >= 1] a[n - 1]", 1), ("a[N - 1 - n]", 2), ("a[n // 2]", 2)])
+def test_stages_that_are_read_at_no_constant_distance_are_stored(element: str, left: int) -> None:
+    text = f"""f(x: f64[N], u: f64[N]) {{
+      a = build n < N {{ x[n] * u[n] + u[n] * u[n] + 0.5 * x[n] + u[n] }}
+      y = build n < N {{ x[n] + a[n] + {element} }}
+      return y }}"""
+    assert builds(optimize(parse_program(text), {"N": 20_000})) == left
+
+
 def test_what_is_read_at_many_distances_or_has_borders_along_two_axes_is_stored() -> None:
     assert builds(optimize(specialize(parse_program(SQUARES), {"N": 200}), {})) == 2

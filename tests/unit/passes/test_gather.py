@@ -24,6 +24,17 @@ def test_small_statements_are_as_early_as_what_they_read() -> None:
     assert [s.outs[0].name for s in program.body.statements] == ["c", "y", "z", "t", "d", "w"]
 
 
+def test_statements_stay_behind_those_that_are_not_much_larger() -> None:
+    """Of 100 elements; 20 would pass those of 1000 before."""
+    program = parse_program("""f(x: f64[1000], y: f64[100], z: f64[20]) {
+      a = build n < 1000 { 2.0 * x[n] }
+      b = build n < 1000 { 3.0 * x[n] }
+      c = build n < 100 { 2.0 * y[n] }
+      d = build n < 20 { 2.0 * z[n] }
+      return a, b, c, d }""")
+    assert [s.outs[0].name for s in gather_neighbors(program).body.statements] == ["a", "b", "c", "d"]
+
+
 STEP = """
 adam(p: f64[N], q: f64[N], g: f64[N], h: f64[N], m: f64[N], o: f64[N]) {
   a = build n < N { 0.9 * m[n] + 0.1 * g[n] }

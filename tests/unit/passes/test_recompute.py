@@ -56,6 +56,16 @@ def test_rows_that_are_read_elsewhere_are_put_together(trips, levels):
         np.testing.assert_allclose(ours, expected, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.parametrize(("levels", "size", "wanted"), [(2, 3, 8), (2, 30, 8), (3, 3, 4)])
+def test_blocks_balance_the_memory_of_starts_and_rows(levels, size, wanted):
+    """There are (32 * 4 / 2)^(1 / levels) blocks of 32 steps, each with four rows and two states."""
+    program = specialize(pb.grad(recurrent(), wrt="x").program(), {"T": 32, "N": size})
+    forward = next(s for s in program.body.statements if isinstance(s, Fold))
+    assert (len(forward.states), len(forward.outs)) == (2, 2 + 4)
+    blocks = next(s for s in recompute_rows(program, levels).body.statements if isinstance(s, Fold))
+    assert blocks.var.extent.constant == wanted
+
+
 def test_ten_thousand_steps_in_a_mebibyte():
     def make(limit):
         @pb.function(memory_limit=limit)

@@ -73,6 +73,32 @@ def test_a_loop_without_places_need_not_end_where_its_branch_is_not_taken() -> N
     np.testing.assert_array_equal(batched.interpret(TABLE, np.array([-7, 3, 0, 1])), [2.0, 0.125, 2.0, 0.5])
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        lambda t, n: pb.cond(t[0] > 0, lambda t: t[n], lambda t: t[0], t),
+        lambda t, n: pb.fold(3, 0.0, lambda s, i: pb.sin(s) + t[n]),
+        lambda t, n: pb.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + t[n]), (0, 0.0), max_trips=4)[1],
+    ],
+    ids=["choice", "fold", "loop"],
+)
+def test_blocks_in_a_branch_run_for_members_that_take_it(block: Any) -> None:
+    """The block is entered for all members or for none, and reads there at places that only some may have."""
+    single = pb.function(lambda table, n: pb.cond(n < 5, lambda t: block(t, n), lambda t: t[1], table))
+    places = np.array([7, 3, 0, 9])
+    expected = [single.interpret(TABLE, n) for n in places]
+    np.testing.assert_array_equal(pb.vmap(single, in_axes=(None, 0)).interpret(TABLE, places), expected)
+
+
+def test_what_no_member_decides_is_computed_once() -> None:
+    """Within a branch that some members take, too, unless it reads at tested places."""
+    taken = lambda t, n: t[n] * pb.sum(pb.sin(t))
+    single = pb.function(lambda t, n: pb.cond(n < 5, lambda t: taken(t, n), lambda t: t[1], t))
+    program = pb.vmap(single, in_axes=(None, 0)).program(TABLE, np.array([7, 3]))
+    ranks = {o.name: o.rank for s in program.body.statements for o in s.outs}
+    assert (ranks["sin"], ranks["sum"], ranks["value"]) == (1, 0, 1)
+
+
 def test_the_rule_of_a_batched_function_is_batched() -> None:
     """A rule that is no derivative, so that it is seen to be used."""
     tripled = pb.custom_derivative(lambda x: pb.sin(x), vjp=lambda primals, out, bar: (3 * out * bar,))

@@ -10,8 +10,9 @@ import pytest
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Bracket, Const, FromIndex, Scalar, Zero
-from pullback.ir.index import Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, symbol
+from pullback.ir.index import Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, cond, symbol
 from pullback.rewrite.brackets import Solution, solve
+from pullback.rewrite.fired import record_rules, record_steps
 
 N, M, K = map(symbol, "NMK")
 Table = dict[Any, int]
@@ -132,6 +133,35 @@ def test_a_position_modulo_a_length_is_one_number() -> None:
     assert [v.extent for v in solution.variables] == [(N * M + K - 1) // K]
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_digits_of_which_one_is_negative(sign: int) -> None:
+    i, j, m = Var("i", 2 * N), Var("j", N), Var("m", M)
+    check((i, j), [as_index(m) - 2 - 3 * (as_index(i) // 2) - sign * (as_index(j) % 3)], (m,), 5)
+
+
+@pytest.mark.parametrize(("a", "b", "factor"), [(2, 2, 2), (4, 6, 2), (6, -9, 3)])
+def test_a_common_factor_divides_the_rest(a: int, b: int, factor: int) -> None:
+    """A condition without the variables says so."""
+    i, j, m = Var("i", N), Var("j", N), Var("m", M)
+    solution = check((i, j), [as_index(i) * a + as_index(j) * b - as_index(m)], (m,), 5)
+    assert cond("==", -as_index(m) % factor) in solution.conds
+
+
+def test_rules_are_recorded_for_equations_that_were_solved_before() -> None:
+    i, j, m = Var("i", N), Var("j", N), Var("m", N)
+
+    def solved() -> Solution | None:
+        return solve((i, j), [as_index(i) + as_index(j) - as_index(m)], expr.from_index(as_index(j), types.i64))
+
+    solved()
+    with record_rules() as rules:
+        solved()
+    with record_steps() as steps:
+        solved()
+    assert rules == {"solve.unit": 1}
+    assert [s.rules for s in steps] == [(), ("solve.unit",)]
+
+
 def regrouped(flat: Index, extents: tuple[Index, ...]) -> list[Index]:
     out: list[Index] = []
     for k, e in enumerate(extents):
@@ -163,6 +193,7 @@ def test_every_regrouping_is_inverted(before: tuple[Index, ...], after: tuple[In
     equations = [as_index(m) - s for m, s in zip(old, regrouped(flat, before), strict=True)]
     solution = check(new, equations, old)
     assert not solution.variables
+    assert set(new) <= set(solution.found)
     assert not isinstance(solution.term, Bracket)
 
 

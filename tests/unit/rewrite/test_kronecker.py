@@ -12,11 +12,15 @@ from jaxtyping import Float64, Int64
 
 import pullback as pb
 from pullback import Array
+from pullback.ir import expr
+from pullback.ir.expr import Ref
+from pullback.ir.index import Var, as_index, cond, symbol
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
 from pullback.ir.settings import Settings
+from pullback.ir.types import f64
 from pullback.passes.pipeline import optimize
-from pullback.rewrite.kronecker import solve_deltas
+from pullback.rewrite.kronecker import _Eliminator, solve_deltas
 
 
 @pytest.mark.parametrize(("before", "after"), [
@@ -31,6 +35,19 @@ def test_a_sum_over_a_delta_is_its_term(before: str, after: str) -> None:
     head, tail = "f(x: f64[N], p: i64[N]) {\n  y = build j < N { ", " }\n  return y }\n"
     program = parse_program(f"{head}sum i < N {{ {before} }}{tail}")
     assert print_program(solve_deltas(program)) == head + after + tail
+
+
+def test_a_product_with_deltas_is_multiplied_out_for_a_sum_over_one() -> None:
+    n = symbol("N")
+    i, j = Var("i", n), Var("j", n)
+    w, x, y = (Ref(name, f64, [n]) for name in "wxy")
+    here, next_one = (cond("==", as_index(i) - as_index(j) - k) for k in (0, 1))
+    deltas = expr.add(expr.bracket((here,), expr.get(x, j)), expr.bracket((next_one,), expr.get(y, j)))
+    before = as_index(i) - 1
+    assert _Eliminator(False)._sum((j,), expr.mul(expr.get(w, j), deltas)) is expr.add(
+        expr.mul(expr.get(x, i), expr.get(w, i)),
+        expr.bracket((cond(">=", before),), expr.mul(expr.get(y, before), expr.get(w, before))),
+    )
 
 
 def test_what_is_true_for_one_of_many_is_tested_there() -> None:

@@ -30,6 +30,15 @@ def test_a_guard_keeps_those_that_keep_it_in_range() -> None:
     np.testing.assert_array_equal(interpret(program, [x, y])[0], expected)
 
 
+def test_a_sum_that_a_transcendental_needs_is_a_part_of_others() -> None:
+    """Added up once, though the other sum has a further term."""
+    program = normalize(parse_program("""f(x: f64[3], y: f64[3], z: f64[3]) {
+      r = build n < 3 { tanh(x[n] + z[n]) * (x[n] + y[n] + z[n]) }
+      return r }"""))
+    added, *_, last = map(print_statement, program.body.statements)
+    assert "x[n] + z[n]" in added and "r_in[n] + y[n]" in last
+
+
 def test_exact_sums_keep_their_order() -> None:
     """The argument of tanh stands in the sum, and may not be added up first."""
     numbers = np.float64(1e16), np.float64(-1e16), np.float64(1.0)

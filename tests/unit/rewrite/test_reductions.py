@@ -91,6 +91,15 @@ def test_the_gradient_of_a_sum_stores_nothing() -> None:
     assert not table.buffers
 
 
+def test_a_sum_that_another_state_adds_up_stays_a_loop() -> None:
+    def step(s: Any, i: Any, x: Any, y: Any) -> Any:
+        so_far = s[0] + x[i] * y
+        return so_far, pb.sin(s[1] + 1 / pb.sum(so_far))
+
+    f = pb.function(lambda x, y: pb.fold(N, (pb.zeros(N), 1.0), lambda s, i: step(s, i, x, y)))
+    assert left(f.program(X, Y)) == 2
+
+
 def test_loops_of_any_and_all() -> None:
     step = lambda x: lambda s, i: (s[0] | (x[i] > 1.4), s[1] & (x[i] > 0.6))
     f = pb.function(lambda x: pb.fold(N, (x[0] > 9.0, x[0] > 0.0), step(x)))
