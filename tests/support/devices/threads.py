@@ -50,7 +50,8 @@ class Ran(NamedTuple):
 def ran(function: Function, inputs: Sequence[NDArray[Any]], folder: Path, **environment: str) -> Ran:
     """Run what was built in a folder."""
     (folder / "inputs").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in inputs))
-    there = {**os.environ, "LD_LIBRARY_PATH": str(folder), "ASAN_OPTIONS": "detect_leaks=0", **environment}
+    there = {**os.environ, "LD_LIBRARY_PATH": str(folder), "ASAN_OPTIONS": "detect_leaks=0",
+             "TSAN_OPTIONS": "halt_on_error=1", **environment}  # fmt: skip
     try:
         done = subprocess.run(["./main"], cwd=folder, env=there, capture_output=True, text=True, check=False,
                               timeout=LONG)
@@ -69,7 +70,7 @@ def ran(function: Function, inputs: Sequence[NDArray[Any]], folder: Path, **envi
 
 
 def _main(program: DeviceProgram, function: Function) -> str:
-    """Call the program twice, the second time with what lies between arrays forbidden."""
+    """Call the program, with the sanitizer of addresses twice: then what lies between arrays is forbidden."""
     buffers = [*function.given, *function.outputs]
     checks = any(launch.checks for launch in program.launches)
     arrays = "\n".join(f"    void *a{k} = calloc(1, {max(b.bytes, 1)});" for k, b in enumerate(buffers))
@@ -99,12 +100,14 @@ int main(void) {{
     struct {program.name} *self;
     int status = {program.name}_open(&self, image, 0);
     if (!status) status = {call};
+#ifdef __SANITIZE_ADDRESS__
     if (!status) {{
         void (*forbid_gaps)(void);
         *(void **)&forbid_gaps = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "forbid_gaps");
         forbid_gaps();
         status = {call};
     }}
+#endif
     {program.name}_close(self);
     printf("%d\\n%ld %ld\\n", status, (long)fault[0], (long)fault[1]);
     file = fopen("outputs", "wb");

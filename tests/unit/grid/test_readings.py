@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,19 @@ from numpy.typing import NDArray
 
 import tests.support.equivalence  # noqa: F401 -- it is asked for by PULLBACK_VERIFY
 from benchmarks.corpus import Entry, corpus
-from benchmarks.devices import examined, right, run
+from benchmarks.devices import TOLERANCE, apart, long_ones, run
 from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.program import DeviceProgram, device_program
 from pullback.device import H100, Device
 from pullback.errors import VerifyError
-from pullback.grid import products, trees
+from pullback.grid import products, table, trees
+from pullback.grid.table import DeviceStrategy
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.loops.program.nodes import Function
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.candidates import Candidate
+from pullback.loops.program.nodes import Function, Kernel
+from pullback.machine import Machine
 from pullback.runtime.device.export import lowered_for
 from tests.support.devices import nvrtc
 from tests.support.devices.plain import reading
@@ -41,15 +47,16 @@ SMALL = {
     "large": {"N": 5}}  # fmt: skip
 SLOW = replace(H100, meeting=1e9)  # a device whose host launches each kernel
 APART = replace(SLOW, launch=1.0, look=0.0)  # and reads each condition
-BARRIERS = {"product": 2, "tree": 3, "scan": 3, "recurrent": 2, "nested": 2, "until": 3, "choice": 3, "rows": 4,
+FEW_GROUPS = {"trees": {"N": 50_000}}  # in two parts
+BARRIERS = {"product": 2, "tree": 3, "trees": 10, "position": 5, "scan": 3, "recurrent": 2, "nested": 2, "until": 3, "choice": 3, "rows": 4,
             "hops": 2, "batch": 2}  # fmt: skip
 QUICK = [e for e in corpus() if e.name.startswith(("apl", "random", "derivative"))]
 
 
-def text_of(name: str, device: Device = H100) -> tuple[DeviceProgram, Function, list[NDArray[Any]]]:
+def text_of(name: str, device: Device = H100, **sizes: int) -> tuple[DeviceProgram, Function, list[NDArray[Any]]]:
     """A program as text, and arguments."""
     made, dims = program(name)
-    lowered = lowered_for(made, dims, device)
+    lowered = lowered_for(made, {**dims, **sizes}, device)
     rng = np.random.default_rng(1)
     inputs = []
     for b in lowered.function.given:
@@ -60,19 +67,14 @@ def text_of(name: str, device: Device = H100) -> tuple[DeviceProgram, Function, 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_plain_reading(name: str) -> None:
+    """The interpreter's values, and the same bits with groups and threads from the last to the first."""
     made, dims = program(name)
-    found = examined(name, made, dims)
-    assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
-    assert found.serial == []
-
-
-@pytest.mark.parametrize("entry", QUICK, ids=lambda e: e.name)
-def test_corpus_in_the_plain_reading(entry: Entry) -> None:
-    """The values of C for processors, and the same bits with groups and threads from the last to the first."""
-    made, dims = entry.make()
-    found = examined(entry.name, made, dims)
-    assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
-    assert found.serial == []
+    lowered, inputs = lowered_for(made, dims), text_of(name)[2]
+    one, two = (run(reading(lowered, backward), lowered.function, inputs)[0] for backward in (False, True))
+    assert [a.tobytes() for a in one] == [a.tobytes() for a in two]
+    for a, b in zip(one, interpret(made, inputs), strict=True):
+        assert apart(a, b) <= TOLERANCE.get(a.dtype.char, 0)
+    assert long_ones(lowered) == []
 
 
 def test_the_first_extreme_and_the_first_nan() -> None:
@@ -140,17 +142,41 @@ def _gives_its_values(name: str, tmp_path: Path, device: Device = H100) -> Devic
 
 
 @needs_compilers
-@pytest.mark.parametrize("name", BARRIERS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_each_barrier_is_needed(name: str, tmp_path: Path) -> None:
     """There is no race, and one is reported where any of the barriers is left out."""
-    made, function, inputs = text_of(name)
-    built(made, function, tmp_path, "thread")
-    assert ran(function, inputs, tmp_path).reports == ""
+    made, function, inputs = text_of(name, **FEW_GROUPS.get(name, {}))
     barriers = made.kernels.count("__syncthreads();")
-    assert barriers == BARRIERS[name]
+    assert barriers == BARRIERS.get(name, barriers)
+    if barriers:
+        built(made, function, tmp_path, "thread")
+        assert ran(function, inputs, tmp_path).reports == ""
     for k in range(barriers):
-        found = ran(function, inputs, tmp_path, WITHOUT_BARRIER=str(k), TSAN_OPTIONS="halt_on_error=1")
+        found = ran(function, inputs, tmp_path, WITHOUT_BARRIER=str(k))
         assert "data race" in found.reports, f"barrier {k}"
+
+
+def test_each_strategy_has_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So its barriers are among those that are left out."""
+    chosen: set[str] = set()
+
+    def named(strategy: DeviceStrategy) -> DeviceStrategy:
+        def candidates(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
+            for c in strategy(work, machine, device):
+                yield replace(c, build=partial(built_by, c.build))
+
+        def built_by(build: Callable[[KernelBuilder], Kernel], builder: KernelBuilder) -> Kernel:
+            chosen.add(strategy.__name__)
+            return build(builder)
+
+        return candidates
+
+    tables = {name: getattr(table, name) for name in ("STRATEGIES", "LOOPS", "SORTS")}
+    for name, strategies in tables.items():
+        monkeypatch.setattr(table, name, tuple(map(named, strategies)))
+    for name in PROGRAMS:
+        lowered_for(*program(name))
+    assert chosen == {s.__name__ for strategies in tables.values() for s in strategies}
 
 
 @needs_compilers
