@@ -1,19 +1,24 @@
-"""Figures of the device target: values of the corpus, kernels by strategy, long serial kernels.
+"""Figures of the device target: right programs, kernels by strategy, long serial ones, resources.
 
 python -m benchmarks.devices [WORD ...]            programs with one of these words in their names
 python -m benchmarks.devices --opencl [WORD ...]   values on the first OpenCL device, such as PoCL
+
+Each program is compiled as it is for a device, and runs on a driver for tests, whose device is this processor. Its
+results are compared with those of C, and among orders of groups and threads. NVRTC says what each kernel takes.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -23,45 +28,58 @@ from numpy.typing import NDArray
 
 from benchmarks.corpus import Entry, corpus
 from benchmarks.examples import example_modules
-from pullback.codegen.device.dialect import OPENCL
+from pullback.codegen.device.dialect import CUDA, OPENCL
 from pullback.codegen.device.program import device_program
 from pullback.codegen.target import Source
 from pullback.codegen.targets import PLAIN_C
 from pullback.device import H100
 from pullback.errors import PullbackError
-from pullback.grid.estimates import launches, steps
+from pullback.grid.estimates import steps
 from pullback.ir.index import Index
 from pullback.ir.program import Program
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import For, Function, Kernel, Stmt
 from pullback.loops.program.schedule import Numbered
 from pullback.runtime.buffer import address, aligned_bytes
-from pullback.runtime.device.export import refuse
-from pullback.runtime.emit import Lowered, emit_c, lower_program
+from pullback.runtime.device.export import lowered_for
+from pullback.runtime.emit import Lowered, emit_c
 from pullback.runtime.record import Record
 from pullback.runtime.timing import arguments
-from tests.support.devices import opencl
-from tests.support.devices.plain import reading
+from tests.support.devices import fake, nvrtc, opencl
+from tests.support.devices.hosted import hosted
 
 SKIPPED: Final = 77  # the status of a run that is not possible here
 LONG: Final = 10_000  # steps of one thread
 FEW: Final = 1024  # threads of a launch that leave nearly all of a device idle
+SLOW: Final = 5.0  # seconds of a call, above which it is repeated in one other order only
 FLAGS: Final = ("-std=c99", "-O1", "-ffp-contract=off", "-w", "-Wno-psabi", "-shared", "-fPIC")
 TOLERANCE: Final = {"f": 1e-3, "d": 1e-9}
+ARCHITECTURES: Final = ("sm_80", "sm_90a", "sm_120")
+ORDERS: Final[tuple[Mapping[str, int | str], ...]] = (
+    {"order": "reversed"}, {"multiprocessors": 1}, {"multiprocessors": 4}, {"order": 1})  # fmt: skip
 
 
-@dataclass
+@dataclass(frozen=True)
 class Found:
-    """The findings about a program."""
+    """The findings about a program.
+
+    Attributes:
+        name: the program's.   fault: what a call returns, not 0 if a check fails.
+        worst: the largest difference, relative to the largest element.
+        same: whether all orders of groups and threads give the same bits.
+        launches: of a call.   looks: branches for which the host waits.   text: of the kernels.
+        kernels: their number by strategy.   serial: long serial ones.
+    """
 
     name: str
-    worst: float  # the largest difference, relative to the largest element
-    same: bool  # whether both directions give the same bits
     fault: int
-    kernels: Counter[str] = field(default_factory=Counter)
-    serial: list[str] = field(default_factory=list)
-    launches: float = 0.0
-    looks: int = 0
+    worst: float
+    same: bool
+    launches: int
+    looks: int
+    text: str
+    kernels: Counter[str]
+    serial: list[str]
 
 
 def run(source: Source, function: Function, inputs: Sequence[NDArray[Any]]) -> tuple[list[NDArray[Any]], int]:
@@ -85,36 +103,56 @@ def _like(b: Any) -> NDArray[Any]:
 
 
 def examined(name: str, program: Program, dims: Mapping[str, int]) -> Found:
-    """Run a program in both directions, and beside the C for processors."""
-    lowered = lower_program(program, dims, device=H100)
-    refuse(lowered.function)
-    forward, backward = (reading(lowered, direction) for direction in (False, True))
-    inputs = arguments(Record.of(lowered.function, forward))
-    (one, fault), (two, _) = (run(s, lowered.function, [a.copy() for a in inputs]) for s in (forward, backward))
+    """Run a program on the driver for tests in several orders, and beside the C for processors.
+
+    Raises:
+        PullbackError: devices do not support it.   AssertionError: the driver refuses what the host program does.
+    """
+    lowered, driver = lowered_for(program, dims), fake.Driver()
+    made = device_program(lowered.function, lowered.memory, CUDA, H100, exact=program.settings.exact)
     beside = emit_c(program, dims, target=PLAIN_C)
-    wanted, other = run(beside, lowered.function, [a.copy() for a in inputs])
-    same = all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True)) or fault != 0
-    worst = max((_apart(a, b) for a, b in zip(one, wanted, strict=True)), default=0.0) if not fault else 0.0
-    assert bool(fault) == bool(other), (name, fault, other)
-    return Found(name, worst, same, fault, Counter(strategies(lowered)), long_ones(lowered),
-                 launches(lowered.function.body), looks(lowered.function.body))  # fmt: skip
+    inputs = arguments(Record.of(lowered.function, beside))
+    with hosted(made, lowered.function, *["--fmad=false"] * program.settings.exact) as call:
+        assert call.status == 0, (name, call.status, driver.message)
+        driver.reset()
+        start = time.perf_counter()
+        first = call([a.copy() for a in inputs])
+        assert first.status >= 0, (name, first.status, driver.message)
+        slow, launches = time.perf_counter() - start > SLOW, driver.count("cuLaunchKernel")
+        same = True
+        for order in ORDERS[:1] if slow else ORDERS:
+            driver.reset()
+            driver.set(**order)
+            again = call([a.copy() for a in inputs])
+            same &= again.status == first.status != 0 or _bits(again.arrays) == _bits(first.arrays)
+        driver.reset()
+    wanted, fault = run(beside, lowered.function, [a.copy() for a in inputs])
+    assert bool(fault) == bool(first.status), (name, first.status, fault)
+    worst = 0.0 if fault else max((apart(a, b) for a, b in zip(first.arrays, wanted, strict=True)), default=0.0)
+    return Found(name, first.status, worst, same, launches, looks(lowered.function.body), made.kernels,
+                 Counter(strategies(lowered)), long_ones(lowered))  # fmt: skip
 
 
 def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
     """Run a program on the first OpenCL device, and beside the C for processors."""
-    lowered = lower_program(program, dims, device=H100)
-    refuse(lowered.function)
+    lowered = lowered_for(program, dims)
     beside = emit_c(program, dims, target=PLAIN_C)
     inputs = arguments(Record.of(lowered.function, beside))
     made = device_program(lowered.function, lowered.memory, OPENCL, H100, exact=True)
-    one, fault, _, _ = opencl.ran(made, lowered.function, inputs)
+    found, fault, _, _ = opencl.ran(made, lowered.function, inputs)
     wanted, other = run(beside, lowered.function, [a.copy() for a in inputs])
-    worst = max((_apart(a, b) for a, b in zip(one, wanted, strict=True)), default=0.0) if not fault else 0.0
     assert bool(fault) == bool(other), (name, fault, other)
-    return Found(name, worst, True, fault, Counter(strategies(lowered)), long_ones(lowered))
+    worst = 0.0 if fault else max((apart(a, b) for a, b in zip(found, wanted, strict=True)), default=0.0)
+    return Found(name, fault, worst, True, 0, looks(lowered.function.body), made.kernels,
+                 Counter(strategies(lowered)), long_ones(lowered))  # fmt: skip
 
 
-def _apart(a: NDArray[Any], b: NDArray[Any]) -> float:
+def _bits(arrays: Sequence[NDArray[Any]]) -> list[bytes]:
+    return [a.tobytes() for a in arrays]
+
+
+def apart(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """The largest difference, relative to the largest element of `b`."""
     if not a.size or a.dtype.kind not in "fc":
         return float((a != b).any())
     if not np.array_equal(np.isnan(a), np.isnan(b)):
@@ -171,42 +209,73 @@ def threads(group: Stmt) -> int:
     return prod(max(n for kind, n in counts if kind == k) for k in ("group", "thread"))
 
 
-def main(words: Sequence[str]) -> int:
-    """Print the table."""
-    start, wrong, total, serial, count, good = time.perf_counter(), [], Counter[str](), [], 0, 0
-    examine, words = (on_opencl, [w for w in words if w != "--opencl"]) if "--opencl" in words else (examined, words)
-    if examine is on_opencl and opencl.missing():
-        print(opencl.missing())
-        return SKIPPED
-    each: list[tuple[float, int, str]] = []
-    entries: list[Entry] = [e for e in corpus(example_modules(Path("examples")))
-                            if not words or any(w in e.name for w in words)]  # fmt: skip
+Examine = Callable[[str, Program, Mapping[str, int]], Found]
+
+
+def surveyed(entries: Sequence[Entry], examine: Examine) -> tuple[list[Found], list[str], list[str]]:
+    """The findings, those that are not right in words, and programs that did not run with the reason."""
+    found, wrong, refused = [], [], []
     for k, e in enumerate(entries):
         print(f"{k + 1} of {len(entries)}: {e.name}", file=sys.stderr, flush=True)
         program, dims = e.make()
         try:
-            found = examine(e.name, program, dims)
-        except (PullbackError, ValueError, subprocess.CalledProcessError) as error:
-            wrong.append(f"{e.name}: {error.what if isinstance(error, PullbackError) else error}")
+            row = examine(e.name, program, dims)
+        except (PullbackError, AssertionError, ValueError, subprocess.CalledProcessError) as error:
+            refused.append(f"{e.name}: {error}".splitlines()[0])
             continue
-        count += 1
-        total += found.kernels
-        serial += [f"{e.name}: {text}" for text in found.serial]
-        each.append((found.launches, found.looks, e.name))
-        ok = right(found, {np.dtype(r.dtype.numpy).char for r in program.outputs})
-        good += ok and found.same
-        if not ok or not found.same:
-            wrong.append(f"{e.name}: apart by {found.worst:.1e}, same bits {found.same}, returns {found.fault}")
-            print(wrong[-1], flush=True)
-    how = "right on OpenCL" if examine is on_opencl else "right and the same reversed"
-    print(f"{good} of {len(entries)} programs {how}, {count} run, {sum(total.values())} kernels")
-    print(f"{dict(total.most_common())}, {time.perf_counter() - start:.0f} s")
-    total_launches, waits = sum(n for n, _, _ in each), sum(n for _, n, _ in each)
-    print(f"launches a call: {total_launches:,.0f}; the host waits for {waits} conditions")
-    print(*(f"  {n:,.0f} {name}" for n, _, name in sorted(each, reverse=True)[:10]), sep="\n")
-    print("long serial kernels:", *serial, sep="\n  ")
+        found.append(row)
+        if not row.same or not right(row, {np.dtype(r.dtype.numpy).char for r in program.outputs}):
+            wrong.append(f"{e.name}: apart by {row.worst:.1e}, same bits {row.same}, returns {row.fault}")
+    return found, wrong, refused
+
+
+def main(given: Sequence[str]) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.devices", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--opencl", action="store_true")
+    parser.add_argument("--architecture", action="append", metavar="NAME",
+                        help=f"for NVRTC, or none; by default {', '.join(ARCHITECTURES)}")  # fmt: skip
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="the K-th of N parts of the programs")
+    options = parser.parse_args(given)
+    if options.opencl and opencl.missing():
+        print(opencl.missing())
+        return SKIPPED
+    part, parts = map(int, options.part.split("/"))
+    entries = [e for e in corpus(example_modules(Path("examples")))
+               if not options.words or any(w in e.name for w in options.words)][part - 1 :: parts]  # fmt: skip
+    start = time.perf_counter()
+    found, wrong, refused = surveyed(entries, on_opencl if options.opencl else examined)
+    kernels = sum((row.kernels for row in found), Counter[str]())
+    how = "right on OpenCL" if options.opencl else "right and with the same bits in all orders"
+    print(f"{len(entries)} programs, {len(found) - len(wrong)} {how}, {time.perf_counter() - start:.0f} s")
+    print(f"{sum(row.launches for row in found)} launches, {sum(kernels.values())} kernels: "
+          f"{dict(kernels.most_common())}")  # fmt: skip
+    most = sorted(found, key=lambda row: -row.launches)[:10]
+    print(f"the host waits for {sum(row.looks for row in found)} conditions; most launches:",
+          *(f"{row.launches} {row.name}" for row in most), sep="\n  ")  # fmt: skip
+    print("long serial kernels:", *(f"{row.name}: {text}" for row in found for text in row.serial), sep="\n  ")
     print("not right:", *wrong, sep="\n  ")
+    print("not run:", *refused, sep="\n  ")
+    for architecture in options.architecture or (ARCHITECTURES if nvrtc.loaded() and not options.opencl else ()):
+        if architecture != "none":
+            print(resources(found, architecture), flush=True)
     return int(bool(wrong))
+
+
+def resources(found: Sequence[Found], architecture: str) -> str:
+    """The registers and spills of all kernels, as NVRTC says."""
+    start, all_of = time.perf_counter(), dict[str, nvrtc.Resources]()
+    for row in found:
+        if row.kernels:
+            print(f"{architecture}: {row.name}", file=sys.stderr, flush=True)
+            all_of |= {f"{row.name}: {k}": r for k, r in nvrtc.compiled(row.text, architecture)[1].items()}
+    registers = [r.registers for r in all_of.values()]
+    spilled = [f"{k}, {r.spills} bytes" for k, r in all_of.items() if r.spills]
+    head = (f"{architecture}: {len(all_of)} kernels, registers {statistics.median(registers):.0f} in the median and "
+            f"{max(registers)} at most, {len(spilled)} with spills, {time.perf_counter() - start:.0f} s")  # fmt: skip
+    return "\n  ".join([head, *spilled])
 
 
 if __name__ == "__main__":

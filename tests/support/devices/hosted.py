@@ -28,18 +28,18 @@ class Results(NamedTuple):
 
 
 class Hosted:
-    """A host program that is open on a device; to be used in a `with` block.
+    """A host program that is open on device 0; to be used in a `with` block.
 
     Attributes:
         status: the return value of opening it.
     """
 
-    def __init__(self, program: DeviceProgram, function: Function, image: bytes, device: int = 0) -> None:
+    def __init__(self, program: DeviceProgram, function: Function, image: bytes) -> None:
         self._function, self._name = function, program.name
         self._checks = any(launch.checks for launch in program.launches)
         self._library = _library(program)
         self._handle = ctypes.c_void_p()
-        self.status: int = self._entry("_open")(ctypes.byref(self._handle), image, device)
+        self.status: int = self._entry("_open")(ctypes.byref(self._handle), image, 0)
 
     def __call__(self, inputs: Sequence[NDArray[Any]]) -> Results:
         """Call it with arrays of the host."""
@@ -62,9 +62,9 @@ class Hosted:
         self._handle = ctypes.c_void_p()
 
 
-def hosted(program: DeviceProgram, function: Function, device: int = 0) -> Hosted:
-    """Compile all of a program, and open it on a device."""
-    return Hosted(program, function, fake.compiled(program.kernels), device)
+def hosted(program: DeviceProgram, function: Function, *options: str) -> Hosted:
+    """Compile all of a program, and open it on device 0; the options are NVRTC's."""
+    return Hosted(program, function, fake.compiled(program.kernels, "sm_90a", *options))
 
 
 def _library(program: DeviceProgram) -> ctypes.CDLL:

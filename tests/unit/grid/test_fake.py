@@ -10,8 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
 from pullback.runtime.buffer import address
+from pullback.runtime.device.driver import HOST
+from pullback.runtime.device.export import compiled_text, lowered_for
 from tests.support.devices import fake
+from tests.support.devices.hosted import hosted
+from tests.unit.grid.programs import program
 
 TEXT = """
 extern "C" __global__ __launch_bounds__(256)
@@ -223,3 +229,46 @@ def test_errors_of_the_compiler() -> None:
         fake.compiled('\nextern "C" __global__ void k(int *x) { x[0] = missing; }')
     with pytest.raises(ValueError, match="unrecognized option --fast"):
         fake.compiled(TEXT, "sm_90a", "--fast")
+
+
+ODD = {
+    "the name of a function of the C library": "random(x: f64[N]) { y = build n < N { 2.0 * x[n] } return y }",
+    "no kernel": "same(x: f64[N]) { return x }",
+    "no argument": "ones() { y = build n < 5 { f64(1.0) } return y }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+def test_odd_host_programs(text: str, cuda: fake.Driver) -> None:
+    """They compile without a warning, and run."""
+    made = parse_program(text)
+    inputs = [np.arange(5.0)] * len(made.inputs)
+    dims = {"N": 5} if made.inputs else {}
+    with hosted(compiled_text(made, dims), lowered_for(made, dims).function) as call:
+        found = call(inputs)
+    assert found.status == 0, cuda.message
+    np.testing.assert_array_equal(found.arrays[0], interpret(made, inputs)[0])
+
+
+CLOSING = ("cuMemFree_v2", "cuModuleUnload", "cuStreamDestroy_v2", "cuDevicePrimaryCtxRelease_v2")
+
+
+@pytest.mark.parametrize("call", HOST)
+def test_each_call_of_the_host_program_may_fail(call: str, cuda: fake.Driver) -> None:
+    """Its error is returned, nothing stays allocated, and the program runs when it is opened again."""
+    made = compiled_text(*program("branch"))
+    function, x = lowered_for(*program("branch")).function, np.linspace(-1, 2, 130)
+    with hosted(made, function) as whole:
+        wanted = whole([x])
+    before = cuda.count("bytes")
+    cuda.reset()
+    cuda.fail(call, 999)
+    with hosted(made, function) as failing:
+        status = failing.status or failing([x]).status
+    assert status == (0 if not cuda.count(call) or call in (*CLOSING, "cuCtxPopCurrent_v2") else -999)
+    if call not in CLOSING:
+        assert cuda.count("bytes") == before
+    cuda.reset()
+    with hosted(made, function) as again:
+        found = again([x])
+    assert found.status == 0 and found.arrays[0].tobytes() == wanted.arrays[0].tobytes()

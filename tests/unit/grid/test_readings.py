@@ -48,8 +48,8 @@ SMALL = {
 SLOW = replace(H100, meeting=1e9)  # a device whose host launches each kernel
 APART = replace(SLOW, launch=1.0, look=0.0)  # and reads each condition
 FEW_GROUPS = {"trees": {"N": 50_000}}  # in two parts
-BARRIERS = {"product": 2, "tree": 3, "trees": 10, "position": 5, "scan": 3, "recurrent": 2, "nested": 2, "until": 3, "choice": 3, "rows": 4,
-            "hops": 2, "batch": 2}  # fmt: skip
+BARRIERS = {"product": 2, "tree": 3, "trees": 10, "position": 5, "scan": 3, "recurrent": 2, "nested": 2,
+            "until": 3, "choice": 3, "rows": 4, "hops": 2, "batch": 2}  # fmt: skip
 QUICK = [e for e in corpus() if e.name.startswith(("apl", "random", "derivative"))]
 
 

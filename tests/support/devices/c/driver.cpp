@@ -4,6 +4,7 @@
    of the system, for sanitizers. Calls that no device takes are refused, and copies beyond what was allocated. */
 #include <mutex>
 
+#include "figures.h"
 #include "launches.h"
 
 static std::recursive_mutex one_at_a_time;
@@ -97,24 +98,10 @@ int cuDeviceGetUuid_v2(char *out, int n) {
 int cuDeviceGetAttribute(int *out, int which, int n) {
     FREE_CALL(cuDeviceGetAttribute);
     DEVICE(n);
-    const std::map<int, int> known = {
-        {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 0x7fffffff}, {6, 65535}, {7, 65535}, /* threads, groups */
-        {8, 49152}, {81, 233472}, {97, 232448}, {10, 32}, {12, 65536}, {82, 65536}, /* shared bytes, warp, registers */
-        {13, 1980000}, {36, 2619000}, {37, 5120}, {38, 52428800}, {16, wanted.multiprocessors}, {39, 2048}, {106, 32},
-        {75, wanted.capability / 10}, {76, wanted.capability % 10}, {19, 1}, {31, 1}, {40, 3}, {41, 1}, {50, 0},
-        {33, n + 1}, {34, 0}, {83, 0}, {115, 1}};
+    const std::map<int, int> known = attributes(n);
     const auto found = known.find(which);
     return *out = found == known.end() ? 0 : found->second, 0;
 }
-static const std::map<int, const char *> ERRORS = {
-    {0, "CUDA_SUCCESS"}, {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"},
-    {3, "CUDA_ERROR_NOT_INITIALIZED"}, {100, "CUDA_ERROR_NO_DEVICE"}, {101, "CUDA_ERROR_INVALID_DEVICE"},
-    {200, "CUDA_ERROR_INVALID_IMAGE"}, {201, "CUDA_ERROR_INVALID_CONTEXT"}, {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-    {214, "CUDA_ERROR_ECC_UNCORRECTABLE"}, {400, "CUDA_ERROR_INVALID_HANDLE"}, {500, "CUDA_ERROR_NOT_FOUND"},
-    {600, "CUDA_ERROR_NOT_READY"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-    {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}, {702, "CUDA_ERROR_LAUNCH_TIMEOUT"},
-    {719, "CUDA_ERROR_LAUNCH_FAILED"}, {801, "CUDA_ERROR_NOT_SUPPORTED"},
-    {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {999, "CUDA_ERROR_UNKNOWN"}};
 int cuGetErrorName(int error, const char **out) {
     const auto found = ERRORS.find(error);
     return *out = found == ERRORS.end() ? nullptr : found->second, *out ? 0 : 1;

@@ -155,7 +155,7 @@ def ours(case: Case, dtype: Any, *, interpreted: bool) -> dict[str, list[float]]
     return out | {name: digest(g) for name, g in leaves(found.get("p", {}))}
 
 
-def our_model(name: str) -> dict[str, list[float]]:
+def our_model(name: str, *, interpreted: bool = True) -> dict[str, list[float]]:
     """What Pullback makes of a model: its loss, and digests of the gradients by all parameters."""
     case = MODELS[name]
     net = case.network()
@@ -165,7 +165,7 @@ def our_model(name: str) -> dict[str, list[float]]:
     objective = pb.function(nn.objective(net, loss, training=case.training))
     derivative = pb.value_and_grad(objective, wrt="parameters", has_aux=True)
     given = filled(parameters, np.float64), state, (x, target(name, case))
-    (value, _), gradient = derivative.interpret(*given)
+    (value, _), gradient = (derivative.interpret if interpreted else derivative)(*given)
     return {"loss": [float(value), 0.0]} | {k: digest(g) for k, g in leaves(gradient)}
 
 
