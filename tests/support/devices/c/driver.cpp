@@ -162,7 +162,8 @@ int cuCtxGetDevice(int *out) {
 }
 int cuCtxSynchronize() {
     CALL(cuCtxSynchronize);
-    return drain_all(here());
+    const int error = drain_all(here());
+    return close_all(), error;
 }
 
 /* Modules ------------------------------------------------------------------------------------------------------ */
@@ -259,6 +260,7 @@ static bool is_pinned(const void *at) {
 static int copied(address to, bool to_device, address from, bool from_device, size_t bytes) {
     permission open;
     NEED((!to_device || open.add(to, bytes)) && (!from_device || open.add(from, bytes)), 700, "a copy's memory was freed");
+    open.settle();
     return memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes), 0;
 }
 static bool inside(address at, size_t bytes) { return !bytes || holder(at, bytes) != allocations.end(); }
@@ -286,7 +288,7 @@ int cuMemcpyDtoHAsync_v2(void *to, address from, size_t bytes, void *given) {
     counts["bytes from devices"] += bytes;
     if (bytes > 1) seen.push_back({from, bytes}); /* a single byte is a condition in working memory */
     const int error = put(s, [=] { return copied((address)(uintptr_t)to, false, from, true, bytes); });
-    return error || s->capturing || is_pinned(to) ? error : drain(s);
+    return error || s->capturing || is_pinned(to) ? error : waited(s);
 }
 int cuMemcpyDtoDAsync_v2(address to, address from, size_t bytes, void *given) {
     CALL(cuMemcpyDtoDAsync_v2);
@@ -309,6 +311,7 @@ int cuMemcpyDtoD_v2(address to, address from, size_t bytes) { return cuMemcpyDto
 static int filled(address at, unsigned value, size_t size, size_t n) {
     permission open;
     NEED(open.add(at, size * n), 700, "the memory was freed");
+    open.settle();
     for (size_t k = 0; k < n; ++k) memcpy((char *)(uintptr_t)at + k * size, &value, size);
     return 0;
 }
@@ -370,7 +373,7 @@ int cuStreamSynchronize(void *given) {
     CALL(cuStreamSynchronize);
     STREAM(s, given);
     NEED(!s->capturing, 900, "a stream that is captured does not wait");
-    return drain(s);
+    return waited(s);
 }
 /* Work goes on a step with each question. */
 int cuStreamQuery(void *given) {
@@ -413,7 +416,8 @@ int cuStreamWaitEvent(void *given, event *e, unsigned) {
 int cuEventSynchronize(event *e) {
     CALL(cuEventSynchronize);
     NEED(alive.count(e), 400, "there is no such event");
-    return until(e, e->recorded);
+    const int error = until(e, e->recorded);
+    return close_all(), error;
 }
 int cuEventQuery(event *e) {
     CALL(cuEventQuery);

@@ -77,11 +77,26 @@ static int guarded(const running &r) {
 #else
 static sigjmp_buf before;
 static volatile uintptr_t fault_at;
-static char signal_stack[65536];
+static volatile bool in_kernel;
+static const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE};
+static struct sigaction others[3]; /* of the process: for faults elsewhere */
 
-static void on_fault(int, siginfo_t *about, void *) {
-    fault_at = (uintptr_t)about->si_addr;
-    siglongjmp(before, about->si_signo);
+static void on_fault(int number, siginfo_t *about, void *) {
+    if (in_kernel) {
+        fault_at = (uintptr_t)about->si_addr;
+        siglongjmp(before, number);
+    }
+    for (int k = 0; k < 3; ++k) sigaction(SIGNALS[k], &others[k], nullptr); /* the fault comes again, to them */
+}
+static bool watch() {
+    static char stack[65536];
+    struct sigaction ours = {};
+    stack_t own = {};
+    own.ss_sp = stack, own.ss_size = sizeof stack;
+    ours.sa_sigaction = on_fault;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    for (int k = 0; k < 3; ++k) sigaction(SIGNALS[k], &ours, &others[k]);
+    return !sigaltstack(&own, nullptr);
 }
 
 /* How far an address is from the allocation before it. */
@@ -93,18 +108,12 @@ static std::string described(uintptr_t at) {
 }
 
 static int guarded(const running &r) {
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
-    struct sigaction ours = {}, others[3];
-    stack_t own_stack = {}, other_stack;
-    own_stack.ss_sp = signal_stack, own_stack.ss_size = sizeof signal_stack;
-    ours.sa_sigaction = on_fault;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigaltstack(&own_stack, &other_stack);
-    for (int k = 0; k < 3; ++k) sigaction(signals[k], &ours, &others[k]);
-    const int number = sigsetjmp(before, 1);
+    static const bool watched = watch();
+    (void)watched;
+    const int number = sigsetjmp(before, 0);
+    in_kernel = true;
     const char *wrong = number ? nullptr : run_groups(r);
-    for (int k = 0; k < 3; ++k) sigaction(signals[k], &others[k], nullptr);
-    sigaltstack(&other_stack, nullptr);
+    in_kernel = false;
     if (number == SIGFPE) return refuse(719, std::string(r.function->name) + " divides an integer by 0");
     if (number) return refuse(700, std::string(r.function->name) + " touches " + described(fault_at));
     return wrong ? refuse(719, std::string(r.function->name) + ": " + wrong) : 0;
@@ -145,6 +154,7 @@ static int run(launch &l) {
         groups = in_order(o.groups, wanted.multiprocessors), o.group = groups.data();
     }
     if (wanted.order) threads = in_order(o.threads, 1), o.thread = threads.data();
+    open.settle();
     const int error = guarded({l.f->from->table, &k, &o, arguments.data()});
     if (!error && !open.margins()) return refuse(700, std::string(k.name) + " writes beside an array");
     return error;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "settings.h"
@@ -31,6 +32,7 @@ struct allocation {
 };
 static std::map<address, allocation> allocations;
 static std::map<context *, size_t> used;
+static std::set<address> open_now; /* those that may be touched */
 
 /* The allocation that has all of these bytes, or the end. */
 static auto holder(address at, size_t bytes) {
@@ -61,9 +63,9 @@ static char *pages_for(allocation &a) {
 }
 static void give_back(const allocation &a) { munmap(a.pages, a.all); }
 static bool margins_are_whole(address start, const allocation &a) {
-    const auto is_margin = [](unsigned char c) { return c == MARGIN; };
-    const unsigned char *pages = (unsigned char *)a.pages, *at = (unsigned char *)start;
-    return std::all_of(pages + PAGE, at, is_margin) && std::all_of(at + a.bytes, pages + a.all - PAGE, is_margin);
+    static const std::vector<char> whole(2 * PAGE, MARGIN);
+    const char *first = a.pages + PAGE, *at = (char *)start, *end = at + a.bytes, *last = a.pages + a.all - PAGE;
+    return !memcmp(first, whole.data(), at - first) && !memcmp(end, whole.data(), last - end);
 }
 #endif
 
@@ -87,7 +89,7 @@ static int release(address at) {
     const auto found = allocations.find(at);
     if (found == allocations.end()) return refuse(1, "nothing was allocated at this address");
     const allocation a = found->second;
-    allocations.erase(found);
+    allocations.erase(found), open_now.erase(at);
     used[a.owner] -= a.bytes;
     counts["bytes"] -= a.bytes;
     give_back(a);
@@ -102,23 +104,26 @@ static void release_all(context *owner) {
     for (address at : own) release(at);
 }
 
-/* Allocations that may be touched as long as this lives. */
+/* The allocations that a piece of work needs. No other may be touched; they stay open for the next one, which mostly
+   needs the same, until the host waits. */
 struct permission {
-    std::map<address, allocation> open;
+    std::set<address> needed;
 
     bool add(address at, size_t bytes) {
         const auto found = holder(at, bytes);
-        if (found == allocations.end()) return false;
-        if (open.insert(*found).second) permit(found->second, true);
-        return true;
+        return found != allocations.end() && (needed.insert(found->first), true);
+    }
+    void settle() const {
+        for (auto a = open_now.begin(); a != open_now.end();) {
+            if (needed.count(*a)) ++a;
+            else permit(allocations.at(*a), false), a = open_now.erase(a);
+        }
+        for (address a : needed) {
+            if (open_now.insert(a).second) permit(allocations.at(a), true);
+        }
     }
     bool margins() const {
-        for (const auto &a : open) {
-            if (!margins_are_whole(a.first, a.second)) return false;
-        }
-        return true;
-    }
-    ~permission() {
-        for (const auto &a : open) permit(a.second, false);
+        return std::all_of(needed.begin(), needed.end(), [](address a) { return margins_are_whole(a, allocations.at(a)); });
     }
 };
+static void close_all() { permission().settle(); }

@@ -53,6 +53,11 @@ static int drain(stream *s) {
     while (!s->queue.empty()) step(s);
     return s->owner->failed;
 }
+/* The host waits for a stream, and device memory is closed to it. */
+static int waited(stream *s) {
+    const int error = drain(s);
+    return close_all(), error;
+}
 static int drain_all(context *c) {
     drain(&c->null);
     for (stream *s : c->streams) drain(s);
