@@ -158,11 +158,11 @@ static void freed(char *at) {
     if (at) cu.MemFree(ON_DEVICE(at));
 }
 
-static int send(void *to, const void *from, size_t bytes, STREAM stream) {
+static inline int send(void *to, const void *from, size_t bytes, STREAM stream) {
     return -cu.MemcpyHtoDAsync(ON_DEVICE(to), from, bytes, stream);
 }
 
-static int fetch(void *to, const void *from, size_t bytes, STREAM stream) {
+static inline int fetch(void *to, const void *from, size_t bytes, STREAM stream) {
     return -cu.MemcpyDtoHAsync(to, ON_DEVICE(from), bytes, stream);
 }
 
@@ -353,11 +353,11 @@ static void freed(char *at) {
 }
 
 /* Copies wait (1), so that arrays of the host are free again whatever happens next. */
-static int send(void *to, const void *from, size_t bytes, STREAM stream) {
+static inline int send(void *to, const void *from, size_t bytes, STREAM stream) {
     return cl.EnqueueWriteBuffer(stream, BLOCK(to), 1, OFFSET(to), bytes, from, 0, NULL, NULL);
 }
 
-static int fetch(void *to, const void *from, size_t bytes, STREAM stream) {
+static inline int fetch(void *to, const void *from, size_t bytes, STREAM stream) {
     return cl.EnqueueReadBuffer(stream, BLOCK(from), 1, OFFSET(from), bytes, to, 0, NULL, NULL);
 }
 
