@@ -17,7 +17,7 @@ from pullback.linalg.lu import solve
 from pullback.linalg.qr import reflected, reflection
 from pullback.linalg.rotations import gaps
 from pullback.linalg.spectral import held_upright, upright
-from pullback.linalg.stacks import adjoint, each, matrices, square_magnitude
+from pullback.linalg.stacks import adjoint, each, matrices, rescaled, square_magnitude
 from pullback.tracing.array import Array
 from pullback.tracing.control import cond as either
 from pullback.tracing.control import fold, scan
@@ -84,7 +84,9 @@ def eigvals(x: Any, /) -> Array:
 
 
 def _one(a: Array) -> EigResult:
-    return emit_call("eig", _decomposed, (a,), _eig_jvp)  # type: ignore[no-any-return]
+    x, _, back = rescaled(a)
+    w, v = emit_call("eig", _decomposed, (x,), _eig_jvp)
+    return EigResult(w * back, v)
 
 
 def _decomposed(a: Array) -> EigResult:

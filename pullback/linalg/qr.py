@@ -13,7 +13,7 @@ from pullback.arrays.elementwise import sqrt, where
 from pullback.arrays.manipulation import concat
 from pullback.errors import ShapeError
 from pullback.ir.index import cond, prove
-from pullback.linalg.stacks import adjoint, each, each_solved, matrices, square_magnitude, system
+from pullback.linalg.stacks import adjoint, each, each_solved, matrices, rescaled, square_magnitude, system
 from pullback.linalg.triangular import solve_lower, solve_upper
 from pullback.source import user_position
 from pullback.tracing.array import Array, from_index, shape_text
@@ -105,8 +105,9 @@ def lstsq(a: Any, b: Any, /) -> Array:
     left, right = system("lstsq", a, b, square=False)
 
     def one(m: Array, r: Array) -> Array:
-        out: Array = emit_call("lstsq", _least, (m, _factors(m), r), _least_jvp)
-        return out
+        a, factor, _ = rescaled(m)
+        out: Array = emit_call("lstsq", _least, (a, _scaled_factors(a), r), _least_jvp)
+        return out * factor
 
     return each_solved("lstsq", one, _tall("lstsq", left), right)
 
@@ -128,6 +129,12 @@ def _tall(what: str, matrix: Array) -> Array:
 
 
 def _factors(a: Array) -> QRResult:
+    x, _, back = rescaled(a)
+    q, r = _scaled_factors(x)
+    return QRResult(q, r * back)
+
+
+def _scaled_factors(a: Array) -> QRResult:
     return emit_call("qr", _householder, (a,), _qr_jvp)  # type: ignore[no-any-return]
 
 

@@ -10,6 +10,7 @@ from pullback.arrays.composed import diagonal
 from pullback.arrays.creation import asarray, eye
 from pullback.arrays.dtypes import finfo
 from pullback.arrays.elementwise import maximum, sqrt, where
+from pullback.arrays.manipulation import broadcast_to
 from pullback.arrays.reduction import max as largest
 from pullback.arrays.reduction import min as smallest
 from pullback.arrays.reduction import sum as total
@@ -17,7 +18,7 @@ from pullback.ir.index import cond as condition
 from pullback.ir.index import prove
 from pullback.linalg.qr import complete
 from pullback.linalg.rotations import SWEEPS, gaps, order, partners, rotation
-from pullback.linalg.stacks import adjoint, constant, each, matrices, square_magnitude
+from pullback.linalg.stacks import adjoint, constant, each, matrices, rescaled, square_magnitude
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import is_complex
 from pullback.tracing.control import fold
@@ -70,8 +71,9 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     square = real(h).extents[-1] is real(h).extents[-2]
 
     def one(a: Array) -> Any:
-        u, s, v = _thin(a)
-        return complete(u, full_matrices and not square), s, v
+        x, _, back = rescaled(a)
+        u, s, v = _thin(x)
+        return complete(u, full_matrices and not square), s * back, v
 
     u, s, v = each("svd", one, adjoint(h) if wide else h)
     return SVDResult(v, s, adjoint(u)) if wide else SVDResult(u, s, adjoint(v))
@@ -139,9 +141,19 @@ def svdvals(x: Any, /) -> Array:
     >>> values(np.array([[0.0, 2.0], [3.0, 0.0]])).round(12).tolist()
     [3.0, 2.0]
     """
-    h = matrices("svdvals", x, square=False)
-    out: Array = each("svdvals", lambda a: _thin(a)[1], adjoint(h) if _is_wide(h) else h)
-    return out
+    s, back = _scaled_values("svdvals", x)
+    return s * back
+
+
+def _scaled_values(what: str, x: Any) -> tuple[Array, Array]:
+    """The singular values of scaled matrices, and the factors (..., 1) that undo the scales."""
+
+    def one(a: Array) -> tuple[Array, Array]:
+        matrix, _, back = rescaled(a)
+        return _thin(matrix)[1], broadcast_to(back, (1,))
+
+    h = matrices(what, x, square=False)
+    return each(what, one, adjoint(h) if _is_wide(h) else h)  # type: ignore[no-any-return]
 
 
 def _threshold(s: Array, rows: Any, columns: Any, rtol: Any) -> Array:
@@ -161,7 +173,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
     >>> rank(np.array([[1.0, 2.0], [2.0, 4.0]])).item()
     1
     """
-    s = svdvals(x)
+    s, _ = _scaled_values("matrix_rank", x)
     rows, columns = matrices("matrix_rank", x, square=False).shape[-2:]
     return total((s > _threshold(s, rows, columns, rtol)).astype("int64"), axis=-1)
 
@@ -176,7 +188,7 @@ def cond(x: Any, /) -> Array:
     >>> condition(np.array([[4.0, 0.0], [0.0, 2.0]])).item()
     2.0
     """
-    s = svdvals(x)
+    s, _ = _scaled_values("cond", x)
     return largest(s, axis=-1) / smallest(s, axis=-1)
 
 
@@ -203,13 +215,14 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Array:
 
     wide = _is_wide(h)
 
-    def one(a: Array) -> Array:
+    def one(x: Array) -> Array:
+        a, factor, _ = rescaled(x)
         u, s, v = _thin(constant(adjoint(a) if wide else a))
         limit = _threshold(s, a.shape[0], a.shape[1], rtol)
         inverse = where(s > limit, 1 / where(s > limit, s, 1.0), 0.0)
         made = (v * inverse) @ adjoint(u)
         out: Array = emit_call("pinv", _second, (a, adjoint(made) if wide else made), _pinv_jvp)
-        return out
+        return out * factor
 
     out: Array = each("pinv", one, h)
     return out

@@ -11,7 +11,7 @@ from pullback.arrays.creation import eye
 from pullback.arrays.elementwise import abs as magnitude
 from pullback.arrays.elementwise import where
 from pullback.linalg.rotations import SWEEPS, gaps, order, partners, rotation
-from pullback.linalg.stacks import adjoint, each, matrices
+from pullback.linalg.stacks import adjoint, each, matrices, rescaled
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import is_complex
 from pullback.tracing.control import fold
@@ -57,8 +57,9 @@ def eigh(x: Any, /) -> EighResult:
     """
 
     def one(a: Array) -> Any:
-        half = (a + adjoint(a)) / 2
-        return emit_call("eigh", _jacobi, (half,), _eigh_jvp)
+        x, _, back = rescaled(a)
+        w, v = emit_call("eigh", _jacobi, ((x + adjoint(x)) / 2,), _eigh_jvp)
+        return EighResult(w * back, v)
 
     return each("eigh", one, matrices("eigh", x))  # type: ignore[no-any-return]
 

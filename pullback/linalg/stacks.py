@@ -11,8 +11,9 @@ from typing import Any
 
 from pullback.arrays.complex import conj, imag, real
 from pullback.arrays.complex_parts import as_complex, pair
-from pullback.arrays.elementwise import convert, elementwise
+from pullback.arrays.elementwise import convert, elementwise, where
 from pullback.arrays.manipulation import concat, matrix_transpose
+from pullback.arrays.reduction import sum as total
 from pullback.errors import DTypeError, ShapeError, counted
 from pullback.source import user_position
 from pullback.tracing.arithmetic import broadcast_extents, common_dtype
@@ -123,3 +124,25 @@ def square_magnitude(z: Array) -> Array:
 def constant(h: Array) -> Array:
     """Return the array as a constant, without a derivative."""
     return elementwise("stop_gradient", h)
+
+
+_SCALES = {64: (600, -660, -600, 660), 32: (100, -75, -60, 88)}
+"""By the bits of an element, exponents of two: where the sum of squares is above the first, matrices are scaled by the
+second; where it is below the third, by the fourth. Squares then stay in range down to eps times the norm."""
+
+
+def rescaled(a: Array) -> tuple[Array, Array, Array]:
+    """Return a matrix times a power of two k, whose squares neither over- nor underflow; k; and 1 / k.
+
+    k is 1 unless the matrix is very large or very small, so ordinary matrices keep their bits. Derivatives take it as a
+    constant. The sum of squares decides, also where it is infinite or 0.
+    """
+    size = total(square_magnitude(constant(a)))
+    high, down, low, up = _SCALES[size.dtype.bits]
+
+    def power(sign: int) -> Array:  # a product of choices: one inside the other would compute the sum twice
+        large = where(size > 2.0**high, 2.0 ** (sign * down), 1.0)
+        small = where(size < 2.0**low, 2.0 ** (sign * up), 1.0)
+        return (large * small).astype(size.dtype)
+
+    return a * power(1), power(1), power(-1)
