@@ -13,6 +13,7 @@ inlining.py   the statements of a kernel as part of its caller
 groups.py     loops and branches of the function as kernels of one group
 branches.py   short branches, whose condition the kernels read
 function.py   a whole function on a device
+checks.py     launches after a failed check, and indices that are then undefined
 summary.py    its launches as text
 verify.py     the checks of device kernels
 """

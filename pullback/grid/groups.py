@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from pullback.device import Device
+from pullback.grid.checks import has_checks, is_read, variables_read
 from pullback.grid.estimates import launches, steps, trips
 from pullback.grid.inlining import Inlining
 from pullback.grid.spread import Part, is_launched, iteration, parts_of, zeros
@@ -208,7 +209,7 @@ class _OneGroup:
     def call(self) -> Call:
         """The call of the kernel."""
         group = group_loop(self.row or Var("group", ONE_INDEX), self._together(self.body))
-        if self.row is not None and not are_apart(group):
+        if (self.row is not None and not are_apart(group)) or (has_checks(group) and _follows_elements(group)):
             raise Declined
         body = (group,)
         if sum(b.bytes for b in self.local.values() if b.space == "shared") > self.device.shared:
@@ -330,6 +331,24 @@ def are_apart(group: For) -> bool:
             ends = [near[0] + run[0] for run in runs], [near[1] + run[1] for run in runs]
             spans[a.buffer] = factor, min(low, *ends[0]), max(high, *ends[1])
     return all(high - low < factor for factor, low, high in spans.values())
+
+
+def _follows_elements(group: For) -> bool:
+    """Whether all threads of a group read together at an index that depends on elements.
+
+    After a failed check they would have to leave together, and may see it at different times.
+    """
+    read = variables_read(group.body)
+    return any(is_read(a.offset, read) for s in _outside_threads(group.body) for a in nodes.accesses(s))
+
+
+def _outside_threads(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """The statements that all threads run, inner ones after the enclosing one."""
+    for s in body:
+        if not (isinstance(s, For) and s.kind == "thread"):
+            yield s
+            inner = (*s.then, *s.otherwise) if isinstance(s, If) else s.body if isinstance(s, For | Loop) else ()
+            yield from _outside_threads(inner)
 
 
 def _leaves(body: Sequence[Stmt]) -> bool:

@@ -30,6 +30,7 @@ class DeviceWords:
         unroll: the line before an unrolled loop.
         boolean, code: the element types of boolean arrays, and of the array for the first failed check.
         fault: the statement that stores the first failed check; {0}, {1} and {2} are its code, index and size.
+        failed: the condition that a check has failed.
         exact: the line that forbids fused multiply-add; empty if an option of the compiler does it.
         double: the line that allows f64, if there is one.
         reserved: words that cannot be names.
@@ -50,6 +51,7 @@ class DeviceWords:
     unroll: str
     code: str
     fault: str
+    failed: str
     reserved: frozenset[str]
     begin: str = ""
     boolean: str = "bool"
@@ -125,6 +127,7 @@ typedef unsigned long long uint64_t;
     unroll="#pragma unroll",
     code="unsigned long long",
     fault="if (atomicCAS(&fault[0], 0ull, {0}ull) == 0) fault[1] = {1}, fault[2] = {2};",
+    failed="*(volatile unsigned long long *)fault",
     reserved=frozenset(_CUDA.split()),
 )
 
@@ -154,6 +157,7 @@ OPENCL: Final = DeviceWords(
     code="ulong",
     # 64-bit atomics are an extension; the code is in the low half of the first element
     fault="if (atomic_cmpxchg((volatile __global uint *)fault, 0u, {0}u) == 0) fault[1] = {1}, fault[2] = {2};",
+    failed="*(volatile __global uint *)fault",
     exact="#pragma OPENCL FP_CONTRACT OFF\n",
     double="#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
     reserved=frozenset((

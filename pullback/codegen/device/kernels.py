@@ -16,6 +16,7 @@ from pullback.codegen.c.names import Names, identifier, unique
 from pullback.codegen.c.statements import Writer
 from pullback.codegen.c.text import wrap
 from pullback.codegen.device.dialect import DeviceWords
+from pullback.grid.checks import after_checks, has_checks, uses_elements, variables_read
 from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.intervals import atom_range
@@ -122,6 +123,7 @@ class KernelWriter(Writer):
     index: str = field(kw_only=True)
     since: Touched = field(default_factory=lambda: Touched())  # since the last barrier
     meets: bool = False  # whether there is more than one thread loop
+    read: frozenset[Var] | None = None  # the variables that depend on elements, where each thread loop tests for it
     leave: str | None = None  # the label of the end of the present thread loop, where a thread leaves it
     leaves: bool = False
     left: Touched = field(default_factory=lambda: Touched())  # the same, where a `Break` leaves the innermost loop
@@ -130,12 +132,15 @@ class KernelWriter(Writer):
         """The expression printer."""
         return DeviceExpressions(self.names, self.unit.words)
 
-    def launch(self, group: For) -> None:
-        """Add the statements of a group's threads."""
+    def launch(self, group: For, tests: bool) -> None:
+        """Add the statements of a group's threads; with `tests` they leave after a failed check."""
         if any(group.var in i.free for s in nodes.walk(group.body) for i in nodes.statement_indices(s)):
             self._number(group.var, f"({self.index}){self.words.group}")
-        loops = [s for s in nodes.walk(group.body) if isinstance(s, For | Loop) and has_threads((s,))]
-        self.meets = len(loops) > 1
+        self.meets = is_meeting(group)
+        if tests and self.meets and has_checks(group):  # the threads of a group may see different values
+            self.read = variables_read(group.body)
+        elif tests:
+            self.line(f"if ({self.words.failed}) return;")
         self._together(group.body)
 
     def _number(self, v: Var | Data, value: str) -> None:
@@ -221,6 +226,9 @@ class KernelWriter(Writer):
         first, v = len(self.lines), self.names(s.var, s.var.name)
         e.thread = s.var
         self.leave, self.leaves = (self.names(("left", s), "left") if self.meets else None), False
+        if self.read is not None and uses_elements(s, self.read):
+            self.line(f"if ({self.words.failed}) goto {self.leave};")
+            self.leaves = True
         if s.upper.constant != self.threads:
             self.block(f"if ({v} < {e.bound(s.upper)})", s.body)
         else:
@@ -282,6 +290,11 @@ def known_trips(s: For) -> int:
     return -(-max((s.upper - s.lower).constant or 0, 0) // s.step)
 
 
+def is_meeting(group: For) -> bool:
+    """Whether a group has more than one thread loop, or one in a loop."""
+    return sum(isinstance(s, For | Loop) and has_threads((s,)) for s in nodes.walk(group.body)) > 1
+
+
 def has_threads(body: tuple[Stmt, ...]) -> bool:
     """Whether there is a thread loop in the statements."""
     return any(isinstance(s, For) and s.kind == "thread" for s in nodes.walk(body))
@@ -293,6 +306,7 @@ class Kernels:
     def __init__(self, unit: Unit, words: DeviceWords) -> None:
         self.unit = unit
         self.words = words
+        self._after_checks = after_checks(unit.function.body)
         self.texts: dict[str, str] = {}
         self._by_text: dict[str, str] = {}
         self._launches: dict[Kernel, tuple[Launch, ...]] = {}
@@ -319,12 +333,14 @@ class Kernels:
         params = tuple(b for b in k.params if b in used)
         indices = tuple(v for v in k.indices if v in free)
         index = "int" if is_narrow(group) else "int64_t"
-        checks = any(isinstance(s, Check) for s in statements)
+        checks = has_checks(group)
+        follows = group in self._after_checks or (checks and is_meeting(group))
+        tests = follows and uses_elements(group, variables_read(group.body))
         writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index)
         words = self.words
         arrays = [("const " * (b not in changed) + words.element(b.dtype), names(b, b.name),
                    names((b, "offset"), f"{b.name}_offset")) for b in params]  # fmt: skip
-        fault = [(words.code, "fault", names("fault", "fault_offset"))] * checks
+        fault = [(words.code, "fault", names("fault", "fault_offset"))] * (checks or tests)
         head = [words.array.format(*a) for a in arrays]
         head += [f"const {index} {names(v, v.name)}" for v in indices]
         head += [words.array.format(*a) for a in fault]
@@ -335,11 +351,11 @@ class Kernels:
                 size = b.shape[-1] if b.space == "registers" else b.elements
                 name, element = names(b, b.name), words.element(b.dtype)
                 writer.line(f"{words.shared * (b.space == 'shared')}{element} {name}[{size}];")
-        writer.launch(group)
+        writer.launch(group, tests)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         name = self._named(k, raw, names, threads)
         assert isinstance(group.upper, Index) and group.upper.constant
-        return Launch(name, group.upper.constant, threads, params, indices, index, checks)
+        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests)
 
     def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
         """The name of a launch's function, which is printed if it is new."""

@@ -85,6 +85,28 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "hops": ("""hops(x: f64[N], at: i64[N]) {
       y = fold t < 3 (s = x) { a = build n < N { s[check(at[n], N)] * 0.5 + x[n] } yield a }
       return y }""", {"N": 7}),
+    "later": ("""later(x: i64[M], at: i64[N], w: f64[M]) {
+      total = build { sum m < M { w[m] } }
+      a = build n < N { x[check(at[n], M)] }
+      b = build n < N { w[data(at[N - 1 - n], M)] }
+      c = build n < N { w[check(a[N - 1 - n], M)] }
+      last = build { max m < M { w[m] } }
+      return total, a, b, c, last }""", {"N": 40, "M": 7}),
+    "around": ("""around(x: i64[N], at: i64[N]) {
+      y = fold t < 3 (s = at) {
+        a = build n < N { x[check(s[n], N)] }
+        b = build n < N { (a[N - 1 - n] + x[data(s[N - 1 - n], N)]) // 2 }
+        yield b }
+      return y }""", {"N": 7}),
+    "twice": ("""twice(w: f64[N, M], at: i64[N]) {
+      z = build n < N { f64(0.0) }
+      y, r = fold t < 3 (s = at, e = z) {
+        a = build n < N { w[check(s[n], N), 0] }
+        b = build n < N { sum m < M { w[data(s[data(s[n], N)], N), m] * w[n, m] } }
+        c = build n < N { s[N - 1 - n] }
+        d = build n < N { b[n] + a[N - 1 - n] + e[n] }
+        yield c, d }
+      return y, r }""", {"N": 7, "M": 600}),
     "batch": ("""batch(w: f64[G, N, N], x: f64[T, B, N], h0: f64[B, N]) {
       h, all = fold t < T (s = h0) {
         a = build g < G, b < B, n < N { tanh(x[t, b, n] + sum m < N { w[g, n, m] * s[b, m] }) }

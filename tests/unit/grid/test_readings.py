@@ -202,6 +202,20 @@ def test_a_check_in_a_loop(tmp_path: Path) -> None:
     assert (found.status, found.fault, found.reports) == (1, "9 7", "")
 
 
+@needs_compilers
+@pytest.mark.parametrize(("name", "device", "launches", "tests"), [
+    ("later", H100, 5, 2), ("around", H100, 1, 2), ("around", SLOW, 2, 2), ("twice", H100, 5, 2)],
+    ids=["later", "one group", "host's loop", "read together"])  # fmt: skip
+def test_indices_after_a_failed_check(name: str, device: Device, launches: int, tests: int, tmp_path: Path) -> None:
+    """Threads that would use elements as indices leave, in the same launch and in later ones."""
+    made, function, inputs = text_of(name, device)
+    assert (len(made.launches), made.kernels.count(CUDA.failed)) == (launches, tests)
+    built(made, function, tmp_path, "address")
+    inputs[1][3] = far = 1 << 40
+    found = ran(function, inputs, tmp_path)
+    assert (found.status, found.fault, found.reports) == (1, f"{far} 7", "")
+
+
 @pytest.mark.skipif(nvrtc.loaded() is None, reason=nvrtc.MISSING)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nvrtc(name: str) -> None:
