@@ -25,7 +25,7 @@ from pullback.codegen.c.literals import (
 from pullback.codegen.c.names import Names
 from pullback.codegen.c.types import c_type
 from pullback.codegen.c.words import PlainWords
-from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, polynomial
+from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, polynomial
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType
 from pullback.loops.program.values import (
@@ -55,6 +55,9 @@ LONG: Final = 64  # operations nested in first operands; longer chains are not p
 _INFIX: Final = re.compile(r"\{0\} ([-+*/%<>=!&|^]{1,2}) \{1\}")
 _CALL: Final = re.compile(r"\w+\((\{\d\}(, \{\d\})*)\)")
 
+Address = tuple[Buffer, Index]
+"""A place in a buffer whose index has no constant term."""
+
 
 class Expressions:
     """The printer of values. `places` gives the C name of a buffer and its offset."""
@@ -63,6 +66,7 @@ class Expressions:
         self.names = names
         self.words = words
         self.places: dict[Buffer, tuple[Buffer, Index]] = {}
+        self.addresses: dict[Address, str] = {}  # pointers by what they point to
         self._inner: dict[int, tuple[Value, Text]] = {}  # operands whose text is made in advance
 
     # Indices ----------------------------------------------------------------------------------------------------
@@ -143,7 +147,9 @@ class Expressions:
     def place(self, buffer: Buffer, offset: Index) -> tuple[str, Index]:
         """The C name of a buffer and the offset to use there."""
         home, base = self.places.get(buffer, (buffer, None))
-        return self.names(home, home.name), offset if base is None else base + offset
+        where = offset if base is None else base + offset
+        pointer = self.addresses.get((home, where - where.offset)) if self.addresses else None
+        return (self.names(home, home.name), where) if pointer is None else (pointer, as_index(where.offset))
 
     def pointer(self, buffer: Buffer, offset: Index) -> str:
         """The address of an element."""

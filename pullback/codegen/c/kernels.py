@@ -93,6 +93,7 @@ class Unit:
             return known
         names = Names()
         writer = self.writer(names)
+        writer.shares = self.by_content
         params = [self._parameter(b, names) for b in k.params]
         params += [f"int64_t {names(v, v.name)}" for v in k.indices]
         writer.kernel_body(k)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final, assert_never
 
 from pullback.codegen.c.expressions import Expressions
 from pullback.codegen.c.names import Names
 from pullback.codegen.c.tasks import Printed, TaskText
 from pullback.codegen.c.text import WIDTH, folded, line_of, written_line
+from pullback.codegen.c.types import c_type
 from pullback.ir.index import Data, Index
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
@@ -46,6 +49,7 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     depth: int = 1
     defined: set[object] = field(default_factory=set)
+    shares: bool = False  # whether statements in a row share pointers, which compilers read faster
 
     def __post_init__(self) -> None:
         self.expressions = self.printed()
@@ -72,8 +76,24 @@ class Writer:
 
     def body(self, statements: tuple[Stmt, ...]) -> None:
         """Add statements."""
+        for straight, run in groupby(statements, lambda s: isinstance(s, Let | Assign | Store | StoreRows)):
+            if straight and self.shares:
+                self._straight(tuple(run))
+            else:
+                for s in run:
+                    self.statement(s)
+
+    def _straight(self, statements: tuple[Stmt, ...]) -> None:
+        """Add statements without branches, after pointers for indices that differ by a constant."""
+        count = Counter((a.buffer, a.offset - a.offset.offset) for s in statements for a in nodes.accesses(s))
+        for (buffer, index), uses in count.items():
+            if uses > 1 and index.terms:
+                const, pointer = "" if buffer.written else "const ", self.names(object(), buffer.name)
+                self.line(f"{const}{c_type(buffer.dtype)} *const {pointer} = {self.expressions.pointer(buffer, index)};")
+                self.expressions.addresses[buffer, index] = pointer
         for s in statements:
             self.statement(s)
+        self.expressions.addresses.clear()
 
     def block(self, head: str, statements: tuple[Stmt, ...], tail: str = "}") -> None:
         """Add statements in braces."""
