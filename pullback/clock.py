@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from pullback.records import dataclass
 from pullback.state import context_variable
 
 __all__ = ["Stage", "note_stage", "record_time", "stage"]

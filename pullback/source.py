@@ -10,13 +10,13 @@ from __future__ import annotations
 import dis
 import linecache
 import sys
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, cast
 
+from pullback.records import dataclass
 from pullback.state import PerThread, cached, setting
 
 _PACKAGE = str(Path(__file__).parent)

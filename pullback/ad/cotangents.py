@@ -7,7 +7,6 @@ which it can be nonzero are known (`ad.guards`). So the next factors are evaluat
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from pullback.ad.algebra import axes, stored
 from pullback.ad.guards import EVERYWHERE, Ways, certain, either, is_everywhere, renamed, test_of, ways_of
@@ -16,6 +15,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.traverse import Substitution, walk
+from pullback.records import dataclass
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Accumulated
 from pullback.source import Position

@@ -20,13 +20,13 @@ so a NaN or infinity of the branch not taken never meets the cotangent.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pullback.ir import expr, types
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo, prove
 from pullback.ir.reduction import REDUCTIONS
 from pullback.ir.traverse import Substitution, walk
+from pullback.records import dataclass
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.normal_form import guarded_sum, peel_guards
 from pullback.rewrite.steps import Local, LocalDerivative

@@ -5,12 +5,12 @@ Operands near the ends of their range are first multiplied by a power of two, wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pullback.arrays.complex_parts import pair
 from pullback.ir import types
 from pullback.ir.types import DType
+from pullback.records import dataclass
 from pullback.tracing.arithmetic import choose, convert, elementwise
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import ComplexArray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.ir import types
 from pullback.ir.types import DType, promote
+from pullback.records import dataclass
 from pullback.source import user_position
 from pullback.tracing.arithmetic import dtype_from
 from pullback.tracing.array import Array

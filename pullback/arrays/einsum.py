@@ -9,7 +9,6 @@ one or two operands. The contraction order minimizes the cost of the steps, for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -20,6 +19,7 @@ from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
+from pullback.records import dataclass
 from pullback.source import user_position
 from pullback.state import temporary
 from pullback.tracing.arithmetic import common_dtype

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
 
@@ -13,6 +12,7 @@ from pullback.errors import DTypeError, ShapeError, TraceError, counted
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, as_index, cond, prove, prove_nonnegative
+from pullback.records import dataclass
 from pullback.source import Position, called, user_position
 from pullback.tracing.arithmetic import aligned, broadcast_extents, common_dtype, index_of
 from pullback.tracing.array import Array, Indices, shape_text, type_text

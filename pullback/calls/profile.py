@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from pullback.ir import nodes as ir
 from pullback.ir.printer import print_statement
 from pullback.passes.operations import operation_count
+from pullback.records import dataclass
 from pullback.tables import Rows, Tables
 
 __all__ = ["Profile", "ProfileRow", "profile_program"]

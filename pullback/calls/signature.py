@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from pullback.calls.specs import AnySpec, ArraySpec, OptionalSpec, Spec, StaticS
 from pullback.errors import DTypeError, TraceError, UndefinedNameError, counted
 from pullback.ir import types
 from pullback.ir.types import DType
+from pullback.records import dataclass
 from pullback.source import is_ours, user_position
 from pullback.tracing import elsewhere
 from pullback.tracing.array import Array

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ from pullback.errors import DTypeError, ShapeError, TraceError, counted
 from pullback.ir import types
 from pullback.ir.index import as_index
 from pullback.ir.types import DType
+from pullback.records import dataclass
 from pullback.state import cached
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing

@@ -8,9 +8,9 @@ A kernel that several statements share has the origins of all these statements.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from pullback.records import dataclass
 from pullback.source import Position
 
 __all__ = ["Marks", "Place"]

@@ -14,7 +14,6 @@ besides the vector form. The other is plain C: the same writer without vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol
 
@@ -26,6 +25,7 @@ from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Function, Kernel, Site, Sorting
 from pullback.loops.program.values import Type
 from pullback.machine import Machine
+from pullback.records import dataclass
 
 Definitions = tuple[tuple[str, str], ...]
 """Pieces of text by name, each after the pieces that it needs."""

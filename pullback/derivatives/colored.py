@@ -7,7 +7,6 @@ runs the whole derivative for each group, and works through loops, conditions an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from pullback.derivatives.direction import DirectionSpec, Slot, Wrt
 from pullback.derivatives.sparse_matrix import SparseMatrix
 from pullback.ir import nodes as ir
 from pullback.ir.index import symbol
+from pullback.records import dataclass
 from pullback.source import Position
 from pullback.tracing import tree
 from pullback.tracing.tree import LEAF, Structure

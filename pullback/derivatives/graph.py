@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from pullback.operators.graph import strictly_lower
 from pullback.operators.operator import ZERO, I
 from pullback.operators.triangular import solve
 from pullback.pictures import Picture
+from pullback.records import dataclass
 
 NDArray = np.ndarray[Any, Any]
 

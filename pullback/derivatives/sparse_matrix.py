@@ -6,7 +6,6 @@ SciPy accepts it as a linear operator (it has `shape`, `dtype`, `matvec` and `rm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +15,7 @@ from pullback.errors import ShapeError, counted
 from pullback.notebook import Displayed
 from pullback.pictures import Picture
 from pullback.plots import spy
+from pullback.records import dataclass
 from pullback.tables import html_table
 
 SHOWN = 12  # entries shown in a notebook

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pullback.errors import UsageError
 from pullback.ir import nodes as ir
+from pullback.records import dataclass
 from pullback.state import registered
 
 

@@ -10,13 +10,13 @@ interpreter runs the same text as a library.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from pullback.ir.types import DType
+from pullback.records import dataclass
 from pullback.state import IMPORTED, registered
 
 Run = Callable[[Sequence[np.ndarray[Any, Any]], Sequence[np.ndarray[Any, Any]], Sequence[int]], None]

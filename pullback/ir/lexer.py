@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from pullback.errors import ParseError
+from pullback.records import dataclass
 
 _TOKEN: Final = re.compile(r"""
     (?P<space>[ \t\r\n]+|\#[^\n]*)

@@ -7,7 +7,6 @@ its context is known: bare numbers take the dtype of their neighbors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pullback.ir import expr, types
@@ -19,6 +18,7 @@ from pullback.ir.names import RESERVED
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.printer import CLAIMS, INFIX, OR, SHIFT
 from pullback.ir.types import DType, dtype_named
+from pullback.records import dataclass
 
 _CLAIMS: Final[dict[str, Any]] = {word: claim for claim, word in CLAIMS.items()}
 _DTYPES: Final = frozenset(d.name for d in (*types.DTYPES, *types.HALVES))

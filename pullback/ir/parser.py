@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from pullback.ir import nodes as ir
@@ -17,6 +16,7 @@ from pullback.ir.lexer import Source, Token
 from pullback.ir.parse_expression import ExpressionParser
 from pullback.ir.printer import SORTS
 from pullback.ir.types import DType, i64
+from pullback.records import dataclass
 
 Bounds = tuple[Index, Index] | None
 Target = tuple[Token, Bounds]

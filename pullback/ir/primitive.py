@@ -8,12 +8,12 @@ has no function of the same name, the target's table has its text (`codegen/c/pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from pullback.ir.index.polynomial import Datum
+from pullback.records import dataclass
 
 Partials = Callable[..., Sequence[Datum | None]]
 

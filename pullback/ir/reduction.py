@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from pullback.ir.expr import REDUCE_OPS, ReduceOp
 from pullback.ir.types import DType
+from pullback.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
 from pullback.errors import UsageError
+from pullback.records import dataclass
 
 NDArray = np.ndarray[Any, Any]
 Specialize = Literal["auto", "always", "never"]

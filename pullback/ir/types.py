@@ -10,10 +10,11 @@ f16 and bf16 are storage types: inputs and results of a program may have them, b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+
+from pullback.records import dataclass
 
 Kind = Literal["bool", "signed", "unsigned", "floating", "half"]
 

@@ -8,12 +8,12 @@ the mixed modes between, which work from both ends (section 3.1.2 of Edelman, Ak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from pullback.errors import ShapeError
 from pullback.operators.elements import times
+from pullback.records import dataclass
 from pullback.state import temporary
 
 Tree: TypeAlias = "int | tuple[Tree, Tree]"

@@ -18,7 +18,6 @@ Equations of Edelman, Akyürek, Wang, Backpropagation through Back Substitution 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from pullback.operators.elements import times
 from pullback.operators.hooks import adjoint, left_divide
 from pullback.operators.operator import I
 from pullback.operators.triangular import solve
+from pullback.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Generic, TypeVar
+
+from pullback.records import dataclass
 
 V = TypeVar("V", bound=Hashable)
 W = TypeVar("W")

@@ -12,7 +12,6 @@ Sections and equations: Edelman, Akyürek, Wang, Backpropagation through Back Su
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pullback.errors import DerivativeError
@@ -21,6 +20,7 @@ from pullback.operators.elements import plus, times
 from pullback.operators.elimination import Elimination, Weights
 from pullback.operators.operator import ZERO, I
 from pullback.operators.triangular import solve
+from pullback.records import dataclass
 
 
 def strictly_lower(n: int, edges: Mapping[tuple[int, int], Any] | Iterable[tuple[int, int, Any]]) -> BlockMatrix:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
@@ -15,6 +14,7 @@ from pullback.ir.program import walk_statements
 from pullback.ir.traverse import walk
 from pullback.passes.commute import commute
 from pullback.passes.halves import stored_apart
+from pullback.records import dataclass
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.normal_form import peel_guards
 

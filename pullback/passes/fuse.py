@@ -22,7 +22,7 @@ kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
@@ -40,6 +40,7 @@ from pullback.passes.cost import (
     operations,
     size,
 )
+from pullback.records import dataclass
 from pullback.rewrite.fired import fired
 
 LARGE = 200  # operations from which a statement is not inlined, so that a chain of n of them takes time linear in n

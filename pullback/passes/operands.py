@@ -17,7 +17,6 @@ as in `speculate`: the other factors must be finite, which is tested at run time
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
@@ -26,6 +25,7 @@ from pullback.ir.program import map_blocks, with_fields
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.passes.cost import is_inside, range_of, typical_size
 from pullback.passes.speculate import WORTH, chosen_if_finite, looks
+from pullback.records import dataclass
 from pullback.rewrite.fired import fired
 
 STEPS = (1, -1, 2, -2, 3, -3, 4, -4)  # of a sum's variable to one of the output's

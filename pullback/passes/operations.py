@@ -17,7 +17,6 @@ in a statement counts once, and so does one without the statement's variables. C
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.dims import evaluate
 from pullback.ir.index import Cond, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import children
+from pullback.records import dataclass
 
 LIMIT: Final = 1 << 22  # conditions are counted for up to this many points; beyond, they are assumed to hold
 

@@ -8,7 +8,6 @@ pass, with the facts that passes gave. With "equivalence" its meaning is compare
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pullback.clock import stage
@@ -42,6 +41,7 @@ from pullback.passes.stretches import separate_stretches
 from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows
+from pullback.records import dataclass
 from pullback.rewrite.algebra import simplify_algebra
 from pullback.rewrite.calls import inline_checkpoints, inline_rules
 from pullback.rewrite.cse import eliminate_common, eliminate_dead

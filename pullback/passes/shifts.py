@@ -15,7 +15,6 @@ elements than x.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from pullback.ir import expr
@@ -24,6 +23,7 @@ from pullback.ir.index import ONE_INDEX, Cond, Index, Var, as_index, cond, prove
 from pullback.ir.traverse import Substitution
 from pullback.passes.conditions import Changed, each_conditional_sum
 from pullback.passes.cost import is_inside
+from pullback.records import dataclass
 from pullback.rewrite.fired import fired
 
 WORTH = 8  # multiply-adds that must be saved for each element written and for each added

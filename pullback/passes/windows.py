@@ -17,7 +17,6 @@ A derivative meets this when a bracket was solved for the window's index before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from pullback.ir import expr
@@ -25,6 +24,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.conditions import Changed, each_conditional_sum, factor
+from pullback.records import dataclass
 from pullback.rewrite.fired import fired
 
 

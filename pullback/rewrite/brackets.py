@@ -25,7 +25,6 @@ same meaning. An equation whose variables are inside data cannot be inverted; a 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import partial
 from math import gcd
 from typing import NamedTuple
@@ -53,6 +52,7 @@ from pullback.ir.index import (
     quotients,
 )
 from pullback.ir.traverse import Substitution
+from pullback.records import dataclass
 from pullback.rewrite.fired import fired, recording, step
 from pullback.rewrite.steps import Solved
 from pullback.state import registered

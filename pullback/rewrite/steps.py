@@ -18,10 +18,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
+from pullback.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +28,7 @@ from pullback.codegen.c import build
 from pullback.codegen.c.build import DEBUG_FLAGS, LIBRARIES, PLAIN_FLAGS
 from pullback.errors import CompilerError
 from pullback.machine import cpu_features, processors
+from pullback.records import dataclass
 from pullback.runtime.cache import find, give_up, keep, keep_file, work_folder, writable_folders
 from pullback.state import cached
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
 from pathlib import Path
@@ -36,6 +35,7 @@ from pullback.loops.plain.storage import make_buffer
 from pullback.loops.program.nodes import Site
 from pullback.loops.program.values import Buffer
 from pullback.machine import GENERIC
+from pullback.records import dataclass
 from pullback.runtime.buffer import NDArray, extents, prepared
 from pullback.runtime.emit import Lowered, is_constant, lower_program, print_lowered, with_constants
 from pullback.source import user_position

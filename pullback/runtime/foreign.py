@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pullback.codegen.c.given import prototype, shown
 from pullback.errors import CompilerError
 from pullback.ir.foreign import LOADERS, Foreign, Run
+from pullback.records import dataclass
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.load import Library, loaded
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from pullback.machine import Machine, native
+from pullback.records import dataclass
 from pullback.runtime.compile import compiled_library
 from pullback.state import cached
 

@@ -10,7 +10,7 @@ import ctypes
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pullback.ir import nodes as ir
 from pullback.ir.identity import digest, identity
 from pullback.machine import native
+from pullback.records import dataclass
 from pullback.runtime.buffer import extents
 from pullback.runtime.cache import Found, find, keep
 from pullback.runtime.compile import Compiler, Text, Units

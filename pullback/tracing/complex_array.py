@@ -8,7 +8,6 @@ only move elements, or add and multiply them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from pullback.ir import types
 from pullback.ir.index import Index
 from pullback.ir.types import DType
+from pullback.records import dataclass
 from pullback.tracing.array import Array, TracedArray, shape_text
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir import nodes as ir
+from pullback.records import dataclass
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.arithmetic import convert

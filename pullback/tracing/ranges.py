@@ -11,7 +11,6 @@ for its indices. At the end of the block, an obligation that was not discharged 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from pullback.errors import PullbackError, ShapeError
@@ -35,6 +34,7 @@ from pullback.ir.index import (
     prove_nonnegative,
 )
 from pullback.ir.traverse import Substitution, walk
+from pullback.records import dataclass
 from pullback.source import Position
 
 Known = tuple[Cond, ...]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
+from pullback.records import dataclass
 from pullback.source import Position
 from pullback.tracing.printing import Entry
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
+from pullback.records import dataclass
 from pullback.tracing.complex_array import Parts, is_complex, joined
 
 Kind = Literal["leaf", "none", "dict", "list", "tuple", "namedtuple", "dataclass", "complex"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pullback.codegen.c.given import names_in
 from pullback.codegen.c.names import Names, identifier, unique
@@ -21,6 +20,7 @@ from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Call, Comment, For, Function, If, Kernel, Loop, Procedure, Site, Stmt
 from pullback.loops.program.values import Buffer
+from pullback.records import dataclass
 
 
 @dataclass(frozen=True)

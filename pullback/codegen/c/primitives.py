@@ -8,7 +8,6 @@ parentheses unless they are atoms, and also the whole expression if it is an ope
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pullback.codegen.c.libm import FUNCTIONS, MATH_NAMES
@@ -16,6 +15,7 @@ from pullback.codegen.c.types import c_type
 from pullback.codegen.target import Definitions
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType
+from pullback.records import dataclass
 
 
 @dataclass(frozen=True)

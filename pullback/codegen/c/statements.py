@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Final, assert_never
 
@@ -35,6 +35,7 @@ from pullback.loops.program.nodes import (
     StoreRows,
 )
 from pullback.loops.program.values import Binary, Broadcast, Extreme, Load, Read, loaded_name
+from pullback.records import dataclass
 
 ELEMENTS: Final = 4  # the most elements that are copied one by one
 
@@ -88,8 +89,8 @@ class Writer:
         count = Counter((a.buffer, a.offset - a.offset.offset) for s in statements for a in nodes.accesses(s))
         for (buffer, index), uses in count.items():
             if uses > 1 and index.terms:
-                const, pointer = "" if buffer.written else "const ", self.names(object(), buffer.name)
-                self.line(f"{const}{c_type(buffer.dtype)} *const {pointer} = {self.expressions.pointer(buffer, index)};")
+                pointer, place = self.names(object(), buffer.name), self.expressions.pointer(buffer, index)
+                self.line(f"{'' if buffer.written else 'const '}{c_type(buffer.dtype)} *const {pointer} = {place};")
                 self.expressions.addresses[buffer, index] = pointer
         for s in statements:
             self.statement(s)

@@ -9,7 +9,6 @@ ranges of c v (rows of a plane), or both. Unproven iterations count as dependent
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 from typing import NamedTuple
@@ -42,6 +41,7 @@ from pullback.loops.program.nodes import (
     accesses,
 )
 from pullback.loops.program.values import Buffer, Extreme, Holds, Temp, View
+from pullback.records import dataclass
 from pullback.state import weakly_cached
 
 Places = Mapping[Buffer, View]

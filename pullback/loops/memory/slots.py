@@ -10,11 +10,11 @@ slot that is at least as large for all dims, else to one that is no larger, else
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pullback.ir.dims import evaluate
 from pullback.ir.index import Cond, Index, prove_nonnegative
 from pullback.loops.program.values import Bound, Buffer, largest
+from pullback.records import dataclass
 
 ALIGNMENT = 64
 

@@ -9,7 +9,6 @@ One in A alone belongs to M, and one in B alone to N. The variables of the sum a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -20,6 +19,7 @@ from pullback.ir.traverse import walk
 from pullback.loops.plain.builder import Address
 from pullback.loops.program.values import Buffer
 from pullback.passes.cost import TYPICAL, is_inside
+from pullback.records import dataclass
 
 MOST_FACTORS = 4
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import free_variables
 from pullback.loops.program import values
 from pullback.loops.program.nodes import Assign, For, Kernel, Let, LetIndex, Stmt, Store, either
 from pullback.loops.program.values import Binary, Broadcast, Buffer, Literal, Load, Read, Temp, Type, Value
+from pullback.records import dataclass
 from pullback.state import cached
 
 

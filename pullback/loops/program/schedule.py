@@ -10,7 +10,9 @@ estimate, and the estimates of the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from pullback.records import dataclass
 
 __all__ = ["PLAIN", "Block", "Chosen", "Exchange", "Fuse", "Mask", "Numbered", "Pack", "Schedule", "Split",
            "Step", "Tile", "Vector", "Wish"]  # fmt: skip

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pullback.ir.index import Atom, Var
 from pullback.loops.memory.plan import mentioned
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Assign, Call, For, If, Let, LetIndex, Stmt
 from pullback.loops.program.values import Buffer, Temp
+from pullback.records import dataclass
 
 
 @dataclass(frozen=True)

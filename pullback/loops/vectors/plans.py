@@ -7,7 +7,6 @@ estimated cycles: loads and multiply-adds on two ports each, the latency of a ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, inf, prod
 
@@ -21,6 +20,7 @@ from pullback.loops.program.schedule import Schedule, Tile, Vector
 from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.nest import Nest, map_reductions, stride
 from pullback.machine import Machine
+from pullback.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ indices, and functions without a vector form.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -46,6 +46,7 @@ from pullback.loops.vectors.plans import Phase, Plan, best_plan, cache_cycles
 from pullback.loops.vectors.position import find_position
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
+from pullback.records import dataclass
 
 SMALL = 8  # plain code suffices for fewer element evaluations
 NARROW = 4  # single elements suffice for fewer lanes

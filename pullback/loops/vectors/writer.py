@@ -13,7 +13,6 @@ is a scope with a mask. Values that need the guard stay inside, where a load tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
 from typing import Final
@@ -80,6 +79,7 @@ from pullback.loops.vectors.lanes import (
     widened,
 )
 from pullback.loops.vectors.nest import Nest, stride
+from pullback.records import dataclass
 
 __all__ = ["WINDOW", "Writer", "count_terms", "is_window", "makes_indices"]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from pullback.records import dataclass
 
 Source = Literal["002", "003", "Pullback"]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pullback.codegen.c.statements import Writer
 from pullback.codegen.c.vectors.expressions import VectorExpressions
 from pullback.codegen.c.vectors.text import VECTORS
 from pullback.codegen.c.vectors.words import VectorWords
 from pullback.ir.index import ZERO_INDEX
 from pullback.loops.program.nodes import Kernel, Store, StoreRows
+from pullback.records import dataclass
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pullback.codegen.c import build
 from pullback.codegen.c.kernels import Dialect
@@ -14,6 +13,7 @@ from pullback.codegen.target import Printing, Source
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Function
 from pullback.machine import Machine
+from pullback.records import dataclass
 
 DIALECT = Dialect(VectorWords, VectorWriter)
 
