@@ -19,7 +19,7 @@ from pullback.errors import UsageError
 __all__ = ["main"]
 
 SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "sizes", "counts", "arrays", "networks", "dynamic",
-          "corpus")
+          "first_calls", "corpus")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,7 +27,7 @@ from benchmarks.environment import child_environment, limit_threads
 from benchmarks.harness import Contender, Note, Repeated, Row, Runner, measure
 from pullback.runtime.arena import arenas, most_idle
 
-__all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Network", "NetworkCase", "bench_networks", "cells", "peak"]
+__all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Network", "NetworkCase", "bench_networks", "call_of", "cells", "peak"]
 
 SYSTEMS = ("pullback", "jax", "torch")
 RATE: Final = 1e-5  # so small that networks without normalization stay finite
@@ -165,10 +165,11 @@ def _forms(case: NetworkCase, system: str, slow: bool) -> list[str]:
 
 
 def _prepare(case: NetworkCase, system: str, form: str) -> Runner:
-    return Repeated(_call(case, system, form))
+    return Repeated(call_of(case, system, form))
 
 
-def _call(case: NetworkCase, system: str, form: str) -> Callable[[], Any]:
+def call_of(case: NetworkCase, system: str, form: str) -> Callable[[], Any]:
+    """The call that a case measures; its first compiles."""
     module = import_module(f"benchmarks.systems.networks_{system}")
     net = case.network.on()
     parameters, state = net.init(seed=0)
@@ -211,7 +212,7 @@ def _held(what: str) -> int:
 def _measured(name: str, system: str, form: str, threads: int) -> int:
     limit_threads(threads)
     case = next(c for c in CASES if c.name == name)
-    call = _call(case, system, form)
+    call = call_of(case, system, form)
     call()  # compiles, which takes memory of its own
     _release()
     before = _held("VmRSS")

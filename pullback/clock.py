@@ -11,7 +11,7 @@ Outside `record_time` a stage costs a look at one variable.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
@@ -33,6 +33,7 @@ class Stage:
 
 @dataclass
 class _Clock:
+    now: Callable[[], float]
     stages: dict[str, Stage] = field(default_factory=dict)
     open: list[float] = field(default_factory=list)  # seconds of the stages inside each stage that is under way
 
@@ -44,9 +45,13 @@ _CLOCK: ContextVar[_Clock | None] = context_variable("clock", None)
 
 
 @contextmanager
-def record_time() -> Iterator[dict[str, Stage]]:
-    """Record the stages that run inside, by name in the order of their first end."""
-    clock = _Clock()
+def record_time(now: Callable[[], float] = time.perf_counter) -> Iterator[dict[str, Stage]]:
+    """Record the stages that run inside, by name in the order of their first end.
+
+    Args:
+        now: a clock in seconds; `time.process_time` counts this process's own work.
+    """
+    clock = _Clock(now)
     token = _CLOCK.set(clock)
     try:
         yield clock.stages
@@ -62,11 +67,11 @@ def stage(name: str) -> Iterator[None]:
         yield
         return
     clock.open.append(0.0)
-    start = time.perf_counter()
+    start = clock.now()
     try:
         yield
     finally:
-        seconds = time.perf_counter() - start
+        seconds = clock.now() - start
         clock.add(name, seconds - clock.open.pop())
         if clock.open:
             clock.open[-1] += seconds
