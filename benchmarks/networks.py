@@ -27,7 +27,8 @@ from benchmarks.environment import child_environment, limit_threads
 from benchmarks.harness import Contender, Note, Repeated, Row, Runner, measure
 from pullback.runtime.arena import arenas, most_idle
 
-__all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Network", "NetworkCase", "bench_networks", "call_of", "cells", "peak"]
+__all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Network", "NetworkCase", "bench_networks", "call_of", "cells",
+           "peak"]
 
 SYSTEMS = ("pullback", "jax", "torch")
 RATE: Final = 1e-5  # so small that networks without normalization stay finite

@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
 
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 from pullback.state import context_variable
 
 __all__ = ["Stage", "note_stage", "record_time", "stage"]

@@ -14,12 +14,11 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
 from pullback.errors import UsageError
-from pullback.records import dataclass
+from pullback.records import dataclass, field, replace
 from pullback.state import cached
 
 __all__ = ["AVX2", "AVX512", "GENERIC", "MACHINES", "NEON", "SCALAR", "SSE2", "Machine", "cpu_features", "native",

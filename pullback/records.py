@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "field", "replace"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass

@@ -11,7 +11,6 @@ otherwise there is an error. Once used, a rule's block is ordinary statements, s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from pullback.ad.branches import apply_inside
 from pullback.ad.cotangents import Cotangents, Vjp
@@ -20,7 +19,7 @@ from pullback.errors import DerivativeError
 from pullback.ir import nodes as ir
 from pullback.ir.program import block_reads, map_blocks, needed_for, statement_reads
 from pullback.ir.traverse import Substitution
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.fired import fired
 
 

@@ -15,7 +15,6 @@ given edges. Forward, the loop itself carries S; backward, it stacks its states 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from pullback.ad import algebra
 from pullback.ad.edges import Edge
@@ -26,7 +25,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index, cond
 from pullback.ir.program import block_reads
 from pullback.ir.traverse import Substitution
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 Same = tuple[int | None, ...]
 """For each axis of an edge's source the axis of its target that it equals, if any."""

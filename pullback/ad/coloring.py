@@ -17,7 +17,6 @@ diagonals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +28,7 @@ from pullback.ad.reverse import vjp
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import instantiate
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.batch import batch
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.normal_form import normalize

@@ -13,7 +13,6 @@ forward with columns for the narrowest cut before it, or backward with rows for 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Literal
 
@@ -30,7 +29,7 @@ from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import statement_reads, walk_statements
 from pullback.ir.traverse import instantiate
 from pullback.operators.elimination import Elimination, Weights, narrowest_cut
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import eliminate_deltas, solve_deltas
 from pullback.rewrite.normal_form import normalize

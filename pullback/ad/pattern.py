@@ -13,7 +13,6 @@ integers are unchanged and no test on values ends a loop.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -30,7 +29,7 @@ from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.interpret import entered, run_block, run_statement
 from pullback.ir.program import blocks_of, scalars_of, statement_reads, walk_statements
 from pullback.ir.traverse import Substitution, indices_of, walk
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.normal_form import peel_guards
 

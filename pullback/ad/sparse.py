@@ -13,7 +13,6 @@ values, rows, columns, and whether the entry is inside the matrix.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 
 from pullback.ad.jacobian import Mode, elaborated
 from pullback.errors import DerivativeError
@@ -21,7 +20,7 @@ from pullback.ir import expr, types
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
 from pullback.ir.traverse import Substitution
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.brackets import Solution, solve
 from pullback.rewrite.cse import canonical_value, eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import Delta, delta_terms

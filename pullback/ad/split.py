@@ -7,7 +7,6 @@ others are the backward program. The arrays that it reads from the first, or fro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pullback.ad.reverse import vjp
 from pullback.ir import expr, types
@@ -15,7 +14,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims
 from pullback.ir.index import Var, symbol
 from pullback.ir.program import block_reads, needed_for
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.cse import rename_block
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from dataclasses import field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from pullback.ir import types
 from pullback.ir.halves import to_half
 from pullback.ir.index import Index, symbol
 from pullback.ir.types import DType, bf16, bits_of
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 from pullback.tracing import tree
 from pullback.tracing.array import Array, type_text
 from pullback.tracing.distinct import distinct

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
 from functools import cached_property
 from types import CodeType
 from typing import Any
@@ -25,7 +24,7 @@ from pullback.ir.index import Index, symbol
 from pullback.ir.intern import uncollected
 from pullback.ir.program import block_reads, program_of
 from pullback.ir.settings import Settings
-from pullback.records import dataclass
+from pullback.records import dataclass, field, replace
 from pullback.rewrite.fired import recording
 from pullback.source import returning_from, user_position
 from pullback.tracing import tree

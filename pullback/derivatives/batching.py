@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, symbol
 from pullback.ir.program import program_of
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.active import is_tracing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pullback.calls.arguments import MISSING, Leaf, Leaves, as_numpy, numpy_dtype
@@ -17,7 +16,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Seeded
 from pullback.source import Position, user_position

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from pullback.operators.graph import strictly_lower
 from pullback.operators.operator import ZERO, I
 from pullback.operators.triangular import solve
 from pullback.pictures import Picture
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 NDArray = np.ndarray[Any, Any]
 

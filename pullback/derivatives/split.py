@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
 
@@ -21,7 +20,7 @@ from pullback.derivatives.modes import VectorJacobian
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir import nodes as ir
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.source import Position, user_position
 from pullback.tracing import tree
 from pullback.tracing.tree import LEAF, Structure

@@ -12,7 +12,6 @@ is an error only where the guards around it hold.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from itertools import product
 from math import prod
 from typing import Any, Final, assert_never, cast
@@ -32,7 +31,7 @@ from pullback.ir.reduction import REDUCTIONS, neutral
 from pullback.ir.semantics import convert
 from pullback.ir.traverse import children, indices_of, walk
 from pullback.ir.types import DType
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 from pullback.source import Position, called
 from pullback.state import registered
 

@@ -19,7 +19,6 @@ any array defined before the statement. Source locations take no part in equalit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -27,7 +26,7 @@ from pullback.ir.expr import Ref, Scalar, index_refs
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Dim, Index, Var
 from pullback.ir.settings import DEFAULT, Settings
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.source import Position
 
 if TYPE_CHECKING:

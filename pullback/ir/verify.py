@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from typing import NoReturn, assert_never, cast
 
 from pullback.errors import VerifyError
@@ -21,7 +20,7 @@ from pullback.ir.index import Cond, Data, Index, Var, cond, prove, prove_nonnega
 from pullback.ir.printer import print_scalar, print_statement
 from pullback.ir.reduction import REDUCTIONS
 from pullback.ir.traverse import children, indices_of, walk
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 
 Known = tuple[Cond, ...]
 

@@ -22,8 +22,6 @@ kept.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
-
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
@@ -40,7 +38,7 @@ from pullback.passes.cost import (
     operations,
     size,
 )
-from pullback.records import dataclass
+from pullback.records import dataclass, field, replace
 from pullback.rewrite.fired import fired
 
 LARGE = 200  # operations from which a statement is not inlined, so that a chain of n of them takes time linear in n

@@ -18,7 +18,6 @@ parts on every level). Rows may be states or any other stacked values, and the p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -28,7 +27,7 @@ from pullback.ir.index import Cond, Index, Var, as_index, cond
 from pullback.ir.program import scalars_of, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.fired import fired
 
 Reads = Mapping[ir.Ref, list[ir.Statement]]

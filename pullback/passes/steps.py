@@ -21,7 +21,6 @@ it is off under `exact()`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -33,7 +32,7 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, size
 from pullback.passes.fuse import fusion, inline
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.fired import fired
 

@@ -19,7 +19,6 @@ dominate. Sums over the axis are reassociated, so `exact` programs stay as they 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -31,7 +30,7 @@ from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.walks import each_block
 from pullback.machine import Machine
 from pullback.passes.cost import has_data_index, has_reduction
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.fired import fired
 
 SMALL = 256 * 1024  # bytes below which arrays along an axis are not worth a loop

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
 
 from pullback.ir import nodes as ir
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 from pullback.rewrite.steps import Formula, Rewritten
 from pullback.state import context_variable
 

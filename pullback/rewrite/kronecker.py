@@ -17,7 +17,6 @@ themselves (`ad.sparse`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -28,7 +27,7 @@ from pullback.ir.index import Cond, Index, Mod, Var, as_index, cond
 from pullback.ir.program import map_blocks, map_scalars, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_scalar
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired
 from pullback.rewrite.normal_form import peel_guards, under_guards

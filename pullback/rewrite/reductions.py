@@ -21,7 +21,6 @@ another initial value may prevent underflow. In both forms the first of equal el
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
@@ -31,7 +30,7 @@ from pullback.ir.program import statement_reads, with_fields
 from pullback.ir.reduction import COMBINING, REDUCTIONS, neutral
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.fired import fired
 
 

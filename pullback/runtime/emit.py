@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +38,7 @@ from pullback.machine import GENERIC, SCALAR, Machine, native
 from pullback.memory.size_table import SizeTable, size_table
 from pullback.memory.table import Build, MemoryTable, memory_table
 from pullback.passes.pipeline import DEBUG_PASSES, Pass, chosen, optimize
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
 from pullback.single_flight import deep_recursion

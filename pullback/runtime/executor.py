@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +24,7 @@ from pullback.ir.intern import uncollected
 from pullback.ir.program import program_of
 from pullback.ir.types import dtype_named
 from pullback.machine import SCALAR, Machine, native
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.runtime.arena import arenas, empty
 from pullback.runtime.buffer import NDArray, Spans, address, aligned_bytes, prepared
 from pullback.runtime.compile import (

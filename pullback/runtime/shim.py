@@ -14,7 +14,6 @@ import sysconfig
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import field
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import CompilerError
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 from pullback.runtime.load import loaded
 from pullback.single_flight import single_flight
 from pullback.state import registered

@@ -8,7 +8,6 @@ not created. Otherwise the program equals the one that results from joining them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from pullback.ir import nodes as ir
 from pullback.ir.identity import digest
@@ -16,7 +15,7 @@ from pullback.ir.index import DimSymbol, Index
 from pullback.ir.printer import print_program
 from pullback.ir.program import needed_for
 from pullback.ir.traverse import Substitution, instantiate
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,7 +16,7 @@ from pullback.errors import TraceError
 from pullback.ir import nodes as ir
 from pullback.ir.program import needed_for, program_of
 from pullback.ir.traverse import instantiate
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.source import user_position
 from pullback.tracing import tree
 

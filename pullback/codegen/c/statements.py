@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
 from itertools import groupby
 from typing import Final, assert_never
 
@@ -35,7 +34,7 @@ from pullback.loops.program.nodes import (
     StoreRows,
 )
 from pullback.loops.program.values import Binary, Broadcast, Extreme, Load, Read, loaded_name
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 
 ELEMENTS: Final = 4  # the most elements that are copied one by one
 

@@ -6,12 +6,11 @@ i * M + j   with j < M    takes no value twice: a step of i exceeds the range of
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import replace
 
 from pullback.ir.index.division import floor_divide
 from pullback.ir.index.polynomial import ZERO_INDEX, Atom, Data, Floor, Index, Mod, Var, as_index, polynomial
 from pullback.ir.index.proofs import prove_nonnegative
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ A result that can be unrolled in a group is left to groups: its parts need not b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -23,7 +22,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.cost import cuts
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 SMALL: Final = 16  # longest axis that is unrolled
 POINTS: Final = 32  # a smaller space is not worth a loop of its own

@@ -8,7 +8,6 @@ run-time choices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from math import inf, prod
 
 from pullback.ir.dims import evaluate
@@ -32,7 +31,7 @@ from pullback.loops.program.values import (
 )
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.state import cached, weakly_cached
 
 SIZES = 1 << 40  # the size assumed for parameters without one, such as those of inner loops

@@ -18,7 +18,6 @@ those of arrays; working memory of kernels is not known yet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from heapq import heappop, heappush
 from math import prod
 
@@ -26,7 +25,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.program import blocks_of, map_blocks, statement_reads
 from pullback.loops.plain.candidates import Head, alone
 from pullback.loops.plain.storage import may_overwrite, replaced_arguments, updates_last
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 
 @dataclass(frozen=True, eq=False)

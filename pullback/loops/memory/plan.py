@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 
 from pullback.ir.index import as_index
 from pullback.ir.types import i8, u8
@@ -22,7 +21,7 @@ from pullback.loops.memory.slots import ALIGNMENT, Slot, share_slots
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Call, Comment, For, Function, If, Loop, Parallel, Stmt
 from pullback.loops.program.values import STACK_LIMIT, Buffer
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 from pullback.state import weakly_cached
 
 FEW = 8  # most elements of a buffer that may be a local array

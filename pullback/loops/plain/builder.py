@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from typing import Protocol
 
 from pullback.ir import nodes as ir
@@ -15,7 +14,7 @@ from pullback.loops.program import nodes
 from pullback.loops.program.nodes import For, Kernel, LetIndex, Site, Stmt
 from pullback.loops.program.schedule import PLAIN, Schedule
 from pullback.loops.program.values import Buffer, View
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ that vectors cannot do the work. They raise `Declined`, and the next candidate i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from pullback.ir import nodes as ir
@@ -21,7 +20,7 @@ from pullback.loops.program.nodes import Kernel
 from pullback.loops.program.schedule import PLAIN, Chosen, Schedule, Wish
 from pullback.loops.program.values import View
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 __all__ = ["Candidate", "Chooser", "Declined", "Strategies", "Strategy"]
 

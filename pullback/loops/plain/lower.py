@@ -10,7 +10,6 @@ arguments. A `Chooser` decides which kernel a statement becomes; plain loops, as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from pullback.ir import nodes as ir
@@ -70,7 +69,7 @@ from pullback.loops.program.values import (
 )
 from pullback.machine import SCALAR, Machine
 from pullback.passes.arithmetic import count_operations
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.rewrite.normal_form import Guard, peel_guards
 
 Printer = Callable[[ir.Statement], tuple[str, ...]]

@@ -24,7 +24,6 @@ Arena buffers get their offsets later, in `memory`, from the lifetimes of the lo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Index, as_index
@@ -33,7 +32,7 @@ from pullback.loops.analysis.joined import Stretch, elements, is_renaming, stret
 from pullback.loops.plain.scalar import reads_only_elementwise
 from pullback.loops.program.nodes import Copy
 from pullback.loops.program.values import Buffer, Space, View
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 
 Place = tuple[Buffer, Index]
 LEAST = 2048  # least bytes of a state for which a copy in every trip is worth avoiding

@@ -11,7 +11,6 @@ a block of B in the third. If one block of A is all of A, the block of B shares 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from math import ceil, inf, isfinite
 from typing import Literal
 
@@ -25,7 +24,7 @@ from pullback.loops.program.cover import is_open, narrower
 from pullback.loops.vectors.plans import wait, widths
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.state import cached
 
 

@@ -16,7 +16,6 @@ one accumulator for each block of K, in order, so the result does not depend on 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -50,7 +49,7 @@ from pullback.loops.program.values import Buffer, Holds, View
 from pullback.loops.vectors.nest import map_reductions
 from pullback.loops.vectors.tile import plan_tile, tile
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 PACKED = 1 << 14  # elements of B from which panels pay, if vectors could read it in place and sizes are open
 LONG = 128  # steps of a sum along memory from which on few rows or columns need no panels

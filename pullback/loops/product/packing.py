@@ -11,7 +11,6 @@ are copied singly. Terms of several elements are evaluated by a vector kernel fi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
@@ -33,7 +32,7 @@ from pullback.loops.vectors.lanes import mask_of
 from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.tile import tile
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 TOGETHER = 32  # most vectors of a line that are unrolled
 PANEL = 32  # lanes that form panels of any width

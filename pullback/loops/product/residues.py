@@ -17,7 +17,6 @@ respect to a few numbers: each column is a separate product.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import gcd, lcm, prod
@@ -30,7 +29,7 @@ from pullback.loops.plain.builder import Address, Places, flat_position
 from pullback.loops.product.digits import in_digits
 from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.nest import map_reductions
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 MOST = 16  # most parts of a statement
 FEW = 4  # most values of a variable that are split into parts

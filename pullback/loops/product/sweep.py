@@ -9,8 +9,6 @@ each time. Here eight rows are read side by side, and the accumulated rows stay 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.traverse import Substitution
@@ -24,7 +22,7 @@ from pullback.loops.program.cover import cover, is_open
 from pullback.loops.program.nodes import Assign, Call, For, Kernel, Let, LetIndex, Stmt, Store, either
 from pullback.loops.program.values import Binary, Broadcast, Buffer, Load, Read, Temp, Type, Value, View
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 from pullback.state import cached
 
 TOGETHER = 8  # rows of the matrix read side by side

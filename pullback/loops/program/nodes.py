@@ -14,7 +14,6 @@ Nodes are compared by identity; nothing here is interned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from functools import cached_property
 from typing import Literal as Lit
 from typing import NamedTuple, TypeVar
@@ -39,7 +38,7 @@ from pullback.loops.program.values import (
     walk_value,
 )
 from pullback.machine import GENERIC, Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, field, replace
 from pullback.source import Position
 from pullback.state import cached
 

@@ -10,9 +10,7 @@ estimate, and the estimates of the others.
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 
 __all__ = ["PLAIN", "Block", "Chosen", "Exchange", "Fuse", "Mask", "Numbered", "Pack", "Schedule", "Split",
            "Step", "Tile", "Vector", "Wish"]  # fmt: skip

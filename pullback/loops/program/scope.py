@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 
 from pullback.ir import nodes as ir
 from pullback.ir.index import (
@@ -22,7 +21,7 @@ from pullback.ir.index import (
 )
 from pullback.loops.program.nodes import Stmt
 from pullback.loops.program.values import Value
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 
 
 @dataclass(eq=False)

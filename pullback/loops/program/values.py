@@ -17,7 +17,6 @@ each group of threads has its own "shared" buffers, and each thread its row of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Final
 from typing import Literal as Lit
 
@@ -26,7 +25,7 @@ from pullback.ir.expr import get
 from pullback.ir.index import Cond, Data, Index, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 from pullback.state import cached
 
 Space = Lit["input", "output", "parameter", "arena", "worker", "stack", "shared", "registers"]

@@ -18,7 +18,6 @@ lanes, columns, checked indices, and conversions of floating-point numbers to in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -39,7 +38,7 @@ from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.writer import WINDOW, Writer, count_terms, is_window, makes_indices
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 NEAR: Final = 4  # the longest step of a gather along the lanes
 SMALL: Final = 32  # plain code suffices for fewer element evaluations

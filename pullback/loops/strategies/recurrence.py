@@ -16,7 +16,6 @@ because their elements are a row apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
 from pullback.ir import expr
@@ -40,7 +39,7 @@ from pullback.loops.vectors.nest import Nest, Out, stride
 from pullback.loops.vectors.reciprocals import with_reciprocals
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 LEAST = 3  # least steps for which the exchanged order pays
 HELD_PLAIN = 4  # points that code without vectors can keep in registers

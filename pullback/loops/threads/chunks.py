@@ -9,7 +9,6 @@ Cycles are a polynomial of the dims; size = ceil(n / chunks).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from typing import Final
 
@@ -31,7 +30,7 @@ from pullback.loops.program.values import (
     smallest,
 )
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 GAIN: Final = Temp("shared", scalar(f64))  # the total cycles that a function shares out
 FEW: Final = 8  # enough chunks for threads to share evenly

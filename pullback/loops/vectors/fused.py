@@ -14,7 +14,6 @@ of one point are stored together, and vectors are transposed in registers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
@@ -33,7 +32,7 @@ from pullback.loops.vectors.nest import Nest, Out, stride
 from pullback.loops.vectors.reciprocals import with_reciprocals
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, field, replace
 
 Scratch = Callable[[int, str, Index], Buffer]
 ROWS = 4  # rows of an outer variable processed together to save loads and stores

@@ -19,7 +19,6 @@ vector form, ends the group. Contractions are left to `tile`, which tiles them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
 from itertools import product
 from math import prod
 
@@ -32,7 +31,7 @@ from pullback.ir.types import DType
 from pullback.loops.analysis.joined import POINTS, SMALL
 from pullback.loops.program.cover import typical
 from pullback.loops.vectors.lanes import has_vector_form
-from pullback.records import dataclass
+from pullback.records import dataclass, field, replace
 
 TERMS = 4  # most terms of a small sum that is unrolled: longer ones are contractions
 COPIES = 48  # most elements of a member at one point of the space

@@ -8,7 +8,6 @@ chooses how a build is tiled; a group has its vector variable from here.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
 from functools import cached_property
 from math import prod
 from typing import Final
@@ -25,7 +24,7 @@ from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.axes import Flat, Merge, mergeable
 from pullback.loops.vectors.group import Group
 from pullback.loops.vectors.lanes import has_vector_form
-from pullback.records import dataclass
+from pullback.records import dataclass, field, replace
 
 REDUCTIONS: Final = ("sum", "max", "min")
 

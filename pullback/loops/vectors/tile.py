@@ -17,7 +17,6 @@ indices, and functions without a vector form.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -46,7 +45,7 @@ from pullback.loops.vectors.plans import Phase, Plan, best_plan, cache_cycles
 from pullback.loops.vectors.position import find_position
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
 SMALL = 8  # plain code suffices for fewer element evaluations
 NARROW = 4  # single elements suffice for fewer lanes

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from string import Template
 from typing import Final
 
 from pullback.codegen.c.types import c_type
 from pullback.ir.types import DType
-from pullback.records import dataclass
+from pullback.records import dataclass, field
 
 Pair = tuple[str, str]  # f32, f64
 
