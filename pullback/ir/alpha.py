@@ -18,19 +18,11 @@ from pullback.ir.index import Atom, Data, DimSymbol, Floor, Index, Mod, Var
 Key = Hashable
 
 
-def alpha_key(s: ir.Elementwise) -> tuple[Key, tuple[ir.Ref, ...]]:
-    """The key of a statement, and its defined and read arrays in the key's order."""
+def alpha_key(*statements: ir.Elementwise) -> tuple[Key, tuple[ir.Ref, ...]]:
+    """The key of statements, and their defined and read arrays in the key's order."""
     walker = _Walker()
-    outs = tuple(walker.ref(r) for r in s.outs)
-    extents = walker.bind(s.vars)
-    match s:
-        case ir.Build():
-            what: Key = tuple(walker.scalar(v) for v in s.values)
-        case ir.Scatter():
-            what = (*(walker.index(i) for i in s.indices), walker.scalar(s.value))
-        case ir.Sort():
-            what = (s.what, walker.scalar(s.value))
-    return (type(s), outs, extents, what, tuple(walker.nodes)), tuple(walker.refs)
+    what = tuple(map(walker.statement, statements))
+    return (what, tuple(walker.nodes)), tuple(walker.refs)
 
 
 class _Walker:
@@ -42,6 +34,19 @@ class _Walker:
         self._variables: dict[Var, int] = {}
         self._scalars: dict[ir.Scalar, int] = {}
         self._indices: dict[Index, Key] = {}
+
+    def statement(self, s: ir.Elementwise) -> Key:
+        """The key of a statement, by the numbers of its nodes."""
+        outs = tuple(self.ref(r) for r in s.outs)
+        extents = self.bind(s.vars)
+        match s:
+            case ir.Build():
+                what: Key = tuple(self.scalar(v) for v in s.values)
+            case ir.Scatter():
+                what = (*(self.index(i) for i in s.indices), self.scalar(s.value))
+            case ir.Sort():
+                what = (s.what, self.scalar(s.value))
+        return type(s), outs, extents, what
 
     def bind(self, variables: tuple[Var, ...]) -> tuple[Key, ...]:
         """Number the variables of a binder; return their sizes."""

@@ -130,8 +130,8 @@ class Template:
         return Call(self.kernel, tuple(View(a) if isinstance(a, Buffer) else a for a in arguments))
 
 
-# The key: a statement up to names, which of its arrays share a place, and their triangles.
-Templates = dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...]], list[Template]]
+# The key: statements up to names, which of their arrays share a place, their triangles, and which are read later.
+Templates = dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...], tuple[int, ...]], list[Template]]
 MOST_TOGETHER: Final = 256  # most neighboring statements considered for one loop nest
 
 
@@ -160,16 +160,16 @@ class Lowering:
             if k >= end:
                 end = next((j for j in range(k, len(statements)) if statements[j] in self.storage.joined),
                            len(statements))
-            call, count = self._together(statements[k : min(end, k + MOST_TOGETHER)], k, last)
-            out += [call] if call is not None else self.statement(statements[k])
+            calls, count = self._together(statements[k : min(end, k + MOST_TOGETHER)], k, last)
+            out += calls or self.statement(statements[k])
             if self.traps is not None:
                 out += self.traps.after(statements[k])
             k += count
         return out
 
     def _together(self, statements: Sequence[ir.Statement], start: int, last: Mapping[ir.Ref, int]
-                  ) -> tuple[Call | None, int]:
-        """One kernel for the first statements, and their number; None and 1 if each is best alone.
+                  ) -> tuple[list[Stmt], int]:
+        """One kernel for the first statements, and their number; no kernel and 1 if each is best alone.
 
         Args:
             start: the position of the first in its block.   last: the position of each array's last reader there.
@@ -178,11 +178,16 @@ class Lowering:
         first = tuple(statements[:count])
         stored = tuple(o for s in first for o in s.outs if last.get(o, -1) >= start + count)
         if count < 2 or not stored:
-            return None, 1
-        work = Work(first, self.views, stored, self.exact)
+            return [], 1
+
+        def make() -> list[Stmt]:
+            call = self._chosen(Work(first, self.views, stored, self.exact), comment)
+            return [] if call is None else [call]
+
         comment = tuple(line for s in first for line in self.comment(s))
-        call = self._chosen(work, comment)
-        return call, count if call is not None else 1
+        builds = [s for s in first if isinstance(s, ir.Build)]
+        calls = self._shared(builds, stored, make) if len(builds) == count else make()
+        return calls, count if calls else 1
 
     def _chosen(self, work: Work, comment: tuple[str, ...]) -> Call | None:
         """A call of the kernel chosen for the work; None if there is none."""
@@ -221,14 +226,24 @@ class Lowering:
             copy = self._as_copy(s)
             if copy is not None:
                 return copy
-        what, refs = alpha_key(s)
+        return self._shared([s], s.outs, lambda: self._kernels(s))
+
+    def _shared(self, statements: Sequence[ir.Build | ir.Scatter], stored: tuple[ir.Ref, ...],
+                make: Callable[[], list[Stmt]]) -> list[Stmt]:
+        """The calls that `make` gives, or calls of the kernels of earlier statements of this form.
+
+        Args:
+            stored: the arrays that are read later.
+        """
+        what, refs = alpha_key(*statements)
         views = [self.views[r] for r in refs]
         places = [(v.buffer, v.offset) for v in views]
-        key = (what, tuple(map(places.index, places)), tuple(map(self.triangles.get, refs)))
+        key = (what, tuple(map(places.index, places)), tuple(map(self.triangles.get, refs)),
+               tuple(map(refs.index, stored)))
         known = self.known.get(key)
         if known is not None and self.traps is None:
             return [t.call(views) for t in known]
-        made = self._kernels(s)
+        made = make()
         templates = [Template.of(c, places) for c in made]
         if all(t is not None for t in templates):
             self.known[key] = [t for t in templates if t is not None]

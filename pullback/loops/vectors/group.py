@@ -89,10 +89,11 @@ def find_group(statements: Sequence[ir.Statement]) -> Group | None:
         return None
     best: Group | None = None
     for longest in (0, SMALL):
-        group = _grow(statements, longest)
+        alone = len(statements) > 1 and not _may_follow(statements[0], statements[1], longest)
+        group = None if alone else _grow(statements, longest)
         if group is not None and (best is None or len(group.members) > len(best.members)):
             best = group
-        if not any(map(_has_short_axes, statements[: 1 if group is None else len(group.members) + 1])):
+        if not any(map(_has_short_axes, statements[: 2 if group is None else len(group.members) + 1])):
             break  # the same again
     return best
 
@@ -199,6 +200,20 @@ def _join(group: Group, s: ir.Build, small: int) -> bool:
             i = replace(i, value=known[i.indices])
         group.items.append(i)
     return True
+
+
+def _may_follow(first: ir.Build, s: ir.Statement, small: int) -> bool:
+    """Whether a statement may join the first one, before the elements of either are made."""
+    if not isinstance(s, ir.Build) or any(o.dtype is not first.outs[0].dtype for o in s.outs):
+        return False
+    shape, own = _shape(first, small), _shape(s, small)
+    if shape is None or own is None:
+        return False
+    at = {v: as_index(0) for v in shape.unrolled}
+    onto = {v: as_index(w) for v, w in zip(shape.large, shape.large, strict=True)}
+    element = tuple({**at, **onto}[v] for v in first.vars)
+    local = {o: {} if shape.reduce else {element: expr.zero(o.dtype)} for o in first.outs}
+    return _mapping(Group(shape.large, first.outs[0].dtype, local=local), s, own) is not None
 
 
 def _name(value: ir.Scalar, name: str, group: Group) -> ir.Scalar:
