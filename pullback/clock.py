@@ -44,13 +44,13 @@ _CLOCK: ContextVar[_Clock | None] = context_variable("clock", None)
 
 
 @contextmanager
-def record_time(now: Callable[[], float] = time.perf_counter) -> Iterator[dict[str, Stage]]:
+def record_time(now: Callable[[], float] | None = None) -> Iterator[dict[str, Stage]]:
     """Record the stages that run inside, by name in the order of their first end.
 
     Args:
-        now: a clock in seconds; `time.process_time` counts this process's own work.
+        now: a clock in seconds, `time.perf_counter` by default; `time.process_time` counts this process's own work.
     """
-    clock = _Clock(now)
+    clock = _Clock(now or time.perf_counter)
     token = _CLOCK.set(clock)
     try:
         yield clock.stages

@@ -216,7 +216,6 @@ def _run_all(
     Raises:
         CompilerError: [E411] a compiler fails. OSError: the disk is full.
     """
-    from concurrent.futures import ThreadPoolExecutor
 
     def run(k: int) -> tuple[subprocess.CompletedProcess[str], float]:
         start = time.perf_counter()
@@ -231,6 +230,8 @@ def _run_all(
     if len(commands) == 1:
         yield finished(0, *run(0))
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(processors()) as pool:
         for k, (result, seconds) in enumerate(pool.map(run, range(len(commands)))):
             yield finished(k, result, seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +12,6 @@ from pullback.codegen.target import Printing, Source, Style, Target
 from pullback.codegen.targets import PLAIN_C, C
 from pullback.device import Device
 from pullback.errors import CompilerError
-from pullback.grid.function import on_device
-from pullback.grid.table import device_chooser
 from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims, needed_conditions
 from pullback.ir.equivalence import equivalence
@@ -29,6 +27,7 @@ from pullback.ir.verify import verifying
 from pullback.loops.memory.ordering import schedule
 from pullback.loops.memory.plan import MemoryPlan, plan
 from pullback.loops.memory.verify import verify_function
+from pullback.loops.plain.candidates import Chooser
 from pullback.loops.plain.lower import Templates, lower
 from pullback.loops.plain.unroll import unroll_copies
 from pullback.loops.program.nodes import Function
@@ -145,7 +144,7 @@ class _Forms:
     def _lowered(self, form: _Form) -> Lowered:
         machine, needs, device = self.machine, self._needs(), self.settings.device
         optimized = self._optimized(form)
-        choose = chooser(machine) if device is None else device_chooser(device)
+        choose, spread = (chooser(machine), None) if device is None else _for_device(device)
         if form.mode != "fastest":
             with stage("schedule"):
                 optimized = schedule(optimized, choose.head)
@@ -155,8 +154,8 @@ class _Forms:
             function = lower(optimized, mathematics if self.settings.comments else None, choose, needs,
                              known=self._kernels)
             function = replace(function, machine=machine)
-            if device is not None:
-                function = on_device(function, device)
+            if spread is not None:
+                function = spread(function)
             if self.settings.threaded:
                 function = parallelize(function, not self.exact, self._shared_out)
         if (compare := equivalence()) is not None and not self.settings.timed:
@@ -185,6 +184,14 @@ class _Forms:
             found = optimize(self.program, self.dims, form.levels, form.mode, self.settings.machine)
             self._prepared[key] = unroll_copies(renewed(found) if self.settings.canonical else found)
         return self._prepared[key]
+
+
+def _for_device(device: Device) -> tuple[Chooser, Callable[[Function], Function]]:
+    """The chooser for a device, and the function that moves loops there."""
+    from pullback.grid.function import on_device  # most processes use no device
+    from pullback.grid.table import device_chooser
+
+    return device_chooser(device), lambda function: on_device(function, device)
 
 
 def _planned(program: ir.Program, function: Function, mode: MemoryMode = "fastest") -> Lowered:
