@@ -1,4 +1,4 @@
-"""First calls: processor time from a traced function to its first result, by stages, with an empty cache.
+"""The case `first_calls`: processor time of first calls by stages, with an empty cache.
 
 Each case runs in a process of its own, so that nothing is imported or compiled before: `python -m
 benchmarks.first_calls CASE SYSTEM`. Imports of the package, parameters and data are not part of the first call;
