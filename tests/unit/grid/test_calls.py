@@ -60,9 +60,13 @@ def read(x: Float64[Array, "N"], at: Int64[Array, "M"]) -> Any:
     return pb.build(at.shape[0], lambda m: x[at[m]])
 
 
+HALF = "void half(const double *x, double *y, int64_t n) { for (int64_t k = 0; k < n; ++k) y[k] = x[k] / 2; }"
+half = pb.external(HALF, "half(x: f64[N]) -> f64[N]")
+
+
 @pb.function(device="cuda")
-def ordered(x: Float64[Array, "N"]) -> Any:
-    return pb.sort(x)
+def halved(x: Float64[Array, "N"]) -> Any:
+    return half(x)
 
 
 def value(w: Any, x: Any, y: Any) -> Any:
@@ -451,10 +455,10 @@ def test_code_that_the_driver_does_not_take(two: fake.Driver) -> None:
 
 def test_a_function_that_a_device_cannot_run() -> None:
     """NumPy arrays are taken to the processor after a warning, arrays on the device never."""
-    with pytest.warns(RuntimeWarning, match=r"ordered runs on the processor: ordered: sorting is not supported"):
-        np.testing.assert_array_equal(ordered(W), np.sort(W))
-    for call in (lambda: ordered(device_put(W)), lambda: pb.function(ordered, device="cuda!")(W)):
-        assert "ordered: sorting is not supported on devices yet" in said(call, pb.CompilerError)
+    with pytest.warns(RuntimeWarning, match=r"halved runs on the processor: halved: the C function half is not"):
+        np.testing.assert_array_equal(halved(W), W / 2)
+    for call in (lambda: halved(device_put(W)), lambda: pb.function(halved, device="cuda!")(W)):
+        assert "halved: the C function half is not supported on devices yet" in said(call, pb.CompilerError)
     careful = pb.function(doubled, device="cuda!", debug=True)
     assert "doubled: a debug build runs on the processor" in said(lambda: careful(W), pb.CompilerError)
 
