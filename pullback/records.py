@@ -1,6 +1,6 @@
 """A decorator like `dataclasses.dataclass` that writes methods when they are first called.
 
-Writing them takes 0.4 ms a class. That was more than half the time to import the compiler, and most are never called.
+Writing them takes 0.4 ms a class, which was more than half the time to import the compiler. Few of them are called.
 """
 
 from __future__ import annotations

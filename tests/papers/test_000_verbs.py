@@ -352,7 +352,7 @@ def test_a10_cells_of_different_shapes_are_filled() -> None:
 
 
 def test_a10_what_rank_cannot_do_is_said() -> None:
-    with pytest.raises(pb.TraceError, match=r"E137.*rank: 1 ranks for 2 arguments"):
+    with pytest.raises(pb.TraceError, match=r"E137.*rank: 1 rank for 2 arguments"):
         value(lambda x, y: rank(pb.add, (1,))(x, y), W, W)
     with pytest.raises(pb.ShapeError, match=r"E101.*rank: the frames"):
         value(lambda x, y: rank(pb.add, 0)(x, y), W, np.zeros((2, 3)))

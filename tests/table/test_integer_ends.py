@@ -82,7 +82,8 @@ REFUSED = {  # floating-point numbers alone, or bools: integers are an error, so
 OTHER = {  # take functions, shapes, types or names, or make arrays of nothing
     "Size", "Static", "all_over", "any_over", "apl", "arange", "argmax_over", "argmin_over", "asarray", "astype",
     "broadcast_arrays", "broadcast_shapes", "build", "can_cast", "checkpoint", "complex", "cond",
-    "custom_derivative", "debug", "empty", "exact", "external", "eye", "finfo", "fold", "forward_backward",
+    "custom_derivative", "debug", "device_put", "devices", "empty", "exact", "external", "eye", "finfo", "fold",
+    "forward_backward",
     "from_dlpack", "full", "function", "grad", "graph", "hessian", "histogram", "hvp", "iinfo", "in_range",
     "isdtype", "jacfwd", "jacobian", "jacrev", "jvp", "linspace", "max_over", "meshgrid", "min_over", "minimize",
     "nan_to_num", "nonzero", "odeint", "ones", "prod_over", "ravel", "result_type", "root",

@@ -199,7 +199,7 @@ WRONG = {
         "one group of letters for each operand, separated by commas",
     ),
     '"i", x, y': (
-        "subscripts for 1 operands, and 2 were given",
+        "subscripts for 1 operand, and 2 were given",
         "i\n   |  ^",
         "one group of letters for each operand, separated by commas",
     ),

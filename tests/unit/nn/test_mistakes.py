@@ -91,4 +91,4 @@ def test_names_of_elsewhere_are_none_of_ours() -> None:
 
 def test_a_run_is_shown_in_a_line() -> None:
     shown = repr(_fit())
-    assert shown.startswith("<Run: 1 steps in ") and shown.endswith(", finished, loss 0>")
+    assert shown.startswith("<Run: 1 step in ") and shown.endswith(", finished, loss 0>")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from pullback.errors import CompilerError
+from pullback.lazy import finish_compiling
 from pullback.runtime import cache as caching
 from pullback.runtime import compile as compiling
 from pullback.runtime.cache import cache_folder, find, keep
@@ -27,6 +28,7 @@ ROOT = str(Path(__file__).parents[3])
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    finish_compiling()  # pieces that an earlier test left would be compiled into this folder
     folder = tmp_path / "my cache"
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(folder))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -54,7 +54,7 @@ def test_static_arena(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit() -> None:
-    with pytest.raises(CompilerError, match=r"E414\] doubles: sizes are open: N\n.*try: give them: N=…"):
+    with pytest.raises(CompilerError, match=r"(?s)E414\] doubles: sizes are open: N\n.*try: give them: N=…"):
         doubles.export_microcontroller("unused")
     with pytest.raises(CompilerError, match=r"(?s)E414\] doubles: it computes in double precision.*x is f64"):
         doubles.export_microcontroller("unused", float_only=True, N=3)
