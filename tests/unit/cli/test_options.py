@@ -180,7 +180,8 @@ def test_help_has_each_default_once(capsys: pytest.CaptureFixture[str]) -> None:
         main(["train", "--help"])
     out = " ".join(capsys.readouterr().out.split())
     assert "initial parameters (default: uniform)" in out
-    assert "the size of an update (default: 0.5 for zhang, 0.1 for lenet, less for batches below the default size) --init" in out
+    rates = "0.5 for zhang, 0.1 for lenet, less for batches below the default size"
+    assert f"the size of an update (default: {rates}) --init" in out
     assert "None" not in out and "False" not in out
 
 
