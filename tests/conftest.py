@@ -65,7 +65,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.Driver]:
     """A driver and a compiler of CUDA for tests: this process has a device."""
     if not fake.HAS_COMPILER:
         pytest.skip("no g++")
-    monkeypatch.setenv("PULLBACK_NVRTC", str(fake.library(fake.COMPILER)))
+    monkeypatch.setenv("PULLBACK_NVRTC", str(fake.built(fake.COMPILER)))
     with fake.loaded() as driver:
         yield driver
 

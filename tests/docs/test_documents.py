@@ -59,7 +59,7 @@ def run(path: Path, folder: Path) -> tuple[str, str]:
     if path.stem in ON_DEVICES:
         if not fake.HAS_COMPILER:
             pytest.skip("no g++")
-        device = {"PULLBACK_LIBCUDA": str(fake.library()), "PULLBACK_NVRTC": str(fake.library(fake.COMPILER))}
+        device = {"PULLBACK_LIBCUDA": str(fake.built()), "PULLBACK_NVRTC": str(fake.built(fake.COMPILER))}
     program.write_text(text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", RUN, str(program)],

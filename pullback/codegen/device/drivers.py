@@ -31,7 +31,7 @@ class Driver:
     """A driver as C.
 
     Attributes:
-        library: the file that programs load.   errors: the meaning of its error numbers.
+        file: the library that programs load.   errors: the meaning of its error numbers.
         kernels: the line of the header that says how kernels are compiled.   image: the contents of `image`.
         stream: the C type of a stream in a header; empty if there are no calls on arrays of the device.
         declaration: the declaration of this type.
@@ -41,7 +41,7 @@ class Driver:
         taken: the names that the text defines, beside those of all drivers.
     """
 
-    library: str
+    file: str
     errors: str
     kernels: str
     image: str
@@ -56,7 +56,7 @@ class Driver:
 
 
 CUDA: Final = Driver(
-    library="libcuda.so.1",
+    file="libcuda.so.1",
     errors="n of the driver, a CUresult",
     kernels="   Compile the kernels:  nvcc -cubin -arch={architecture}{exact} kernels.cu -o kernels.cubin\n",
     image="the contents of kernels.cubin",
@@ -192,7 +192,7 @@ static int zero(void *at, size_t bytes, STREAM stream) {
 )
 
 OPENCL: Final = Driver(
-    library="libOpenCL.so.1",
+    file="libOpenCL.so.1",
     errors="-n of OpenCL",
     kernels="",
     image="the text of kernels.cl, which ends with 0; it is compiled now",

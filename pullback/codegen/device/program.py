@@ -84,7 +84,7 @@ extern "C" {{
 {declaration}struct {name};
 
 /* All functions return 0, or
-    {no_driver}  there is no driver ({library})
+    {no_driver}  there is no driver ({file})
     {old_driver}  the driver is too old
     {not_open}  the program is not open
     {no_memory}  the host has no memory
@@ -135,6 +135,6 @@ def _header(unit: DeviceUnit, host: HostText, device: Device, exact: bool) -> st
     return HEADER.format(
         about=about, name=name, macro=name.upper(), arrays=given, kernels=kernels, image=driver.image,
         memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=enqueued * bool(declared),
-        declaration=driver.declaration, library=driver.library, errors=driver.errors,
+        declaration=driver.declaration, file=driver.file, errors=driver.errors,
         extra=driver.extra[0].format(name=name), no_driver=NO_DRIVER, old_driver=OLD_DRIVER, not_open=NOT_OPEN,
         no_memory=NO_MEMORY, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip

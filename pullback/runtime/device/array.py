@@ -144,7 +144,7 @@ class DeviceArray:
         """
         self.verify()
         made = np.empty(self.shape, self.dtype)
-        with self.gpu.current("reading an array") as _:
+        with self.gpu.current("reading an array"):
             self.gpu.fetch(made, self.at)
         return made
 

@@ -1,7 +1,7 @@
 """CUDA's driver by ctypes: devices, memory, copies, streams and events.
 
-The driver is loaded on first use. `ENTRIES` has every entry point that is called from Python, `HOST` those that the
-host program of a function calls (`codegen/device/drivers.py`).
+The driver is loaded on first use. `ENTRIES` has every entry point that is called from Python. The host program of a
+function calls others (`codegen/device/drivers.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
+from pullback.codegen.device.drivers import CUDA
 from pullback.device import H100, Device
 from pullback.errors import DeviceError, PullbackError
 from pullback.runtime.buffer import NDArray, address
@@ -56,13 +57,6 @@ ENTRIES: Final[dict[str, tuple[Any, ...]]] = {
     "cuEventQuery": (_P,),
     "cuEventDestroy_v2": (_P,),
 }
-HOST: Final = (
-    "cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxPushCurrent_v2",
-    "cuCtxPopCurrent_v2", "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemFree_v2",
-    "cuStreamCreate", "cuStreamDestroy_v2", "cuStreamSynchronize", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
-    "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuLaunchKernel")  # fmt: skip
-
-LIBRARY: Final = "libcuda.so.1"
 OLDEST: Final = 12_000  # the oldest driver, as cuDriverGetVersion counts: CUDA 12.0
 INVALID_IMAGE: Final = frozenset((200, 209, 218, 222, 223))  # of code for another device, or of a newer compiler
 OUT_OF_MEMORY, NO_DEVICE, NOT_READY = 2, 100, 600
@@ -148,7 +142,7 @@ def driver() -> Driver:
     Raises:
         DeviceError: [E418] there is none, it is too old, or it has no device.
     """
-    path = os.environ.get("PULLBACK_LIBCUDA", LIBRARY)
+    path = os.environ.get("PULLBACK_LIBCUDA", CUDA.file)
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

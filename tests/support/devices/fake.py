@@ -49,7 +49,7 @@ def _put(path: Path, content: bytes) -> None:
 
 
 @cache
-def library(name: str = DRIVER, flags: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> Path:
+def built(name: str = DRIVER, flags: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> Path:
     """One of the two libraries, in a folder of its own.
 
     Args:
@@ -78,7 +78,7 @@ def compiled(text: str, architecture: str = "sm_90a", *options: str, flags: Sequ
     Raises:
         ValueError: the text does not compile; the message is the compiler's.
     """
-    rtc = ctypes.CDLL(str(library(COMPILER)))
+    rtc = ctypes.CDLL(str(built(COMPILER)))
     rtc.fake_nvrtc_flags(" ".join(flags).encode())
     try:
         return nvrtc.image_and_log(rtc, text, (f"--gpu-architecture={architecture}", *options))[0]
@@ -90,8 +90,8 @@ class Driver:
     """The control of the loaded driver for tests; `c/settings.h` lists the settings."""
 
     def __init__(self) -> None:
-        self._driver = ctypes.CDLL(str(library(DRIVER)), ctypes.RTLD_GLOBAL)
-        self._compiler = ctypes.CDLL(str(library(COMPILER)))
+        self._driver = ctypes.CDLL(str(built(DRIVER)), ctypes.RTLD_GLOBAL)
+        self._compiler = ctypes.CDLL(str(built(COMPILER)))
         self._driver.fake_cuda_count.restype = self._compiler.fake_nvrtc_count.restype = ctypes.c_uint64
         self._driver.fake_cuda_message.restype = ctypes.c_char_p
 

@@ -26,7 +26,7 @@ LONG: Final = 60  # seconds
 def built(program: DeviceProgram, function: Function, folder: Path, sanitizer: str = "") -> None:
     """Compile the kernels for the driver for tests, and the host program, in a folder."""
     flags = ["-g", *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
-    driver = fake.library(flags=("-DSYSTEM_THREADS", *flags))
+    driver = fake.built(flags=("-DSYSTEM_THREADS", *flags))
     (folder / fake.DRIVER).symlink_to(driver)
     kernels = fake.compiled(program.kernels, "sm_90a", "--fmad=false", flags=("-DSYSTEM_THREADS", *flags))
     (folder / "cubin").write_bytes(kernels)

@@ -426,7 +426,7 @@ def test_an_old_driver(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> Non
     two.set(driver=11040)
     assert said(lambda: device_put(W)).startswith(
         "DeviceError [E418] the driver is too old: it is for CUDA 11.4\n  try: a driver for CUDA 12.0 or later")
-    monkeypatch.setenv("PULLBACK_LIBCUDA", str(fake.library(fake.DRIVER, without=("cuMemAllocAsync",))))
+    monkeypatch.setenv("PULLBACK_LIBCUDA", str(fake.built(fake.DRIVER, without=("cuMemAllocAsync",))))
     assert "the driver is too old: it has no cuMemAllocAsync" in said(lambda: device_put(W))
 
 
