@@ -1,10 +1,10 @@
 """The rows that an ordinary run leaves to other runs.
 
-Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite takes a seventh of
-the rows of each table, chosen by the number of commits, so seven commits in a row run them all. `--everything` runs all
+Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite takes an eighth of
+the rows of each table, chosen by the number of commits, so eight commits in a row run them all. `--everything` runs all
 rows, and so does naming a file. The choice depends on the names of tests alone.
 
-    PULLBACK_TESTS_TURN=1/7    the second seventh; set by `.ci/run`, whose copy has no history
+    PULLBACK_TESTS_TURN=1/8    the second eighth; set by `.ci/run`, whose copy has no history
     PULLBACK_TESTS_PART=3/12   the fourth of twelve parts of the whole suite, with all rows
 """
 
@@ -20,7 +20,7 @@ from zlib import crc32
 import pytest
 
 TESTS = Path(__file__).parent
-TURNS, FEWEST = 7, 5  # a test with fewer rows always runs them all
+TURNS, FEWEST = 8, 5  # a test with fewer rows always runs them all
 FOLDERS = frozenset(TESTS / name for name in ("docs", "examples", "laws", "papers", "table", "textbook", "unit"))
 TABLES = frozenset(  # modules whose tests are themselves the rows of a table, long ones without parameters
     TESTS / f"{name}.py"

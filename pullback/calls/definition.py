@@ -27,7 +27,7 @@ from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.expr import in_order, is_in_order
 from pullback.ir.intern import uncollected
 from pullback.ir.program import program_of
-from pullback.ir.settings import MemoryMode, Settings, Specialize, asked_device
+from pullback.ir.settings import MemoryMode, Settings, Specialize
 from pullback.single_flight import single_flight
 from pullback.source import user_position
 from pullback.state import PerThread, context_variable
@@ -97,7 +97,7 @@ class Definition:
                          "exact": self._exact}  # fmt: skip
         self._threads = threads
         self._settings = Settings(memory=memory, memory_limit=memory_limit, debug=policy.is_debug(debug),
-                                  specialize=policy.specialize(specialize), device=asked_device(device))
+                                  specialize=policy.specialize(specialize), device=policy.device(device))
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._annotated: Spec = AnySpec()  # the annotation of the result

@@ -19,7 +19,7 @@ from pullback.calls.traced import Traced
 from pullback.errors import PullbackError
 from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
-from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize, asked_device
+from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize
 from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import TRACING, is_tracing
 from pullback.tracing.public import Answers, presented
@@ -213,7 +213,7 @@ def function(
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
     if memory_limit is not None and not policy.is_count(memory_limit):
         raise ValueError(f"memory_limit={memory_limit!r}: a number of bytes, an int of at least 1")
-    asked_device(device)
+    policy.device(device)
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 
     options = {"threads": threads, "specialize": specialize, "donate": names, "memory": memory,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,20 @@ def exact() -> Iterator[None]:
     """
     with in_order():
         yield
+
+
+def device(own: str | None) -> str:
+    """Return the device of calls: a function's own, then PULLBACK_DEVICE; "" for that of the arguments.
+
+    Raises:
+        ValueError: `own` is no device.   UsageError: [E601] PULLBACK_DEVICE is none.
+    """
+    text = os.environ.get("PULLBACK_DEVICE", "") if own is None else own
+    if text != "" and not re.fullmatch(r"cpu|cuda(:\d+)?!?", str(text)):
+        if own is not None:
+            raise ValueError(f'device={own!r}: "cpu", "cuda" or "cuda:1"; with "!" it runs nowhere else')
+        raise UsageError("E601", f"PULLBACK_DEVICE={text} is no device", remedy="cpu, cuda or cuda:1")
+    return text
 
 
 def thread_count(own: int | None) -> int:

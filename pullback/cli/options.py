@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, Final, NoReturn
 
+from pullback.calls import policy
 from pullback.errors import PullbackError, UsageError
-from pullback.ir.settings import asked_device
 from pullback.source import Position, working_on
 from pullback.tracing.elsewhere import nearest, renamed_to
 
@@ -145,7 +145,7 @@ def positive(text: str) -> float:
 def device_name(text: str) -> str:
     """An argument type: the name of a device."""
     try:
-        return asked_device(text)
+        return policy.device(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: cpu, cuda or cuda:1 is needed") from None
 

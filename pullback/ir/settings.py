@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import re
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
-from pullback.errors import UsageError
 from pullback.records import dataclass
 
 NDArray = np.ndarray[Any, Any]
@@ -55,16 +52,3 @@ class Settings:
 
 
 DEFAULT: Final = Settings()
-
-def asked_device(own: str | None) -> str:
-    """Return the device of calls: a function's own, then PULLBACK_DEVICE; "" for that of the arguments.
-
-    Raises:
-        ValueError: `own` is no device.   UsageError: [E601] PULLBACK_DEVICE is none.
-    """
-    text = own or os.environ.get("PULLBACK_DEVICE", "")
-    if text and not re.fullmatch(r"cpu|cuda(:\d+)?!?", text):
-        if own:
-            raise ValueError(f'device={own!r}: "cpu", "cuda" or "cuda:1"; with "!" it runs nowhere else')
-        raise UsageError("E601", f"PULLBACK_DEVICE={text} is no device", remedy="cpu, cuda or cuda:1")
-    return text

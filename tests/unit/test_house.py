@@ -151,8 +151,8 @@ def test_loops_become_no_larger() -> None:
     assert (long, wide) == (set(), set())
 
 
-FRONT_LINES = 16_778
-"""Lines of the four rooms of the front: only a feature raises it (words: 20, devices: 68, refusals: 90)."""
+FRONT_LINES = 16_792
+"""Lines of the four rooms of the front: only a feature raises it (words: 20, devices: 85, refusals: 90)."""
 
 
 def test_the_front_becomes_no_larger() -> None:

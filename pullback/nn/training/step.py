@@ -14,7 +14,6 @@ from pullback.calls import policy
 from pullback.calls.specs import spec_like
 from pullback.device import FALLS_BACK
 from pullback.errors import CompilerError, DeviceError
-from pullback.ir.settings import asked_device
 from pullback.nn.optimizers import Optimizer
 from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command
@@ -77,7 +76,7 @@ class Updates:
         self.arrays = tuple(np.array(leaf, order="C") for leaf in leaves)
         self.arena_bytes: dict[int, int] = {}
         self._losses: dict[int, NDArray[Any]] = {}
-        self._device = asked_device(options.get("device"))
+        self._device = policy.device(options.get("device"))
         self._there: tuple[Any, ...] | None = None  # the current arrays, if they are on a device
 
     @property

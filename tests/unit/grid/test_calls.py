@@ -188,8 +188,10 @@ def test_settings(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> None:
     monkeypatch.setenv("PULLBACK_DEVICE", "gpu")
     with pytest.raises(PullbackError, match="PULLBACK_DEVICE=gpu is no device"):
         pb.function(lambda x: 3 * x)
-    with pytest.raises(ValueError, match=r"device='cuda:': \"cpu\", \"cuda\" or \"cuda:1\""):
-        pb.function(device="cuda:")(lambda x: x)
+    for wrong in ("cuda:", 0, 1):
+        with pytest.raises(ValueError) as caught:
+            pb.function(device=wrong)(lambda x: x)
+        assert str(caught.value) == f'device={wrong!r}: "cpu", "cuda" or "cuda:1"; with "!" it runs nowhere else'
     rows = pb.devices()
     assert [r.name for r in rows] == ["cpu", "cuda:0", "cuda:1"] and rows[1].architecture == "sm_90a"
 
