@@ -35,6 +35,7 @@ class Counter:
     start: int
     total: int = dataclasses.field(init=False)
     log: list[str] = dataclasses.field(default_factory=list, init=False)
+    step: int = dataclasses.field(default=5, init=False)
 
     def __post_init__(self) -> None:
         self.total = self.start + 1
@@ -69,6 +70,16 @@ def test_frozen_fields_stay() -> None:
         del Slot(1).value
     with pytest.raises(dataclasses.FrozenInstanceError):
         Named(1, name="a").y = 3  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Point(1).other = 2  # type: ignore[attr-defined]
+
+    class Further(Point):
+        """A class that is no dataclass may have further attributes, and does not change fields either."""
+
+    further: Any = Further(1)
+    further.other = 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        further.x = 2
 
 
 def test_classes_of_both_kinds_derive_from_each_other() -> None:
@@ -97,7 +108,22 @@ def test_fields_are_those_of_the_standard_library() -> None:
     assert dataclasses.replace(Slot(1), more=(2,)).more == (2,)
     assert repr(Named(1, name="a")) == "Named(x=1, y=2, name='a')"
     assert Point.__match_args__ == ("x", "y", "seen")  # type: ignore[attr-defined]
-    assert (Counter(3).total, Counter(3).log) == (4, [])
+    assert (Counter(3).total, Counter(3).log, Counter(3).__dict__["step"]) == (4, [], 5)
+
+
+def test_methods_of_the_class_itself_stay() -> None:
+    @dataclass(frozen=True)
+    class Own(Point):
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return False
+
+        def __hash__(self) -> int:
+            return 7
+
+    assert (repr(Own(1)), Own(1) == Own(1), hash(Own(1))) == ("own", False, 7)
 
 
 def test_copies_and_pickles() -> None:

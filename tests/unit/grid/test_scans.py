@@ -80,7 +80,8 @@ def test_small_groups(form: str, groups: None, monkeypatch: pytest.MonkeyPatch) 
     """Rows of many tiles, and rows that many groups share; the last group may have a single term."""
     monkeypatch.setattr(scans, "MOST", 32)
     made = parse_program(FORMS[form])
-    for few, run_, size, launches in ((256, 100, 961, 3), (256, 63, 700, 3), (0, 63, 513, 1), (0, 63, 1600, 1)):
+    for few, run_, size, launches in ((256, 100, 961, 3), (256, 30, 961, 3),
+                                       (256, 63, 700, 3), (0, 63, 513, 1), (0, 63, 1600, 1)):
         monkeypatch.setattr(scans, "FEW", few)
         monkeypatch.setattr(scans, "RUN", run_)
         lowered = lowered_for(made, {"N": size}, EAGER)

@@ -37,6 +37,14 @@ FORMS = {
       y: f64[5] = scatter n < N { [data(at[n])] += [4 >= data(at[n]), data(at[n]) >= 0, n >= 1] x[n] } return y }""",
     "integers": """f(x: i32[N], at: i64[N]) {
       y: i32[9] = scatter n < N { [data(at[n], 9)] += x[n] } return y }""",
+    "diagonal": """f(x: f64[6, N], at: i64[N]) {
+      y: f64[9, 6, 6] = scatter m < 6, n < N { [data(at[n], 9), m, m] += x[m, n] } return y }""",
+    "beside others": """f(x: f64[N, 3], at: i64[N]) {
+      y: f64[9, 5] = scatter n < N, m < 3 { [data(at[n], 9), m] += x[n, m] } return y }""",
+    "guards of rows": """f(x: f64[N, 6], at: i64[N]) {
+      y: f64[6] = scatter n < N, m < 6 { [m] += [data(at[n]) >= m] x[n, m] } return y }""",
+    "checked terms": """f(x: f64[N, 9], at: i64[N]) {
+      y: f64[9] = scatter n < N { [data(at[n], 9)] += x[n, check(at[n], 9)] } return y }""",
     "halves": "f(x: f64[N], at: i64[N]) { y: f64[N] = scatter n < N { [n // 2] += x[n] } return y }",
 }  # fmt: skip
 WAYS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
@@ -69,7 +77,27 @@ def test_ways(form: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_allclose(one, wanted, rtol=1e-4 if x.dtype == np.float32 else 1e-11, atol=1e-11)
         else:
             assert one.tobytes() == wanted.tobytes()
-        assert size < 2500 or form in ("own row", "halves") or WORDS[way](str(chosen))
+        assert size < 2500 or form in ("own row", "halves", "checked terms") or WORDS[way](str(chosen))
+
+
+AGAIN = """f(x: f64[N], at: i64[N]) {
+  z = build k < 9 { f64(0.0) }
+  s = fold t < 2 (a = z) {
+    y: f64[9] = scatter n < N { [data(at[n])] += [4 * t + 4 >= data(at[n]), data(at[n]) >= 5 * t] x[n] }
+    b = build k < 9 { a[k] + y[k] }
+    yield b }
+  return s }"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_terms_without_a_place_have_no_earlier_key(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step of a loop writes all keys."""
+    WAYS[way](monkeypatch)
+    made = parse_program(AGAIN)
+    lowered = lowered_for(made, {"N": 300})
+    inputs = [np.random.default_rng(3).normal(size=300), np.arange(300) % 9]
+    found = run(reading(lowered), lowered.function, inputs)[0][0]
+    np.testing.assert_allclose(found, interpret(made, inputs)[0], rtol=1e-12)
 
 
 def test_an_index_out_of_range() -> None:
