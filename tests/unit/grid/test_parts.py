@@ -1,0 +1,104 @@
+"""What device strategies ask of statements: places of threads and groups, conditions, and parts of a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.codegen.device.kernels import Touched
+from pullback.device import H100
+from pullback.grid.branches import predicated
+from pullback.grid.checks import uses_elements, variables_read
+from pullback.grid.groups import are_apart
+from pullback.grid.spread import parts_of
+from pullback.grid.steps import group_loop, local_buffer, thread_loop
+from pullback.ir import expr
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.nodes import Ref
+from pullback.ir.parser import parse_program
+from pullback.ir.types import bool_, f32, i32
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import Call, Fill, For, If, Kernel, Let, LetIndex, Store
+from pullback.loops.program.values import Buffer, Literal, Load, Read, Temp, scalar
+from pullback.runtime.device.export import lowered_for
+from tests.unit.grid.programs import program
+
+OUT = Buffer("out", f32, (as_index(64),), "parameter", as_index(64))
+PANEL = local_buffer("panel", f32, (64,), "shared")
+FLAGS = Buffer("flags", bool_, (as_index(8),), "arena", as_index(8))
+OTHER = Buffer("other", bool_, (as_index(8),), "arena", as_index(8))
+T, G, K = Var("thread", 32), Var("group", 8), Var("k", 4)
+
+
+def store(b: Buffer, at: Index) -> Store:
+    return Store(b, at, Literal(0.0, scalar(f32)))
+
+
+def test_groups_that_share_an_element_are_not_apart() -> None:
+    for width, apart in ((2, True), (3, False)):
+        t = Var("thread", width)
+        assert are_apart(group_loop(G, (thread_loop(t, (store(OUT, as_index(G) * 2 + as_index(t)),)),))) == apart
+
+
+def test_threads_meet_elements_of_others_in_the_next_iteration() -> None:
+    mine = Touched.by(thread_loop(T, (store(PANEL, as_index(T) + as_index(K)),)), 32)
+    assert not mine.conflicts(mine)
+    assert mine.after(K).conflicts(mine)
+
+
+def test_places_that_depend_on_elements_are_unknown() -> None:
+    read = expr.data_index(expr.get(Ref("at", i32, (as_index(4),)), as_index(0)))
+    mine = Touched.by(thread_loop(T, (store(PANEL, as_index(T) + read),)), 32)
+    assert mine.conflicts(mine)
+
+
+def test_indices_that_depend_on_elements_by_a_variable() -> None:
+    at = Buffer("at", i32, (as_index(4),), "parameter", as_index(4), False)
+    read = variables_read((LetIndex(K, Load(at, as_index(0), scalar(i32))),))
+    assert read == {K}
+    assert uses_elements(store(OUT, as_index(K) + 1), read) and not uses_elements(store(OUT, as_index(T)), read)
+
+
+def test_a_branch_that_changes_its_condition_is_the_hosts() -> None:
+    def made(changed: Buffer) -> tuple[nodes.Stmt, ...] | None:
+        test = Load(FLAGS, as_index(3), scalar(bool_))
+        return predicated(If(test, (Fill(changed, as_index(0), as_index(8)),)), H100)
+
+    assert made(FLAGS) is None
+    (call,) = made(OTHER) or ()
+    assert isinstance(call, Call) and call.arguments[0].offset is as_index(3)
+    (group,) = call.kernel.body
+    (inside,) = [s for s in nodes.walk((group,)) if isinstance(s, If) and isinstance(s.test, Load)]
+    assert isinstance(inside.test, Load) and inside.test.offset is as_index(0)
+
+
+def test_values_that_a_kernel_changes_are_not_read_anew() -> None:
+    """A value that is read before a loop changes its array has no copy in each thread."""
+    kept, n = Temp("kept", scalar(f32)), Var("n", 64)
+    let = Let(kept, Load(OUT, as_index(0), scalar(f32)))
+    loop = For(n, as_index(0), as_index(64), (Store(OUT, as_index(n), Read(kept)),), independent=True)
+    (part,) = parts_of((let, loop), Kernel("k", (OUT,), (), (let, loop)))
+    assert (part.lets, part.loops) == ((), [])
+    m = Var("m", 2)
+    inner = replace(loop, body=(Store(OUT, as_index(n) * 2 + as_index(m), Read(kept)),))
+    outer = For(m, as_index(0), as_index(2), (let, inner), independent=True)
+    (part,) = parts_of((outer,), Kernel("k", (OUT,), (), (outer,)))
+    assert [v for v, _, _ in part.loops] == [m]
+
+
+def test_a_loop_in_one_group_reads_the_states_that_it_is_given() -> None:
+    (kernel,) = nodes.kernels_of(lowered_for(*program("recurrent")).function.body)
+    assert {p for p in kernel.params if p.written} > kernel.fresh
+
+
+def test_a_loop_in_one_group_fits_in_shared_memory() -> None:
+    """Two kernels that each fit, and do not together, stay separate launches."""
+    made = parse_program("""sums(x: f64[2, 200], w: f64[2, 2000]) {
+      y = fold t < 4 (a = x) {
+        s = build n < 2 { sum m < 200 { a[n, m] } }
+        u = build n < 2 { sum k < 2000 { w[n, k] * s[n] } }
+        b = build n < 2, m < 200 { a[n, m] / (1.0 + u[n] * u[n]) }
+        yield b }
+      return y }""")
+    for shared, names in ((3000, {"loop"}), (2200, {"tree", "elements"})):
+        f = lowered_for(made, {}, replace(H100, shared=shared)).function
+        assert {k.choice.name for k in nodes.kernels_of(f.body) if k.choice is not None} == names
