@@ -94,12 +94,6 @@ def test_an_argument_may_be_changed_after_the_call() -> None:
     np.testing.assert_array_equal(x, W)
 
 
-def test_few_arguments_are_kept_for_work_that_is_not_done() -> None:
-    for _ in range(driver.MOST_PENDING + 40):
-        device_put(W)
-    assert len(driver.gpu("cuda:0")._pending) <= driver.MOST_PENDING
-
-
 def test_working_memory_is_in_use_until_the_device_is_waited_for(late: fake.Driver) -> None:
     f = pb.function(device="cuda!")(lambda x: pb.sum(pb.tanh(x @ x.T) @ x))
     x = np.ones((7, 5))
@@ -114,10 +108,16 @@ def test_working_memory_is_in_use_until_the_device_is_waited_for(late: fake.Driv
     waits(device_put(x))
     assert waits(x) == alone + 1 and waits(x) == alone
     f(device_put(x))
-    before = late.count("cuStreamSynchronize")
+    before, modules = late.count("cuStreamSynchronize"), late.count("cuModuleUnload")
     del f
     gc.collect()
-    assert late.count("cuStreamSynchronize") == before + 1
+    assert (late.count("cuStreamSynchronize"), late.count("cuModuleUnload")) == (before + 1, modules + 1)
+
+
+def test_architectures(late: fake.Driver) -> None:
+    for capability, architecture in ((89, "sm_89"), (90, "sm_90a")):
+        late.set(late=1, capability=capability)
+        assert driver.gpus.__wrapped__()[0].entry.architecture == architecture
 
 
 def test_tables_are_there_before_the_first_call() -> None:

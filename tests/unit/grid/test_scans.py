@@ -134,9 +134,18 @@ def test_loops_that_are_no_scans(step: str) -> None:
 
 
 def test_loops_whose_elements_depend_on_each_other() -> None:
-    made = parse_program("""loop(x: f64[N]) { z = build n < N { f64(0.0) }
-      s = fold k < 5 (a = z) { b = build n < N { a[-n + N - 1] + x[n] } yield b } return s }""").body.statements[1]
-    assert scan_of(made) is None
+    for index, found in (("n", True), ("8 - n", False)):
+        made = parse_program(f"""loop(x: f64[9]) {{ z = build n < 9 {{ f64(0.0) }}
+          s = fold k < 5 (a = z) {{ b = build n < 9 {{ a[{index}] + x[n] }} yield b }} return s }}""")
+        assert (scan_of(made.body.statements[1]) is not None) == found
+
+
+def test_terms_with_a_check_are_taken_in_order() -> None:
+    """A thread that leaves at a failed check meets no others."""
+    made = parse_program("""checked(x: f64[7], at: i64[N]) { z = build { f64(0.0) }
+      s, y = fold n < N (a = z) { b = build { a + x[check(at[n], 7)] } yield b, b } return y, s }""")
+    lowered = lowered_for(made, {"N": 70_000})
+    assert "scan" not in [k.choice.name for k in kernels_of(lowered.function.body) if k.choice is not None]
 
 
 @pytest.mark.parametrize(("form", "scanned"), [("sum", False), ("extreme", True)])
