@@ -1,4 +1,4 @@
-"""Figures of the device target: right programs, kernels by strategy, long serial ones, resources.
+"""Figures of the device target: correct programs, kernels by strategy, long serial kernels, resources.
 
 python -m benchmarks.devices [WORD ...]            programs with one of these words in their names
 python -m benchmarks.devices --opencl [WORD ...]   values on the first OpenCL device, such as PoCL
@@ -103,7 +103,7 @@ def _like(b: Any) -> NDArray[Any]:
 
 
 def examined(name: str, program: Program, dims: Mapping[str, int]) -> Found:
-    """Run a program on the driver for tests in several orders, and beside the C for processors.
+    """Run a program on the driver for tests in several orders, and compare it with C for processors.
 
     Raises:
         PullbackError: devices do not support it.   AssertionError: the driver refuses what the host program does.
@@ -134,7 +134,7 @@ def examined(name: str, program: Program, dims: Mapping[str, int]) -> Found:
 
 
 def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
-    """Run a program on the first OpenCL device, and beside the C for processors."""
+    """Run a program on the first OpenCL device, and compare it with C for processors."""
     lowered = lowered_for(program, dims)
     beside = emit_c(program, dims, target=PLAIN_C)
     inputs = arguments(Record.of(lowered.function, beside))
@@ -184,7 +184,7 @@ def strategies(lowered: Lowered) -> list[str]:
 def long_ones(lowered: Lowered) -> list[str]:
     """The kernels in which one of few threads has more than 10,000 steps.
 
-    In a loop with states these are the steps between two meetings: its iterations need each other.
+    In a loop with states, only the steps between two barriers count: its iterations depend on each other.
     """
     return [f"{k.name} ({k.choice}), {n:,.0f} steps" for k in kernels(lowered) for s in k.body
             if threads(s) < FEW and (n := most_steps(k, s)) > LONG]  # fmt: skip
@@ -213,7 +213,7 @@ Examine = Callable[[str, Program, Mapping[str, int]], Found]
 
 
 def surveyed(entries: Sequence[Entry], examine: Examine) -> tuple[list[Found], list[str], list[str]]:
-    """The findings, those that are not right in words, and programs that did not run with the reason."""
+    """The findings, descriptions of wrong results, and programs that did not run with the reason."""
     found, wrong, refused = [], [], []
     for k, e in enumerate(entries):
         print(f"{k + 1} of {len(entries)}: {e.name}", file=sys.stderr, flush=True)

@@ -2,8 +2,8 @@
 
 Each case runs in a process of its own, so that nothing is imported or compiled before: `python -m
 benchmarks.first_calls CASE SYSTEM`. Imports of the package, parameters and data are not part of the first call;
-imports that the call itself makes are. Processor time counts other processes' load little. The compilers' is that of
-child processes.
+imports that the call itself makes are. Other processes' load changes processor time little. The compilers' time is
+that of child processes.
 """
 
 from __future__ import annotations

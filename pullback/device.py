@@ -60,7 +60,7 @@ class Device:
         """Estimate the cycles of a launch.
 
         Args:
-            work: cycles of a processor core for all the work.   chain: for one thread's part of it.
+            work: cycles of a processor core for all the work.   chain: the same for one thread's part.
             groups, threads: the number of groups, and of threads in each.
             meetings: the number of barriers in each group.
             wide: whether the kernel computes in f64.

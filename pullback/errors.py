@@ -15,7 +15,7 @@
       ParseError                       program text that is not well formed
       VerifyError                      a program that breaks a rule of the intermediate representation
       CompilerError                    no compiler, a failing compiler, a cache that cannot be written
-      DeviceError       (RuntimeError) a device or its driver that is missing, lost, or refuses an array
+      DeviceError       (RuntimeError) a missing or failing device, or arrays that it cannot take
       DataError         (ValueError)   data sets and parameter files
       UsageError                       the command line asked for something that does not exist
 
@@ -257,7 +257,7 @@ class CompilerError(PullbackError):
 
 
 class DeviceError(PullbackError, RuntimeError):
-    """The error for a missing or lost device or driver, or arrays on different devices."""
+    """The error for a missing or failing device or driver, and for arrays on different devices."""
 
 
 class DataError(PullbackError, ValueError):

@@ -40,7 +40,7 @@ else:
 
 
 def _later(cls: type, name: str, text: Any) -> Any:
-    """A method that replaces itself by one with this text at its first call."""
+    """A method that at its first call compiles this text, and replaces itself by the result."""
 
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
         fields = dataclasses.fields(cls)
@@ -101,7 +101,7 @@ def _repr(self: Any) -> str:
 
 
 def _frozen(cls: Any) -> dict[str, Any]:
-    """The methods that keep the fields of an object as they were made."""
+    """The methods that forbid to assign or delete fields."""
 
     def check(self: Any, name: str, what: str) -> None:
         if type(self) is cls or name in cls.__dataclass_fields__:

@@ -62,7 +62,7 @@ def few_objects() -> Iterator[None]:
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.Driver]:
-    """A driver and a compiler of CUDA for tests: this process has a device."""
+    """Load a driver and a compiler of CUDA for tests, so that this process has a device."""
     if not fake.HAS_COMPILER:
         pytest.skip("no g++")
     monkeypatch.setenv("PULLBACK_NVRTC", str(fake.built(fake.COMPILER)))

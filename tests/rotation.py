@@ -1,8 +1,8 @@
 """The rows that an ordinary run leaves to other runs.
 
-Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite takes an eighth of
-the rows of each table, chosen by the number of commits, so eight commits in a row run them all. `--everything` runs all
-rows, and so does naming a file. The choice depends on the names of tests alone.
+Most tests are rows of tables: one for each function, layout or random seed. A run of the whole suite runs an eighth of
+the rows of each table. The number of commits selects the eighth, so eight commits in a row run them all. `--everything`
+runs all rows, and so does naming a file. The choice depends on the names of tests alone.
 
     PULLBACK_TESTS_TURN=1/8    the second eighth; set by `.ci/run`, whose copy has no history
     PULLBACK_TESTS_PART=3/12   the fourth of twelve parts of the whole suite, with all rows

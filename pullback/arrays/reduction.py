@@ -52,7 +52,7 @@ def places(rank: int, axis: Any, what: str, h: Array) -> tuple[int, ...]:
 
 
 def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType | None = None) -> Array:
-    """`op` over the axes of x. A sum of dtype f16 or bf16 is computed in f32."""
+    """Reduce `x` over axes by `op`. A sum of dtype f16 or bf16 is computed in f32."""
     if dtype is not None and dtype.is_half:
         return convert(reduce_axes(op, x, axis, keepdims, dtype.computed), dtype)
     h = as_array(x, op)

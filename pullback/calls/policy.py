@@ -60,7 +60,7 @@ def device(own: str | None) -> str:
     """Return the device of calls: a function's own, then PULLBACK_DEVICE; "" for that of the arguments.
 
     Raises:
-        ValueError: `own` is no device.   UsageError: [E601] PULLBACK_DEVICE is none.
+        ValueError: `own` is no device.   UsageError: [E601] PULLBACK_DEVICE names no device.
     """
     text = os.environ.get("PULLBACK_DEVICE", "") if own is None else own
     if text != "" and not re.fullmatch(r"cpu|cuda(:\d+)?!?", str(text)):

@@ -44,8 +44,8 @@ class Traced:
 
     `foreign` are arrays of the function around a closure. They are inputs after the arguments.
     `prints` is what a call prints, also for a function derived from the printing one. It is `enclosed` if it was traced
-    inside another function, whose dims it may then contain. `own` are the dims for which it is compiled separately,
-    `general` is its open-size code by the target that the environment selects.
+    inside another function, whose dims it may then contain. `own` holds the dims that have C of their own.
+    `general` holds its open-size code for each target.
     Its function sets its `signature`.
     """
 

@@ -32,7 +32,7 @@ def explanation_of(
 ) -> Explanation:
     """Collect the stages from the traced program to C, or to a device's language.
 
-    Without dims, sizes stay symbolic, without C.
+    Without dims, sizes stay symbolic, and there is no C.
     """
     from pullback.machine import native
     from pullback.passes.pipeline import stages

@@ -8,12 +8,12 @@ scatters.py   scatters: keys, then each element collects its terms
 sorts.py      sorts by merging; runs.py finds the place of one element
 products.py   tiled products, with panels in shared memory and sums in registers
 table.py      the table of strategies, in order
-estimates.py  steps of threads, and launches
+estimates.py  counts of a thread's steps, and of launches
 inlining.py   the statements of a kernel as part of its caller
 groups.py     loops and branches of the function as kernels of one group
 branches.py   short branches, whose condition the kernels read
 function.py   a whole function on a device
 checks.py     launches after a failed check, and indices that are then undefined
-summary.py    its launches as text
+summary.py    a function's launches as text
 verify.py     the checks of device kernels
 """

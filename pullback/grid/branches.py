@@ -3,8 +3,8 @@
     if c { launch n: y[n] = a[n] } else { launch n: y[n] = b[n] }
     -->  launch n: if (c[0]) y[n] = a[n];  launch n: if (!c[0]) y[n] = b[n]
 
-All threads of all groups take the same way. The launches of the side that is not taken cost less than a look of the
-host, which waits for the device. Neither side may change the condition.
+All threads take the same side. The launches of the other side do nothing; they cost less than a wait of the host for
+the condition. Neither side may change the condition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pullback.loops.program.values import Buffer, Load, Unary, Value, View, walk
 
 
 def predicated(s: If, device: Device) -> tuple[Stmt, ...] | None:
-    """The launches of both sides of a branch, each under its condition; None if the host has to look."""
+    """The launches of both sides of a branch, each under its condition; None if the host has to read it."""
     (load,) = (v for v in walk_value(s.test) if isinstance(v, Load))
     sides = (*s.then, *s.otherwise)
     if not all(isinstance(x, Call | Copy | Fill | Comment) for x in sides):
@@ -60,7 +60,7 @@ class _Branch:
         return out
 
     def _under(self, k: Kernel) -> Kernel:
-        """A kernel whose threads do nothing where the condition does not hold."""
+        """A kernel whose threads do nothing if the condition is false."""
         b = self.load.buffer
         param = Buffer(b.name, b.dtype, (), "parameter", b.elements, False)
         (test,) = Inlining({b: View(param, -self.load.offset)}, {}).body((If(self.test, ()),))

@@ -14,7 +14,7 @@ UNKNOWN: Final = 10_000  # the assumed iterations of a loop without a known end
 
 
 def steps(s: Stmt) -> float:
-    """The statements that one thread runs; group and thread loops count once."""
+    """The number of statements that one thread runs; group and thread loops count once."""
     match s:
         case For(kind="group" | "thread"):
             return sum(map(steps, s.body))
@@ -31,7 +31,7 @@ def steps(s: Stmt) -> float:
 
 
 def trips(s: For | Loop) -> float:
-    """The most iterations of a loop."""
+    """The largest number of iterations of a loop."""
     if isinstance(s, Loop):
         return SEARCH
     ends = s.upper.args if isinstance(s.upper, Extreme) else (s.upper,)

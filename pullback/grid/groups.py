@@ -3,10 +3,10 @@
     for t:  launch n, m: h2[n] = f(sum m: w[n, m] h[m]);  copy h = h2
     -->  one group:  for t:  thread n: h2[n] = ..;  (threads meet)  thread n: h[n] = h2[n];  (threads meet)
 
-Each thread takes every T-th element of a kernel. A kernel that is launches already, such as a tree, has its groups one
-after another, or its plain loops, whichever is cheaper. A condition that ends a loop, or decides a branch, is read
-by all threads after they have met. The host repeats launches where this is cheaper by estimate, as it is for arrays
-that one group is too small for. Independent rows of all arrays, such as the sequences of a batch, have a group each.
+Each thread takes every T-th element of a kernel. A kernel that consists of launches, such as a tree, runs
+their groups one after another, or plain loops, whichever is cheaper. All threads read the condition of a loop or a
+branch after a barrier. The host repeats launches where the estimate says so, as for arrays that are too large for one
+group. Independent rows of all arrays, such as the sequences of a batch, have a group each.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def copied(s: Copy) -> Stmt:
 
 @dataclass
 class _OneGroup:
-    """The kernel of one group in the making."""
+    """A builder of a kernel with one group."""
 
     statement: For | Loop | If
     device: Device
@@ -103,7 +103,7 @@ class _OneGroup:
         return nodes.walk(self.body)
 
     def _takes(self, s: Call) -> bool:
-        """Whether a kernel can be part of others: it sorts nothing, and no name has two meanings."""
+        """Whether a kernel can be part of another one: it sorts nothing, and no name has two meanings."""
         inside = list(nodes.walk((*s.kernel.body, *(s.kernel.portable or ()))))
         own = {x.var for x in inside if isinstance(x, For | LetIndex)}
         given = {v for i in nodes.statement_indices(s) for v in i.free if v not in s.kernel.indices}
@@ -134,7 +134,7 @@ class _OneGroup:
         return total
 
     def _outside(self, body: Sequence[Stmt]) -> float:
-        """The cycles where the host launches each kernel by itself."""
+        """The cycles of statements if the host launches each kernel."""
         total = 0.0
         for s in body:
             match s:
@@ -152,7 +152,7 @@ class _OneGroup:
         return total
 
     def parts(self, s: Stmt) -> list[Part]:
-        """The parts of a statement as plain loops, of one row; none if it is launches only."""
+        """The parts of a statement for one row, as plain loops; none if it has only launches."""
         return [self._of_row(p) for p in self._whole(s)]
 
     def _of_row(self, p: Part) -> Part:
@@ -197,7 +197,7 @@ class _OneGroup:
         return sum(map(self._part, parts)) if parts else float("inf")
 
     def _launched(self, s: Call) -> float:
-        """The cycles of a kernel's launches with their groups one after another."""
+        """The cycles of a kernel's launches if their groups run one after another."""
         if not is_launched(s.kernel) or self.row is not None:
             return float("inf")
         meetings = sum(isinstance(x, For) and x.kind == "thread" for x in nodes.walk(s.kernel.body))
@@ -284,7 +284,7 @@ class _OneGroup:
         return thread_loop(t, (For(at, as_index(t), as_index(p.total), own, self.threads),))
 
     def _homes(self, body: Sequence[Stmt], views: Mapping[Buffer, View] | None = None) -> dict[Buffer, View]:
-        """The parameters for the function's buffers that statements use; new ones are added."""
+        """The parameters for the function's buffers that statements use; missing ones are added."""
         for s in nodes.walk(tuple(body)):
             for a in nodes.accesses(s):
                 b = views[a.buffer].buffer if views and a.buffer in views else a.buffer
@@ -294,7 +294,7 @@ class _OneGroup:
         return self.views
 
     def _locals(self, body: Sequence[Stmt]) -> dict[Buffer, View]:
-        """The group's buffers for those of a kernel; kernels use them in turn."""
+        """The group's local buffers that replace those of a kernel; kernels share them in turn."""
         out: dict[Buffer, View] = {}
         seen: dict[tuple[object, ...], int] = {}
         for s in nodes.walk(tuple(body)):
@@ -310,8 +310,8 @@ class _OneGroup:
 def are_apart(group: For) -> bool:
     """Whether groups are proven to access different elements of each buffer that one of them writes.
 
-    An address is c v + w, with v the group. Let all terms of w be multiples of c n, for n groups, but for a rest with
-    values in a range below c. Then two groups cannot meet.
+    An address is c v + w, with v the group. Let w be a multiple of c n, for n groups, plus a rest from a range
+    shorter than c. Then two groups access different elements.
     """
     v, n = group.var, group.var.extent.constant or 1
     found = Footprint(group.body, {}, {v: (0, n - 1)}, every=True)
@@ -336,7 +336,7 @@ def are_apart(group: For) -> bool:
 def _follows_elements(group: For) -> bool:
     """Whether all threads of a group read together at an index that depends on elements.
 
-    After a failed check they would have to leave together, and may see it at different times.
+    After a failed check all threads would have to leave together, but they may see it at different times.
     """
     read = variables_read(group.body)
     return any(is_read(a.offset, read) for s in _outside_threads(group.body) for a in nodes.accesses(s))
@@ -357,7 +357,7 @@ def _leaves(body: Sequence[Stmt]) -> bool:
 
 
 def _count(s: Stmt) -> int:
-    """The threads of a thread loop."""
+    """The number of threads of a thread loop."""
     if isinstance(s, For) and s.kind == "thread" and isinstance(s.upper, Index):
         return s.upper.constant or 1
     return 1

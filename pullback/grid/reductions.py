@@ -76,9 +76,9 @@ def store_values(build: ir.Build, lowering: ScalarLowering, builder: KernelBuild
 
 
 def stored_terms(r: Reduction, builder: KernelBuilder) -> tuple[Reduction, list[For]]:
-    """A launch that stores the terms, and the reduction of these.
+    """A launch that stores the terms, and the reduction of the stored terms.
 
-    A thread whose index is out of range leaves, which it may not do between threads that wait for it.
+    A thread whose index is out of range leaves. Inside the reduction, others would wait for it at a barrier.
     """
     variables = (*r.build.vars, *r.total.vars)
     terms = ir.Ref("terms", r.total.arg.dtype, tuple(v.extent for v in variables))
@@ -94,7 +94,7 @@ def stored_terms(r: Reduction, builder: KernelBuilder) -> tuple[Reduction, list[
 
 
 def independent_loops(body: Sequence[Stmt], variables: Sequence[Var]) -> list[Stmt]:
-    """Declare the loops over the elements of a build to be independent, as they are by its meaning."""
+    """Declare the loops over the elements of a build independent, which they are by definition."""
     return [replace(s, body=tuple(independent_loops(s.body, variables)), independent=True)
             if isinstance(s, For) and s.var in variables else s for s in body]  # fmt: skip
 

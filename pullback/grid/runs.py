@@ -1,4 +1,4 @@
-"""Places of elements while rows are sorted: in a run by counting, in two runs by bisection."""
+"""Places of elements in a sort: by counting in a short run, by bisection in two sorted runs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ PLACE: Final = scalar(i32)
 
 
 class Place(NamedTuple):
-    """The place of elements: their keys and positions from `base` on.
+    """The storage of elements: their keys and original positions, from `base` on.
 
-    Without positions, elements are where they began.
+    Without positions, each element is at its original one.
     """
 
     keys: Buffer | None
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 def moves(e: Index, end: Index, width: int, source: Place, target: Place, begin: Index = ZERO_INDEX) -> list[Stmt]:
-    """Move an element to its place in two runs of a width, or with width 0 in a short run.
+    """Move an element to its place in two runs of this width; width 0 means a short, unsorted run.
 
     Args:
         end: the number of elements.   begin: the position in the row of element 0.
@@ -67,7 +67,7 @@ def moves(e: Index, end: Index, width: int, source: Place, target: Place, begin:
 
 
 def _counted(e: Index, end: Index, key: Temp, source: Place, place: Var) -> list[Stmt]:
-    """The place of an element in its run: it counts those that precede it."""
+    """The place of an element in its run: the number of elements that precede it."""
     assert source.keys is not None
     begin, k = e - modulo(e, as_index(RUN)), Var("k", end)
     count, other = Temp("before", PLACE), Temp("other", key.type)
@@ -79,7 +79,7 @@ def _counted(e: Index, end: Index, key: Temp, source: Place, place: Var) -> list
 
 
 def _merged(e: Index, end: Index, width: int, key: Temp, source: Place, place: Var) -> list[Stmt]:
-    """The place of an element in its run and the next one, where a bisection finds those that precede it."""
+    """The place of an element in two merged runs: a bisection of the other run counts predecessors."""
     assert source.keys is not None
     keys, base = source.keys, source.base
     right = modulo(floor_divide(e, as_index(width)), as_index(2))  # 0 in the first run of two, 1 in the second
@@ -119,7 +119,7 @@ def _bisected(first: Index, stop: Index, most: Index, test: Callable[[Index], tu
 
 
 def _precedes(other: Temp, key: Temp, earlier: Index) -> Value:
-    """Whether another key precedes a key; it does among equal ones where `earlier` is not negative."""
+    """Whether another key precedes a key. An equal one does if `earlier` is not negative."""
     a, b, test = Read(other), Read(key), cond(">=", earlier)
     after = Unary("!", _less(b, a), TRUTH)
     if isinstance(test, bool):

@@ -58,21 +58,21 @@ class SortSizes(NamedTuple):
 
     @property
     def tile(self) -> int:
-        """The elements that a group sorts."""
+        """The number of elements that a group sorts."""
         return min(self.length, TILE)
 
     @property
     def tiles(self) -> int:
-        """The groups of a row."""
+        """The number of groups for a row."""
         return -(-self.length // TILE)
 
     @property
     def threads(self) -> int:
-        """The threads in a group: the power of two next to the number of elements, within limits."""
+        """The number of threads in a group: the elements rounded up to a power of two, within limits."""
         return min(max(LEAST, 1 << (self.tile - 1).bit_length()), MOST)
 
     def widths(self, first: int, end: int) -> list[int]:
-        """The widths of runs that are merged, from the first one on while they are below the end."""
+        """The widths of merged runs: `first` and its doubles below `end`."""
         return [first << k for k in range(40) if first << k < end]
 
 
@@ -116,7 +116,7 @@ def _build(s: ir.Sort, sizes: SortSizes, builder: KernelBuilder) -> Kernel:
 
 
 def sort_launches(sizes: SortSizes, source: Place, last: Place, builder: KernelBuilder) -> list[For]:
-    """The launches that sort rows, from the source by way of working memory to the last place."""
+    """The launches that sort rows, from the source through working memory to the last place."""
     widths = sizes.widths(TILE, sizes.length)
     ways = [_between(sizes, source, last, builder) for _ in widths[:2]]
     places = [*(ways[k % 2] for k in range(len(widths))), last]

@@ -66,7 +66,7 @@ class Part(NamedTuple):
 
 
 def parts_of(statements: tuple[Stmt, ...], k: Kernel) -> list[Part]:
-    """A part for each top-level loop of a kernel's statements; a single one if they cannot be taken apart."""
+    """A part for each top-level loop of a kernel's statements; a single one if they cannot be split."""
     body = [s for s in statements if not isinstance(s, Comment)]
     lets = [s for s in body if _is_let(s)]
     changed = {a.buffer for s in nodes.walk(statements) for a in nodes.accesses(s) if a.write}

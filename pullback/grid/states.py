@@ -42,11 +42,11 @@ class ScanState(NamedTuple):
 
     @property
     def begun(self) -> list[bool | int | float]:
-        """The combination of no terms: a scale where the state has one, and a value."""
+        """The identity of the combination: a scale if the state has one, and a value."""
         return [1.0] * (self.scale != 1.0) + [neutral(self.op, self.ref.dtype)]
 
     def combined(self, first: Sequence[Temp], later: Sequence[Value]) -> list[Stmt]:
-        """Combine terms, or a state, with later terms: x, then (a, b), is a x + b."""
+        """Combine terms, or a state, with later terms: x followed by (a, b) gives a x + b."""
         *scales, value = later
         old: Value = Read(first[-1])
         for a in scales:

@@ -56,7 +56,7 @@ class Merge(Step):
 
 @dataclass(frozen=True)
 class InOrder(Step):
-    """The step in which each thread goes through so many neighboring terms, one after another."""
+    """The step in which each thread processes a number of neighboring terms in order."""
 
     terms: int
 
@@ -156,7 +156,7 @@ def decoded(flat: Index, variables: Sequence[Var]) -> list[Stmt]:
 
 
 def parts_schedule(parts: Sequence[Sequence[Step]]) -> Schedule:
-    """The schedule of several launches, each numbered; of a single one its steps."""
+    """The schedule of several launches, each numbered; for a single launch, its steps."""
     many = len(parts) > 1
     return Schedule(tuple(s for n, own in enumerate(parts, 1) for s in ((Numbered(n, len(parts)),) * many + (*own,))))
 

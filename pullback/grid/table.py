@@ -53,7 +53,7 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
 
 
 def _plain(s: ir.Build | ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
-    """Plain loops."""
+    """Write plain loops."""
     if isinstance(s, ir.Scatter):
         return plain_scatter(s, builder)
     loops = element_loops(s, builder.address, builder, beside=False)
@@ -61,7 +61,7 @@ def _plain(s: ir.Build | ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]
 
 
 def with_loops(c: Candidate, s: ir.Statement) -> Candidate:
-    """The candidate whose kernel also has plain loops, for a group of threads that runs it among others."""
+    """The candidate with plain loops added to its kernel, for a group that runs several kernels."""
 
     def build(builder: KernelBuilder) -> Kernel:
         k = c.build(builder)

@@ -64,7 +64,7 @@ def step(scan: Scan, states: Mapping[ir.Ref, Temp], lowering: ScalarLowering, sc
 
 
 def begun(scan: Scan, state: ir.Ref, out: ir.Ref, builder: KernelBuilder) -> Value:
-    """An element of a state before all steps, in the place of the last state or of its first row."""
+    """An element of the initial state, which lies where the last state or its first row will be."""
     ref = out
     if not builder.work.holds(state, out):  # it moves along its rows
         n = len(scan.fold.states)
@@ -90,7 +90,7 @@ def walked(scan: Scan, builder: KernelBuilder) -> list[For]:
 
 @dataclass
 class Tiles:
-    """A launch of a scan. Lists have a buffer for each state, or one for each value of its combined terms."""
+    """The launches of a scan. A list has a buffer for each state, or for each value of combined terms."""
 
     scan: Scan
     sizes: Sizes
@@ -170,7 +170,7 @@ class Tiles:
         return smallest(start + self.sizes.length, as_index(self.sizes.terms))
 
     def _composed(self, group: Scope, first: Index, end: Bound, own: int) -> For:
-        """Let each thread combine so many neighboring terms, one after another."""
+        """Let each thread combine a number of neighboring terms in order."""
         t = Var("thread", as_index(self.sizes.threads))
         thread = group.inside(t, True)
         inner, begin, after = thread.inside(self.var, False), list[Stmt](), list[Stmt]()
@@ -183,7 +183,7 @@ class Tiles:
         return thread_loop(t, (*thread.statements, *begin, self._run(first, t, end, own, inner), *after))
 
     def _combined(self) -> For:
-        """Let one of 16 threads combine their terms: what precedes each of them, and the total."""
+        """Let one of 16 threads combine their terms: a prefix for each of them, and the total."""
         u, k = Var("thread", as_index(self.sizes.threads // WIDTH)), Var("k", as_index(WIDTH))
         at = as_index(u) * WIDTH + as_index(k)
         begin, each, after = list[Stmt](), list[Stmt](), list[Stmt]()
@@ -237,7 +237,7 @@ class Tiles:
 
 
 def _none(x: ScanState) -> tuple[list[Temp], list[Stmt]]:
-    """The combination of no terms, in new temporaries."""
+    """The identity of the combination, in new temporaries."""
     temps = [Temp(name, x.type) for name in ("scale", x.op)[-len(x.begun) :]]
     return temps, [Let(temp, Literal(n, x.type), mutable=True) for temp, n in zip(temps, x.begun, strict=True)]
 

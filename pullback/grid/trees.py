@@ -93,7 +93,7 @@ class Plan(NamedTuple):
 
 
 def plans(r: Reduction, whole: float, bytes_moved: float, device: Device) -> Iterator[Plan]:
-    """The plans for a reduction that takes a processor core so many cycles."""
+    """The plans for a reduction, given the cycles that it takes on a processor core."""
     if r.terms < 2 * LEAST:
         return
     threads = LEAST
@@ -123,7 +123,7 @@ def _build(r: Reduction, plan: Plan, builder: KernelBuilder) -> Kernel:
 
 
 def tree_launches(r: Reduction, plan: Plan, builder: KernelBuilder) -> list[For]:
-    """The launches of a reduction; Declined if a thread may leave before others meet it."""
+    """The launches of a reduction; raise Declined if a thread may leave before a barrier."""
     length = -(-r.terms // plan.runs)
     runs = -(-r.terms // length)
     if runs == 1:

@@ -128,7 +128,7 @@ def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:
 
 
 def _whole(s: tree.Structure, parts: Iterator[Any]) -> tuple[list[Any], tree.Structure]:
-    """The leaves of a structure, complex arrays whole, and the structure of those leaves."""
+    """The leaves of a structure without splitting complex arrays, and the structure of these leaves."""
     if s.kind == "leaf":
         return [next(parts)], s
     if s.kind == "complex":

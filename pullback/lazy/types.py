@@ -70,7 +70,7 @@ def array_type(dtype: DType | ComplexType, shape: tuple[int, ...]) -> ArrayType:
     """The type with this element type and shape.
 
     Raises:
-        DTypeError: [E122] it is bfloat16, whose sums and ones NumPy does not know.
+        DTypeError: [E122] the element type is bfloat16, which NumPy cannot sum.
     """
     if dtype is bf16:
         raise DTypeError("E122", "lazy arrays hold no bfloat16", position=user_position(),

@@ -132,7 +132,7 @@ second; where it is below the third, by the fourth. Squares then stay in range d
 
 
 def rescaled(a: Array) -> tuple[Array, Array, Array]:
-    """Return a matrix times a power of two k, whose squares neither over- nor underflow; k; and 1 / k.
+    """Scale a matrix by a power of two k so that squares stay in range; return it, k and 1 / k.
 
     k is 1 unless the matrix is very large or very small, so ordinary matrices keep their bits. Derivatives take it as a
     constant. The sum of squares decides, also where it is infinite or 0.

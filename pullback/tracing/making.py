@@ -108,7 +108,7 @@ def weak_input(ref: ir.Ref, kind: Weak) -> Array:
 
 
 def unmasked(x: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any]:
-    """The array itself; programs would compute with masked elements as with others.
+    """Return the array; refuse masked elements, with which programs would compute as with others.
 
     Raises:
         TraceError: [E138] it is a masked array with masked elements.

@@ -1,4 +1,4 @@
-"""Mistakes in arguments point at the call, wherever the function was made, and by whom first."""
+"""Errors in arguments point at the call, wherever and whenever the function was made."""
 
 from __future__ import annotations
 

@@ -36,13 +36,13 @@ def install(mutant: Mutant) -> bool:
 
 
 def distinguish(mutant: Mutant) -> None:
-    """Give what this process compiles another key in the cache."""
+    """Give the libraries that this process compiles another cache key."""
     token = str(mutant)
     importlib.import_module("pullback.runtime.record").fingerprint = lambda: token
 
 
 def settle() -> None:
-    """Let random tests find the same in every process, and not shrink what they find."""
+    """Let random tests draw the same examples in every process, and not shrink failures."""
     hypothesis = importlib.import_module("hypothesis")  # once pytest rewrites the asserts of its plugin
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
     hypothesis.settings.register_profile("mutation", derandomize=True, database=None, deadline=None, phases=phases)

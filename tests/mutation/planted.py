@@ -1,4 +1,4 @@
-"""A pytest plugin that imports a file with a mutant in its text: for code that only runs when the file is imported.
+"""A pytest plugin that imports a file with a mutant in it: for code that only runs at import.
 
 `killer` starts pytest with this plugin in a new process. A table is then built by the mutant's code, for every test.
 """
@@ -52,7 +52,7 @@ def plant(mutant: Mutant) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the mutant's libraries apart from others, and make random tests find the same in every process."""
+    """Give the mutant's libraries their own cache keys, and fix the examples of random tests."""
     settle()
     distinguish(MUTANT)
 

@@ -83,7 +83,7 @@ class Mutation:
     message: str = ""
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Random tests are the same in every process."""
+        """Fix the examples of random tests, so that all processes draw the same."""
         settle()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -119,7 +119,7 @@ def test_a_mutant_takes_the_place_of_the_function() -> None:
 
 
 def test_a_mutant_takes_the_place_of_code_that_runs_at_import() -> None:
-    """In a new process, where all tables are built by it; a change of nothing fails no test."""
+    """A new process builds all tables with the mutant. A mutant without a change fails no test."""
     found = mutants_of("pullback/ir/primitives/logic.py")
     (mutant,) = [m for m in found if m.function == "_comparison" and m.kind == "call dropped"]
     same = replace(mutant, after=mutant.before)

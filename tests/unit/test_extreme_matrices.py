@@ -1,4 +1,4 @@
-"""Decompositions of very large and very small matrices: values and derivatives are those of the matrix, scaled."""
+"""Decompositions of very large and very small matrices equal those of a moderate multiple, scaled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package's own `dataclass` means what that of the standard library means."""
+"""The package's own `dataclass` behaves like that of the standard library."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def flags(command: Sequence[str], version: str) -> tuple[str, ...]:
 
 
 def exported(exact: bool) -> tuple[str, ...]:
-    """The flags with which exported C rounds as calls do, for gcc and clang.
+    """Return the compiler flags that make exported C round as calls do, for gcc and clang.
 
     Contraction is the default of gnu99, which calls use: `fast` with gcc and `on` with clang.
     """

@@ -84,7 +84,7 @@ class Writer:
                     self.statement(s)
 
     def _straight(self, statements: tuple[Stmt, ...]) -> None:
-        """Add statements without branches, after pointers for indices that differ by a constant."""
+        """Add straight-line statements, after one pointer for each group of indices that differ by a constant."""
         count = Counter((a.buffer, a.offset - a.offset.offset) for s in statements for a in nodes.accesses(s))
         for (buffer, index), uses in count.items():
             if uses > 1 and index.terms:

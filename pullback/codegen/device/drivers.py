@@ -1,16 +1,16 @@
-"""The drivers of devices in C: one record of text for each.
+"""Device drivers as C text: one record for each driver.
 
-The text of a driver defines the types `STREAM` and `KERNEL`, `struct device` (what a program holds of its device), and
+The text of a driver defines the types `STREAM` and `KERNEL`, `struct device` (a program's handles of its device), and
 the macros and functions below. All functions return 0, or an error below 0. `stream` is a variable where they are used.
 
     OK(call)                                   leave the function with the error of a call
     LAUNCH(kernel, groups, threads, ...)       launch; the arguments are ARRAY(address) and NUMBER(type, n)
     attach(struct device *, int number)        find the driver and take the device
-    enter(struct device *), leave()            make the device the current one of the thread, and undo it
+    enter(struct device *), leave()            make the device current in the thread, and undo this
     load(struct device *, const void *image)   load machine code, and make a stream
     kernel(struct device *, KERNEL *, name)    find a kernel of the loaded code
-    detach(struct device *)                    give everything back; the device is entered
-    release(struct device *)                   give the device back; it is not entered
+    detach(struct device *)                    release everything; the device is current
+    release(struct device *)                   release the device; it is not current
     allocate(char **at, size_t), freed(char *) memory of the device
     send(to, from, bytes, stream)              copy from the host
     fetch(to, from, bytes, stream)             copy to the host
@@ -38,7 +38,7 @@ class Driver:
         extra: the prototype and the definition of a further function; {name} is the program's name.
         text: the functions that all programs use.   kernel: those of programs that have kernels.
         copy, zero: functions for programs that use them.
-        taken: the names that the text defines, beside those of all drivers.
+        taken: the names that this text defines, in addition to those of all drivers.
     """
 
     file: str

@@ -64,14 +64,14 @@ Place = tuple[Index, int] | None
 
 @dataclass(frozen=True)
 class Touched:
-    """The buffers that threads access, and those that they write, each with its place; without registers."""
+    """The buffers that threads access, and those that they write, with places. Registers are left out."""
 
     touched: frozenset[tuple[Buffer, Place]] = frozenset()
     written: frozenset[tuple[Buffer, Place]] = frozenset()
 
     @staticmethod
     def by(s: Stmt, threads: int) -> Touched:
-        """The buffers that a thread loop accesses, or a statement that all threads run alike."""
+        """The accesses of a thread loop, or of a statement that all threads run alike."""
         found = [(a.buffer, place, a.write) for a, place in _places(s, threads) if a.buffer.space != "registers"]
         return Touched(frozenset((b, p) for b, p, _ in found), frozenset((b, p) for b, p, write in found if write))
 
@@ -79,17 +79,17 @@ class Touched:
         return Touched(self.touched | other.touched, self.written | other.written)
 
     def within(self, other: Touched) -> bool:
-        """Whether the other side has all of these accesses."""
+        """Whether `other` contains all of these accesses."""
         return self.touched <= other.touched and self.written <= other.written
 
     def after(self, v: Var) -> Touched:
-        """The accesses seen from another iteration of a loop, in which its variable has another value."""
+        """The accesses as seen from another iteration of a loop, which changes the value of `v`."""
         touched, written = (frozenset((b, None if p is not None and v in p[0].free else p) for b, p in side)
                             for side in (self.touched, self.written))  # fmt: skip
         return Touched(touched, written)
 
     def conflicts(self, other: Touched) -> bool:
-        """Whether one side writes what another thread accesses on the other side."""
+        """Whether one side writes an element that another thread may access on the other side."""
         return any(b is c and (p is None or p != q) for one, two in ((self, other), (other, self))
                    for b, p in one.written for c, q in two.touched)  # fmt: skip
 
@@ -168,10 +168,10 @@ class KernelWriter(Writer):
                         self.left |= self.since
 
     def _repeated(self, s: For | Loop, head: str, least: int = 1) -> None:
-        """Add a loop around thread loops: what one iteration has touched is touched before the next one.
+        """Add a loop around thread loops, with barriers between its iterations where needed.
 
-        Its text is written anew until no further barrier is needed. After it, threads may come from its end, from a
-        `Break`, or if there are no iterations from before it.
+        The body is written again until no further barrier is needed. Threads reach the next statement from the end
+        of the loop, from a `Break`, or, without iterations, from before the loop.
         """
         before, outer, start = self.since, self.left, len(self.lines)
         known = before
@@ -284,7 +284,7 @@ class KernelWriter(Writer):
 
 
 def known_trips(s: For) -> int:
-    """The number of iterations of a loop, 0 where unknown."""
+    """The number of iterations of a loop; 0 if it is unknown."""
     if not isinstance(s.lower, Index) or not isinstance(s.upper, Index):
         return 0
     return -(-max((s.upper - s.lower).constant or 0, 0) // s.step)

@@ -45,7 +45,7 @@ class DeviceProgram:
 
     @property
     def device_bytes(self) -> int:
-        """All device memory that it uses."""
+        """The bytes of device memory that the program uses."""
         return self.memory_bytes + self.array_bytes
 
 

@@ -73,7 +73,7 @@ class Strategies:
 
     Attributes:
         single: for one Build or Scatter.
-        several: for neighbors.
+        several: for neighboring statements.
         head: returns how many of the first statements may be one kernel.
         loops: for a Fold; without a candidate it is a loop around the kernels of its body.
         sorts: for a Sort; without a candidate it is a procedure of the target.

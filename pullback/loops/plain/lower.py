@@ -169,7 +169,7 @@ class Lowering:
 
     def _together(self, statements: Sequence[ir.Statement], start: int, last: Mapping[ir.Ref, int]
                   ) -> tuple[list[Stmt], int]:
-        """One kernel for the first statements, and their number; no kernel and 1 if each is best alone.
+        """Return a kernel for the first statements, and their number; None and 1 if each is best alone.
 
         Args:
             start: the position of the first in its block.   last: the position of each array's last reader there.
@@ -230,7 +230,7 @@ class Lowering:
 
     def _shared(self, statements: Sequence[ir.Build | ir.Scatter], stored: tuple[ir.Ref, ...],
                 make: Callable[[], list[Stmt]]) -> list[Stmt]:
-        """The calls that `make` gives, or calls of the kernels of earlier statements of this form.
+        """Return calls of the kernels of earlier statements of this form, or else the calls of `make`.
 
         Args:
             stored: the arrays that are read later.

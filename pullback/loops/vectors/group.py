@@ -203,7 +203,7 @@ def _join(group: Group, s: ir.Build, small: int) -> bool:
 
 
 def _may_follow(first: ir.Build, s: ir.Statement, small: int) -> bool:
-    """Whether a statement may join the first one, before the elements of either are made."""
+    """Whether a statement may join the first one; this is tested before elements are built."""
     if not isinstance(s, ir.Build) or any(o.dtype is not first.outs[0].dtype for o in s.outs):
         return False
     shape, own = _shape(first, small), _shape(s, small)

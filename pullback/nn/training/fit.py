@@ -96,6 +96,7 @@ def fit(
             [E514] the loss is not finite; [E509], [E510], [E511], [E515], [E516] of checkpoints.
         UsageError: [E518] arguments contradict each other. [E526] A metric returns an array. With `workers`:
             [E713] Ray is not installed, [E712] the loss cannot be sent. LostError: [E711] a process is lost.
+        DeviceError: as in `pb.function`.
 
     >>> from pullback import nn
     >>> x = np.linspace(-1, 1, 64, dtype=np.float32)
@@ -166,9 +167,14 @@ def evaluate(
         model, loss, data, metrics, batch_size: as in `fit`.
         parameters: the parameters of the network.
         state: the state of the network.
-        options: the options of `pb.function`.
+        options: the options of `pb.function`, such as `device="cuda"`.
     Returns:
         A dict of `loss` and every metric by name.
+    Raises:
+        DataError: [E508], [E513] as in `fit`.   UsageError: [E518] arguments contradict each other.
+        DeviceError: as in `pb.function`.
+    Cost:
+        One inference for each batch. With `device`, parameters are copied to the device for each batch.
 
     >>> from pullback import nn
     >>> f = lambda parameters, state, batch: pb.mean((parameters["a"] * batch[0] - batch[1]) ** 2)

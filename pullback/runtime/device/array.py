@@ -25,7 +25,7 @@ class Memory:
     """A block of a device's memory, freed when nothing refers to it.
 
     Attributes:
-        at: its address.   shared: whether another library has used it.
+        at: the address.   shared: whether another library has used the block.
     """
 
     __slots__ = ("_gpu", "at", "shared")
@@ -49,10 +49,10 @@ class Memory:
 
 
 def no_memory(gpu: Gpu, what: str, count: int, rows: Sequence[str]) -> OutOfMemoryError:
-    """The error for memory that a device does not have.
+    """The error for an allocation that does not fit on a device.
 
     Args:
-        what: the subject.   count: the bytes asked for.   rows: what they are for.
+        what: the subject.   count: the requested bytes.   rows: the arrays that need them.
     """
     free, total = gpu.free_bytes()
     facts = [*rows, f"{free:,} of {total:,} bytes are free"]
@@ -61,25 +61,26 @@ def no_memory(gpu: Gpu, what: str, count: int, rows: Sequence[str]) -> OutOfMemo
 
 
 class Pending(Protocol):
-    """Checks of a call that has not been waited for."""
+    """The index checks of a call that may still run."""
 
     def verify(self) -> None:
-        """Wait for the call; raise the error of a check that failed."""
+        """Wait for the call, and raise the error of a failed check."""
 
 
 class DeviceArray:
-    """An array in the memory of a device, stored row by row. It does not change.
+    """An immutable array in the memory of a device, stored row by row.
 
-    Functions take it and give it back. NumPy copies it to the host, with `numpy` or `np.asarray`. PyTorch, JAX and CuPy
-    share its memory by DLPack.
+    Functions take and return it; `pb.device_put` makes one of a NumPy array. The call that computes it may still run.
+    `numpy`, `np.asarray`, `item` and `float` wait, and copy to the host. PyTorch, JAX and CuPy share its memory through
+    DLPack.
 
     Attributes:
-        shape: its sizes.   dtype: its element type as NumPy's; bfloat16 has its bits, uint16.
-        device: the device's name, such as "cuda:0".
+        shape: the sizes.   dtype: NumPy's element type; bfloat16 arrays hold their bits as uint16.
+        device: the device's name, such as "cuda:0".   ndim, size, nbytes: as in NumPy.
 
-    >>> def example():
-    ...     x = pb.device_put(np.ones(3), "cuda:0")
-    ...     return x.device, x.numpy()
+    >>> x = pb.device_put(np.ones(3), pb.devices()[-1].name)  # a NumPy array if there is only the processor
+    >>> np.asarray(pb.function(lambda x: 2 * x)(x)).tolist()
+    [2.0, 2.0, 2.0]
     """
 
     __slots__ = ("__weakref__", "at", "gpu", "memory", "pending", "shape", "storage")
@@ -91,12 +92,12 @@ class DeviceArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type."""
+        """The element type as NumPy's; uint16 for the bits of bfloat16."""
         return self.storage.numpy
 
     @property
     def device(self) -> str:
-        """The name of its device."""
+        """The name of the device, such as "cuda:0"."""
         return self.gpu.name
 
     @property
@@ -120,10 +121,10 @@ class DeviceArray:
         return self.shape[0]
 
     def ready(self) -> DeviceArray:
-        """Wait until the array is computed; return it.
+        """Wait until the array is computed, and return the array itself, without a copy.
 
         Raises:
-            IndexRangeError: [E401] an index of the call that computed it left its range.
+            IndexRangeError: [E401] an index left its range in a call that the array depends on.
             DeviceError: [E420] the device failed.
         """
         self.gpu.wait()
@@ -131,16 +132,20 @@ class DeviceArray:
         return self
 
     def verify(self) -> None:
-        """Raise the error of a check that failed in the calls that made the array."""
+        """Wait for the index checks of the calls that the array depends on; raise the error of a failed one."""
         for p in self.pending:
             p.verify()
         self.pending = ()
 
     def numpy(self) -> NDArray:
-        """Copy it to the host, after the calls that compute it.
+        """Wait until the array is computed, and copy it to a new NumPy array.
 
+        Returns:
+            An array of the same shape and `dtype`.
         Raises:
             IndexRangeError: [E401] see `ready`.   DeviceError: [E420] see `ready`.
+        Cost:
+            One copy from the device.
         """
         self.verify()
         made = np.empty(self.shape, self.dtype)
@@ -155,11 +160,11 @@ class DeviceArray:
         return made if dtype is None else made.astype(dtype, copy=False)
 
     def item(self) -> Any:
-        """Return the only element as a Python number."""
+        """Return the only element as a Python number, after `numpy`; ValueError if there are several."""
         return self.numpy().item()
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists."""
+        """Return the elements as nested lists, after `numpy`."""
         return self.numpy().tolist()
 
     def __float__(self) -> float:
@@ -183,16 +188,16 @@ class DeviceArray:
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:  # fmt: skip
-        """Share the memory with another library, which waits for the calls that compute it.
+        """Share the memory with another library, whose stream waits for the calls that compute the array.
 
         Args:
             stream: the library's stream; None is the default stream, -1 asks for no wait.
             max_version: the latest version of DLPack that the library reads.
-            dl_device: the device to which to bring it; None for its own.
-            copy: whether to copy it first.
+            dl_device: the device to copy to; None for the array's own.
+            copy: whether to copy the array first.
 
         Raises:
-            BufferError: another device is asked for than its own and the host's.
+            BufferError: `dl_device` is neither the array's own device nor the host.
             ValueError: `stream` is 0, which has two meanings.
         """
         if dl_device is not None and tuple(dl_device) == (CPU, 0) and copy is not False:
@@ -211,7 +216,7 @@ class DeviceArray:
 
 
 def copied(x: DeviceArray) -> DeviceArray:
-    """A copy on the same device."""
+    """Copy an array on its own device."""
     made = empty(x.gpu, x.shape, x.storage, "a copy")
     if x.nbytes:
         with x.gpu.current("a copy") as cuda:
@@ -220,7 +225,7 @@ def copied(x: DeviceArray) -> DeviceArray:
 
 
 def empty(gpu: Gpu, shape: tuple[int, ...], storage: DType, what: str) -> DeviceArray:
-    """An array that is not initialized; `what` names it in errors."""
+    """Allocate an array without initial values; `what` names it in errors."""
     sizes = ", ".join(map(str, shape))
     with gpu.current(what):
         memory = Memory(gpu, prod(shape) * storage.size, f"{what} : {storage.name}[{sizes}]")
@@ -228,7 +233,7 @@ def empty(gpu: Gpu, shape: tuple[int, ...], storage: DType, what: str) -> Device
 
 
 def sent(gpu: Gpu, array: NDArray, storage: DType, what: str) -> DeviceArray:
-    """A copy of a NumPy array on a device."""
+    """Copy a NumPy array to a device."""
     made = empty(gpu, array.shape, storage, what)
     with gpu.current(what):
         gpu.send(made.at, array)
@@ -241,7 +246,7 @@ def is_on_device(x: Any) -> bool:
 
 
 def taken(x: Any, path: str) -> DeviceArray:
-    """An array of another library on a device, without a copy.
+    """Take an array of another library on a device, without a copy.
 
     Raises:
         DeviceError: [E422] it is not stored row by row.   DTypeError: [E122] its element type has no counterpart.
@@ -263,15 +268,17 @@ def device_put(x: Any, device: str | None = None) -> Any:
     """Put an array on a device.
 
     Args:
-        x: a NumPy array, a device array, or an array of another library with DLPack.
-        device: "cuda:0" or the name of another device; "cpu" gives a NumPy array. By default an array on a device stays
-            where it is, and others go to the first device.
+        x: a NumPy array of any shape, a `DeviceArray`, or an array of another library with DLPack. The element type
+            is a bool, an integer or a float of 16, 32 or 64 bits.
+        device: a name of `pb.devices`, such as "cuda:0"; "cpu" gives a NumPy array. By default an array on a device
+            stays where it is, and others go to "cuda:0".
     Returns:
-        The `DeviceArray`. An array that is on the device already shares its memory.
+        A `DeviceArray` with the shape and element type of `x`. If `x` is on this device, it shares the memory of `x`.
     Raises:
-        DeviceError: [E418] there is no such device. [E422] `x` is not stored row by row.
-        DTypeError: [E122] its element type has no counterpart in the language.
-        OutOfMemoryError: [E421] it does not fit.
+        DeviceError: [E418] there is no driver or no such device. [E420] the device failed. [E422] `x` is on a device,
+            and not stored row by row.
+        DTypeError: [E122] the element type has no counterpart in the language.
+        OutOfMemoryError: [E421] the array does not fit.
     Cost:
         One copy, unless `x` is on the device.
 

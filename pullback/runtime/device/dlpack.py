@@ -74,7 +74,7 @@ def _delete(managed: int) -> None:
 
 
 def _unread(capsule: int) -> None:
-    """End a capsule that no library has read."""
+    """Free the array of a capsule that no library has consumed."""
     for name in (OLD, NEW):
         if _dying_is_named(capsule, name):
             _SHARED.pop(_dying_pointer(capsule, name), None)
@@ -86,7 +86,7 @@ _UNREAD: Final = PYFUNCTYPE(None, c_void_p)(_unread)
 
 def capsule_of(owner: object, at: int, shape: Sequence[int], storage: DType, number: int,
                max_version: tuple[int, int] | None) -> Any:  # fmt: skip
-    """A capsule for an array on a device, which keeps its owner.
+    """A capsule for an array on a device; the capsule keeps the array's owner alive.
 
     Args:
         max_version: the latest version of DLPack that the reader knows; None for one before 1.
@@ -109,7 +109,7 @@ def capsule_of(owner: object, at: int, shape: Sequence[int], storage: DType, num
 class Foreign:
     """An array of another library on a device.
 
-    Its capsule is kept and not marked as read, so it ends with this object.
+    Its capsule is kept, and not marked as consumed, so it is freed with this object.
 
     Attributes:
         shape: its sizes.   at: its address.   storage: the name of its dtype; None if the language has no such type.
@@ -117,7 +117,7 @@ class Foreign:
     """
 
     def __init__(self, x: Any, stream: int) -> None:
-        """Read an array, for work on a stream."""
+        """Take an array for work on a stream."""
         try:
             self._capsule = x.__dlpack__(stream=stream, max_version=VERSION)
         except TypeError:  # a library that knows no versions
@@ -141,7 +141,7 @@ class Foreign:
         return True
 
     def was_read(self, gpu: Gpu) -> None:
-        """Keep the array until all calls so far have read it; its library waits before it changes it."""
+        """Keep the array until all calls so far have read it; its library waits as long before it writes."""
         module: Any = sys.modules.get(self._library)
         if self._library == "torch":
             gpu.follow(module.cuda.current_stream(gpu.number).cuda_stream or 1)

@@ -156,8 +156,8 @@ class DeviceEntry:
     """A row of `pb.devices()`.
 
     Attributes:
-        name: the name to ask for it: "cpu" or "cuda:0".   title: the maker's name.
-        memory: bytes of its memory.   architecture: the compiler's name for it.
+        name: the name for `pb.function(device=...)`: "cpu" or "cuda:0".   title: the product name.
+        memory: the bytes of memory.   architecture: the compiler's name for it.
     """
 
     name: str
@@ -190,7 +190,7 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """The name to ask for it."""
+        """The name, such as "cuda:0"."""
         return self.entry.name
 
     def _attribute(self, which: int) -> int:
@@ -216,7 +216,7 @@ class Gpu:
 
     @contextmanager
     def current(self, what: str) -> Iterator[Driver]:
-        """Make it the device of this thread; errors of the driver become ours.
+        """Make the device current in this thread; errors of the driver become errors with codes.
 
         Args:
             what: the subject of messages.
@@ -243,14 +243,14 @@ class Gpu:
         return DeviceError("E420", f"{what}: {text}", position=user_position(), facts=[said], remedy=remedy)
 
     def free_bytes(self) -> tuple[int, int]:
-        """The bytes of memory that are free, and all."""
+        """The free bytes of memory, and all bytes."""
         free, total = c_size_t(), c_size_t()
         with self.current("memory") as cuda:
             cuda("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value, total.value
 
     def allocate(self, count: int) -> int:
-        """The address of `count` new bytes; 0 for none. The device is current.
+        """Allocate `count` bytes; return their address, 0 for none. The device is current.
 
         Raises:
             StatusError: there is no memory.
@@ -261,7 +261,7 @@ class Gpu:
         return made.value
 
     def free(self, at: int, shared: bool) -> None:
-        """Free memory after the work that was asked for, all of it where another library has used the memory."""
+        """Free memory after the queued work: of all streams if another library has used the memory."""
         with self.current("memory") as cuda:
             if shared:
                 cuda("cuCtxSynchronize")
@@ -270,7 +270,7 @@ class Gpu:
                 cuda("cuMemFreeAsync", at, self.stream)
 
     def send(self, to: int, array: NDArray) -> None:
-        """Copy a contiguous array to the device, which is current. It may be changed right after."""
+        """Copy a contiguous array to the device, which is current. The array may be changed right after."""
         if array.nbytes:
             own = array.copy()
             self.driver("cuMemcpyHtoDAsync_v2", to, address(own), own.nbytes, self.stream)
@@ -283,7 +283,7 @@ class Gpu:
         self.driver("cuStreamSynchronize", self.stream)
 
     def keep(self, what: object) -> None:
-        """Keep an object until all work that was asked for is done. The device is current."""
+        """Keep an object until the work queued so far is done. The device is current."""
         cuda, pending = self.driver, self._pending
         done: list[object] = []  # freed after the lock
         with self._lock:
@@ -299,21 +299,21 @@ class Gpu:
                 cuda("cuEventDestroy_v2", event)
 
     def event(self) -> c_void_p:
-        """An event of the stream: all work that was asked for is done. The device is current."""
+        """Record an event that follows the work queued so far. The device is current."""
         made = c_void_p()
         self.driver("cuEventCreate", byref(made), 2)  # 2: without a time
         self.driver("cuEventRecord", made, self.stream)
         return made
 
     def follow(self, stream: int) -> None:
-        """Make another stream wait for all work that was asked for."""
+        """Make another stream wait for the work queued so far."""
         with self.current("stream") as cuda:
             done = self.event()
             cuda("cuStreamWaitEvent", stream, done, 0)
             cuda("cuEventDestroy_v2", done)
 
     def wait(self) -> None:
-        """Wait for all work that was asked for."""
+        """Wait for the work queued so far."""
         with self.current("wait") as cuda:
             cuda("cuStreamSynchronize", self.stream)
 
@@ -349,10 +349,9 @@ def gpu(name: str) -> Gpu:
 def devices() -> list[DeviceEntry]:
     """List the devices of this computer that functions run on, the processor first.
 
-    A computer without the driver of CUDA has the processor alone.
-
     Returns:
-        A row for each device: `name`, `title`, `memory` in bytes, `architecture`.
+        A row for each device: `name`, `title`, `memory` in bytes, `architecture`. Without a driver of CUDA, or if it
+        finds no device, the processor is the only row.
 
     >>> pb.devices()[0].name
     'cpu'

@@ -42,7 +42,7 @@ ANY: Final = "cuda"
 
 
 class Checks:
-    """The checks of a call that has not been waited for."""
+    """The index checks of a call that may still run."""
 
     def __init__(self, gpu: Gpu, memory: Memory, sites: Sequence[Site]) -> None:
         self._gpu, self._memory, self._sites = gpu, memory, sites
@@ -50,7 +50,7 @@ class Checks:
         self._is_known = False
 
     def verify(self) -> None:
-        """Wait for the call; raise the error of a check that failed."""
+        """Wait for the call, and raise the error of a failed check."""
         if not self._is_known:
             found = np.empty(3, np.int64)
             with self._gpu.current("the checks of a call"):
@@ -63,10 +63,10 @@ class Checks:
 
 
 class DeviceExecutable:
-    """A compiled program on a device. Calls from several threads take turns.
+    """A compiled program on a device. A lock lets one thread call it at a time.
 
     Attributes:
-        record: the C of its host program, and the arrays that a call takes and gives.
+        record: the C of its host program, and the arrays that a call takes and returns.
         lowered: its loops and its memory plan.
     """
 
@@ -122,7 +122,7 @@ class DeviceExecutable:
         return memory_table(self.lowered.function, self.lowered.memory, self.lowered.mode)
 
     def entry(self, *_: Any) -> None:
-        """There is no fast call on a device."""
+        """The entry for fast calls, which devices lack."""
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[NDArray] | None = None) -> list[Any]:
         """Call the program.
@@ -131,7 +131,7 @@ class DeviceExecutable:
             inputs: NumPy arrays, or arrays on this device.
             outputs: contiguous NumPy arrays to write; None for new ones.
         Returns:
-            NumPy arrays, after the call is done, if all inputs are such; else arrays on the device, at once.
+            If all inputs are NumPy arrays, NumPy arrays after the call is done; else arrays on the device, at once.
 
         Raises:
             IndexRangeError: [E401] a data-dependent index left its range. With arrays on the device, this is raised
@@ -191,7 +191,7 @@ class DeviceExecutable:
         return results
 
     def _check(self, status: int, rows: Any, fault: NDArray | None = None) -> None:
-        """Raise the error of a call's status."""
+        """Raise the error for the return code of a call."""
         if status == 0:
             return
         if status > 0:
@@ -291,11 +291,11 @@ def place(name: str, wish: str, paths: Sequence[str], arrays: Sequence[Any]) -> 
     """The device of a call: that of its arrays, else the function's.
 
     Args:
-        name: the function.   wish: the device that it asks for; "" for none.
+        name: the function.   wish: the function's own device; "" for none.
         paths: the arguments in the user's words.   arrays: their arrays.
 
     Raises:
-        DeviceError: [E422] two devices are asked for.
+        DeviceError: [E422] arrays are on two devices, or not on the function's.
     """
     found = [(path, a.device) for path, a in zip(paths, arrays) if isinstance(a, DeviceArray)]
     where = _named(wish) if wish else found[0][1]

@@ -38,7 +38,7 @@ class Nvrtc:
         return f"NVRTC {self.version[0]}.{self.version[1]}"
 
     def cubin(self, text: str, architecture: str, options: Sequence[str]) -> tuple[bytes, str]:
-        """The machine code of a text; where it does not compile, no bytes and the compiler's message."""
+        """Compile a text: return machine code, or no bytes for an error, and the compiler's message."""
         rtc, program = self._library, c_void_p()
         rtc.nvrtcCreateProgram(byref(program), text.encode(), b"kernels.cu", 0, None, None)
         given = [f"--gpu-architecture={architecture}".encode(), *(o.encode() for o in options)]

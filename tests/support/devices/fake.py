@@ -30,7 +30,7 @@ _CACHE: Final = cache_folder()  # before a test names another
 
 @cache
 def home() -> Path:
-    """The folder of the headers of kernels, and of all that was compiled with them."""
+    """The folder of the kernels' headers, and of everything compiled with them."""
     digest = hashlib.sha256(b"\0".join(f.read_bytes() for f in SOURCES)).hexdigest()[:16]
     folder = _CACHE / "devices-for-tests" / digest
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def built(name: str = DRIVER, flags: tuple[str, ...] = (), without: tuple[str, .
     """One of the two libraries, in a folder of its own.
 
     Args:
-        flags: of the compiler.   without: entry points that it lacks, as old drivers do.
+        flags: the compiler's flags.   without: entry points to leave out, as in old drivers.
     """
     source = "driver.cpp" if name == DRIVER else "nvrtc.cpp"
     folder = home() / hashlib.sha256(repr((name, flags, without)).encode()).hexdigest()[:16]
@@ -74,7 +74,7 @@ def compiled(text: str, architecture: str = "sm_90a", *options: str, flags: Sequ
     """The image of kernels for the driver for tests.
 
     Args:
-        options: as for NVRTC.   flags: of g++.
+        options: NVRTC's options.   flags: the flags of g++.
     Raises:
         ValueError: the text does not compile; the message is the compiler's.
     """
@@ -115,11 +115,11 @@ class Driver:
 
     @property
     def compilations(self) -> int:
-        """The number of texts that were compiled, and not found."""
+        """The number of texts that were compiled rather than found in the cache."""
         return int(self._compiler.fake_nvrtc_count())
 
     def reset(self) -> None:
-        """Set all as it was at first; contexts that had failed work again."""
+        """Restore all settings and counts; contexts that had failed work again."""
         self._driver.fake_cuda_reset()
 
 

@@ -63,7 +63,7 @@ class Hosted:
 
 
 def hosted(program: DeviceProgram, function: Function, *options: str) -> Hosted:
-    """Compile all of a program, and open it on device 0; the options are NVRTC's."""
+    """Compile a host program and its kernels with NVRTC's `options`, and open it on device 0."""
     return Hosted(program, function, fake.compiled(program.kernels, "sm_90a", *options))
 
 

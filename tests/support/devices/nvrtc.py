@@ -56,7 +56,7 @@ def compiled(text: str, architecture: str = "sm_90a", *options: str) -> tuple[by
 
 
 def image_and_log(rtc: ctypes.CDLL, text: str, options: Sequence[str]) -> tuple[bytes, str]:
-    """The cubin that a library makes of a text, and what it says of it.
+    """Compile a text with a library of NVRTC: return the cubin and the compiler's messages.
 
     Raises:
         ValueError: the text does not compile; the message is the compiler's.

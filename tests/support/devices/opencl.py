@@ -54,7 +54,7 @@ class Loaded:
     """A program that is compiled and open on the first device.
 
     Raises:
-        ValueError: it cannot be opened; the message has the code, and what the compiler said.
+        ValueError: it cannot be opened; the message has the code and the compiler's messages.
     """
 
     def __init__(self, program: DeviceProgram, function: Function, folder: Path) -> None:

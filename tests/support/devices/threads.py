@@ -70,7 +70,7 @@ def ran(function: Function, inputs: Sequence[NDArray[Any]], folder: Path, **envi
 
 
 def _main(program: DeviceProgram, function: Function) -> str:
-    """Call the program, with the sanitizer of addresses twice: then what lies between arrays is forbidden."""
+    """Call the program; twice under the address sanitizer, which then forbids the gaps between arrays."""
     buffers = [*function.given, *function.outputs]
     checks = any(launch.checks for launch in program.launches)
     arrays = "\n".join(f"    void *a{k} = calloc(1, {max(b.bytes, 1)});" for k, b in enumerate(buffers))

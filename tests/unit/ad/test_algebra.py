@@ -66,7 +66,7 @@ def test_the_matrix_of_an_edge_whose_place_is_data() -> None:
 
 
 def test_strides_and_dilations_that_are_sizes_take_a_scatter() -> None:
-    """Where y[i] reads x[2 i + 3 k], or x[S i + D k], sums over multiples of a size would try all places."""
+    """If y[i] reads x[S i + D k] with sizes S and D, a sum would have to try all places."""
     k, m = Var("k", N), Var("m", N)
 
     def found(stride: Index, dilation: Index) -> Any:

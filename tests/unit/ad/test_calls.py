@@ -284,7 +284,7 @@ def test_a_rule_may_use_a_checkpoint_beside_its_own_function() -> None:
 
 
 def test_a_rule_may_use_its_own_function_elsewhere() -> None:
-    """The rule inside of the rule is about the place where the function is used there."""
+    """A call inside the rule is differentiated at its own argument."""
     f = pb.custom_derivative(lambda x: pb.exp(x), jvp=lambda p, out, t: t[0] * f(p[0] + 1.0))
     slope = pb.grad(lambda v: f(v))
     for order in (1, 2):

@@ -118,7 +118,7 @@ def test_jacobians_are_named_after_outputs() -> None:
 
 
 def test_what_a_product_of_edges_costs() -> None:
-    """A multiplication for each value of the variables, and an addition for each if some are summed."""
+    """A product costs one multiplication per value of the variables, and one addition if some are summed."""
     n, k, m = symbol("N"), symbol("K"), symbol("M")
     x, y, z = Ref("x", types.f64, [m]), Ref("y", types.f64, [k]), Ref("z", types.f64, [n])
 

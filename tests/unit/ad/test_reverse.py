@@ -175,7 +175,7 @@ def powers(p: Maker) -> Program:
 
 
 def turned(p: Maker) -> Program:
-    """Derivatives of sines are cosines, and `t` holds those of other elements."""
+    """The derivative of a sine is a cosine, and `t` holds the cosines of other elements."""
     x = p.input("x", N, N)
     t = p.build("t", (N, N), lambda i, j: apply("cos", get(x, j, N - 1 - i)))
     return p.done(p.build("y", (N, N), lambda i, j: apply("sin", get(x, i, j)) * get(t, i, j)))

@@ -1,4 +1,4 @@
-"""Element types at every border: which type a result has, and the message for a type that is not taken."""
+"""Element types at every border: the type of each result, and the message for an unsupported type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="the bfloat16 of other libra
 
 
 def ways():
-    """The borders that an array crosses, as functions of it, made anew: their tables of code are empty."""
+    """The borders that an array crosses, as new functions without compiled code."""
     identity, twice = pb.function(lambda x: x), pb.function(lambda x: x * 2)
 
     def captured(x):
@@ -159,7 +159,7 @@ def test_a_bool_sum_says_bool():
 
 
 class Refusing:
-    """An object whose memory cannot be shared, as an array on a device."""
+    """An object whose memory cannot be shared, like that of an array on an unknown device."""
 
     def __dlpack__(self, **keywords):
         raise BufferError("memory of device 1")

@@ -100,7 +100,7 @@ READERS = {  # of an array that was rounded, each with several reads, so that it
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("given", [False, True], ids=["rounded", "given"])
 def test_rounded_arrays_inside_a_function_are_stored_in_f32(name, dtype, given):
-    """An intermediate array is no input or result: memory for it holds the type that is computed with."""
+    """Memory for an intermediate array holds the type of the computation, not the storage type."""
     kind = NAMES[dtype] if given else Float32
 
     @pb.function

@@ -84,7 +84,7 @@ def test_optimizers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("batch", "rate"), [(8, 0.0125), (64, 0.1), (256, 0.1)])
 def test_small_batches_get_a_smaller_rate(batch: int, rate: float) -> None:
-    """With 0.1 for eight images the loss of lenet was NaN in epoch 10."""
+    """Below the default batch size the rate is scaled down: 0.1 with eight images ended in NaN."""
     given = Namespace(batch_size=batch, learning_rate=None)
     assert _rate(given, recipe("lenet")) == rate
     assert _rate(Namespace(batch_size=batch, learning_rate=0.3), recipe("lenet")) == 0.3

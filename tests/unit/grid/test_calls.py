@@ -1,4 +1,4 @@
-"""Calls on devices from Python, arrays on them, and what goes wrong, on a driver for tests."""
+"""Calls on devices from Python, device arrays, and their errors, on a driver for tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ W, X, Y = RNG.normal(size=5), RNG.normal(size=(7, 5)), RNG.normal(size=7)
 
 @pytest.fixture(autouse=True)
 def two(cuda: fake.Driver) -> Iterator[fake.Driver]:
-    """Two devices, which work only when they are waited for."""
+    """A driver with two devices, whose work runs only when a call waits for it."""
     cuda.set(devices=2, late=1)
     if driver.gpus.cache_info().currsize and len(driver.gpus()) != 2:
         driver.gpus.cache_clear()
@@ -42,7 +42,7 @@ def two(cuda: fake.Driver) -> Iterator[fake.Driver]:
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that looks for its driver and compiler anew."""
+    """Let this process look for its driver and compiler again."""
     for module, name in ((driver, "driver"), (driver, "gpus"), (nvrtc, "compiler")):
         monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
 
@@ -123,7 +123,7 @@ def test_both_devices() -> None:
 
 
 def test_other_arguments_and_results() -> None:
-    """Trees, numbers, captured arrays, element types, empty arrays, `out`, and what is printed."""
+    """Calls take trees, numbers, captured arrays, integers, bools, empty arrays and `out`."""
     table = RNG.normal(size=5)
 
     @pb.function(device="cuda!")
@@ -223,7 +223,7 @@ def test_what_repr_copies(two: fake.Driver) -> None:
 
 
 def test_training() -> None:
-    """Parameters stay on the device between updates, and are those of the processor within rounding."""
+    """Training on a device gives the parameters of the processor within rounding."""
     x = RNG.normal(size=(24, 4)).astype(np.float32)
     data = x, (x @ np.array([[1.0], [2.0], [0.0], [-1.0]], np.float32))
 
@@ -260,7 +260,7 @@ class Tensor:
         return self.inner.__dlpack__(stream=stream, **options)
 
     def overwrite(self, a: np.ndarray[Any, Any]) -> None:
-        """Change it on its own stream."""
+        """Write new elements on the tensor's own stream."""
         with self.gpu.current("test") as cuda:
             cuda("cuMemcpyHtoDAsync_v2", self.inner.at, a.ctypes.data, a.nbytes, self.stream)
 
@@ -271,7 +271,7 @@ class Tensor:
 
 @pytest.mark.parametrize("library", ["torch", "cupy", "jax", "unknown"])
 def test_the_order_of_another_library(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library that changes its array after a call changes it after the call has read it."""
+    """A library that overwrites its array after a call waits until the call has read it."""
     t = Tensor(W, library)
     current = SimpleNamespace(cuda_stream=t.stream.value, ptr=t.stream.value)
     module = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda _: current, get_current_stream=lambda: current))
@@ -317,7 +317,7 @@ class Given:
 
 
 def test_memory_is_given_back() -> None:
-    """Arrays, functions and arrays of other libraries give their memory back."""
+    """Arrays, functions and arrays of other libraries free their memory on the device."""
     free, _ = driver.gpu("cuda:0").free_bytes()
     f = pb.function(lambda x: pb.sum(pb.tanh(x @ x.T) @ x))
     x = device_put(X)
@@ -345,7 +345,9 @@ def test_arrays_of_two_devices() -> None:
     assert said(lambda: loss(W, second, Y)) == (
         "DeviceError [E422] loss runs on cuda:0, and x is on cuda:1\n"
         '  try: `pb.device_put(x, "cuda:0")` copies it      See `pullback explain-error E422`')
-    assert "doubled runs on cpu, and x is on cuda:0" in said(lambda: pb.function(doubled, device="cpu")(first))
+    assert said(lambda: pb.function(doubled, device="cpu")(first)) == (
+        "DeviceError [E422] doubled runs on cpu, and x is on cuda:0\n"
+        '  try: `pb.device_put(x, "cpu")` copies it      See `pullback explain-error E422`')
     assert said(lambda: device_put(W, "cuda:7")) == (
         "DeviceError [E418] there is no device cuda:7\n  try: one of cuda:0, cuda:1      "
         "See `pullback explain-error E418`")
@@ -363,14 +365,18 @@ def test_no_memory(two: fake.Driver) -> None:
     with pytest.raises(pb.OutOfMemoryError) as error:
         wide(np.ones(1000, np.float32))
     free, total = driver.gpu("cuda:0").free_bytes()
-    assert error.value.code == "E421" and "wide: cuda:0 has no memory for" in error.value.what
     row, rest = error.value.facts
     assert ": f32[1000, 1000], 4,000,000 bytes" in row and rest == f"{free:,} of {total:,} bytes are free"
     x = np.ones(300_000, np.float32)
-    assert said(lambda: pb.function(device="cuda!")(lambda x: 2 * x)(x), pb.OutOfMemoryError).startswith(
-        "OutOfMemoryError [E421] lambda: cuda:0 has no memory for 2,400,256 bytes\n")
-    assert said(lambda: device_put(x), pb.OutOfMemoryError).startswith(
-        "OutOfMemoryError [E421] x : f32[300000]: cuda:0 has no memory for 1,200,000 bytes")
+    remedy = "  try: smaller arguments, fewer arrays on the device, or another device      See `pullback explain-error E421`"
+    assert said(lambda: wide(np.ones(1000, np.float32)), pb.OutOfMemoryError) == (
+        f"OutOfMemoryError [E421] {error.value.what}\n   | {row}      {rest}\n{remedy}")
+    assert error.value.what.startswith("wide: cuda:0 has no memory for ")
+    assert said(lambda: pb.function(device="cuda!")(lambda x: 2 * x)(x), pb.OutOfMemoryError) == (
+        "OutOfMemoryError [E421] lambda: cuda:0 has no memory for 2,400,256 bytes\n"
+        f"   | x : f32[300000], 1,200,000 bytes      {rest}\n{remedy}")
+    assert said(lambda: device_put(x), pb.OutOfMemoryError) == (
+        f"OutOfMemoryError [E421] x : f32[300000]: cuda:0 has no memory for 1,200,000 bytes\n   | {rest}\n{remedy}")
     np.testing.assert_allclose(wide(np.ones(8, np.float32)).shape, (8,))
 
 
@@ -386,13 +392,24 @@ def test_a_device_that_fails(two: fake.Driver) -> None:
     two.set(devices=2)
     x = device_put(X)
     two.set(lost=1)
-    assert "cuda:0 is lost" in said(lambda: x.numpy())
-    assert "loss: cuda:0 is lost" in said(lambda: loss(W, X, Y))
+    for what, call in (("reading an array", x.numpy), ("loss", lambda: loss(W, X, Y))):
+        assert said(call) == (
+            f"DeviceError [E420] {what}: cuda:0 is lost\n"
+            "   | CUDA_ERROR_UNKNOWN, the words of the driver for tests\n"
+            "  try: start a new process; `nvidia-smi` shows the state of the device      "
+            "See `pullback explain-error E420`")
+    two.reset()
+    two.set(devices=2)
+    two.fail("cuMemcpyDtoHAsync_v2", 1)
+    assert said(x.numpy) == (
+        "DeviceError [E420] reading an array: the driver of cuda:0 refused a step\n"
+        "   | CUDA_ERROR_INVALID_VALUE, the words of the driver for tests\n"
+        "  try: another device, or report this      See `pullback explain-error E420`")
 
 
 @pytest.mark.usefixtures("fresh")
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One warning says what runs on the processor and why; "!" makes it an error."""
+    """One warning names the function that runs on the processor, and the reason; "!" makes it an error."""
     monkeypatch.setenv("PULLBACK_LIBCUDA", "/nowhere/libcuda.so.1")
     why = "there is no driver of CUDA: /nowhere/libcuda.so.1: cannot open shared object file: No such file or directory"
     f = pb.function(device="cuda")(lambda x: x + 1)
@@ -420,24 +437,30 @@ def test_training_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.warns(RuntimeWarning, match="runs on the processor: there is no driver of CUDA"):
         assert fitted("cuda").steps == 2
-    assert "there is no driver" in said(lambda: fitted("cuda!"))
+    assert said(lambda: fitted("cuda!")).startswith("DeviceError [E418] there is no driver of CUDA: /nowhere/")
 
 
 @pytest.mark.usefixtures("fresh")
 def test_an_old_driver(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> None:
     two.set(driver=11040)
-    assert said(lambda: device_put(W)).startswith(
-        "DeviceError [E418] the driver is too old: it is for CUDA 11.4\n  try: a driver for CUDA 12.0 or later")
+    remedy = "  try: a driver for CUDA 12.0 or later      See `pullback explain-error E418`"
+    assert said(lambda: device_put(W)) == (
+        f"DeviceError [E418] the driver is too old: it is for CUDA 11.4\n{remedy}")
     monkeypatch.setenv("PULLBACK_LIBCUDA", str(fake.built(fake.DRIVER, without=("cuMemAllocAsync",))))
-    assert "the driver is too old: it has no cuMemAllocAsync" in said(lambda: device_put(W))
+    assert said(lambda: device_put(W)) == (
+        f"DeviceError [E418] the driver is too old: it has no cuMemAllocAsync\n{remedy}")
 
 
 @pytest.mark.usefixtures("fresh")
 def test_no_device(two: fake.Driver) -> None:
     two.fail("cuInit", 100)
-    assert "the driver finds no device" in said(lambda: device_put(W))
+    assert said(lambda: device_put(W)) == (
+        "DeviceError [E418] the driver finds no device\n"
+        "  try: `nvidia-smi` lists devices      See `pullback explain-error E418`")
     two.fail("cuInit", 999)
-    assert "the driver does not start: CUDA_ERROR_UNKNOWN" in said(lambda: device_put(W))
+    assert said(lambda: device_put(W)) == (
+        "DeviceError [E418] the driver does not start: CUDA_ERROR_UNKNOWN, the words of the driver for tests\n"
+        "  try: `nvidia-smi` shows why      See `pullback explain-error E418`")
 
 
 @pytest.mark.usefixtures("fresh")
@@ -453,18 +476,35 @@ def test_no_compiler_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_code_that_the_driver_does_not_take(two: fake.Driver) -> None:
     f = pb.function(device="cuda!")(lambda x: x - 2)
     two.fail("cuModuleLoadData", 222)
-    assert "lambda: the driver of cuda:0 does not take the machine code" in said(lambda: f(W))
+    assert said(lambda: f(W)) == (
+        "DeviceError [E419] lambda: the driver of cuda:0 does not take the machine code\n"
+        "   | CUDA_ERROR_UNSUPPORTED_PTX_VERSION, the words of the driver for tests\n"
+        "  try: a newer driver, or an older NVRTC: `pip install nvidia-cuda-nvrtc-cu12`      "
+        "See `pullback explain-error E419`")
     np.testing.assert_array_equal(f(W), W - 2)
 
 
+def test_kernels_that_do_not_compile() -> None:
+    wrong = "int f() { return missing; }"
+    _, log = nvrtc.compiler(12).cubin(wrong, "sm_90a", ())
+    assert "missing" in log
+    assert said(lambda: nvrtc.compiled(wrong, "sm_90a", 12000)) == (
+        f"DeviceError [E419] {nvrtc.compiler(12)} does not compile the kernels for sm_90a\n   | {log}\n"
+        "  try: a version of NVRTC that knows the device, or report this with the text of kernels.cu      "
+        "See `pullback explain-error E419`")
+
+
 def test_a_function_that_a_device_cannot_run() -> None:
-    """NumPy arrays are taken to the processor after a warning, arrays on the device never."""
+    """With NumPy arrays the call runs on the processor after a warning; device arrays are refused."""
     with pytest.warns(RuntimeWarning, match=r"halved runs on the processor: halved: the C function half is not"):
         np.testing.assert_array_equal(halved(W), W / 2)
     for call in (lambda: halved(device_put(W)), lambda: pb.function(halved, device="cuda!")(W)):
-        assert "halved: the C function half is not supported on devices yet" in said(call, pb.CompilerError)
+        assert said(call, pb.CompilerError).startswith(
+            "CompilerError [E417] halved: the C function half is not supported on devices yet\n")
     careful = pb.function(doubled, device="cuda!", debug=True)
-    assert "doubled: a debug build runs on the processor" in said(lambda: careful(W), pb.CompilerError)
+    assert said(lambda: careful(W), pb.CompilerError) == (
+        "CompilerError [E417] doubled: a debug build runs on the processor\n"
+        "  try: debug=False      See `pullback explain-error E417`")
 
 
 def test_arrays_that_are_not_taken() -> None:
@@ -475,10 +515,12 @@ def test_arrays_that_are_not_taken() -> None:
         "DeviceError [E422] x is on cuda:0, and not stored row by row\n"
         "  try: `x.contiguous()` in PyTorch, `cupy.ascontiguousarray(x)`      See `pullback explain-error E422`")
     made.tensor.code = 5
-    assert said(lambda: doubled(Given(capsule)), pb.DTypeError).startswith(
-        "DTypeError [E122] x has the element type 5 of DLPack with 1 × 64 bits, which has no counterpart")
-    with pytest.raises(pb.DTypeError, match="x has NumPy dtype complex128"):
-        device_put(np.ones(2, complex))
+    assert said(lambda: doubled(Given(capsule)), pb.DTypeError) == (
+        "DTypeError [E122] x has the element type 5 of DLPack with 1 × 64 bits, which has no counterpart in the "
+        "language\n  try: convert it first; complex numbers as two arrays      See `pullback explain-error E122`")
+    assert said(lambda: device_put(np.ones(2, complex)), pb.DTypeError) == (
+        "DTypeError [E122] x has NumPy dtype complex128, which has no counterpart in the language\n"
+        "  try: convert it in NumPy first; complex numbers as two arrays      See `pullback explain-error E122`")
 
 
 def test_a_function_that_ends_before_its_call() -> None:
@@ -494,5 +536,8 @@ def test_a_lost_device_frees_nothing(two: fake.Driver) -> None:
     gpu = driver.gpu("cuda:0")
     with gpu.current("test"):
         memory = Memory(gpu, 100, "test")
+    frees = two.count("cuMemFreeAsync")
     two.set(lost=1)
     del memory
+    gc.collect()
+    assert two.count("cuMemFreeAsync") == frees

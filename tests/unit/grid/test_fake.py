@@ -1,4 +1,4 @@
-"""The driver and the compiler for tests: what they refuse, how they fail on request, and in which order kernels run."""
+"""The driver and the compiler for tests: refusals, failures on request, and the order of kernels."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ extern "C" __global__ void divided(int *x, int by) { x[0] = 7 / by; }
 
 
 class Calls:
-    """Calls of the driver in the context of device 0."""
+    """The driver's entry points, called in the context of device 0."""
 
     def __init__(self, driver: fake.Driver) -> None:
         self.driver, self.cu = driver, ctypes.CDLL(fake.DRIVER)
@@ -159,7 +159,7 @@ def test_faults_of_kernels(cu: Calls, name: str) -> None:
 
 
 def test_memory(cu: Calls) -> None:
-    """Bounds of copies, the byte that fills new memory, and memory that is spent."""
+    """Copies are checked, new memory is filled with 0xEE, and an allocation beyond the limit fails."""
     x = cu.array(X)
     out = np.zeros(65)
     assert cu.MemcpyDtoHAsync_v2(c_void_p(address(out)), c_uint64(x), c_size_t(520), None) == 1
@@ -241,7 +241,7 @@ ODD = {
 
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 def test_odd_host_programs(text: str, cuda: fake.Driver) -> None:
-    """They compile without a warning, and run."""
+    """Unusual programs compile without a warning, and give the interpreter's values."""
     made = parse_program(text)
     inputs = [np.arange(5.0)] * len(made.inputs)
     dims = {"N": 5} if made.inputs else {}
@@ -256,7 +256,7 @@ CLOSING = ("cuMemFree_v2", "cuModuleUnload", "cuStreamDestroy_v2", "cuDevicePrim
 
 @pytest.mark.parametrize("call", re.findall(r'"(cu[A-Z]\w+)"', CUDA.text))
 def test_each_call_of_the_host_program_may_fail(call: str, cuda: fake.Driver) -> None:
-    """Its error is returned, nothing stays allocated, and the program runs when it is opened again."""
+    """The program returns the error, leaves nothing allocated, and runs when it is opened again."""
     made = compiled_text(*program("branch"))
     function, x = lowered_for(*program("branch")).function, np.linspace(-1, 2, 130)
     with hosted(made, function) as whole:

@@ -1,4 +1,4 @@
-"""Parts of the language on devices: each has the values of C for processors, and its text compiles."""
+"""Parts of the language on devices: each gives the values of C for processors, and compiles."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def elements(dtype: DType, shape: list[int], rng: np.random.Generator) -> Any:
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_values_of_c(f: Callable[..., Any]) -> None:
-    """The values, the same bits from the last thread to the first, no long serial kernel, and no spills."""
+    """Each function gives C's values, equal bits in both orders of threads, and no long serial kernel."""
     program, dims = f.for_dims({})  # type: ignore[attr-defined]
     lowered = lowered_for(program, dims)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The text of OpenCL: words that differ from C, and runs on a device such as PoCL."""
+"""OpenCL: words that differ from C, and runs on a device such as PoCL."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ NUMBERS = """numbers(x: f32[N], h: f16[N], w: bf16[N], n: i64[N], m: i8[N], u: u
 
 
 def text_of(made: Program, dims: Any, exact: bool = True) -> tuple[DeviceProgram, Function]:
-    """A program in OpenCL."""
+    """Return a program in OpenCL, and its loops."""
     lowered = lowered_for(made, dims)
     return device_program(lowered.function, lowered.memory, OPENCL, H100, exact=exact), lowered.function
 
 
 def inputs_of(function: Function) -> list[NDArray[Any]]:
-    """Arguments."""
+    """Return random arguments."""
     rng = np.random.default_rng(1)
     shapes = [[i.constant or 0 for i in b.shape] for b in function.given]
     draws = [rng.normal(size=s) if b.dtype.is_floating else rng.integers(0, 7, s)
@@ -83,7 +83,7 @@ def test_no_word_of_c_is_left() -> None:
 
 
 def test_reserved_names() -> None:
-    """Names of the user that OpenCL reserves are changed, those of kernels too."""
+    """The user's names that OpenCL reserves are changed, also in names of kernels."""
     text = """half(kernel: f32[N], LONG_MAX: f32[N]) {
       sqrt = build uint < N { kernel[uint] * LONG_MAX[uint] } return sqrt }"""
     made = text_of(parse_program(text), {"N": 50})[0].kernels
@@ -115,7 +115,7 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def device() -> None:
-    """A device of OpenCL; the test is skipped where there is none."""
+    """Skip the test if there is no OpenCL device."""
     if reason := opencl.missing():
         pytest.skip(reason)
 
@@ -143,7 +143,7 @@ SAME = {
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_bits_as_c(name: str) -> None:
-    """Products and elementwise arithmetic have the bits of C where contraction is off."""
+    """Products and elementwise arithmetic have the bits of C if contraction is off."""
     made = parse_program(SAME[name])
     lowered = lowered_for(made, {"N": 35, "M": 70} if name == "product" else {"N": 999})
     text = device_program(lowered.function, lowered.memory, OPENCL, H100, exact=True)
@@ -155,7 +155,7 @@ def test_the_same_bits_as_c(name: str) -> None:
 
 @pytest.mark.usefixtures("device")
 def test_all_types_of_numbers() -> None:
-    """Integers wrap, conversions saturate, halves round, and infinities and NaN are themselves."""
+    """Integers wrap, conversions saturate, halves round, and infinities and NaN are kept."""
     made = parse_program(NUMBERS)
     text, function = text_of(made, {"N": 50})
     inputs = inputs_of(function)
@@ -179,7 +179,7 @@ def test_a_check_that_fails() -> None:
 
 @pytest.mark.usefixtures("device")
 def test_messages_of_the_compiler(tmp_path: Path) -> None:
-    """A text that does not compile gives OpenCL's error, and what the compiler said."""
+    """A text that does not compile gives OpenCL's error and the compiler's message."""
     made, function = text_of(*program("elements"))
     wrong = replace(made, kernels=made.kernels.replace("exp(", "no_such_function("))
     with pytest.raises(ValueError, match=r"^-11: .*(?s:.*no_such_function)"):
@@ -191,7 +191,7 @@ def test_messages_of_the_compiler(tmp_path: Path) -> None:
     ("name", "barrier"), [("product", -1), ("product", 0), ("product", 1), ("tree", -1), ("tree", 2)]
 )
 def test_races(name: str, barrier: int) -> None:
-    """There is no race in the text, and one is reported where a barrier is left out."""
+    """Oclgrind reports no race in the text, and one if a barrier is left out."""
     call = f"from tests.unit.grid.test_opencl import left_out; left_out({name!r}, {barrier})"
     done = subprocess.run([sys.executable, "-c", call], cwd=Path(__file__).parents[3], check=True, capture_output=True,
                           text=True, env={**os.environ, **opencl.oclgrind()})  # fmt: skip
@@ -199,7 +199,7 @@ def test_races(name: str, barrier: int) -> None:
 
 
 def left_out(name: str, barrier: int) -> None:
-    """Run a program without one of its barriers; with all of them for -1."""
+    """Run a program without one of its barriers; -1 keeps all of them."""
     made, function = text_of(*program(name))
     first, *others = made.kernels.split(OPENCL.meet)
     kernels = first + "".join(f"{OPENCL.meet * (k != barrier)}{text}" for k, text in enumerate(others))
@@ -209,6 +209,6 @@ def left_out(name: str, barrier: int) -> None:
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("entry", SOME, ids=lambda e: e.name)
 def test_corpus(entry: Entry) -> None:
-    """The values of C for processors."""
+    """Programs give the values of C for processors."""
     made, dims = entry.make()
     assert right(on_opencl(entry.name, made, dims), {np.dtype(r.dtype.numpy).char for r in made.outputs})

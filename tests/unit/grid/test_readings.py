@@ -67,7 +67,7 @@ def text_of(name: str, device: Device = H100, **sizes: int) -> tuple[DeviceProgr
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_plain_reading(name: str) -> None:
-    """The interpreter's values, and the same bits with groups and threads from the last to the first."""
+    """Plain C gives the interpreter's values, and equal bits in both orders of groups and threads."""
     made, dims = program(name)
     lowered, inputs = lowered_for(made, dims), text_of(name)[2]
     one, two = (run(reading(lowered, backward), lowered.function, inputs)[0] for backward in (False, True))
@@ -126,7 +126,7 @@ def test_text_on_threads(name: str, tmp_path: Path) -> None:
     ("branch", SLOW, 0, 0), ("branch", APART, 0, 1), ("recurrent", APART, 1, 0), ("choice", SLOW, 1, 0),
     ("choice", APART, 1, 1), ("until", APART, 1, 1)], ids=lambda x: x if isinstance(x, str) else "")  # fmt: skip
 def test_loops_and_conditions_of_the_host(name: str, device: Device, loops: int, looks: int, tmp_path: Path) -> None:
-    """The host repeats launches where one group is too small, and reads conditions of many launches."""
+    """The host repeats launches if one group is too small, and reads conditions over many launches."""
     host = _gives_its_values(name, tmp_path, device).host
     assert (host.count("for (int64_t"), host.count("OK(look(")) == (loops, looks)
 
@@ -157,7 +157,7 @@ def test_each_barrier_is_needed(name: str, tmp_path: Path) -> None:
 
 
 def test_each_strategy_has_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So its barriers are among those that are left out."""
+    """The programs of the barrier test cover all strategies."""
     chosen: set[str] = set()
 
     def named(strategy: DeviceStrategy) -> DeviceStrategy:
@@ -207,7 +207,7 @@ def test_a_check_in_a_loop(tmp_path: Path) -> None:
     ("later", H100, 5, 2), ("around", H100, 1, 2), ("around", SLOW, 2, 2), ("twice", H100, 5, 2)],
     ids=["later", "one group", "host's loop", "read together"])  # fmt: skip
 def test_indices_after_a_failed_check(name: str, device: Device, launches: int, tests: int, tmp_path: Path) -> None:
-    """Threads that would use elements as indices leave, in the same launch and in later ones."""
+    """After a failed check, threads that would use elements as indices leave, also in later launches."""
     made, function, inputs = text_of(name, device)
     assert (len(made.launches), made.kernels.count(CUDA.failed)) == (launches, tests)
     built(made, function, tmp_path, "address")

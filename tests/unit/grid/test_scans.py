@@ -1,4 +1,4 @@
-"""Scans: their forms, sizes that do not divide, and loops that are none."""
+"""Scans: their forms, sizes with a remainder, and loops that are no scans."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SIZES = (1, 2, 31, 32, 33, 127, 128, 129, 1000, 5003)
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread takes all steps, however few they are."""
+    """Exclude the strategy of one thread for each row, whatever the number of steps."""
 
     def declined(*_: object) -> None:
         raise Declined
@@ -55,7 +55,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_thread_for_each_row(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads take all steps of a row, with the bits of a loop."""
+    """Without groups, a thread takes all steps of a row, and results have the bits of the loop."""
     monkeypatch.setattr(scans, "MOST_STATES", 0)
     made = parse_program(FORMS[form])
     found = examined(form, made, {"N": 70})
@@ -65,7 +65,7 @@ def test_a_thread_for_each_row(form: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(("form", "size"), [(f, n) for k, f in enumerate(FORMS) for n in SIZES[k % 3 :: 3]])
 def test_forms(form: str, size: int, groups: None) -> None:
-    """Values are those of the loop, and the same bits from the last thread to the first."""
+    """Groups give the values of the loop, and equal bits in both orders of threads."""
     made = parse_program(FORMS[form])
     found = examined(form, made, {"N": size})
     assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
@@ -77,7 +77,7 @@ EAGER = replace(H100, launch=1.0)  # launches cost nothing, so groups share rows
 
 @pytest.mark.parametrize("form", FORMS)
 def test_small_groups(form: str, groups: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of many tiles, and rows that many groups share; the last group may have a single term."""
+    """Groups scan rows of many tiles and rows shared by groups, also if the last group has one term."""
     monkeypatch.setattr(scans, "MOST", 32)
     made = parse_program(FORMS[form])
     for few, run_, size, launches in ((256, 100, 961, 3), (256, 30, 961, 3),
@@ -107,7 +107,7 @@ def test_large_states_move_along_their_rows(groups_of_threads: bool, request: py
 
 
 def test_infinities_and_nan() -> None:
-    """They pass on as in the loop."""
+    """Infinities and NaN spread to later states as in the loop."""
     made = parse_program(FORMS["decay"])
     lowered, x = lowered_for(made, {"N": 900}), np.ones((2, 900))
     x[0, 700], x[1, 300] = np.inf, np.nan
@@ -150,7 +150,7 @@ def test_terms_with_a_check_are_taken_in_order() -> None:
 
 @pytest.mark.parametrize(("form", "scanned"), [("sum", False), ("extreme", True)])
 def test_exact_programs_scan_what_no_order_changes(form: str, scanned: bool) -> None:
-    """Sums of floating numbers keep the order of the loop."""
+    """In exact programs maxima are scans, and floating-point sums keep the order of the loop."""
     made = parse_program(FORMS[form])
     lowered = lowered_for(replace(made, settings=replace(made.settings, exact=True)), {"N": 900})
     found = [k.choice.name for k in kernels_of(lowered.function.body) if k.choice is not None]

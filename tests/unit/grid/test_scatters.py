@@ -1,4 +1,4 @@
-"""Scatters on devices: three ways to collect terms, with the order of a plain loop."""
+"""Scatters on devices: three ways to collect terms, two of them in the order of a plain loop."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ WORDS: dict[str, Callable[[str], bool]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", FORMS)
 def test_ways(form: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values are those of the loop, bit for bit but for trees, and the same from the last thread to the first."""
+    """All ways give the loop's values, bit for bit except for trees, and equal bits in both orders."""
     WAYS[way](monkeypatch)
     made = parse_program(FORMS[form])
     for size in (1, 33, 2500):
@@ -101,7 +101,7 @@ def test_terms_without_a_place_have_no_earlier_key(way: str, monkeypatch: pytest
 
 
 def test_an_index_out_of_range() -> None:
-    """The first launch reports it, and what follows reads no key of that term."""
+    """A scatter with an index out of range reports its check."""
     lowered = lowered_for(parse_program(FORMS["vector"]), {"N": 300})
     at = np.zeros(300, np.int64)
     at[77] = 9

@@ -1,4 +1,4 @@
-"""Sorts on devices: NumPy's stable order for all types and sizes, and what is made of it."""
+"""Sorts on devices: NumPy's stable order for all types and sizes, and functions that sort."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lowered_sort(what: str, dtype: str, rows: int, size: int) -> Lowered:
 
 
 def elements(dtype: str, shape: tuple[int, int], seed: int) -> NDArray[Any]:
-    """Elements with many that are equal, and with NaN, infinities and zeros of both signs."""
+    """Random elements, many of them equal, with NaN, infinities and zeros of both signs."""
     rng = np.random.default_rng(seed)
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
@@ -51,7 +51,7 @@ def elements(dtype: str, shape: tuple[int, int], seed: int) -> NDArray[Any]:
 
 
 def sorted_alike(dtypes: Sequence[str], rows: int, size: int) -> None:
-    """Sort elements of these types in one program, and compare with NumPy; the last thread may run first."""
+    """Sort elements of these types in one program, in both orders of threads; compare with NumPy."""
     inputs = ", ".join(f"x{k}: {dtype}[R, N]" for k, dtype in enumerate(dtypes))
     body = " ".join(f"{what[0]}{k} = {what} r < R, n < N {{ x{k}[r, n] }}"
                     for k in range(len(dtypes)) for what in ("sort", "order"))  # fmt: skip
@@ -72,7 +72,7 @@ def test_sizes(size: int) -> None:
 
 
 def test_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each type, with tiles so small that several merges follow."""
+    """All types are sorted, with tiles so small that several merges follow."""
     monkeypatch.setattr(sorts, "TILE", 64)
     sorted_alike(["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64"], 2, 300)
 
@@ -102,7 +102,7 @@ def test_each_barrier_is_needed(what: str, tmp_path: Path) -> None:
 
 @needs_compilers
 def test_text_on_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tiles and merges, without an access out of range."""
+    """Several tiles and merges sort a row without an access out of range."""
     monkeypatch.setattr(sorts, "TILE", 64)
     lowered = lowered_sort("order", "f64", 2, 300)
     x = elements("f64", (2, 300), 5)
@@ -134,7 +134,7 @@ def weighted(x: Float64[Array, "N M"]) -> Any:
 
 @pytest.mark.parametrize("f", [descending, largest, shares, pb.grad(weighted)], ids=lambda f: f.__name__)
 def test_functions_that_sort(f: Callable[..., Any]) -> None:
-    """They run on devices, with the values of calls."""
+    """Functions that sort give the values of calls on processors."""
     lowered = lowered_for(*f.for_dims({"N": 5, "M": 70}))  # type: ignore[attr-defined]
     x = np.random.default_rng(2).normal(size=(5, 70))
     wanted = f(x)

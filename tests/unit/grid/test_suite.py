@@ -1,4 +1,4 @@
-"""The suite's programs on the driver for tests: the corpus, networks, GradBench's functions, and lazy arrays."""
+"""The suite's programs on the driver for tests: corpus, networks, GradBench and lazy arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GRADBENCH = [(module, function, size, given) for module, sizes in SMALL.items() 
 @pytest.mark.usefixtures("cuda")
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
 def test_corpus(entry: Entry) -> None:
-    """The values of C for processors; the same bits in all orders of groups and threads."""
+    """Programs give the values of C for processors, and equal bits in all orders of groups and threads."""
     made, dims = entry.make()
     found = examined(entry.name, made, dims)
     assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
@@ -45,14 +45,14 @@ def test_corpus(entry: Entry) -> None:
 
 @pytest.fixture
 def on_device(cuda: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> fake.Driver:
-    """All functions that are made from now on run on a device, and nowhere else."""
+    """Let all functions made in this test run on a device, and nowhere else."""
     monkeypatch.setenv("PULLBACK_DEVICE", "cuda!")
     return cuda
 
 
 @pytest.mark.parametrize("name", cases.MODELS)
 def test_networks(name: str, on_device: fake.Driver) -> None:
-    """Losses and gradients are those of PyTorch."""
+    """Networks on a device give PyTorch's losses and gradients."""
     far, where = cases.distance(cases.our_model(name, interpreted=False), cases.expected()[name])
     assert far < 1e-11, where
     assert on_device.count("cuLaunchKernel") > 0
@@ -60,7 +60,7 @@ def test_networks(name: str, on_device: fake.Driver) -> None:
 
 @pytest.fixture
 def gradbench_modules(on_device: fake.Driver) -> Iterator[None]:
-    """GradBench's programs are made anew, with functions for devices, and forgotten."""
+    """Import GradBench's programs again with functions for devices, and drop them after the test."""
 
     def forget() -> dict[str, ModuleType]:
         return {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith("examples.gradbench.")}
@@ -74,7 +74,7 @@ def gradbench_modules(on_device: fake.Driver) -> Iterator[None]:
 @pytest.mark.usefixtures("gradbench_modules")
 @pytest.mark.parametrize(("module", "function", "size", "given"), GRADBENCH, ids=[" ".join(c[:3]) for c in GRADBENCH])
 def test_gradbench(module: str, function: str, size: str, given: Any, on_device: fake.Driver) -> None:
-    """Answers are those of the reference."""
+    """GradBench's functions on a device give the answers of the reference."""
     work = workload(module, function, given)
     assert differences(work.answer(work.run()), expected(module, function, given), 1e-9) == []
     assert on_device.count("cuLaunchKernel") > 0
@@ -82,7 +82,7 @@ def test_gradbench(module: str, function: str, size: str, given: Any, on_device:
 
 @pytest.mark.parametrize("case", ["skip-2", "gated", "skip-conv"])
 def test_pieces_of_lazy_networks(case: str, cuda: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first loss of networks with control flow, with all pieces run on the device."""
+    """Networks with control flow give the known first loss, with all pieces on a device."""
 
     def on_device(piece: Kernel, values: Sequence[Any]) -> tuple[Any, ...]:
         given = [part for v, t in zip(values, piece._inputs) for part in _parts(v, t)]

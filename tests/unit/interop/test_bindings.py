@@ -36,12 +36,12 @@ def names(data: Float64[Array, "2"], names: Float64[Array, "2"], new: Float64[Ar
 
 
 def dot(x: Float64[Array, "N"], y: Float64[Array, "N"]):
-    """A lone sum, whose products some processors would round."""
+    """A single sum; some processors would round its products."""
     return pb.sum(x * y)
 
 
 def exact_dot() -> pb.Function:
-    """The sum with products that are never fused."""
+    """Return the sum as an exact function, whose products are not fused."""
     with pb.exact():
         return pb.function(dot)
 
@@ -110,7 +110,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_all_texts_have_the_flags_of_calls(exact: bool, tmp_path: Path) -> None:
-    """One table: the rounding of lone sums as in calls, and no fused products in exact functions."""
+    """All build files fix the rounding of single sums, and forbid fused products in exact functions."""
     f = exact_dot() if exact else pb.function(dot)
     has, lacks = ("-ffp-contract=off", ROUNDING) if exact else (ROUNDING, "-ffp-contract")
     f.export(tmp_path, N=3)

@@ -25,7 +25,7 @@ def test_small_statements_are_as_early_as_what_they_read() -> None:
 
 
 def test_statements_stay_behind_those_that_are_not_much_larger() -> None:
-    """Of 100 elements; 20 would pass those of 1000 before."""
+    """`d` with 20 elements could pass `a` and `b`, but not `c` with 100, which stands between."""
     program = parse_program("""f(x: f64[1000], y: f64[100], z: f64[20]) {
       a = build n < 1000 { 2.0 * x[n] }
       b = build n < 1000 { 3.0 * x[n] }

@@ -58,7 +58,7 @@ def test_rows_that_are_read_elsewhere_are_put_together(trips, levels):
 
 @pytest.mark.parametrize(("levels", "size", "wanted"), [(2, 3, 8), (2, 30, 8), (3, 3, 4)])
 def test_blocks_balance_the_memory_of_starts_and_rows(levels, size, wanted):
-    """There are (32 * 4 / 2)^(1 / levels) blocks of 32 steps, each with four rows and two states."""
+    """32 steps with four rows and two states are divided into (32 * 4 / 2)^(1 / levels) blocks."""
     program = specialize(pb.grad(recurrent(), wrt="x").program(), {"T": 32, "N": size})
     forward = next(s for s in program.body.statements if isinstance(s, Fold))
     assert (len(forward.states), len(forward.outs)) == (2, 2 + 4)

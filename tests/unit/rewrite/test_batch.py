@@ -83,7 +83,7 @@ def test_a_loop_without_places_need_not_end_where_its_branch_is_not_taken() -> N
     ids=["choice", "fold", "loop"],
 )
 def test_blocks_in_a_branch_run_for_members_that_take_it(block: Any) -> None:
-    """The block is entered for all members or for none, and reads there at places that only some may have."""
+    """A batch enters a block for all members, also if some would read out of range there."""
     single = pb.function(lambda table, n: pb.cond(n < 5, lambda t: block(t, n), lambda t: t[1], table))
     places = np.array([7, 3, 0, 9])
     expected = [single.interpret(TABLE, n) for n in places]
@@ -91,7 +91,7 @@ def test_blocks_in_a_branch_run_for_members_that_take_it(block: Any) -> None:
 
 
 def test_what_no_member_decides_is_computed_once() -> None:
-    """Within a branch that some members take, too, unless it reads at tested places."""
+    """Terms common to all members are computed once, also in a branch that only some members take."""
     taken = lambda t, n: t[n] * pb.sum(pb.sin(t))
     single = pb.function(lambda t, n: pb.cond(n < 5, lambda t: taken(t, n), lambda t: t[1], t))
     program = pb.vmap(single, in_axes=(None, 0)).program(TABLE, np.array([7, 3]))

@@ -141,7 +141,7 @@ def test_digits_of_which_one_is_negative(sign: int) -> None:
 
 @pytest.mark.parametrize(("a", "b", "factor"), [(2, 2, 2), (4, 6, 2), (6, -9, 3)])
 def test_a_common_factor_divides_the_rest(a: int, b: int, factor: int) -> None:
-    """A condition without the variables says so."""
+    """The solution contains the condition that the factor divides the rest."""
     i, j, m = Var("i", N), Var("j", N), Var("m", M)
     solution = check((i, j), [as_index(i) * a + as_index(j) * b - as_index(m)], (m,), 5)
     assert cond("==", -as_index(m) % factor) in solution.conds

@@ -31,7 +31,7 @@ def test_a_guard_keeps_those_that_keep_it_in_range() -> None:
 
 
 def test_a_sum_that_a_transcendental_needs_is_a_part_of_others() -> None:
-    """Added up once, though the other sum has a further term."""
+    """The sum `x + z` is computed once, also for a sum with one more term."""
     program = normalize(parse_program("""f(x: f64[3], y: f64[3], z: f64[3]) {
       r = build n < 3 { tanh(x[n] + z[n]) * (x[n] + y[n] + z[n]) }
       return r }"""))

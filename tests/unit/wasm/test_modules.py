@@ -114,7 +114,7 @@ def test_a_loader_in_a_page_ends_no_script(tmp_path: Path) -> None:
 
 
 def without_place(text: str) -> str:
-    """A message without the lines that show the call."""
+    """Return a message without the lines that show the call."""
     first, place, line, carets, *rest = text.splitlines()
     assert place.startswith("  --> ") and "export_wasm" in line and carets.endswith("^")
     return "\n".join([first, *rest])
