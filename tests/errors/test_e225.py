@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E225: the program, and the complete message."""
 
 from __future__ import annotations

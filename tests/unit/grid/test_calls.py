@@ -368,7 +368,8 @@ def test_no_memory(two: fake.Driver) -> None:
     row, rest = error.value.facts
     assert ": f32[1000, 1000], 4,000,000 bytes" in row and rest == f"{free:,} of {total:,} bytes are free"
     x = np.ones(300_000, np.float32)
-    remedy = "  try: smaller arguments, fewer arrays on the device, or another device      See `pullback explain-error E421`"
+    remedy = ("  try: smaller arguments, fewer arrays on the device, or another device      "
+              "See `pullback explain-error E421`")
     assert said(lambda: wide(np.ones(1000, np.float32)), pb.OutOfMemoryError) == (
         f"OutOfMemoryError [E421] {error.value.what}\n   | {row}      {rest}\n{remedy}")
     assert error.value.what.startswith("wide: cuda:0 has no memory for ")
