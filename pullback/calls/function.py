@@ -194,10 +194,9 @@ def function(
         TraceError: the function uses Python control flow on traced values.
         ValueError: the value of an option is invalid.
         CompilerError: [E260] at a call or `c_source`: the limit is too small for these dims.
-            [E417] at a call with "cuda!": the device does not support a part of the function.
-        DeviceError: [E418], [E419] at a call with "cuda!": no driver, device or compiler for kernels. [E420] the
-            device failed. [E422] arguments are on two devices.
-        OutOfMemoryError: [E421] at a call: the device has too little memory.
+            [E417] with "cuda!": devices do not support a part of the function.
+        DeviceError: [E418], [E419] with "cuda!": no device, or no compiler for it. [E420] the device failed. [E422]
+            arguments are on two devices. OutOfMemoryError: [E421] arrays do not fit on the device.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

@@ -251,19 +251,16 @@ class Inspected(Definition, Displayed):
     def export_device(self, directory: Any, language: Literal["cuda", "opencl"] = "cuda", /, **dims: int) -> Any:
         """Write a program for GPUs: the kernels, a host program in C and its header.
 
-        No GPU has run it yet: CUDA was emulated, OpenCL ran on a processor. A call copies arguments and results
-        between host and device.
+        No GPU has run it yet: CUDA was emulated, OpenCL ran on a processor. A call copies arguments and results.
 
         Args:
             directory: the folder to write; created if needed. Files of the same names are replaced.
             language: the language of the kernels: "cuda" for NVIDIA's GPUs, "opencl" for those of all makers.
             **dims: the size of each dim.
         Returns:
-            A dict: `files`, the paths written; `device_bytes`, the device memory for arrays and working memory;
-            `kernels`, their number.
+            A dict: `files`, the paths written; `device_bytes`, the device memory; `kernels`, their number.
         Raises:
-            CompilerError: [E417] a size is open, the language is unknown, or the program calls C functions or sorts
-                2³¹ elements or more.
+            CompilerError: [E417] a size is open, or devices do not support a part of the function.
         Cost:
             One lowering, and no compilation.
 

@@ -178,6 +178,8 @@ def _as_array_remedy(x: object) -> str:
             return "real and imaginary part as two arrays"
         case _ if type(x).__module__.startswith("pullback.lazy"):
             return "functions of `lazy` take lazy arrays; `x.numpy()` is an array for a `pb.function`"
+        case _ if type(x).__module__.startswith("pullback.runtime.device"):
+            return "make it an argument of the function, or capture `x.numpy()`"
         case _ if callable(x):
             return "call it, with brackets"
         case _:

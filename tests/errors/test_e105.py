@@ -37,3 +37,22 @@ ShapeError [E105] max_over: the size is 0, and there is no largest or smallest o
   See `pullback explain-error E105`
 """
     )
+
+
+def test_export_with_a_negative_size(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def double(x: Float64[Array, "N"]):
+    return 2 * x
+
+double.c_source(N=-1)
+""")
+        == """\
+ShapeError [E105] double: N=-1 is no size
+  --> user.py:5:1
+   | double.c_source(N=-1)
+   | ^^^^^^^^^^^^^^^^^^^^^
+  try: an int from 0 up      See `pullback explain-error E105`
+"""
+    )

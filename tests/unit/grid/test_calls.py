@@ -186,8 +186,9 @@ def test_settings(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> None:
     assert two.count("cuLaunchKernel") == 1
     assert doubled.python is pb.function(doubled, device="cuda!").python
     monkeypatch.setenv("PULLBACK_DEVICE", "gpu")
-    with pytest.raises(PullbackError, match="PULLBACK_DEVICE=gpu is no device"):
-        pb.function(lambda x: 3 * x)
+    assert said(lambda: pb.function(lambda x: 3 * x), PullbackError) == (
+        "UsageError [E601] PULLBACK_DEVICE=gpu is no device\n"
+        "  try: cpu, cuda or cuda:1      See `pullback explain-error E601`")
     for wrong in ("cuda:", 0, 1):
         with pytest.raises(ValueError) as caught:
             pb.function(device=wrong)(lambda x: x)
@@ -520,6 +521,10 @@ def test_arrays_that_are_not_taken() -> None:
     assert said(lambda: doubled(Given(capsule)), pb.DTypeError) == (
         "DTypeError [E122] x has the element type 5 of DLPack with 1 × 64 bits, which has no counterpart in the "
         "language\n  try: convert it first; complex numbers as two arrays      See `pullback explain-error E122`")
+    captured = device_put(W)
+    assert said(lambda: pb.function(lambda x: x + captured)(W), pb.TraceError) == (
+        "TraceError [E135] add: a DeviceArray is neither an array nor a number\n"
+        "  try: make it an argument of the function, or capture `x.numpy()`      See `pullback explain-error E135`")
     assert said(lambda: device_put(np.ones(2, complex)), pb.DTypeError) == (
         "DTypeError [E122] x has NumPy dtype complex128, which has no counterpart in the language\n"
         "  try: convert it in NumPy first; complex numbers as two arrays      See `pullback explain-error E122`")
