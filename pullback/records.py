@@ -20,7 +20,7 @@ else:
         """Make a class with fields, as `dataclasses.dataclass` does."""
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, eq=eq, repr=repr, slots=slots)
-        own = set(vars(cls))
+        own = {name for name, value in vars(cls).items() if (name, value) != ("__hash__", None)}  # beside __eq__
         cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise it becomes the signature, which takes long to find
         derived = frozen and dataclasses.is_dataclass(cls)
         cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, frozen=derived)

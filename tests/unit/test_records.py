@@ -52,6 +52,19 @@ def test_arguments_defaults_and_keyword_only_fields() -> None:
         Named(1, 2, [], "a")  # type: ignore[misc]
 
 
+def test_a_class_with_its_own_equality_has_a_hash_if_it_is_frozen() -> None:
+    for decorator in (dataclass, dataclasses.dataclass):
+
+        @decorator(frozen=True)
+        class Own:
+            x: int
+
+            def __eq__(self, other: object) -> bool:
+                return True
+
+        assert Own(1) == Own(2) and hash(Own(1)) == hash(Own(1)) != hash(Own(2))
+
+
 def test_equality_and_hash_compare_the_fields_of_one_class() -> None:
     assert Point(1, seen=[1]) == Point(1, 2)
     assert Point(1) != Point(2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pullback.codegen.device.dialect import CUDA
+from pullback.codegen.device.host import DeviceUnit
 from pullback.codegen.device.kernels import Touched
 from pullback.device import H100
 from pullback.grid.branches import predicated
@@ -17,7 +19,7 @@ from pullback.ir.nodes import Ref
 from pullback.ir.parser import parse_program
 from pullback.ir.types import bool_, f32, i32
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Call, Fill, For, If, Kernel, Let, LetIndex, Store
+from pullback.loops.program.nodes import Break, Call, Fill, For, If, Kernel, Let, LetIndex, Loop, Store
 from pullback.loops.program.values import Buffer, Literal, Load, Read, Temp, scalar
 from pullback.runtime.device.export import lowered_for
 from tests.unit.grid.programs import program
@@ -102,3 +104,52 @@ def test_a_loop_in_one_group_fits_in_shared_memory() -> None:
     for shared, names in ((3000, {"loop"}), (2200, {"tree", "elements"})):
         f = lowered_for(made, {}, replace(H100, shared=shared)).function
         assert {k.choice.name for k in nodes.kernels_of(f.body) if k.choice is not None} == names
+
+
+FLAG = Buffer("flag", bool_, (as_index(1),), "parameter", as_index(1), False)
+SECOND = local_buffer("second", f32, (64,), "shared")
+N = Var("n", 100)
+WRITE = thread_loop(T, (store(PANEL, as_index(T)),))
+HOLDS = Load(FLAG, as_index(0), scalar(bool_))
+
+
+def reading(b: Buffer) -> For:
+    """A thread loop in which each thread reads what another one has written."""
+    return thread_loop(T, (Store(OUT, as_index(T), Load(b, 31 - as_index(T), scalar(f32))),))
+
+
+def text_of(*body: nodes.Stmt) -> str:
+    """The text of a kernel of one group."""
+    lowered = lowered_for(*program("scalar"))
+    unit = DeviceUnit(lowered.function, lowered.memory, CUDA, comments=False)
+    (launch,) = unit.kernels.launches(Kernel("hand", (FLAG, OUT), (N,), (group_loop(G, body),)))
+    return unit.kernels.texts[launch.name]
+
+
+def meets_at_end(*body: nodes.Stmt) -> bool:
+    """Whether threads meet right before the last thread loop of a kernel."""
+    lines = text_of(*body).splitlines()
+    last = max(k for k, line in enumerate(lines) if line == "    {")
+    return "__syncthreads" in lines[last - 1]
+
+
+def test_threads_meet_after_either_side_of_a_branch() -> None:
+    other = thread_loop(T, (store(SECOND, as_index(T)),))
+    for then, otherwise in (((WRITE,), (other,)), ((other,), (WRITE,)), ((WRITE,), ())):
+        assert meets_at_end(If(HOLDS, then, otherwise), reading(PANEL))
+    assert not meets_at_end(If(HOLDS, (other,), ()), reading(PANEL))
+
+
+def test_threads_meet_after_a_loop_that_may_have_no_iterations() -> None:
+    """A meeting inside the loop is none where it has no iterations."""
+    inside = (thread_loop(T, (store(SECOND, as_index(T)),)), reading(SECOND))
+    for trips, meets in ((as_index(4), False), (as_index(N), True)):
+        v = Var("k", 100)
+        assert meets_at_end(WRITE, For(v, as_index(0), trips, inside), reading(PANEL)) == meets
+
+
+def test_threads_meet_after_a_loop_that_they_leave_in_its_midst() -> None:
+    """They come from the break, before the meeting that follows it."""
+    leave = If(HOLDS, (Break(),))
+    assert meets_at_end(Loop((WRITE, leave, reading(PANEL))), reading(PANEL))
+    assert not meets_at_end(Loop((WRITE, reading(PANEL), leave)), reading(PANEL))
