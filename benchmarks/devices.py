@@ -51,7 +51,7 @@ from tests.support.devices.hosted import hosted
 SKIPPED: Final = 77  # the status of a run that is not possible here
 LONG: Final = 10_000  # steps of one thread
 FEW: Final = 1024  # threads of a launch that leave nearly all of a device idle
-SLOW: Final = 5.0  # seconds of a call, above which it is repeated in one other order only
+SLOW: Final = 5.0  # seconds
 FLAGS: Final = ("-std=c99", "-O1", "-ffp-contract=off", "-w", "-Wno-psabi", "-shared", "-fPIC")
 TOLERANCE: Final = {"f": 1e-3, "d": 1e-9}
 ARCHITECTURES: Final = ("sm_80", "sm_90a", "sm_120")
@@ -102,9 +102,11 @@ def _like(b: Any) -> NDArray[Any]:
     return np.empty(0, b.dtype.numpy)
 
 
-def examined(name: str, program: Program, dims: Mapping[str, int]) -> Found:
+def examined(name: str, program: Program, dims: Mapping[str, int], slow: float = SLOW) -> Found:
     """Run a program on the driver for tests in several orders, and compare it with C for processors.
 
+    Args:
+        slow: the seconds of a call above which it is repeated in one other order only.
     Raises:
         PullbackError: devices do not support it.   AssertionError: the driver refuses what the host program does.
     """
@@ -118,9 +120,10 @@ def examined(name: str, program: Program, dims: Mapping[str, int]) -> Found:
         start = time.perf_counter()
         first = call([a.copy() for a in inputs])
         assert first.status >= 0, (name, first.status, driver.message)
-        slow, launches = time.perf_counter() - start > SLOW, driver.count("cuLaunchKernel")
+        orders = ORDERS[:1] if time.perf_counter() - start > slow else ORDERS
+        launches = driver.count("cuLaunchKernel")
         same = True
-        for order in ORDERS[:1] if slow else ORDERS:
+        for order in orders:
             driver.reset()
             driver.set(**order)
             again = call([a.copy() for a in inputs])

@@ -34,10 +34,8 @@ def two(cuda: fake.Driver) -> Iterator[fake.Driver]:
     if driver.gpus.cache_info().currsize and len(driver.gpus()) != 2:
         driver.gpus.cache_clear()
     executor._SAID.clear()
-    gc.freeze()  # collections leave out the heap of earlier tests, which takes seconds
     yield cuda
     gc.collect()
-    gc.unfreeze()
 
 
 @pytest.fixture

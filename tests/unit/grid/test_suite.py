@@ -26,9 +26,10 @@ from tests.support.devices.hosted import hosted
 from tests.unit.bench import test_dynamic
 from tests.unit.nn.torch_peers import cases
 
+LARGE = "kernel product-2048"  # a minute each, with the kernel of smaller products; `benchmarks.devices` runs them
 HEAVY = ("program ", "kernel ", "network mobilenet_v2", "network resnet18", "network lenet", "derivative nnmf")
 ALL = not os.environ.get("PULLBACK_TESTS_TURN")  # otherwise these take too long
-ENTRIES = [e for e in corpus() if ALL or not e.name.startswith(HEAVY)]
+ENTRIES = [e for e in corpus() if not e.name.startswith(LARGE if ALL else (LARGE, *HEAVY))]
 GRADBENCH = [(module, function, size, given) for module, sizes in SMALL.items() for size, given in sizes
              for function in MODULES[module][1]]  # fmt: skip
 
@@ -38,7 +39,7 @@ GRADBENCH = [(module, function, size, given) for module, sizes in SMALL.items() 
 def test_corpus(entry: Entry) -> None:
     """Programs give the values of C for processors, and equal bits in all orders of groups and threads."""
     made, dims = entry.make()
-    found = examined(entry.name, made, dims)
+    found = examined(entry.name, made, dims, slow=1.0)
     assert found.same and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
     assert found.serial == []
 
