@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 
 from pullback.ir import expr
 from pullback.ir import nodes as ir
-from pullback.ir.index import Cond, Data, Index, Var, as_index
+from pullback.ir.index import ZERO_INDEX, Cond, Data, Index, Var, as_index
 from pullback.ir.program import map_blocks, with_fields
-from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
 from pullback.passes.cost import is_inside, range_of, typical_size
 from pullback.passes.speculate import WORTH, chosen_if_finite, looks
 from pullback.records import dataclass
@@ -176,7 +176,7 @@ def _joined(value: ir.Scalar, i: Var, p: Var) -> Iterator[tuple[ir.Scalar, Var, 
     first, last = i.extent.constant, p.extent.constant
     if first is None or last is None:
         return
-    for c in STEPS:
+    for c in _steps(value, i, p):
         least, greatest = min(0, -c * (last - 1)), first - 1 + max(0, -c * (last - 1))
         u = Var(i.name, greatest - least + 1)
         made = Substitution(variables={i: as_index(u) + least + as_index(p) * c}).scalar(value)
@@ -186,3 +186,11 @@ def _joined(value: ir.Scalar, i: Var, p: Var) -> Iterator[tuple[ir.Scalar, Var, 
         narrow = Var(i.name, inside[1] - inside[0] + 1)
         made = Substitution(variables={u: as_index(narrow) + inside[0]}).scalar(made)
         yield made, narrow, as_index(i) - as_index(p) * c - least - inside[0]
+
+
+def _steps(value: ir.Scalar, i: Var, p: Var) -> list[int]:
+    """The steps after which no index that is linear in i and p depends on p."""
+    indices = dict.fromkeys(e for n in walk(value) for e in indices_of(n) if p in e.free)
+    slopes = [(e.coefficient(i), e.coefficient(p)) for e in indices]
+    linear = [(a, b) for a, b in slopes if a is not None and b is not None]
+    return [c for c in STEPS if all(b + a * c is ZERO_INDEX for a, b in linear)]

@@ -5,8 +5,6 @@ import math
 import weakref
 from typing import Any
 
-import pytest
-
 from pullback.ad.guards import ways_of
 from pullback.ir import expr, types
 from pullback.ir.expr import (
