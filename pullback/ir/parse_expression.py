@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
+from pullback.errors import counted
 from pullback.ir import expr, types
 from pullback.ir import nodes as ir
 from pullback.ir.expr import POSITIONS, REDUCE_OPS, ReduceOp
@@ -340,7 +341,7 @@ class ExpressionParser:
         """Apply a primitive to terms; its operands have one dtype that the primitive accepts."""
         row = PRIMITIVES[name]
         if len(args) != row.arity:
-            raise self.source.error(token, f"{name} takes {row.arity} operands, got {len(args)}", "E304")
+            raise self.source.error(token, f"{name} takes {counted(row.arity, 'operand')}, not {len(args)}", "E304")
         inner = types.bool_ if row.kinds == ("bool",) else self.common(args)
 
         def build(dtype: DType) -> ir.Scalar:

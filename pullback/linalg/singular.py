@@ -158,6 +158,8 @@ def _scaled_values(what: str, x: Any) -> tuple[Array, Array]:
 
 def _threshold(s: Array, rows: Any, columns: Any, rtol: Any) -> Array:
     """The threshold below which singular values count as zero."""
+    if s.extents[-1].constant == 0:
+        return s
     if rtol is None:
         rtol = maximum(asarray(rows, dtype=s.dtype), asarray(columns, dtype=s.dtype)) * finfo(s.dtype).eps
     return largest(s, axis=-1, keepdims=True) * rtol  # type: ignore[no-any-return]

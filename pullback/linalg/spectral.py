@@ -112,6 +112,8 @@ def _eigh_jvp(primals: Any, out: EighResult, tangents: Any) -> EighResult:
 def upright(v: Array) -> Array:
     """Scale each column by a phase that makes its largest element real and positive."""
     n, columns = v.shape
+    if real(v).extents[0].constant == 0:
+        return v
     peak = _peaks(v)
     if not is_complex(v):
         below = build(columns, lambda k: v[peak[k], k] < 0)
@@ -123,7 +125,7 @@ def upright(v: Array) -> Array:
 
 def held_upright(v: Array, v_dot: Array) -> Array:
     """Adjust the phase of a tangent of vectors so that their largest elements stay real."""
-    if not is_complex(v):
+    if not is_complex(v) or real(v).extents[0].constant == 0:
         return v_dot
     peak = _peaks(v)
     turn = build(v.shape[1], lambda k: imag(v_dot[peak[k], k]) / real(v[peak[k], k]))

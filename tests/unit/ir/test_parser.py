@@ -17,7 +17,7 @@ from pullback.ir.printer import print_program
     ("f(x: f32[N]) { y = build i < N { i } return y }", "E304", 1, 34, "i is an index, not a number"),
     ("f(x: i32[N]) { y = build i < N { x[i] + 1.5 } return y }", "E304", 1, 41, "1.5 is not a number of dtype i32"),
     ("f(x: i32[N]) { y = build i < N { sin(x[i]) } return y }", "E304", 1, 34, "sin does not take i32"),
-    ("f(x: f32[N]) { y = build i < N { sin(x[i], x[i]) } return y }", "E304", 1, 34, "sin takes 1 operands, got 2"),
+    ("f(x: f32[N]) { y = build i < N { sin(x[i], x[i]) } return y }", "E304", 1, 34, "sin takes 1 operand, not 2"),
     ("f(x: q32[N]) { return x }", "E302", 1, 6, "expected a dtype"),
     ("f(x: f32[N]) { x = build { f32(1) } return x }", "E303", 1, 16, "x is already defined"),
     ("f(x: f32[N]) { y, z = build { f32(1) } return y }", "E304", 1, 23, "build gives 1 arrays, 2 are named"),
