@@ -28,7 +28,7 @@ jacobian = pb.jacobian(positions, wrt="start")
 first = start = np.array([1.1, 0.1, 0.0, 1.1])
 for _ in range(10):
     J, miss = jacobian(start, times).reshape(-1, 4), (positions(start, times) - seen).ravel()
-    start = start - np.linalg.lstsq(J, miss)[0]
+    start = start - np.linalg.lstsq(J, miss, rcond=None)[0]
 assert np.abs(start - truth).max() < 0.02
 
 smooth = np.linspace(0.0, 8.0, 200)

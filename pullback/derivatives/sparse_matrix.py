@@ -150,4 +150,8 @@ class SparseMatrix(Displayed):
 
     def to_scipy(self) -> Any:
         """The matrix as `scipy.sparse.csr_array`; ImportError without SciPy (extra `[sparse]`)."""
-        return import_module("scipy.sparse").csr_array(self.to_csr(), shape=self.shape)
+        values, columns, starts = self.to_csr()
+        narrow = max(len(values), *self.shape) <= np.iinfo(np.int32).max  # SciPy's solvers take int32 alone before 1.12
+        kind = np.int32 if narrow else np.int64
+        parts = values, columns.astype(kind), starts.astype(kind)
+        return import_module("scipy.sparse").csr_array(parts, shape=self.shape)

@@ -191,8 +191,8 @@ class InnerProduct(_ByArray):
     the familiar transpose rule. Reading a chain from the left is therefore reverse mode.
 
     >>> product = InnerProduct([[1.0], [2.0]], "G")
-    >>> product([[3.0], [4.0]])
-    np.float64(11.0)
+    >>> product([[3.0], [4.0]]).item()
+    11.0
     >>> product @ LeftMultiply([[0.0, 1.0], [1.0, 0.0]], "A")
     (L[Aᵀ] G)ᵀ·
     """

@@ -66,7 +66,7 @@ def test_loops_in_loops(capsys):
     x = np.arange(4.0).reshape(2, 2)
     wanted = []
     for n in range(2):
-        wanted += [f"row {{'n': np.int64({n}), 'x': array({x[n].tolist()})}}".replace(".0", ".")]
+        wanted += [f"row {{'n': {np.int64(n)!r}, 'x': array({x[n].tolist()})}}".replace(".0", ".")]
         wanted += [f"{n} {m} here" for m in range(2)]
     assert printed(capsys, rows, x) == wanted
     assert printed(capsys, rows.interpret, x) == wanted

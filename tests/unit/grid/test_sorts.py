@@ -59,7 +59,7 @@ def sorted_alike(dtypes: Sequence[str], rows: int, size: int) -> None:
     lowered = lowered_for(parse_program(f"f({inputs}) {{ {body} return {results} }}"), {"R": rows, "N": size})
     xs = [elements(dtype, (rows, size), 7 * size + k) for k, dtype in enumerate(dtypes)]
     one, two = (run(reading(lowered, backward), lowered.function, xs)[0] for backward in (False, True))
-    wanted = [f(x, axis=1, stable=True) for x in xs for f in (np.sort, np.argsort)]
+    wanted = [f(x, axis=1, kind="stable") for x in xs for f in (np.sort, np.argsort)]
     for a, b, c in zip(one, two, wanted, strict=True):
         assert a.tobytes() == b.tobytes()
         np.testing.assert_array_equal(a, c)
@@ -109,7 +109,7 @@ def test_text_on_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     built(device_program(lowered.function, lowered.memory, CUDA, H100), lowered.function, tmp_path, "address")
     found = ran(lowered.function, [x], tmp_path)
     assert (found.status, found.reports) == (0, "")
-    np.testing.assert_array_equal(found.results[0], np.argsort(x, axis=1, stable=True))
+    np.testing.assert_array_equal(found.results[0], np.argsort(x, axis=1, kind="stable"))
 
 
 @pb.function

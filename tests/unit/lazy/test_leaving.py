@@ -297,7 +297,7 @@ def test_functions_of_numpy_and_scipy(module: Any) -> None:
     number = lambda f: inspect.isclass(f) and issubclass(f, np.generic)
     names = {n for n, f in vars(module).items() if isinstance(f, kinds) or number(f)}
     assert len(names) > 10
-    for name in sorted(names - {"show_config"}):
+    for name in sorted(names - {"show_config", "set_numeric_ops"}):
         found = outcome(getattr(module, name))
         assert isinstance(found, Exception) or found is None or is_free(found), (name, found)
 

@@ -86,7 +86,7 @@ def test_dense_form_acts_alike(op: Operator, x: np.ndarray) -> None:
 def test_a_matrix_to_the_left_of_any_operator_gives_an_inner_product(op: Operator, g: np.ndarray) -> None:
     x = np.arange(9.0).reshape(N, N)
     composed = InnerProduct(g) @ op
-    assert np.isclose(composed(x), dot(g, op(x) + 0 * x), rtol=1e-12, atol=1e-9)
+    assert np.isclose(composed(x) + 0.0, dot(g, op(x) + 0 * x), rtol=1e-12, atol=1e-9)
 
 
 def regular() -> np.ndarray:

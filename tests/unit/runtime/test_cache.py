@@ -481,6 +481,7 @@ def test_a_compiler_on_a_relative_path(tmp_path: Path, monkeypatch: pytest.Monke
     wrapper(tmp_path / "tools" / "cc")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"tools{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("CC", raising=False)
     assert answers()
     assert compiling.find_compiler().command == (str(tmp_path / "tools/cc"),)
 

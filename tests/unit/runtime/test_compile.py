@@ -265,7 +265,7 @@ def test_a_limit_of_files_is_the_disks_error(cache: Path, tmp_path: Path, limit:
     ended = subprocess.run([sys.executable, "-W", "ignore", "-c", LIMITED, str(limit)], env=environment,
                            capture_output=True, text=True, check=False, timeout=300)
     last = ended.stderr.rpartition("pullback.errors.")[2]
-    assert re.sub(r"pullback-\w+", "pullback-x", last) == f"""\
+    assert re.sub(rf"{tmp_path}/pullback-\w+", f"{tmp_path}/pullback-x", last) == f"""\
 CompilerError: [E412] a library needs a place, and the folder {tmp_path}/pullback-x takes no file so large
    | the cache folder {cache} did not serve either
   try: set PULLBACK_CACHE_DIR or TMPDIR to a folder with room, or raise the limit of a file's size (`ulimit -f`)      \
