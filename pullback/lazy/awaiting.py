@@ -83,7 +83,7 @@ class _Batch:
         waiting = [w for w in self.waiting if not w[1].cancelled()]
         self.waiting = []
         try:
-            await self.loop.run_in_executor(None, force, [x for arrays, _ in waiting for x in arrays])
+            await self.loop.run_in_executor(None, _finish, [x for arrays, _ in waiting for x in arrays])
             while waiting:
                 _settle(waiting.pop(0)[1], None)
         except Exception as error:
@@ -92,12 +92,20 @@ class _Batch:
         while waiting:  # each of several arrays has its own error, or none
             arrays, future = waiting.pop()
             try:
-                await self.loop.run_in_executor(None, force, arrays)
+                await self.loop.run_in_executor(None, _finish, arrays)
                 _settle(future, None)
             except Exception as error:
                 _settle(future, error)
             finally:
                 del arrays, future
+
+
+def _finish(arrays: list[Array]) -> None:
+    """Compute arrays, and wait for those on a device."""
+    force(arrays)
+    for x in arrays:
+        if x.type.device:
+            x.value.ready()
 
 
 def _settle(future: asyncio.Future[None], error: Exception | None) -> None:

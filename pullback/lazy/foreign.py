@@ -22,6 +22,7 @@ from pullback.lazy.layers import here, noted
 from pullback.lazy.namespace import numpy_type
 from pullback.lazy.node import Array
 from pullback.lazy.operation import Application, as_operand, build
+from pullback.lazy.places import common_place, is_elsewhere, put
 from pullback.lazy.tape import Kept
 from pullback.lazy.types import ArrayType, array_type, type_of_value
 from pullback.tracing.tree import LEAF, Structure
@@ -34,7 +35,8 @@ class Foreign:
 
     A subclass defines `result`, `forward` and `backward`; an instance is called with arrays. Independent calls run at
     the same time, forward and backward, and may block. Cotangents may be of any type with `+` that their receiver
-    (a weight's optimizer, another such operation) supports.
+    (a weight's optimizer, another such operation) supports. Values on a device are given as `DeviceArray`s, and results
+    go to the device of the operands.
 
     Attributes:
         name: the name in messages; by default the class name.
@@ -78,7 +80,8 @@ class Foreign:
         operands = tuple(map(as_operand, args))
         found = self.result(*operands)
         several = isinstance(found, list)
-        types = tuple(array_type(_dtype(d), tuple(shape)) for shape, d in (found if several else [found]))
+        place = common_place(self.name or type(self).__name__, [x.type for x in operands])
+        types = tuple(array_type(_dtype(d), tuple(shape), place) for shape, d in (found if several else [found]))
         made = build(ForeignApplication(self, tuple(x.type for x in operands), types, several), operands)
         if self.trained:
             for node in (made[0].operands[0], *made) if several else (made,):
@@ -107,15 +110,15 @@ class ForeignApplication(Application):
         name = operation.name or type(operation).__name__
         super().__init__(name, None, operands, results, structure, float("inf"))
 
-    def call(self, values: Sequence[Any]) -> tuple[list[np.ndarray[Any, Any]], Any]:
+    def call(self, values: Sequence[Any]) -> tuple[list[Any], Any]:
         """Run the operation; return checked results and the saved data."""
         COUNTS.foreign += 1
         found, saved = self.operation.forward(*values)
         results = list(found) if self.type is None else [found]
         return [self._checked(r, t) for r, t in zip(results, self.results, strict=True)], saved
 
-    def _checked(self, value: Any, type: ArrayType) -> np.ndarray[Any, Any]:
-        array = np.asarray(value)
+    def _checked(self, value: Any, type: ArrayType) -> Any:
+        array = put(value if is_elsewhere(value) else np.asarray(value), type.device)
         if array.shape != type.shape or array.dtype != type.numpy:
             raise PullbackError("E704", f"{self.text}: forward gave {array.dtype}{list(array.shape)}, and its result "
                                 f"was said to be {type}", position=self.place.position,
@@ -141,7 +144,8 @@ class ForeignTape(Kept):
             found = operation.backward(self._saved, cotangents[0] if self.application.type is not None else cotangents)
         except Exception as error:
             raise noted(error, self.application.place) from None
-        return [(x, d) for x, d in zip(self.leaves, found, strict=True) if d is not None and x.tracked]
+        own = [(x, d) for x, d in zip(self.leaves, found, strict=True) if d is not None and x.tracked]
+        return [(x, put(d, x.type.device)) for x, d in own]
 
     def release(self) -> None:
         """Release the saved data."""

@@ -12,8 +12,9 @@ import numpy as np
 from pullback.errors import DerivativeError
 from pullback.lazy.higher import differentiable_cotangents, variable
 from pullback.lazy.leaving import OPEN, check_leaves
-from pullback.lazy.node import Array, leaf, value_of
+from pullback.lazy.node import Array, added, stored, value_of
 from pullback.lazy.operation import as_operand
+from pullback.lazy.places import leaf_at, moved
 from pullback.lazy.plan import planned
 from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_count
 from pullback.lazy.tape import Cotangents, Tape, walk_back
@@ -53,7 +54,7 @@ def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: b
         straight.settle(straight.compute())
         return
     leaves = straight.leaves
-    results = made.kernel([x.value for x in leaves])
+    results = straight.results_of(made.kernel)
     tape = Tape(straight.piece, straight.wrt, leaves, None) if straight.tracked else None
     straight.settle_with(results, tape)
     for k, cotangent in zip(made.places, results[len(straight.outputs) :]):
@@ -103,7 +104,7 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
         _scalar(loss, "backward: the loss")
     loss = loss.leaf
     check_leaves(loss, "lazy.backward()")
-    found = cotangents_of(loss, None if gradient is None else as_operand(gradient).numpy(), retain_graph)
+    found = cotangents_of(loss, None if gradient is None else stored(as_operand(gradient)), retain_graph)
     weights = {x.origin: d for x, d in found.items() if isinstance(x.origin, Weight)}
     for x in found:
         if isinstance(x.origin, Weight) and x.origin.leaf is not x:
@@ -114,7 +115,7 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
                 remedy="run the network again, or change weights after its backward pass",
             )
     for weight, own in weights.items():
-        weight.grad = own if weight.grad is None else weight.grad + own
+        weight.grad = own if weight.grad is None else added(weight, weight.grad, own)
     return float(value_of(loss)) if not loss.shape else float("nan")
 
 
@@ -135,6 +136,13 @@ def _whole(s: tree.Structure, parts: Iterator[Any]) -> tuple[list[Any], tree.Str
         return [tree.unflatten(s, [np.asarray(next(parts)) for _ in s.children])], tree.LEAF
     found = [_whole(c, parts) for c in s.children]
     return [y for own, _ in found for y in own], replace(s, children=tuple(c for _, c in found))
+
+
+def _gradient(x: Array, found: Any) -> Array:
+    """The cotangent of a variable as an array at the variable's place; None means zero."""
+    if isinstance(found, Array):
+        return moved(found, x.device)
+    return leaf_at(np.zeros(x.shape, x.type.numpy) if found is None else found, x.type.device)
 
 
 def value_and_grad(
@@ -176,8 +184,7 @@ def value_and_grad(
             OPEN.difference_update(variables)
             _INSIDE.reset(token)
         found = differentiable_cotangents(loss, variables) if again else cotangents_of(loss, None, False, variables)
-        made = [found[x] if x in found else np.zeros(x.shape, x.type.numpy) for x in variables]
-        arrays = iter([x if isinstance(x, Array) else leaf(np.asarray(x)) for x in made])
+        arrays = iter([_gradient(x, found.get(x)) for x in variables])
         trees = [tree.unflatten(structure, [next(arrays) for _ in range(count)]) for structure, count in structures]
         return loss, tuple(trees) if several else trees[0]
 

@@ -15,30 +15,20 @@ import numpy as np
 import pullback as pb
 from pullback.errors import DerivativeError
 from pullback.lazy.foreign import ForeignTape
-from pullback.lazy.node import Array, leaf, value_of
+from pullback.lazy.node import Array, leaf, leaf_of, stored
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.piece import MOST, Piece
+from pullback.lazy.places import Alias
 from pullback.lazy.tape import Kept, Tape, released
 from pullback.source import user_position
 from pullback.state import cached
 
-__all__ = ["Alias", "differentiable_cotangents", "variable"]
-
-
-class Alias(Kept):
-    """An alias of an array, so that derivatives by the alias and by the array are separate."""
-
-    __slots__ = ()
-    work = 0.0
-
-    def pull(self, cotangents: list[Any]) -> list[tuple[Array, Any]]:
-        """Pass the cotangent through."""
-        return [(self.leaves[0], cotangents[0])]
+__all__ = ["differentiable_cotangents", "variable"]
 
 
 def variable(x: Array) -> Array:
     """Return an alias of x to differentiate by; if x is tracked, outer derivatives reach x."""
-    made = leaf(value_of(x), tracked=True)
+    made = leaf_of(stored(x), x.type, True, None)
     if x.tracked:
         made.origin = (Alias([x], 1, 0), 0)
     return made

@@ -26,7 +26,7 @@ from pullback.lazy.types import ArrayType
 if TYPE_CHECKING:
     from pullback.runtime.record import CacheEntry
 
-__all__ = ["Kernel", "finish_compiling"]
+__all__ = ["Kernel", "finish_compiling", "joined", "parts"]
 
 
 class Kernel:
@@ -85,9 +85,9 @@ class Kernel:
 
     def interpret(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the results, computed by the interpreter."""
-        given = [part for v, t in zip(values, self._inputs) for part in _parts(v, t)]
+        given = [part for v, t in zip(values, self._inputs) for part in parts(v, t)]
         found = interpret(self._program, [*given, *self._captured])
-        return tuple([np.asarray(x) for x in _joined(found, self._outputs)])
+        return tuple([np.asarray(x) for x in joined(found, self._outputs)])
 
     def _is_on_disk(self) -> bool:
         from pullback.runtime.record import CacheEntry
@@ -119,17 +119,19 @@ class Kernel:
 
     def _slow_entry(self, executable: Any) -> Callable[..., Any]:
         def call(*values: Any) -> tuple[Any, ...]:
-            given = [p for v, t in zip(values, self._inputs) for p in _parts(v, t)]
-            return tuple(_joined(executable.run([*given, *self._captured]), self._outputs))
+            given = [p for v, t in zip(values, self._inputs) for p in parts(v, t)]
+            return tuple(joined(executable.run([*given, *self._captured]), self._outputs))
 
         return call
 
 
-def _parts(value: Any, type: ArrayType) -> tuple[Any, ...]:
+def parts(value: Any, type: ArrayType) -> tuple[Any, ...]:
+    """The arrays that a program takes for an array: two for a complex one."""
     return (np.array(value.real), np.array(value.imag)) if type.form else (value,)
 
 
-def _joined(found: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
+def joined(found: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
+    """The arrays that a program's results stand for: each complex one of two results."""
     rest = iter(found)
     made = []
     for t in types:

@@ -12,6 +12,7 @@ from pullback.arrays.dtypes import API_VERSION
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
+from pullback.lazy.places import default_place, is_elsewhere, leaf_at, moved, place_named
 from pullback.lazy.types import array_type
 from pullback.names import found, public
 from pullback.tracing.complex_array import complex_type
@@ -66,6 +67,8 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
             if not _SIMPLE.issuperset(keywords):
                 return apply(operation, args, keywords)
             key += tuple([v if v.__class__ is not list else tuple(v) for item in keywords.items() for v in item])
+        if not operands and key is not None:
+            key = (default_place(), key)
         application = known.get(key)
         if application is not None:
             return node_of(application, operands)
@@ -95,7 +98,7 @@ def lift(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> float(lazy.grad(lambda x: power(x, 3))(2.0))
     12.0
     """
-    return _function(Operation(f"lift.{getattr(f, '__name__', type(f).__name__)}", f), f)
+    return _function(Operation(f"lift.{getattr(f, '__name__', type(f).__name__)}", f, is_lifted=True), f)
 
 
 def _inspecting(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,10 +150,12 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         obj: the object that holds the elements. A NumPy array in row-major order shares its memory, unless `copy` is
             True. It must not change while lazy arrays are built from it.
         dtype: the element type; by default that of `obj`.
-        device: "cpu".
+        device: "cpu", or a name of `pb.devices` such as "cuda:0". By default an array on a device stays there, and
+            others go to the device of PULLBACK_DEVICE, if it is set.
         copy: True makes a copy; False forbids one.
     Raises:
         ValueError: `copy` is False, and a copy is necessary.
+        DeviceError: [E418] there is no driver or no such device.   OutOfMemoryError: [E421] the array does not fit.
     Cost:
         A copy, unless the memory is shared.
 
@@ -158,31 +163,34 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     >>> lazy.asarray([[1, 2], [3, 4]]).dtype
     i64
     """
-    from pullback.tracing.devices import check_device
-
-    check_device("asarray", device)
+    if is_elsewhere(obj):
+        obj = leaf_at(obj)
     if isinstance(obj, Array):
+        there = obj.leaf if device is None else moved(obj.leaf, device)
+        if copy is False and there is not obj.leaf:
+            raise ValueError("asarray: another device needs a copy, and copy=False")
         if dtype is None or numpy_type(dtype) == obj.type.numpy:
-            return _copied(obj.leaf) if copy else obj.leaf
+            return _copied(there) if copy and there is obj.leaf else there
         if copy is False:
             raise ValueError("asarray: another element type needs a copy, and copy=False")
-        made: Array = obj.astype(dtype)
+        made: Array = there.astype(dtype)
         return made
+    place = place_named("asarray", device)
     wanted = None if dtype is None else numpy_type(dtype)
     if isinstance(obj, list | tuple):
         parts = list(_parts(obj))
-        if any(isinstance(x, Array) and x.tracked for x in parts):
+        if any(isinstance(x, Array) and (x.tracked or x.type.device) for x in parts):
             common = np.result_type(*(x.type.numpy if isinstance(x, Array) else x for x in parts))
             stacked: Array = _stacked(obj, common if wanted is None else wanted)
-            return stacked
+            return stacked if device is None else moved(stacked, device)
         obj = _nested(obj)
     if isinstance(obj, np.ndarray):
         unmasked(obj, "asarray")
     found = np.asarray(obj) if hasattr(obj, "__array__") or not hasattr(obj, "__dlpack__") else np.from_dlpack(obj)
     array = found if wanted is None else found.astype(wanted, copy=False)
-    if copy is False and (array is not obj or not array.flags.c_contiguous):
+    if copy is False and (array is not obj or not array.flags.c_contiguous or place):
         raise ValueError("asarray: it cannot be had without a copy, and copy=False")
-    return leaf(np.array(array, order="C") if copy else array)
+    return leaf_at(array, place) if place else leaf(np.array(array, order="C") if copy else array)
 
 
 def _nested(x: Any) -> Any:
@@ -210,7 +218,7 @@ def _stacked(x: Any, dtype: np.dtype[Any]) -> Any:
 def _copied(x: Array) -> Array:
     """A copy of an array that passes derivatives to x."""
     made: Array = +x
-    return made if x.tracked else leaf(np.array(value_of(x)))
+    return made if x.tracked or x.type.device else leaf(np.array(value_of(x)))
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
@@ -224,6 +232,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     >>> lazy.from_dlpack(np.array([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
-    if isinstance(x, Array):
-        return asarray(x, copy=copy)
+    if isinstance(x, Array) or is_elsewhere(x):
+        return asarray(x, device=device, copy=copy)
     return asarray(np.from_dlpack(x), device=device, copy=True if copy else None)

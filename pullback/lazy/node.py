@@ -22,11 +22,12 @@ from pullback.ir.types import conversion
 from pullback.lazy import elsewhere
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
-from pullback.tracing.devices import CPU, check_device
+from pullback.tracing.devices import CPU
 from pullback.tracing.elsewhere import member
 
-__all__ = ["Array", "leaf", "leaf_of", "value_of"]
+__all__ = ["Array", "added", "leaf", "leaf_of", "stored", "value_of"]
 
+SHOWN: Final = 1000  # most elements that `repr` copies from a device
 _next: Final = itertools.count().__next__
 _new: Final = object.__new__
 
@@ -45,6 +46,7 @@ class Array:
     namespace: ClassVar[Any]  # `pullback.lazy`, which sets it
     forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.running` sets it
     awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`
+    moved: ClassVar[Callable[[Array, Any], Array]]  # copies to another device; `lazy.places` sets it
     check: ClassVar[Callable[[Array, str], None]]  # refuses values that gradients depend on; `lazy.leaving` sets it
 
     type: ArrayType  # None for an operation with several results, which users never see
@@ -104,13 +106,24 @@ class Array:
 
     @property
     def device(self) -> str:
-        """The device of the array: the processor."""
-        return CPU
+        """The device of the array: "cpu", or a name of `pb.devices` such as "cuda:0"."""
+        return self.type.device or CPU
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
-        """The array itself, on the only device."""
-        check_device("to_device", device)
-        return self
+        """Copy the array, computed now if necessary, to another device; derivatives pass through.
+
+        Args:
+            device: "cpu", or a name of `pb.devices`.
+            stream: ignored; all work of a device is in one order.
+        Returns:
+            The array itself, if it is on this device.
+        Raises:
+            DeviceError: [E418] there is no driver or no such device.   TraceError: [E145] no device has such a name.
+            OutOfMemoryError: [E421] the array does not fit.
+        Cost:
+            One copy. Only a copy to the processor waits.
+        """
+        return Array.moved(self, device)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         return Array.namespace
@@ -118,7 +131,7 @@ class Array:
     # The value ------------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return the value, computed now if necessary, as a read-only array.
+        """Return the value, computed now if necessary, as a read-only array; from a device as a copy.
 
         Raises:
             DerivativeError: [E715] an active gradient depends on the array. All other conversions raise this, too.
@@ -144,8 +157,7 @@ class Array:
         Array.check(self, "await")
         if self.value is None:
             yield from Array.awaited([self])
-        found: np.ndarray[Any, Any] = self.value
-        return found
+        return value_of(self)
 
     async def predict(self) -> np.ndarray[Any, Any]:
         """The value, as the result of `await`."""
@@ -168,10 +180,16 @@ class Array:
 
     def __dlpack__(self, **keywords: Any) -> Any:
         Array.check(self, "DLPack")
-        return np.array(value_of(self)).__dlpack__(**keywords)
+        shared = stored(self) if self.type.device else np.array(value_of(self))
+        return shared.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        device = self.type.device
+        return (2, int(device.rpartition(":")[2])) if device else (1, 0)
+
+    def __device_array__(self) -> Any:
+        Array.check(self, "conversion to an array on a device")
+        return stored(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         Array.check(self, "pickling")
@@ -203,6 +221,8 @@ class Array:
         return format(value_of(self).item(), wanted) if wanted else str(self)
 
     def __repr__(self) -> str:
+        if self.type.device and self.size > SHOWN:
+            return f"lazy({self.type})"
         return np.array2string(value_of(self), prefix="lazy(", suffix=")", separator=", ").join(("lazy(", ")"))
 
     def __str__(self) -> str:
@@ -235,11 +255,18 @@ class Array:
 
 
 def value_of(x: Array) -> np.ndarray[Any, Any]:
-    """The value of an array for internal use, which loses no derivative."""
+    """The value of an array for internal use, which loses no derivative; a copy if it is on a device."""
     if x.value is None:
         Array.forced([x])
-    found: np.ndarray[Any, Any] = x.value
+    found: np.ndarray[Any, Any] = x.value.numpy() if x.type.device else x.value
     return found
+
+
+def stored(x: Array) -> Any:
+    """The value where it is: a NumPy array, or a `DeviceArray` whose call may still run."""
+    if x.value is None:
+        Array.forced([x])
+    return x.value
 
 
 def _unpickled(value: np.ndarray[Any, Any]) -> Array:
@@ -272,3 +299,11 @@ def leaf_of(value: np.ndarray[Any, Any], type: ArrayType, tracked: bool, origin:
     made.serial = _next()
     made.origin = origin
     return made
+
+
+def added(x: Array, a: Any, b: Any) -> Any:
+    """The sum of two cotangents of an array, on its device; elsewhere they may be of any type with `+`."""
+    if not x.type.device:
+        return a + b
+    first, second = (leaf_of(d, x.type, False, None) for d in (a, b))
+    return stored(first + second)

@@ -26,7 +26,8 @@ from pullback.ir.settings import DEFAULT
 from pullback.ir.traverse import children, walk
 from pullback.ir.types import DType, f32
 from pullback.lazy.layers import here
-from pullback.lazy.node import Array, leaf
+from pullback.lazy.node import Array
+from pullback.lazy.places import common_place, default_place, is_elsewhere, leaf_at, place_named
 from pullback.lazy.types import ArrayType, array_type
 from pullback.passes.cost import has_data_index
 from pullback.source import user_position
@@ -50,14 +51,16 @@ class Operation:
 
     Attributes:
         name: the name in structures.   run: the function.
+        is_lifted: whether it is a user's function, whose keywords are its own.
         known: the applications, by their arguments other than values.
     """
 
-    __slots__ = ("known", "name", "run")
+    __slots__ = ("is_lifted", "known", "name", "run")
 
-    def __init__(self, name: str, run: Callable[..., Any]) -> None:
+    def __init__(self, name: str, run: Callable[..., Any], is_lifted: bool = False) -> None:
         self.name = name
         self.run = run
+        self.is_lifted = is_lifted
         self.known: dict[Any, Application] = {}
 
     def __repr__(self) -> str:
@@ -75,11 +78,13 @@ class Application:
         floating: whether derivatives pass through; False for step functions and `stop_gradient`.
         work: the approximate number of operations.
         checked: whether the operation may fail at run time, so that its nodes keep their source location.
+        device: the device of the results; "" for the processor.
         item: the number of the result to take from the operand; -1 for operations.
     """
 
     __slots__ = (
         "checked",
+        "device",
         "floating",
         "item",
         "number",
@@ -113,6 +118,7 @@ class Application:
         self.operands = operands
         self.results = results
         self.structure = structure
+        self.device = results[0].device if results else ""
         self.type = results[0] if structure is LEAF or structure == LEAF else None
         self.floating = smooth and any(t.floating for t in results)
         self.work = work
@@ -222,7 +228,7 @@ class _Binding:
             return {k: v[0] for k, v in taken.items()}, ("dict", *((k, v[1]) for k, v in taken.items()))
         if isinstance(x, np.integer) and self.depth > 2:
             return self.take(int(x))  # in a shape or a subscript
-        if isinstance(x, Array | np.ndarray | np.generic):
+        if isinstance(x, Array | np.ndarray | np.generic) or is_elsewhere(x):
             return self.operand(as_operand(x))
         if isinstance(x, tuple | list):  # a named tuple, or a subclass of list
             parts = [self.take(y) for y in x]
@@ -302,13 +308,21 @@ def apply(operation: Operation, args: tuple[Any, ...], keywords: dict[str, Any])
     Raises:
         ShapeError, DTypeError, TraceError: what traced arrays raise, with the user's line, when the node is built.
     """
+    wish = None if operation.is_lifted else keywords.get("device")
+    if wish is not None:
+        keywords = {**keywords, "device": None}
     binding = _Binding()
     form, key = binding.take((args, keywords))
+    operands = tuple(binding.operands)
+    place = "" if operands else place_named(operation.name, wish)
+    if place:
+        key = key, place
     application = operation.known.get(key)
     if application is None:
-        types = tuple(x.type for x in binding.operands)
-        application = operation.known[key] = _applied(operation, form, types, _text(key))
-    return build(application, tuple(binding.operands))
+        types = tuple(x.type for x in operands)
+        application = operation.known[key] = _applied(operation, form, types, _text(key), place)
+    found = build(application, operands)
+    return found if wish is None or not operands else found.to_device(wish)
 
 
 def _text(key: Any) -> str:
@@ -316,15 +330,18 @@ def _text(key: Any) -> str:
     return f"({' '.join(map(_text, key))})" if isinstance(key, tuple) else repr(key)
 
 
-def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text: str) -> Application:
-    function = operation.run
+def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text: str, place: str) -> Application:
+    function, name = operation.run, operation.name.rpartition(".")[2]
+    place = place or common_place(name, types)
 
     def rule(handles: Sequence[Any]) -> Any:
         args, keywords = _filled(form, handles)
         return function(*args, **keywords)
 
-    program, results, structure = traced_program(operation.name.rpartition(".")[2], types, rule)
-    return Application(f"{operation.name}{text}", rule, types, results, structure, _work(program),
+    program, results, structure = traced_program(name, types, rule)
+    results = tuple(t.on(place) for t in results)
+    return Application(f"{operation.name}{text}", rule, types, results, structure,
+                       0.0 if place else _work(program),  # a device needs no threads
                        any(map(_is_checked, program.body.statements)),
                        smooth=any(map(_is_smooth, program.body.statements)))  # fmt: skip
 
@@ -394,11 +411,13 @@ def _item(type: ArrayType, k: int) -> Application:
 
 
 def as_operand(x: Any) -> Array:
-    """Convert to a lazy array.
+    """Convert to a lazy array, on the device of new arrays unless it is on one.
 
     Raises:
         DTypeError: [E122] NumPy elements that the language does not have.
     """
     if isinstance(x, Array):
         return x.leaf
-    return leaf(np.asarray(unmasked(x, "an operand") if isinstance(x, np.ndarray) else x))
+    if is_elsewhere(x):
+        return leaf_at(x)
+    return leaf_at(np.asarray(unmasked(x, "an operand") if isinstance(x, np.ndarray) else x), default_place())

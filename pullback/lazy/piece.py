@@ -15,9 +15,10 @@ from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.intern import uncollected
 from pullback.lazy.counts import COUNTS
+from pullback.lazy.device_kernel import DeviceKernel, kernel_of
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.operation import Application, traced_program
-from pullback.lazy.types import ArrayType
+from pullback.lazy.types import ArrayType, array_type
 from pullback.state import registered
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Backward:
 
     __slots__ = ("kernel", "places")
 
-    def __init__(self, kernel: Kernel | None, places: tuple[int, ...]) -> None:
+    def __init__(self, kernel: Kernel | DeviceKernel | None, places: tuple[int, ...]) -> None:
         self.kernel = kernel
         self.places = places
 
@@ -50,7 +51,7 @@ class Piece:
 
     Attributes:
         steps: the operations, in order.   leaves: the types of the inputs.   wanted: the steps that are results.
-        types: the types of the results.   work: the approximate number of scalar operations.
+        types: the types of the results.   work: the approximate number of scalar operations of the processor.
     """
 
     __slots__ = ("_kernels", "_program", "_split", "leaves", "steps", "types", "wanted", "work")
@@ -79,6 +80,11 @@ class Piece:
         return [made[k] for k in self.wanted]
 
     @property
+    def device(self) -> str:
+        """The device that runs it; "" for the processor."""
+        return self.steps[0][0].device
+
+    @property
     def program(self) -> ir.Program:
         """The program of the piece, traced on first use."""
         if self._program is None:
@@ -94,16 +100,17 @@ class Piece:
                 found = self._kernels[key] = make()
         return found
 
-    def value(self) -> Kernel:
+    def value(self) -> Kernel | DeviceKernel:
         """The kernel that computes the results from the leaves."""
-        return self._once("value", lambda: Kernel(self.program, self.leaves, self.types))
+        return self._once("value", lambda: kernel_of(self.program, self.leaves, self.types, self.device))
 
-    def forward(self, wrt: tuple[int, ...]) -> Kernel:
+    def forward(self, wrt: tuple[int, ...]) -> Kernel | DeviceKernel:
         """The kernel that computes the results and the residuals of the backward pass."""
 
-        def make() -> Kernel:
+        def make() -> Kernel | DeviceKernel:
             parts = self._parts(wrt)
-            return Kernel(parts.forward, self.leaves, (*self.types, *_types(parts.residuals)))
+            results = (*self.types, *self._residuals(wrt))
+            return kernel_of(parts.forward, self.leaves, results, self.device)
 
         return self._once(("forward", wrt), make)
 
@@ -113,7 +120,7 @@ class Piece:
         def make() -> Backward:
             parts = self._parts(wrt)
             program = self._seeded(parts.backward, len(parts.residuals), given, None)
-            types = (*_types(parts.residuals), *(self.types[k] for k in given), *self.leaves)
+            types = (*self._residuals(wrt), *(self.types[k] for k in given), *self.leaves)
             return self._cotangents(program, types, wrt, 0)
 
         key = ("backward", wrt, given)
@@ -143,7 +150,7 @@ class Piece:
         return self._once(key, make)
 
     def failing(self, values: Sequence[Any]) -> int | None:
-        """The first step that fails for these values of the leaves, found by the interpreter."""
+        """The first step that fails for these NumPy arrays as leaves, found by the interpreter."""
         made: list[Any] = []
         for k, (application, operands) in enumerate(self.steps):
             given = [made[p] if p >= 0 else values[-1 - p] for p in operands]
@@ -189,6 +196,11 @@ class Piece:
             with uncollected():
                 found = self._split[wrt] = split(self.program, self._positions(wrt), self.program.inputs)
         return found
+
+    def _residuals(self, wrt: tuple[int, ...]) -> tuple[ArrayType, ...]:
+        """The types of the residuals."""
+        shapes = [(r.storage, tuple(int(e.constant or 0) for e in r.shape)) for r in self._parts(wrt).residuals]
+        return tuple(array_type(dtype, shape, self.device) for dtype, shape in shapes)
 
     def _vjp(self, wrt: tuple[int, ...]) -> ir.Program:
         from pullback.ad.reverse import vjp
@@ -241,13 +253,7 @@ class Piece:
             program, name="backward", body=body, output_names=tuple(f"out{k}" for k in range(len(results)))
         )
         outputs = (*(self.types if before else ()), *(self.leaves[k] for k in places))
-        return Backward(Kernel(program, types, outputs), tuple(places))
-
-
-def _types(refs: Sequence[ir.Ref]) -> tuple[ArrayType, ...]:
-    from pullback.lazy.types import array_type
-
-    return tuple(array_type(r.storage, tuple(int(e.constant or 0) for e in r.shape)) for r in refs)
+        return Backward(kernel_of(program, types, outputs, self.device), tuple(places))
 
 
 def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], leaves: Sequence[Array],

@@ -12,6 +12,7 @@ from typing import Final
 
 from pullback.lazy.node import Array
 from pullback.lazy.operation import Application
+from pullback.lazy.types import IN_USE
 from pullback.state import registered
 
 __all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
@@ -35,6 +36,9 @@ def planned(wanted: Sequence[Array], threads: int) -> list[Chunk]:
     work = 0.0
     for n in nodes:
         work += n.application.work
+    if IN_USE and any(n.application.device for n in nodes):
+        parts = _levels(nodes) if work == BLOCKING else [nodes]
+        return [own for part in parts for there in _by_device(part) for chunk in _cut(there) for own in _parts(chunk)]
     if len(nodes) <= LONGEST and (work < 2 * HEAVY or (threads == 1 and work < BLOCKING)):
         return _parts(nodes) if nodes else []
     parts = _levels(nodes) if work == BLOCKING else [nodes]
@@ -42,6 +46,14 @@ def planned(wanted: Sequence[Array], threads: int) -> list[Chunk]:
     if threads > 1:
         parts = [region for part in parts for region in _regions(part)]
     return [own for part in parts for chunk in _cut(part) for own in _parts(chunk)]
+
+
+def _by_device(nodes: Chunk) -> list[Chunk]:
+    """Separate nodes by their device. Only nodes of the processor have readers elsewhere, so they come first."""
+    found: dict[str, Chunk] = {"": []}
+    for n in nodes:
+        found.setdefault(n.application.device, []).append(n)
+    return [own for own in found.values() if own]
 
 
 def _collected(wanted: Sequence[Array]) -> Chunk:

@@ -10,10 +10,13 @@ from sys import getrefcount
 from typing import Any, Final, TypeVar
 
 from pullback.calls import policy
+from pullback.lazy.device_kernel import DeviceKernel, note_checks
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
+from pullback.lazy.kernel import Kernel
 from pullback.lazy.layers import noted
 from pullback.lazy.node import Array
 from pullback.lazy.piece import Piece, piece_of
+from pullback.lazy.places import put
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
 from pullback.lazy.tape import Kept, Tape
 from pullback.state import cached
@@ -80,13 +83,19 @@ class Straight:
 
     def compute(self) -> Any:
         """Return the output values, and the residuals for the tape."""
+        return self.results_of(self.piece.forward(self.wrt) if self.tracked else self.piece.value())
+
+    def results_of(self, kernel: Kernel | DeviceKernel) -> Any:
+        """Run a kernel of the piece on the leaves; errors of checks name the node."""
         values = [x.value for x in self.leaves]
-        kernel = self.piece.forward(self.wrt) if self.tracked else self.piece.value()
         try:
-            return kernel(values)
+            results = kernel(values)
         except IndexError as error:
-            step = self.piece.failing(values)
+            step = self.piece.failing([put(v, "") for v in values])
             raise noted(error, None if step is None else self.places[step]) from None
+        if self.places and self.piece.device:
+            note_checks(results, values, self.places, self.piece.failing)
+        return results
 
     def settle(self, results: Sequence[Any]) -> None:
         """Store the values of the outputs."""
@@ -131,7 +140,8 @@ class Call:
 
 def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
     """Store the value of a node, which is a leaf from now on."""
-    value.setflags(write=False)
+    if not node.type.device:
+        value.setflags(write=False)
     node.value = value
     node.origin = origin
     node.application = None

@@ -17,6 +17,7 @@ import numpy as np
 
 from pullback.errors import DerivativeError
 from pullback.lazy.counts import COUNTS
+from pullback.lazy.node import added
 from pullback.source import user_position
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Tape(Kept):
     def pull(self, cotangents: list[Any]) -> Pulled:
         """Return the cotangents of the leaves, given those of the results."""
         given = tuple([k for k, d in enumerate(cotangents) if d is not None])
-        seeds = [np.asarray(d) for d in cotangents if d is not None]
+        seeds = [d if self.piece.device else np.asarray(d) for d in cotangents if d is not None]
         values = [x.value for x in self.leaves]
         if self.residuals is None:
             made = self.piece.again(self.wrt, given)
@@ -150,13 +151,13 @@ class Cotangents:
         origin = node.origin
         if origin.__class__ is not tuple or node in self._stops:
             known = self.arrived.get(node)
-            self.arrived[node] = cotangent if known is None else known + cotangent
+            self.arrived[node] = cotangent if known is None else added(node, known, cotangent)
         else:
             tape, k = origin
             waiting = self._waiting.get(tape)
             if waiting is None:
                 waiting = self._waiting[tape] = [None] * tape.count
-            waiting[k] = cotangent if waiting[k] is None else waiting[k] + cotangent
+            waiting[k] = cotangent if waiting[k] is None else added(node, waiting[k], cotangent)
 
     def start(self) -> None:
         """Find the tapes that cotangents can reach, and count the readers of each tape."""

@@ -8,12 +8,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.errors import TraceError
+from pullback.errors import DeviceError, TraceError
+from pullback.lazy.device_kernel import DeviceKernel, kernel_of
 from pullback.lazy.gradient import backward
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.node import Array
 from pullback.lazy.operation import traced_program
-from pullback.lazy.types import ArrayType, type_of_value
+from pullback.lazy.places import leaf_at, put
+from pullback.lazy.types import ArrayType
 from pullback.lazy.weight import Weight
 from pullback.nn.optimizers import Optimizer, check_descends
 from pullback.nn.optimizers.leaves import leaves_of, rebuilt
@@ -27,8 +29,12 @@ Path = tuple[str, ...]
 MOST: Final = 1024  # cached update plans for sets of weights that are updated together
 
 
-def weights(parameters: Any) -> Any:
+def weights(parameters: Any, device: str | None = None) -> Any:
     """Convert a tree of arrays to a tree of weights, named by their paths, such as "conv1/w".
+
+    Args:
+        parameters: the tree.
+        device: the device of the weights, a name of `pb.devices`; by default that of each array, or of new arrays.
 
     Cost:
         A copy of each array.
@@ -38,7 +44,7 @@ def weights(parameters: Any) -> Any:
     >>> lazy.weights({"dense": {"w": np.zeros((2, 3)), "b": np.zeros(3)}})["dense"]["w"]
     Weight(dense/w : f64[2, 3])
     """
-    return rebuilt(parameters, {name: Weight(x, name) for name, x in leaves_of(parameters).items()})
+    return rebuilt(parameters, {name: Weight(x, name, device=device) for name, x in leaves_of(parameters).items()})
 
 
 class Trainer:
@@ -48,11 +54,13 @@ class Trainer:
 
     Args:
         weights: a tree of weights.
-        optimizer: one of `pullback.nn`, such as `nn.clip_by_global_norm(1.0) >> nn.adam(1e-3)`.
+        optimizer: one of `pullback.nn`, such as `nn.clip_by_global_norm(1.0) >> nn.adam(1e-3)`. Its state is on the
+            weights' device.
     Attributes:
         steps: the number of updates.
     Raises:
         TraceError: [E171] the optimizer does not turn gradients into updates. [E707] Two weights have the same name.
+        DeviceError: [E422] the weights are on two devices.
     Cost:
         A step: forward and backward, then one kernel that reads weights, cotangents and optimizer state, and writes
         weights and state. The formulas are those of `pullback.nn`, with their sources.
@@ -75,14 +83,16 @@ class Trainer:
         self.optimizer = optimizer
         self.steps = 0
         self._named = _reads_names(optimizer)
-        self._kept = dict(_leaves(optimizer.init({name: w.numpy() for name, w in self.weights.items()})))
-        self._kernels: dict[Any, Kernel] = {}
-        self._plans: dict[Any, tuple[list[Path], Kernel]] = {}
+        self._place = _place_of(list(self.weights.values()))
+        state = dict(_leaves(optimizer.init({name: w.numpy() for name, w in self.weights.items()})))
+        self._kept = {path: put(x, self._place) for path, x in state.items()}
+        self._kernels: dict[Any, Kernel | DeviceKernel] = {}
+        self._plans: dict[Any, tuple[list[Path], Kernel | DeviceKernel]] = {}
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state of the optimizer, in the form of `pullback.nn`."""
-        return _nested(self._kept)
+        """The state of the optimizer as NumPy arrays, in the form of `pullback.nn`."""
+        return _nested({path: put(x, "") for path, x in self._kept.items()})
 
     def step(self, loss: Array) -> float:
         """Make one training step: backward from the loss, and an update; return the loss."""
@@ -115,7 +125,7 @@ class Trainer:
         self._kept.update(zip(paths, results[len(changed) :]))
         self.steps += 1
 
-    def _plan(self, changed: Sequence[Weight]) -> tuple[list[Path], Kernel]:
+    def _plan(self, changed: Sequence[Weight]) -> tuple[list[Path], Kernel | DeviceKernel]:
         """The state paths that an update of these weights reads and writes, and its kernel.
 
         Weights of equal types share a kernel if names do not matter.
@@ -136,7 +146,7 @@ class Trainer:
             found = self._plans[names, types] = paths, self._kernels[alike]
         return found
 
-    def _kernel(self, names: Sequence[str], of: Sequence[ArrayType], paths: Sequence[Path]) -> Kernel:
+    def _kernel(self, names: Sequence[str], of: Sequence[ArrayType], paths: Sequence[Path]) -> Kernel | DeviceKernel:
         """The kernel of an update of weights with these names and types."""
         count = len(names)
 
@@ -147,15 +157,30 @@ class Trainer:
             changed, kept = self.optimizer.apply(p, updates), dict(_leaves(after))
             return [*(changed[n] for n in names), *(kept[p] for p in paths)]
 
-        rest = [type_of_value(x) for x in (*(self._kept[p] for p in paths), np.array(self.steps))]
-        types = [*of, *of, *(t for t in rest if t is not None)]
+        rest = [leaf_at(x).type for x in (*(self._kept[p] for p in paths), np.array(self.steps))]
+        types = [*of, *of, *rest]
         program, results, _ = traced_program("update", types, body)
-        return Kernel(program, types, results)
+        return kernel_of(program, types, [t.on(self._place) for t in results], self._place)
+
+
+def _place_of(weights: Sequence[Weight]) -> str:
+    """The place of weights.
+
+    Raises:
+        DeviceError: [E422] they are at two places.
+    """
+    for w in weights:
+        if w.type.device != (first := weights[0]).type.device:
+            raise DeviceError("E422", f"Trainer: {first.name} is on {first.device}, and {w.name} is on {w.device}",
+                              position=user_position(), remedy="a trainer for the weights of each device")  # fmt: skip
+    return weights[0].type.device if weights else ""
 
 
 def _dense(w: Weight) -> Any:
     """A weight's cotangent as an array of the weight's type, converted by `__array__` if necessary."""
     gradient = w.grad
+    if w.type.device:
+        return put(gradient, w.type.device)
     if gradient.__class__ is np.ndarray and gradient.dtype is w.type.numpy and gradient.shape == w.type.shape:
         return gradient
     return np.ascontiguousarray(gradient, w.type.numpy).reshape(w.type.shape)

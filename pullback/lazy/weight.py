@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any, Final
 
-import numpy as np
-
 from pullback.lazy.methods import OPERATORS, installed
-from pullback.lazy.node import Array, leaf, leaf_of
+from pullback.lazy.node import Array, leaf_of, value_of
+from pullback.lazy.places import held
 
 __all__ = ["Weight"]
 
@@ -25,6 +24,8 @@ class Weight(Array):
     Args:
         value: the initial array.
         name: the name in messages, optimizers and files.
+        device: its device, a name of `pb.devices`; by default that of `value`, or of new arrays. Updates, cotangents
+            and copies are there. Unpickled weights are where new arrays are.
     Cost:
         A copy of the initial array, which is not modified. An update makes a new array.
 
@@ -41,22 +42,26 @@ class Weight(Array):
     __slots__ = ("grad", "leaf", "name", "version")
     leaf: Array  # the current array
 
-    def __init__(self, value: Any, name: str | None = None) -> None:
+    def __init__(self, value: Any, name: str | None = None, *, device: str | None = None) -> None:
         self.name = name or f"weight{next(_names)}"
         self.version = -1
         self.grad: Any = None
         self.application, self.operands, self.origin, self.tracked = None, (), None, True
-        self.set_value(value)
+        self._copy(value, device)
 
     def set_value(self, value: Any) -> None:
-        """Replace the array by a copy of another one."""
-        made = leaf(np.array(value, order="C"))
+        """Replace the array by a copy of another one, on the weight's device."""
+        self._copy(value, self.device)
+
+    def _copy(self, value: Any, device: str | None) -> None:
+        made = held(value, device, "a weight's value")
         self.type, self.serial = made.type, made.serial
         self.hold(made.value)
 
-    def hold(self, value: np.ndarray[Any, Any]) -> None:
+    def hold(self, value: Any) -> None:
         """Replace the array by another one of its type, in row-major order."""
-        value.setflags(write=False)
+        if not self.type.device:
+            value.setflags(write=False)
         self.leaf = leaf_of(value, self.type, True, self)
         self.value = value
         self.version += 1
@@ -68,7 +73,7 @@ class Weight(Array):
         return memory.setdefault(id(self), Weight(self.value, self.name))  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Weight, (self.value, self.name)
+        return Weight, (value_of(self), self.name)
 
     def __repr__(self) -> str:
         return f"Weight({self.name} : {self.type})"

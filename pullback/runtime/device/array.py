@@ -176,6 +176,15 @@ class DeviceArray:
     def __bool__(self) -> bool:
         return bool(self.item())
 
+    def __copy__(self) -> DeviceArray:
+        return self
+
+    def __deepcopy__(self, memory: Any) -> DeviceArray:
+        return self
+
+    def __reduce__(self) -> Any:
+        return np.asarray, (self.numpy(),)  # other processes have a copy on the host
+
     def __repr__(self) -> str:
         if self.size > SHOWN:
             shown = f"{self.storage.title}[{', '.join(map(str, self.shape))}]"
@@ -253,6 +262,8 @@ def taken(x: Any, path: str) -> DeviceArray:
     """
     if isinstance(x, DeviceArray):
         return x
+    if hasattr(x, "__device_array__"):  # of a lazy array
+        return x.__device_array__()  # type: ignore[no-any-return]
     found = gpu(f"cuda:{x.__dlpack_device__()[1]}")
     foreign = Foreign(x, found.stream)
     if foreign.storage is None:

@@ -140,7 +140,7 @@ class DeviceExecutable:
         """
         if not any(isinstance(a, DeviceArray) for a in inputs):
             return self._run_on_host(inputs, outputs)
-        results: list[Any] = self._run_on_device(inputs)
+        results: list[Any] = self.enqueued(inputs)
         if outputs is None:
             return results
         for target, r in zip(outputs, results, strict=True):
@@ -162,9 +162,11 @@ class DeviceExecutable:
         self._check(status, self._array_rows, fault)
         return results
 
-    def _run_on_device(self, inputs: Sequence[Any]) -> list[DeviceArray]:
+    def enqueued(self, inputs: Sequence[Any]) -> list[DeviceArray]:
+        """Call the program without waiting; NumPy arrays among the inputs are sent to the device."""
         gpu, name = self.gpu, self.program.name
-        given = [a if isinstance(a, DeviceArray) else sent(gpu, a, dtype_named(p.dtype), p.name)
+        given = [a if isinstance(a, DeviceArray) else sent(
+                     gpu, prepared(a, p.name, dtype_named(p.dtype).numpy, p.shape), dtype_named(p.dtype), p.name)
                  for a, p in zip(inputs, self.record.inputs, strict=True)]  # fmt: skip
         results = [empty(gpu, p.shape, dtype_named(p.dtype), f"{name}: the result {p.name}")
                    for p in self.record.outputs]  # fmt: skip
@@ -250,7 +252,7 @@ def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
     except (DeviceError, CompilerError) as error:
         if where.endswith("!") or error.code not in FALLS_BACK:
             raise
-        _warn(known.name, error)
+        warn_once(known.name, error)
         return None
 
 
@@ -267,7 +269,7 @@ def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
     return DeviceExecutable(gpu, known, lowered, made, image)
 
 
-def _named(where: str) -> str:
+def named(where: str) -> str:
     """The name of a device in the form of `pb.devices`."""
     name = where.removesuffix("!")
     return f"{name}:0" if name == ANY else name
@@ -277,7 +279,7 @@ MOST_SAID: Final = 1024
 _SAID: set[tuple[str, str]] = registered(set(), MOST_SAID, stays="with the process: a warning is given once")
 
 
-def _warn(name: str, error: PullbackError) -> None:
+def warn_once(name: str, error: PullbackError) -> None:
     """Warn once that a function runs on the processor, and why."""
     key = name if error.code == "E417" else "", error.what  # other reasons hold for all functions
     if key not in _SAID:
@@ -298,7 +300,7 @@ def place(name: str, wish: str, paths: Sequence[str], arrays: Sequence[Any]) -> 
         DeviceError: [E422] arrays are on two devices, or not on the function's.
     """
     found = [(path, a.device) for path, a in zip(paths, arrays) if isinstance(a, DeviceArray)]
-    where = _named(wish) if wish else found[0][1]
+    where = named(wish) if wish else found[0][1]
     said = f"{name} runs" if wish else f"{name}: {found[0][0]} is"
     for path, device in found:
         if device != where:

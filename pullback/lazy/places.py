@@ -1,0 +1,150 @@
+"""Places of lazy arrays: the processor, "" in types, or a device such as "cuda:0".
+
+The runtime of devices is loaded when the first array is put on one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.calls import policy
+from pullback.device import FALLS_BACK
+from pullback.errors import DeviceError
+from pullback.lazy.node import Array, leaf, leaf_of, stored
+from pullback.lazy.tape import Kept
+from pullback.lazy.types import ArrayType, array_type
+from pullback.source import user_position
+from pullback.state import cached
+from pullback.tracing.devices import check_device
+
+__all__ = ["Alias", "common_place", "default_place", "held", "is_elsewhere", "leaf_at", "moved", "place_named", "put"]
+
+_NAME: Final = re.compile(r"(cuda(:\d+)?)!?")
+
+
+def place_named(what: str, device: Any) -> str:
+    """The place that an argument `device` names; by default that of new arrays.
+
+    Raises:
+        DeviceError: [E418] there is no driver or no such device.   TraceError: [E145] no device has such a name.
+    """
+    if device is None:
+        return default_place()
+    if not (isinstance(device, str) and _NAME.fullmatch(device)):
+        check_device(what, device)
+        return ""
+    return _existing(device)
+
+
+def _existing(device: str) -> str:
+    from pullback.runtime.device.driver import gpu
+    from pullback.runtime.device.executor import named
+
+    return gpu(named(device)).name
+
+
+@cached(1)
+def default_place() -> str:
+    """The place of new arrays, from PULLBACK_DEVICE as it is at first use; a warning says why it is not there."""
+    wish = policy.device(None)
+    if wish in ("", "cpu"):
+        return ""
+    try:
+        return _existing(wish)
+    except DeviceError as error:
+        if wish.endswith("!") or error.code not in FALLS_BACK:
+            raise
+        from pullback.runtime.device.executor import warn_once
+
+        warn_once("pullback.lazy", error)
+        return ""
+
+
+def common_place(what: str, types: Sequence[ArrayType]) -> str:
+    """The place of an operation's results: the device of an operand, else the processor.
+
+    Raises:
+        DeviceError: [E422] operands are on two devices.
+    """
+    found = ""
+    for k, t in enumerate(types):
+        if t.device and t.device != found:
+            if found:
+                first = next(j for j, other in enumerate(types) if other.device)
+                raise DeviceError(
+                    "E422", f"{what}: operand {first + 1} is on {found}, and operand {k + 1} is on {t.device}",
+                    position=user_position(), remedy=f'`x.to_device("{found}")` copies an array',
+                )  # fmt: skip
+            found = t.device
+    return found
+
+
+def is_elsewhere(x: Any) -> bool:
+    """Whether x is an array of any library on a device of CUDA; lazy arrays do not count."""
+    return hasattr(x, "__dlpack_device__") and not isinstance(x, np.ndarray | np.generic | Array) and (
+        x.__dlpack_device__()[0] == 2)
+
+
+def put(value: Any, place: str) -> Any:
+    """The value at a place. An array on a device is copied to the processor, any array to a device."""
+    if not place:
+        return np.asarray(value) if is_elsewhere(value) else value
+    from pullback.runtime.device.array import device_put
+
+    return device_put(value, place)
+
+
+def leaf_at(value: Any, place: str | None = None) -> Array:
+    """An array whose value is known, at a place; by default where the value is."""
+    if not place and not is_elsewhere(value):
+        return leaf(np.asarray(value))
+    from pullback.runtime.device.array import device_put
+
+    if place == "":
+        return leaf(device_put(value, "cpu"))
+    made = device_put(value, place)
+    return leaf_of(made, array_type(made.storage, made.shape, made.device), False, None)
+
+
+def held(value: Any, device: Any, what: str) -> Array:
+    """A copy of an array as a leaf: on a device, or where the array is, or where new arrays are."""
+    if isinstance(value, Array):
+        Array.check(value, what)
+        if device is None:
+            device = value.device
+        value = stored(value)
+    if device is None and is_elsewhere(value):
+        return leaf_at(value)
+    place = place_named(what, device)
+    return leaf_at(value, place) if place or is_elsewhere(value) else leaf(np.array(value, order="C"))
+
+
+class Alias(Kept):
+    """A copy of an array, so that derivatives by the copy are separate, or so that it is on another device."""
+
+    __slots__ = ()
+    work = 0.0
+
+    def pull(self, cotangents: list[Any]) -> list[tuple[Array, Any]]:
+        """Pass the cotangent through, to the place of the original."""
+        x, found = self.leaves[0], cotangents[0]
+        return [(x, moved(found, x.device) if isinstance(found, Array) else put(found, x.type.device))]
+
+
+def moved(x: Array, device: Any) -> Array:
+    """Copy an array to a device; the array itself, if it is there."""
+    x = x.leaf
+    place = place_named("to_device", device)
+    if place == x.type.device:
+        return x
+    made = leaf_at(stored(x), place)
+    if x.tracked:
+        made.tracked, made.origin = True, (Alias([x], 1, 0), 0)
+    return made
+
+
+Array.moved = staticmethod(moved)
