@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.errors import DerivativeError
+from pullback.lazy.copies import moved
 from pullback.lazy.higher import differentiable_cotangents, variable
 from pullback.lazy.leaving import OPEN, check_leaves
 from pullback.lazy.node import Array, added, stored, value_of
 from pullback.lazy.operation import as_operand
-from pullback.lazy.places import leaf_at, moved
+from pullback.lazy.places import leaf_at
 from pullback.lazy.plan import planned
 from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_count
 from pullback.lazy.tape import Cotangents, Tape, walk_back
@@ -104,7 +105,10 @@ def backward(loss: Array, gradient: Any = None, *, retain_graph: bool = False) -
         _scalar(loss, "backward: the loss")
     loss = loss.leaf
     check_leaves(loss, "lazy.backward()")
-    found = cotangents_of(loss, None if gradient is None else stored(as_operand(gradient)), retain_graph)
+    seed = None if gradient is None else as_operand(gradient)
+    if seed is not None:
+        check_leaves(seed, "lazy.backward(gradient=...)")
+    found = cotangents_of(loss, None if seed is None else stored(seed), retain_graph)
     weights = {x.origin: d for x, d in found.items() if isinstance(x.origin, Weight)}
     for x in found:
         if isinstance(x.origin, Weight) and x.origin.leaf is not x:

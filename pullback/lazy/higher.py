@@ -14,11 +14,11 @@ import numpy as np
 
 import pullback as pb
 from pullback.errors import DerivativeError
+from pullback.lazy.copies import Alias
 from pullback.lazy.foreign import ForeignTape
 from pullback.lazy.node import Array, leaf, leaf_of, stored
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.piece import MOST, Piece
-from pullback.lazy.places import Alias
 from pullback.lazy.tape import Kept, Tape, released
 from pullback.source import user_position
 from pullback.state import cached

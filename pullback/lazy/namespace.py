@@ -9,10 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.arrays.dtypes import API_VERSION
+from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
-from pullback.lazy.places import default_place, is_elsewhere, leaf_at, moved, place_named
+from pullback.lazy.places import default_place, is_elsewhere, leaf_at, place_named
 from pullback.lazy.types import array_type
 from pullback.names import found, public
 from pullback.tracing.complex_array import complex_type

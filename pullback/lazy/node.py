@@ -46,7 +46,7 @@ class Array:
     namespace: ClassVar[Any]  # `pullback.lazy`, which sets it
     forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.running` sets it
     awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`
-    moved: ClassVar[Callable[[Array, Any], Array]]  # copies to another device; `lazy.places` sets it
+    moved: ClassVar[Callable[[Array, Any], Array]]  # copies to another device; `lazy.copies` sets it
     check: ClassVar[Callable[[Array, str], None]]  # refuses values that gradients depend on; `lazy.leaving` sets it
 
     type: ArrayType  # None for an operation with several results, which users never see

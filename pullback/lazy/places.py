@@ -15,13 +15,12 @@ from pullback.calls import policy
 from pullback.device import FALLS_BACK
 from pullback.errors import DeviceError
 from pullback.lazy.node import Array, leaf, leaf_of, stored
-from pullback.lazy.tape import Kept
 from pullback.lazy.types import ArrayType, array_type
 from pullback.source import user_position
 from pullback.state import cached
 from pullback.tracing.devices import check_device
 
-__all__ = ["Alias", "common_place", "default_place", "held", "is_elsewhere", "leaf_at", "moved", "place_named", "put"]
+__all__ = ["common_place", "default_place", "held", "is_elsewhere", "leaf_at", "place_named", "put"]
 
 _NAME: Final = re.compile(r"(cuda(:\d+)?)!?")
 
@@ -121,30 +120,3 @@ def held(value: Any, device: Any, what: str) -> Array:
         return leaf_at(value)
     place = place_named(what, device)
     return leaf_at(value, place) if place or is_elsewhere(value) else leaf(np.array(value, order="C"))
-
-
-class Alias(Kept):
-    """A copy of an array, so that derivatives by the copy are separate, or so that it is on another device."""
-
-    __slots__ = ()
-    work = 0.0
-
-    def pull(self, cotangents: list[Any]) -> list[tuple[Array, Any]]:
-        """Pass the cotangent through, to the place of the original."""
-        x, found = self.leaves[0], cotangents[0]
-        return [(x, moved(found, x.device) if isinstance(found, Array) else put(found, x.type.device))]
-
-
-def moved(x: Array, device: Any) -> Array:
-    """Copy an array to a device; the array itself, if it is there."""
-    x = x.leaf
-    place = place_named("to_device", device)
-    if place == x.type.device:
-        return x
-    made = leaf_at(stored(x), place)
-    if x.tracked:
-        made.tracked, made.origin = True, (Alias([x], 1, 0), 0)
-    return made
-
-
-Array.moved = staticmethod(moved)

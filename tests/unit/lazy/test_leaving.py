@@ -47,6 +47,7 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "__float__": (RAISES, lambda x: float(x[0])),
     "__complex__": (RAISES, lambda x: complex(x[0])),
     "__dlpack__": (RAISES, lambda x: x.__dlpack__()),
+    "__device_array__": (RAISES, lambda x: x.__device_array__()),
     "__reduce__": (RAISES, pickle.dumps),
     "__bool__": (CONSTANT, lambda x: bool(x[0])),
     "__int__": (CONSTANT, lambda x: int(x[0])),
@@ -103,7 +104,8 @@ ROWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     **dict.fromkeys(
         ("__annotations__", "__doc__", "__firstlineno__", "__getattr__", "__init__", "__module__", "__slots__",
          "__static_attributes__", "__weakref__", "application", "awaited", "check", "element", "forced", "grad",
-         "hold", "leaf", "namespace", "operands", "origin", "serial", "tracked", "type", "value"), (INSIDE, None)),
+         "_copy", "hold", "leaf", "moved", "namespace", "operands", "origin", "serial", "tracked", "type", "value"),
+        (INSIDE, None)),
 }  # fmt: skip
 
 
