@@ -20,6 +20,7 @@ from pullback.lazy.node import Array, leaf, leaf_of, stored
 from pullback.lazy.operation import Application, Operation, apply
 from pullback.lazy.piece import MOST, Piece
 from pullback.lazy.tape import Kept, Tape, released
+from pullback.lazy.types import IN_USE
 from pullback.source import user_position
 from pullback.state import cached
 
@@ -36,6 +37,8 @@ def variable(x: Array) -> Array:
 
 def differentiable_cotangents(loss: Array, stops: Sequence[Array]) -> dict[Array, Array]:
     """The cotangents of the arrays `stops` below a loss, as differentiable arrays."""
+    if IN_USE:
+        stored(loss)  # copies between devices compute nodes, which the walk would still count as waiting
     walk = _Walk(stops)
     walk.count(loss)
     walk.add(loss, leaf(np.ones(loss.shape, loss.type.numpy)))

@@ -13,12 +13,12 @@ import numpy as np
 
 from pullback.calls import policy
 from pullback.device import FALLS_BACK
-from pullback.errors import DeviceError
+from pullback.errors import DeviceError, TraceError
 from pullback.lazy.node import Array, leaf, leaf_of, stored
 from pullback.lazy.types import ArrayType, array_type
 from pullback.source import user_position
 from pullback.state import cached
-from pullback.tracing.devices import check_device
+from pullback.tracing.devices import CPU
 
 __all__ = ["common_place", "default_place", "held", "is_elsewhere", "leaf_at", "place_named", "put"]
 
@@ -33,9 +33,11 @@ def place_named(what: str, device: Any) -> str:
     """
     if device is None:
         return default_place()
-    if not (isinstance(device, str) and _NAME.fullmatch(device)):
-        check_device(what, device)
+    if device == CPU:
         return ""
+    if not (isinstance(device, str) and _NAME.fullmatch(device)):
+        raise TraceError("E145", f"{what}: there is no device {device!r}", position=user_position(),
+                         remedy='"cpu", or a name of `pb.devices()` such as "cuda:0"')  # fmt: skip
     return _existing(device)
 
 
