@@ -55,7 +55,7 @@ def _run_both(chunk: list[Array], loss: Array, cotangents: Cotangents, retain: b
         straight.settle(straight.compute())
         return
     leaves = straight.leaves
-    results = straight.results_of(made.kernel)
+    results = straight.compute(made.kernel)
     tape = Tape(straight.piece, straight.wrt, leaves, None) if straight.tracked else None
     straight.settle_with(results, tape)
     for k, cotangent in zip(made.places, results[len(straight.outputs) :]):

@@ -13,7 +13,7 @@ from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
-from pullback.lazy.places import default_place, is_elsewhere, leaf_at, place_named
+from pullback.lazy.places import is_elsewhere, leaf_at, place_named
 from pullback.lazy.types import array_type
 from pullback.names import found, public
 from pullback.tracing.complex_array import complex_type
@@ -68,8 +68,6 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
             if not _SIMPLE.issuperset(keywords):
                 return apply(operation, args, keywords)
             key += tuple([v if v.__class__ is not list else tuple(v) for item in keywords.items() for v in item])
-        if not operands and key is not None:
-            key = (default_place(), key)
         application = known.get(key)
         if application is not None:
             return node_of(application, operands)

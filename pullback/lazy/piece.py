@@ -51,15 +51,17 @@ class Piece:
 
     Attributes:
         steps: the operations, in order.   leaves: the types of the inputs.   wanted: the steps that are results.
+        device: the device that runs it; "" for the processor.
         types: the types of the results.   work: the approximate number of scalar operations of the processor.
     """
 
-    __slots__ = ("_kernels", "_program", "_split", "leaves", "steps", "types", "wanted", "work")
+    __slots__ = ("_kernels", "_program", "_split", "device", "leaves", "steps", "types", "wanted", "work")
 
     def __init__(self, steps: tuple[Step, ...], leaves: tuple[ArrayType, ...], wanted: tuple[int, ...]) -> None:
         self.steps = steps
         self.leaves = leaves
         self.wanted = wanted
+        self.device = steps[0][0].device
         self.types = tuple(self._type(k) for k in wanted)
         self.work = sum(application.work for application, _ in steps)
         self._program: ir.Program | None = None
@@ -78,11 +80,6 @@ class Piece:
             given = [made[p] if p >= 0 else handles[-1 - p] for p in operands]
             made.append(given[0][application.item] if application.item >= 0 else application.run(given))
         return [made[k] for k in self.wanted]
-
-    @property
-    def device(self) -> str:
-        """The device that runs it; "" for the processor."""
-        return self.steps[0][0].device
 
     @property
     def program(self) -> ir.Program:

@@ -48,9 +48,9 @@ def _existing(device: str) -> str:
     return gpu(named(device)).name
 
 
-@cached(1)
+@cached(1, stays="with the process: known operations are for it")
 def default_place() -> str:
-    """The place of new arrays, from PULLBACK_DEVICE as it is at first use; a warning says why it is not there."""
+    """The place of new arrays: PULLBACK_DEVICE at first use. A warning says why it is the processor nevertheless."""
     wish = policy.device(None)
     if wish in ("", "cpu"):
         return ""

@@ -81,13 +81,11 @@ class Straight:
         """The approximate number of operations."""
         return self.piece.work
 
-    def compute(self) -> Any:
-        """Return the output values, and the residuals for the tape."""
-        return self.results_of(self.piece.forward(self.wrt) if self.tracked else self.piece.value())
-
-    def results_of(self, kernel: Kernel | DeviceKernel) -> Any:
-        """Run a kernel of the piece on the leaves; errors of checks name the node."""
+    def compute(self, kernel: Kernel | DeviceKernel | None = None) -> Any:
+        """Return the output values, and the residuals for the tape; or the results of another kernel of the piece."""
         values = [x.value for x in self.leaves]
+        if kernel is None:
+            kernel = self.piece.forward(self.wrt) if self.tracked else self.piece.value()
         try:
             results = kernel(values)
         except IndexError as error:
