@@ -12,7 +12,7 @@ __all__ = ["Alias", "moved"]
 
 
 class Alias(Kept):
-    """A copy of an array, so that derivatives by the copy are separate, or so that it is on another device."""
+    """A copy of an array: for separate derivatives by the copy, or on another device."""
 
     __slots__ = ()
     work = 0.0

@@ -50,7 +50,13 @@ def _existing(device: str) -> str:
 
 @cached(1, stays="with the process: known operations are for it")
 def default_place() -> str:
-    """The place of new arrays: PULLBACK_DEVICE at first use. A warning says why it is the processor nevertheless."""
+    """The place of new arrays: PULLBACK_DEVICE at first use.
+
+    If there is no such device, one warning says so, and the place is the processor.
+
+    Raises:
+        DeviceError: [E418] PULLBACK_DEVICE ends with "!", and there is no such device.
+    """
     wish = policy.device(None)
     if wish in ("", "cpu"):
         return ""

@@ -49,7 +49,7 @@ def planned(wanted: Sequence[Array], threads: int) -> list[Chunk]:
 
 
 def _by_device(nodes: Chunk) -> list[Chunk]:
-    """Separate nodes by their device. Only nodes of the processor have readers elsewhere, so they come first."""
+    """Separate nodes by their device; those of the processor come first, as others may read them."""
     found: dict[str, Chunk] = {"": []}
     for n in nodes:
         found.setdefault(n.application.device, []).append(n)

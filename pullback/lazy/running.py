@@ -82,7 +82,7 @@ class Straight:
         return self.piece.work
 
     def compute(self, kernel: Kernel | DeviceKernel | None = None) -> Any:
-        """Return the output values, and the residuals for the tape; or the results of another kernel of the piece."""
+        """Return the results of a kernel of the piece; by default the outputs, and residuals for the tape."""
         values = [x.value for x in self.leaves]
         if kernel is None:
             kernel = self.piece.forward(self.wrt) if self.tracked else self.piece.value()
