@@ -256,10 +256,11 @@ class Array:
 
 def value_of(x: Array) -> np.ndarray[Any, Any]:
     """The value of an array for internal use, which loses no derivative; a copy if it is on a device."""
-    if x.value is None:
+    found: np.ndarray[Any, Any] | None = x.value
+    if found is None:
         Array.forced([x])
-    found: np.ndarray[Any, Any] = x.value.numpy() if x.type.device else x.value
-    return found
+        found = x.value
+    return found if found.__class__ is np.ndarray else found.numpy()  # type: ignore[union-attr]
 
 
 def stored(x: Array) -> Any:

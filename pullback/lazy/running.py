@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from sys import getrefcount
 from typing import Any, Final, TypeVar
 
+from numpy import ndarray
+
 from pullback.calls import policy
 from pullback.lazy.device_kernel import DeviceKernel, note_checks
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
@@ -62,8 +64,8 @@ class Straight:
                     uses[p] += 1
                 key.append(p)
         del x, node
-        found = [k for k, (count, own) in enumerate(zip(map(getrefcount, chunk), uses)) if count - own > HELD]
-        found = [k for k in found if chunk[k].application.type is not None]
+        found = [k for k, (count, own) in enumerate(zip(map(getrefcount, chunk), uses))
+                 if count - own > HELD and chunk[k].application.type is not None]  # fmt: skip
         for node in wanted:
             k = places.get(node, -1)
             if k >= 0 and k not in found:
@@ -138,7 +140,7 @@ class Call:
 
 def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
     """Store the value of a node, which is a leaf from now on."""
-    if not node.type.device:
+    if value.__class__ is ndarray:
         value.setflags(write=False)
     node.value = value
     node.origin = origin

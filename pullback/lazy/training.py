@@ -179,10 +179,10 @@ def _place_of(weights: Sequence[Weight]) -> str:
 def _dense(w: Weight) -> Any:
     """A weight's cotangent as an array of the weight's type, converted by `__array__` if necessary."""
     gradient = w.grad
-    if w.type.device:
-        return put(gradient, w.type.device)
     if gradient.__class__ is np.ndarray and gradient.dtype is w.type.numpy and gradient.shape == w.type.shape:
         return gradient
+    if w.type.device:
+        return put(gradient, w.type.device)
     return np.ascontiguousarray(gradient, w.type.numpy).reshape(w.type.shape)
 
 

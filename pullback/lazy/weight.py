@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any, Final
 
+from numpy import ndarray
+
 from pullback.lazy.methods import OPERATORS, installed
 from pullback.lazy.node import Array, leaf_of, value_of
 from pullback.lazy.places import held
@@ -60,7 +62,7 @@ class Weight(Array):
 
     def hold(self, value: Any) -> None:
         """Replace the array by another one of its type, in row-major order."""
-        if not self.type.device:
+        if value.__class__ is ndarray:
             value.setflags(write=False)
         self.leaf = leaf_of(value, self.type, True, self)
         self.value = value

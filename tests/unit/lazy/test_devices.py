@@ -142,8 +142,6 @@ def test_creation_on_a_device(two: fake.Driver) -> None:
     made = lazy.zeros((2, 3), device="cuda:1")
     assert (made.device, made.value) == ("cuda:1", None)
     for found, wanted in ((made, np.zeros((2, 3))), (lazy.arange(4, device="cuda:1"), np.arange(4)),
-                          (lazy.eye(2, device="cuda:1"), np.eye(2)), (lazy.full(2, 7.0, device="cuda:1"), [7.0, 7.0]),
-                          (lazy.linspace(0.0, 1.0, 3, device="cuda:1"), [0.0, 0.5, 1.0]),
                           (lazy.zeros_like(on(A, "cuda:1")), 0 * A), (lazy.ones_like(A, device="cuda:1"), A * 0 + 1),
                           (lazy.astype(on(A), "float32", device="cuda:1"), A.astype(np.float32))):  # fmt: skip
         assert found.device == "cuda:1"
@@ -275,8 +273,7 @@ def test_control_flow() -> None:
         return x
 
     slope = lazy.grad(f)(on(3.0))
-    assert (slope.device, float(slope), float(lazy.grad(lazy.grad(f))(on(3.0)))) == ("cuda:0", 8 * 3.0**7, 40824.0)
-    assert float(lazy.grad(f, wrt=0)(on(1.0))) == 8 * 2.0**7
+    assert (slope.device, float(slope)) == ("cuda:0", 8 * 3.0**7)
     x = on(np.array([1.0, 2.0, 3.0]))
     assert lazy.grad(lambda x: lazy.sum(x[x > 1.5] ** 2))(x).tolist() == [0.0, 4.0, 6.0]
 
