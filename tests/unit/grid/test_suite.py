@@ -19,7 +19,7 @@ from benchmarks.gradbench.workloads import MODULES, workload
 from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.program import device_program
 from pullback.device import H100
-from pullback.lazy.kernel import Kernel, _joined, _parts
+from pullback.lazy.kernel import Kernel, joined, parts
 from pullback.runtime.device.export import lowered_for
 from tests.support.devices import fake
 from tests.support.devices.hosted import hosted
@@ -86,12 +86,12 @@ def test_pieces_of_lazy_networks(case: str, cuda: fake.Driver, monkeypatch: pyte
     """Networks with control flow give the known first loss, with all pieces on a device."""
 
     def on_device(piece: Kernel, values: Sequence[Any]) -> tuple[Any, ...]:
-        given = [part for v, t in zip(values, piece._inputs) for part in _parts(v, t)]
+        given = [part for v, t in zip(values, piece._inputs) for part in parts(v, t)]
         lowered = lowered_for(piece._program, {})
         with hosted(device_program(lowered.function, lowered.memory, CUDA, H100), lowered.function) as call:
             found = call([*given, *piece._captured])
         assert found.status == 0, cuda.message
-        return tuple(_joined(found.arrays, piece._outputs))
+        return tuple(joined(found.arrays, piece._outputs))
 
     monkeypatch.setattr(Kernel, "__call__", on_device)
     test_dynamic.test_b28_b32_the_first_loss(case)

@@ -196,7 +196,8 @@ def test_arrays_of_other_libraries() -> None:
                           (lazy.asarray(A) * b, A * B), (lazy.asarray(b), B)):  # fmt: skip
         assert found.device == "cuda:0"
         np.testing.assert_allclose(found, wanted)
-    assert lazy.asarray(b).value is b
+    assert lazy.asarray(b).value is b and copy.deepcopy(b) is b
+    assert isinstance(pickle.loads(pickle.dumps(b)), np.ndarray)
     assert pb.device_put(x) is x.value and pb.device_put(x, "cuda:1").device == "cuda:1"
     assert isinstance(pb.device_put(x, "cpu"), np.ndarray)
     doubled = pb.function(lambda x: 2 * x)(x + 1.0)
