@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         return INTERRUPTED
     measured = done.history.rows[-1] if len(done.history) else nn.evaluate(
         task.model, task.loss, task.test, parameters=done.parameters, state=done.state, metrics=recipe.metrics,
-        batch_size=options.batch_size or recipe.batch_size, device=options.device,
+        device=options.device,
     )  # fmt: skip
     share = measured["accuracy"]
     print(f"accuracy {share:.1%} on {len(task.test):,} test samples, trained in {done.seconds:.2f} s")

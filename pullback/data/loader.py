@@ -17,12 +17,13 @@ from pullback.errors import DataError, UsageError
 from pullback.tracing import tree
 from pullback.tracing.making import unmasked
 
-__all__ = ["Batches", "Samples", "Stream", "prefetch"]
+__all__ = ["Batches", "Samples", "Stream", "batches_of", "first_batch", "prefetch"]
 
 T = TypeVar("T")
 Request = tuple[int, int, int]  # epoch, first batch, number of batches
 Check = Callable[[Any, str], None]
 ORDER = 1 << 32  # the first random-number counter of transformations
+QUICK = 1 << 18  # bytes that are copied in less time than another thread takes to begin
 
 
 class Batches(Protocol):
@@ -44,6 +45,9 @@ class Batches(Protocol):
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
         """Return `count` batches of an epoch, from number `first`, as a tree of arrays (count, B, ...)."""
+
+    def is_quick(self, epoch: int, first: int, count: int) -> bool:
+        """Whether these batches load in less time than it takes to hand them to a thread."""
 
     def fingerprint(self, batch: Any) -> tuple[str, str]:
         """Return a description of the arrays, and a digest of their values; `batch` is the first batch."""
@@ -86,6 +90,19 @@ class Samples:
         size = (end - start) // count
         return tree.map_leaves(lambda x: _contiguous(x).reshape(count, size, *x.shape[1:]), self._read(samples, epoch))
 
+    def is_quick(self, epoch: int, first: int, count: int) -> bool:
+        """Whether the batches are views of arrays in memory, or small copies."""
+        data: Any = self.data
+        if isinstance(data, Dataset):
+            if data.transforms:
+                return False
+            data = data.inputs, data.targets
+        arrays = tree.flatten(data)[0]
+        if any(type(x) is not np.ndarray for x in arrays):  # a file that is mapped to memory has a class of its own
+            return False
+        copied = (x for x in arrays if self.shuffle or not x.flags.c_contiguous)
+        return sum(int(x[:1].nbytes) for x in copied) * self.items * count <= QUICK
+
     def fingerprint(self, batch: Any) -> tuple[str, str]:
         """Return a description of the arrays, and a digest of their values and of the first transformed batch."""
         if isinstance(self.data, Dataset):
@@ -99,9 +116,10 @@ class Samples:
         """The indices of the samples from `start` to `end` in the order of an epoch."""
         if not self.shuffle:
             return slice(start, end)
-        if self._order is None or self._order[0] != epoch:
-            self._order = epoch, permutation(self.count, self.seed, epoch, ORDER)
-        return self._order[1][start:end]
+        order = self._order  # another thread may load another epoch
+        if order is None or order[0] != epoch:
+            order = self._order = epoch, permutation(self.count, self.seed, epoch, ORDER)
+        return order[1][start:end]
 
     def _read(self, samples: Any, epoch: int) -> Any:
         if isinstance(self.data, Dataset):
@@ -167,6 +185,10 @@ class Stream:
             self.check(self._last, f" in batch {first + 1} of epoch {epoch + 1}")
         return tree.map_leaves(lambda x: np.asarray(x)[None], self._last)
 
+    def is_quick(self, epoch: int, first: int, count: int) -> bool:
+        """False: an iterable runs the user's code."""
+        return False
+
     def fingerprint(self, batch: Any) -> tuple[str, str]:
         """Return a description of the arrays, without values and sizes, which may change between epochs."""
         kinds = ", ".join(f"{path} {x.dtype} of {x.ndim} axes" for path, x in _paths(batch).items())
@@ -219,22 +241,38 @@ def _is_arrays(data: Any) -> bool:
     return all(hasattr(leaf, "shape") for leaf in tree.flatten(data)[0])
 
 
-def prefetch(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
+def first_batch(source: Batches) -> Any:
+    """The first batch of the first epoch."""
+    return tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
+
+
+def _never(*request: int) -> bool:
+    return False
+
+
+def prefetch(
+    load: Callable[..., T], requests: Iterable[Request], is_quick: Callable[..., bool] = _never
+) -> Generator[tuple[Request, T], None, None]:
     """Load each request on a thread while the previous result is in use; yield requests with results.
 
-    Loading errors are raised at the position of the failed request. Only one request is loaded in advance.
+    Loading errors are raised at the position of the failed request. Only one request is loaded in advance. Requests for
+    which `is_quick` holds are loaded by the caller, without a thread.
     """
-    with ThreadPoolExecutor(1, "pullback-load") as pool:
-        waiting: tuple[Request, Future[T]] | None = None
-        following: tuple[Request, Future[T]] | None = None
+    with ThreadPoolExecutor(1, "pullback-load") as pool:  # starts its thread with the first request
+        waiting: tuple[Request, Future[T] | None] | None = None
+        following: tuple[Request, Future[T] | None] | None = None
+
+        def result(request: Request, future: Future[T] | None) -> tuple[Request, T]:
+            return request, load(*request) if future is None else future.result()
+
         try:
             for request in requests:
-                following = request, pool.submit(load, *request)
+                following = request, None if is_quick(*request) else pool.submit(load, *request)
                 if waiting is not None:
-                    yield waiting[0], waiting[1].result()
+                    yield result(*waiting)
                 waiting = following
             if waiting is not None:
-                yield waiting[0], waiting[1].result()
+                yield result(*waiting)
         finally:
-            if following is not None:
+            if following is not None and following[1] is not None:
                 following[1].cancel()

@@ -112,9 +112,14 @@ def batch_loss(parameters: Parameters, state: Any, batch: Any) -> Any:
 
 
 def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
-    """The fraction of a batch that is recognized."""
+    """The fraction of a batch that is recognized; beside the loss it needs no layers of its own."""
     images, labels = batch
-    return pb.mean(pb.where(recognize(parameters, images) == labels, 1.0, 0.0))
+
+    def right(n: Any) -> Any:
+        y = layers(parameters, images[n]).y
+        return pb.where(pb.argmax_over(10, lambda k: y[k, 0, 0, 0, 0]) == labels[n], 1.0, 0.0)
+
+    return pb.sum_over(labels.shape[0], right) / labels.shape[0]
 
 
 SHAPES = {"k1": (6, 5, 5), "b1": (6,), "k2": (12, 6, 5, 5), "b2": (12,), "fc": (10, 12, 1, 4, 4), "b": (10,)}

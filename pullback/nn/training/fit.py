@@ -9,19 +9,20 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.data import Splits, batches_of
+from pullback.data.loader import first_batch
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
 from pullback.nn.optimizers import check_descends
 from pullback.nn.settings import check_seed
 from pullback.nn.training.checkpoint import Checkpoints, Folder, Resume
 from pullback.nn.training.history import VALIDATION_LOSS, EarlyStopping
-from pullback.nn.training.loop import Run, Second, Training
+from pullback.nn.training.loop import Run, Training
 from pullback.nn.training.report import Progress
 from pullback.nn.training.sameness import shared
 from pullback.nn.training.shared import SharedUpdates
-from pullback.nn.training.step import Carry, Measure, Updates
+from pullback.nn.training.step import Carry, Updates
 from pullback.nn.training.task import task_of
-from pullback.tracing import tree
+from pullback.nn.training.validation import validation_of
 
 __all__ = ["evaluate", "fit"]
 
@@ -41,6 +42,7 @@ def fit(
     parameters: Any = None,
     state: Any = None,
     validation_data: Any = None,
+    validation_batch_size: int | None = None,
     metrics: Sequence[Callable[..., Any]] = (),
     save: str | Checkpoints | None = None,
     resume: Resume = None,
@@ -71,6 +73,7 @@ def fit(
         parameters: the initial parameters, which are not changed; a Layer makes its own.
         state: the initial state of the loss, which is not changed.
         validation_data: data that is evaluated in inference mode after every epoch.
+        validation_batch_size: the number of samples per batch of this data; by default as many as make arrays of 4 MiB.
         metrics: traced functions that are measured on the validation data. Their arguments are a Layer's result and the
             target,
             or (parameters, state, batch) for a loss function. Each returns one number, a mean over the batch.
@@ -117,7 +120,7 @@ def fit(
     check_seed("fit", seed)
     _check(epochs, steps, save, resume, early_stopping, drop_last)
     source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
-    first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
+    first = first_batch(source)
     task = task_of(model, loss, first, metrics, parameters, state, seed)
     if task.labels is not None:
         task.labels.check_source(source, data, "data")
@@ -134,12 +137,10 @@ def fit(
     )
     training = Training(source, updates, epochs, steps, debug)
     if validation_data is not None:
-        source = batches_of(validation_data, batch_size, shuffle=False, drop_last=False)
-        if task.labels is not None:
-            task.labels.check_source(source, validation_data, "validation data")
-        columns = (VALIDATION_LOSS, *task.metrics)
-        training.second = Second(Measure(task.measured, **options), source, columns)
-        training.second.measure.check(start, tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1)))
+        training.validation = validation_of(
+            task, validation_data, "validation data", (VALIDATION_LOSS, *task.metrics), start, validation_batch_size,
+            source.items or None, **options,
+        )  # fmt: skip
     try:
         if early_stopping is not None:
             if not isinstance(early_stopping, EarlyStopping):
@@ -164,7 +165,8 @@ def evaluate(
     """Evaluate a network on data in inference mode: return the means of the loss and all metrics.
 
     Args:
-        model, loss, data, metrics, batch_size: as in `fit`.
+        model, loss, data, metrics: as in `fit`.
+        batch_size: the number of samples per batch; by default as many as make arrays of 4 MiB.
         parameters: the parameters of the network.
         state: the state of the network.
         options: the options of `pb.function`, such as `device="cuda"`.
@@ -174,7 +176,7 @@ def evaluate(
         DataError: [E508], [E513] as in `fit`.   UsageError: [E518] arguments contradict each other.
         DeviceError: as in `pb.function`.
     Cost:
-        One inference for each batch. With `device`, parameters are copied to the device for each batch.
+        One inference for each batch. With `device`, parameters are copied to the device for each call.
 
     >>> from pullback import nn
     >>> f = lambda parameters, state, batch: pb.mean((parameters["a"] * batch[0] - batch[1]) ** 2)
@@ -184,13 +186,11 @@ def evaluate(
     """
     if data is None:
         loss, data = None, loss
-    source = batches_of(data, batch_size, shuffle=False, drop_last=False)
-    first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
+    first = first_batch(batches_of(data, batch_size, shuffle=False, drop_last=False))
     task = task_of(model, loss, first, metrics, parameters, {} if state is None else state, 0)
-    if task.labels is not None:
-        task.labels.check_source(source, data, "data")
-    second = Second(Measure(task.measured, **options), source, ("loss", *task.metrics))
-    return second.measured(Carry(task.parameters, task.state, None), 0)
+    carry = Carry(task.parameters, task.state, None)
+    validation = validation_of(task, data, "data", ("loss", *task.metrics), carry, batch_size, **options)
+    return validation.measured(carry, 0)
 
 
 def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any, drop_last: Any) -> None:

@@ -20,10 +20,12 @@ from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
 from pullback.tracing.elsewhere import one_of, renamed_to
 
-__all__ = ["NOT_MEASURED", "VALIDATION_LOSS", "EarlyStopping", "History"]
+__all__ = ["NOT_MEASURED", "TIMES", "VALIDATION_LOSS", "EarlyStopping", "History"]
 
 VALIDATION_LOSS = "validation_loss"
-NOT_MEASURED = ("epoch", "step", "seconds", "learning_rate", "samples_per_second")  # not metrics
+TIMES = ("training", "validation", "loading", "compiling")  # columns `…_seconds`
+NOT_MEASURED = ("epoch", "step", "seconds", "learning_rate", "samples_per_second",
+                *(f"{name}_seconds" for name in TIMES))  # not metrics  # fmt: skip
 
 SHOWN = 16  # rows of the displayed table
 
@@ -33,8 +35,9 @@ class History(Displayed):
     """The epochs of a run, each a mapping from column names to measured values.
 
     A row has `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
-    training began and `samples_per_second`. `learning_rate`, if the optimizer has one, is that of the next update.
-    With `validation_data=` it has `validation_loss` and every metric.
+    training began and `samples_per_second` of training. `learning_rate`, if the optimizer has one, is that of the next
+    update. With `validation_data=` it has `validation_loss` and every metric. `training_seconds`,
+    `validation_seconds`, `loading_seconds` and `compiling_seconds` say where the epoch's time went.
 
     >>> from pullback import nn
     >>> history = nn.History(({"epoch": 1, "step": 10, "loss": 0.5}, {"epoch": 2, "step": 20, "loss": 0.25}))

@@ -6,29 +6,32 @@ import math
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from pullback.clock import Stage, record_time, stage
 from pullback.data import Batches, prefetch
 from pullback.errors import CompilerError, NotFiniteError, UsageError, counted
 from pullback.nn.training.checkpoint import HISTORY, Folder, Position, Resume
-from pullback.nn.training.history import NOT_MEASURED, EarlyStopping, History
+from pullback.nn.training.history import NOT_MEASURED, TIMES, EarlyStopping, History
 from pullback.nn.training.mistakes import not_finite
 from pullback.nn.training.report import Progress, Report
-from pullback.nn.training.step import Carry, Measure, Updates, stack_size
+from pullback.nn.training.step import Updates, stack_size
+from pullback.nn.training.validation import Validation
 from pullback.notebook import Displayed
 from pullback.tables import html_note
 from pullback.tracing import tree
 from pullback.tracing.public import Answers
 
-__all__ = ["Run", "Second", "Training"]
+__all__ = ["Run", "Training"]
 
+T = TypeVar("T")
 StopReason = Literal["finished", "stopped early", "interrupted"]
 
 
@@ -66,34 +69,10 @@ class Run(Answers, Displayed):
         return f"{html_note(repr(self)[1:-1])}\n{self.history._repr_html_()}"
 
 
-@dataclass(frozen=True)
-class Second:
-    """A validation set, with the function that measures it."""
-
-    measure: Measure
-    source: Batches
-    columns: tuple[str, ...]
-
-    def measured(self, carry: Carry, epoch: int) -> dict[str, float]:
-        """The loss and the metrics, as means over all samples."""
-        steps = count() if self.source.steps is None else range(self.source.steps)
-        requests = ((epoch if self.source.steps is None else 0, k, 1) for k in steps)
-
-        def batches() -> Iterator[tuple[Any, int]]:
-            with closing(prefetch(self.source.stacked, requests)) as loaded:
-                for _, stacked in loaded:
-                    if stacked is None:
-                        return
-                    batch = tree.map_leaves(lambda x: x[0], stacked)
-                    yield batch, len(tree.flatten(batch)[0][0])
-
-        return dict(zip(self.columns, self.measure(carry, batches()), strict=True))
-
-
 class Training:
     """A training run in progress."""
 
-    second: Second | None = None
+    validation: Validation | None = None
     early_stopping: EarlyStopping | None = None
     folder: Folder | None = None
 
@@ -108,6 +87,8 @@ class Training:
         self._part: list[dict[str, float]] = []  # the row of an incomplete epoch
         self._since = 0.0  # start time of this part of the run
         self._began = (0.0, 0)  # start time of this part of the epoch, and its first batch
+        self._stages: Mapping[str, Stage] = {}
+        self._before: Counter[str] = Counter()  # the seconds spent before this part of the epoch
 
     def resume(self, wish: Resume) -> None:
         """Continue from the last checkpoint, if there is one and it belongs to this run."""
@@ -130,20 +111,20 @@ class Training:
         Raises:
             DataError: [E518] the rule monitors a column that does not exist.
         """
-        second = () if self.second is None else self.second.columns
+        measured = () if self.validation is None else self.validation.columns
         rate = () if self.updates.learning_rate_at(0) is None else ("learning_rate",)
-        rule.check(("epoch", "step", "loss", *second, *rate, "samples_per_second", "seconds"))
+        rule.check(("epoch", "step", "loss", *measured, *rate, "samples_per_second", "seconds"))
         self.early_stopping = rule
 
     # The loop -------------------------------------------------------------------------------------------------
 
     def run(self, batch: Any, progress: bool | Callable[[Progress], None]) -> Run:
         """Train to the end."""
-        if self.source.whole and not self.debug:
-            self.stack = stack_size(self.updates.seconds(batch), self.source.whole)
         self._since = time.perf_counter() - self.at.seconds
-        self._began = time.perf_counter(), self.at.batch
-        with Report(progress) as report, _interruption() as interrupted:
+        with record_time() as self._stages, Report(progress) as report, _interruption() as interrupted:
+            self._begin(self.at.batch)
+            if self.source.whole and not self.debug:
+                self.stack = stack_size(self.updates.seconds(batch), self.source.whole)
             try:
                 end = self._train(report, interrupted)
             except CompilerError:
@@ -152,6 +133,7 @@ class Training:
                 if not interrupted[0]:
                     raise
                 end = "interrupted"
+            report.end([*self.at.history, *self._part])
         self._save(always=True)
         carry = self.updates.carry
         history = History((*self.at.history, *self._part))
@@ -167,8 +149,8 @@ class Training:
             self._finish_epoch(report)
         if end := self._end():
             return end
-        with closing(prefetch(self.source.stacked, self._requests())) as loaded:
-            for (epoch, first, size), stacked in loaded:
+        with closing(prefetch(self.source.stacked, self._requests(), self.source.is_quick)) as loaded:
+            for (epoch, first, size), stacked in _waited(loaded):
                 if epoch < at.epoch:  # requested before the end of an iterable was known
                     continue
                 if stacked is not None:
@@ -225,7 +207,8 @@ class Training:
     def _updated(self, stacked: Any, first: int) -> Any:
         """Run the updates and return the losses. A non-finite loss ends the run."""
         try:
-            losses = self.updates(stacked, self.at.step)
+            with stage("training"):
+                losses = self.updates(stacked, self.at.step)
         except NotFiniteError as error:
             error.facts = (*error.facts, f"in batch {first + 1} of epoch {self.at.epoch + 1}")
             raise
@@ -241,27 +224,47 @@ class Training:
         at.history.append(row)
         shown = self._progress()
         at.epoch, at.batch, at.loss = at.epoch + 1, 0, 0.0
-        self._began = time.perf_counter(), 0
+        self._begin(0)
         report.epoch(row, shown._replace(epoch=at.epoch, batch=0))
+
+    def _begin(self, batch: int) -> None:
+        """Note the start of an epoch, or of the part of it that begins with this batch."""
+        self._began, self._before = (time.perf_counter(), batch), self._spent()
 
     def _row(self) -> dict[str, float]:
         """The history row of an epoch, or of its part so far."""
         at = self.at
         rate = self.updates.learning_rate_at(at.step)
+        measured: Mapping[str, float] = {}
+        if self.validation is not None:
+            with stage("validation"):
+                measured = self.validation.measured(self.updates.current, at.epoch)
+        spent = self._spent()
         return {
             "epoch": at.epoch + 1,
             "step": at.step,
             "loss": at.loss / max(1, at.batch),
-            **({} if self.second is None else self.second.measured(self.updates.carry, at.epoch)),
+            **measured,
             **({} if rate is None else {"learning_rate": rate}),
             "samples_per_second": round(self._speed(), 1),
             "seconds": round(time.perf_counter() - self._since, 3),
+            **{f"{name}_seconds": round(spent[name] - self._before[name], 4) for name in TIMES},
         }
 
+    def _spent(self) -> Counter[str]:
+        """The seconds of this part of the run that went into each kind of work."""
+        spent: Counter[str] = Counter()
+        for s in self._stages.values():
+            spent[s.name if s.name in TIMES else "compiling"] += 0 if s.inside else s.seconds  # type: ignore[assignment]
+        return spent
+
     def _speed(self) -> float:
-        """Samples per second in this epoch, or batches per second if the batch size is unknown."""
+        """Samples per second of training in this epoch, or batches per second if the batch size is unknown."""
         began, before = self._began
-        return max(1, self.source.items) * (self.at.batch - before) / max(time.perf_counter() - began, 1e-9)
+        spent = self._spent()
+        other = sum(spent[name] - self._before[name] for name in ("validation", "compiling"))
+        seconds = max(time.perf_counter() - began - other, 1e-9)
+        return max(1, self.source.items) * (self.at.batch - before) / seconds
 
     def _progress(self) -> Progress:
         at, each = self.at, self.source.steps
@@ -280,6 +283,16 @@ class Training:
             self.folder.save(self.updates.carry, self.at)
             if self.at.history:
                 History(tuple(self.at.history)).save(self.folder.path / HISTORY)
+
+
+def _waited(loaded: Iterator[T]) -> Iterator[T]:
+    """The same items; the time until each is there counts as loading."""
+    while True:
+        with stage("loading"):
+            item = next(loaded, None)
+        if item is None:
+            return
+        yield item
 
 
 @contextmanager

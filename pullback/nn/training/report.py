@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Self
 
-from pullback.nn.training.history import NOT_MEASURED, VALIDATION_LOSS
+from pullback.nn.training.history import NOT_MEASURED, TIMES, VALIDATION_LOSS
 from pullback.progress import Bar, duration, progress_bar
 
 __all__ = ["Progress", "Report"]
@@ -101,6 +101,12 @@ class Report:
             parts = [f"epoch {row['epoch']:3d}", *(f"{n.replace('_', ' ')} {row[n]:.5f}" for n in measured)]
             parts += self._pace(row.get("learning_rate"), row["samples_per_second"])
             self._bar.line("  ".join([*parts, duration(row["seconds"])]))
+
+    def end(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """Print where the time of these epochs went."""
+        if self._bar is not None and rows:
+            spent = {name: sum(row.get(f"{name}_seconds", 0.0) for row in rows) for name in TIMES}
+            self._bar.line("  ".join(["time", *(f"{name} {spent[name]:.3g} s" for name in TIMES if spent[name])]))
 
     @staticmethod
     def _pace(rate: float | None, speed: float) -> list[str]:

@@ -1,8 +1,8 @@
-"""Compiled training functions: updates, several per call, and measurements on a validation set."""
+"""The compiled training function: updates, several per call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 import pullback as pb
 from pullback.calls import policy
 from pullback.calls.specs import spec_like
+from pullback.clock import stage
 from pullback.device import FALLS_BACK
 from pullback.errors import CompilerError, DeviceError
+from pullback.ir import nodes as ir
 from pullback.nn.optimizers import Optimizer
 from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command
 from pullback.tracing import tree
 
-__all__ = ["Carry", "Measure", "Updates", "stack_size"]
+__all__ = ["Carry", "Updates", "compiled", "seconds_of", "stack_size"]
 
 RATE: Final = 5e10  # operations per second of a network, roughly
 SLOW: Final = 2e-3  # seconds of an update that make the overhead of a call negligible
@@ -68,6 +70,8 @@ class Updates:
             interpreter.
     """
 
+    _there: tuple[Any, ...] | None = None  # the current arrays, if they are on a device
+
     def __init__(self, loss: Callable[..., Any], optimizer: Any, carry: Carry, **options: Any) -> None:
         self.loss = loss
         self.optimizer = optimizer
@@ -77,7 +81,6 @@ class Updates:
         self.arena_bytes: dict[int, int] = {}
         self._losses: dict[int, NDArray[Any]] = {}
         self._device = policy.device(options.get("device"))
-        self._there: tuple[Any, ...] | None = None  # the current arrays, if they are on a device
 
     @property
     def carry(self) -> Carry:
@@ -87,11 +90,17 @@ class Updates:
         found: Carry = tree.unflatten(self.structure, self.arrays)
         return found
 
+    @property
+    def current(self) -> Carry:
+        """The current arrays where they are: on the device, or in memory."""
+        if self._there is None:
+            return self.carry
+        found: Carry = tree.unflatten(self.structure, self._there)
+        return found
+
     def seconds(self, batch: Any) -> float:
         """Estimate the seconds of one update from its operation count, independent of the machine."""
-        program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
-        slower = 1 if is_compiled() else INTERPRETED
-        return slower * operation_count(program) / RATE
+        return seconds_of(self._one.program(self.arrays, batch, np.zeros((), np.int64)))
 
     def __call__(self, batches: Any, step: int) -> NDArray[Any]:
         """Run an update for each of the stacked batches, in place.
@@ -116,7 +125,7 @@ class Updates:
         if losses is None:
             losses = self._losses[count] = np.empty(count, self._dtype(tree.map_leaves(lambda x: x[0], batches)))
             if is_compiled():
-                self.arena_bytes[count] = self._working_memory(self._function(count), given, number)
+                self.arena_bytes[count] = compiled(self._function(count), self.options, self.arrays, given, number)
         out = self.arrays, losses if count > 1 else losses.reshape(())
         self._function(count)(self.arrays, given, number, out=out)
         return losses
@@ -147,13 +156,6 @@ class Updates:
     def _function(self, updates: int) -> pb.Function:
         found: pb.Function = self._one if updates == 1 else self._many
         return found
-
-    def _working_memory(self, function: pb.Function, batch: Any, step: Any) -> int:
-        """The arena bytes of calls with these arguments; compiles or loads the function."""
-        from pullback.runtime.executor import compile_program
-
-        program = function.program(self.arrays, batch, step)
-        return compile_program(program, {}, policy.thread_count(self.options.get("threads"))).arena_bytes
 
     def _dtype(self, batch: Any) -> Any:
         program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
@@ -195,38 +197,18 @@ class Updates:
         return tuple(tree.flatten(Carry(parameters, state, memory))[0]), value
 
 
-class Measure:
-    """The compiled function that measures parameters on batches in inference mode.
+def seconds_of(program: ir.Program) -> float:
+    """Estimate the seconds of a program from its operation count, independent of the machine."""
+    return (1 if is_compiled() else INTERPRETED) * operation_count(program) / RATE
 
-    Args:
-        measured: a traced function (parameters, state, batch) -> a tuple of numbers, means over the batch.
-        options: the options of `pb.function`.
-    """
 
-    def __init__(self, measured: Callable[..., Any], **options: Any) -> None:
-        def measure(parameters: Any, state: Any, batch: Any) -> Any:
-            return tuple(measured(parameters, state, batch))
+def compiled(function: pb.Function, options: Mapping[str, Any], *arguments: Any) -> int:
+    """Compile or load a function for these arguments; return its working memory in bytes."""
+    from pullback.runtime.executor import compile_program
 
-        self.function = pb.function(**options)(measure)
-
-    def check(self, carry: Carry, batch: Any) -> None:
-        """Trace the function for a batch, so that unsupported measurements fail before training."""
-        self.function.program(carry.parameters, carry.state, batch)
-
-    def __call__(self, carry: Carry, batches: Iterable[tuple[Any, int]]) -> list[float]:
-        """Return the means over all samples.
-
-        Args:
-            carry: the parameters and the state.
-            batches: pairs of a batch and its number of samples.
-        """
-        totals: list[float] = []
-        items = 0
-        for batch, size in batches:
-            values = [size * float(v) for v in self.function(carry.parameters, carry.state, batch)]
-            totals = [a + b for a, b in zip(totals, values, strict=True)] if items else values
-            items += size
-        return [total / items for total in totals]
+    with stage("compile"):
+        program = function.program(*arguments)
+        return compile_program(program, {}, policy.thread_count(options.get("threads"))).arena_bytes
 
 
 def is_compiled() -> bool:

@@ -63,8 +63,9 @@ def test_train_json(name: str, folder: Path, tmp_path: Path, capsys: pytest.Capt
     assert result["seconds"] > 0
     assert "epoch   2  loss" in err
     assert "accuracy" in out
-    head = "epoch,step,loss,validation_loss,accuracy,learning_rate,samples_per_second,seconds\n1,10,"
-    assert table.read_text().startswith(head)
+    head = "epoch,step,loss,validation_loss,accuracy,learning_rate,samples_per_second,seconds"
+    times = "training_seconds,validation_seconds,loading_seconds,compiling_seconds"
+    assert table.read_text().startswith(f"{head},{times}\n1,10,")
 
 
 def test_training_learns_and_the_seed_repeats_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,3 +152,35 @@ def test_errors_come_where_what_failed_would_have() -> None:
     next(loaded)
     loaded.close()
     assert threading.active_count() == before
+
+
+def test_what_is_quick_is_loaded_without_a_thread() -> None:
+    where: list[int] = []
+
+    def load(epoch: int, first: int, count: int) -> int:
+        where.append(threading.get_ident())
+        return first
+
+    own = threading.get_ident()
+    requests = [(0, k, 1) for k in range(6)]
+    before = threading.active_count()
+    assert [x for _, x in prefetch(load, requests, lambda *request: True)] == [*range(6)]
+    assert (set(where), threading.active_count()) == ({own}, before)
+    where.clear()
+    assert [x for _, x in prefetch(load, requests, lambda epoch, first, count: first % 3 == 0)] == [*range(6)]
+    assert [w == own for w in where].count(True) == 2
+
+
+@pytest.mark.parametrize(("rows", "columns", "settings", "quick"), [
+    (100, 4, {}, True), (100, 1 << 14, {}, False), (100, 1 << 14, {"shuffle": False}, True),
+])  # fmt: skip
+def test_views_and_small_copies_of_arrays_in_memory_are_quick(
+    tmp_path: Any, rows: int, columns: int, settings: Any, quick: bool
+) -> None:
+    x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (rows, columns))
+    y = np.zeros(rows)
+    assert Samples((np.array(x), y), 10, **settings).is_quick(0, 0, 1) is quick
+    assert Samples(data.Dataset(np.array(x), y), 10, **settings).is_quick(0, 0, 1) is quick
+    assert not Samples((x, y), 10, **settings).is_quick(0, 0, 1)  # reads a file
+    scaled = data.Dataset(np.array(x), y).transformed(data.scale())
+    assert not Samples(scaled, 10, **settings).is_quick(0, 0, 1)

@@ -17,6 +17,7 @@ from pullback.data import Dataset, Splits
 from pullback.data.loader import Samples
 from pullback.errors import CompilerError, DataError, NotFiniteError, PullbackError, UsageError
 from pullback.nn.training import step
+from pullback.nn.training.history import TIMES
 from pullback.nn.training.report import Progress
 from pullback.nn.training.step import stack_size
 
@@ -165,6 +166,41 @@ def test_networks_make_their_own_parameters() -> None:
     assert again["loss"] == pytest.approx(run.history["validation_loss"][-1], rel=1e-5)
 
 
+def test_validation_has_a_batch_size_of_its_own() -> None:
+    """As many samples as fit 4 MiB; as many as asked for; those of training if the state is for that many."""
+    sizes: list[int] = []
+
+    def noting(parameters: Any, state: Any, batch: Any) -> Any:
+        sizes.append(batch[0].shape[0])
+        return pb.mean(parameters["a"] * batch[0])
+
+    def kept(**options: Any) -> tuple[list[float], set[int]]:
+        sizes.clear()
+        run = fit(epochs=2, batch_size=5, validation_data=line(3000), metrics=(noting,), **options)
+        return [*run.history["validation_loss"], *run.history["noting"]], set(sizes)
+
+    whole, found = kept()
+    assert found == {5, 3000}  # that of training is traced to know what one sample needs
+    for size, also in ((500, set()), (999, {3}), (4000, set())):
+        values, found = kept(validation_batch_size=size)
+        assert values == pytest.approx(whole, rel=1e-12)
+        assert found == {min(size, 3000), *also}
+    assert len(kept(memory_limit=20_000)[1] - {5, 3000}) == 1  # smaller, so that it fits
+    with pytest.raises(UsageError, match=r"E518.*batch_size=0"):
+        kept(validation_batch_size=0)
+
+    def of_five(parameters: Any, state: Any, batch: Any) -> tuple[Any, Any]:
+        error = parameters["a"] * batch[0] + state["before"] - batch[1]
+        return pb.mean(error**2), {"before": batch[0]}
+
+    how = {**start(), "state": {"before": np.zeros(5)}}
+    run = nn.fit(of_five, line(), **how, epochs=1, batch_size=5, validation_data=line(40))
+    x, y = line(40)
+    assert run.history["validation_loss"][0] == pytest.approx(
+        np.mean((run.parameters["a"] * x + np.tile(run.state["before"], 8) - y) ** 2), rel=1e-12
+    )
+
+
 # How many updates a call makes ------------------------------------------------------------------------------------
 
 
@@ -185,7 +221,8 @@ def test_few_updates_are_left_over(steps: int, seconds: float) -> None:
 def test_history_evaluation_and_progress(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[Progress] = []
     run = fit(epochs=2, batch_size=8, validation_data=line(21), metrics=(largest,), progress=seen.append)
-    assert run.history.names == ["epoch", "step", "loss", "validation_loss", "largest", "samples_per_second", "seconds"]
+    columns = ["epoch", "step", "loss", "validation_loss", "largest", "samples_per_second", "seconds"]
+    assert run.history.names == [*columns, *(f"{name}_seconds" for name in TIMES)]
     x, y = line(21)
     p = run.parameters
     assert run.history["validation_loss"][-1] == pytest.approx(np.mean((p["a"] * x + p["b"] - y) ** 2), abs=1e-12)
@@ -195,7 +232,8 @@ def test_history_evaluation_and_progress(capsys: pytest.CaptureFixture[str]) -> 
     fit(epochs=2, batch_size=8, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
-    memory, *rows = err.splitlines()
+    memory, *rows, time = err.splitlines()
+    assert time.startswith("time  training ") and "  compiling " in time
     assert memory == "0 bytes of working memory for 6 updates in a call"
     assert [row.split()[:3] for row in rows] == [["epoch", "1", "loss"], ["epoch", "2", "loss"]]
 
@@ -216,7 +254,7 @@ def test_the_rate_of_the_optimizer_is_shown_and_written_down(capsys: pytest.Capt
     schedule = lambda step: pb.where(step < 12, 0.1, 0.01)  # in the language, as a step computes it
     run = fit(epochs=3, batch_size=8, optimizer=nn.clip_by_global_norm(1.0) >> nn.sgd(schedule), progress=True)
     assert run.history["learning_rate"] == [0.1, 0.01, 0.01]  # of the update that follows
-    assert ["rate 0.1  " in row for row in capsys.readouterr().err.splitlines()[1:]] == [True, False, False]
+    assert ["rate 0.1  " in row for row in capsys.readouterr().err.splitlines()[1:-1]] == [True, False, False]
 
 
 def test_early_stop_asks_the_history() -> None:

@@ -16,13 +16,16 @@ import numpy as np
 import pytest
 
 from pullback import nn
+from pullback.clock import stage
 from pullback.data.loader import Samples, Stream
 from pullback.errors import CompilerError, DataError, NotFiniteError, UsageError
 from pullback.nn.training import loop
 from pullback.nn.training.checkpoint import FORMAT, Checkpoints, Folder, Position
-from pullback.nn.training.loop import Run, Second, Training, _interruption
+from pullback.nn.training.history import TIMES
+from pullback.nn.training.loop import Run, Training, _interruption
 from pullback.nn.training.report import Progress, Report
-from pullback.nn.training.step import Carry, Measure, Updates
+from pullback.nn.training.step import Carry, Updates
+from pullback.nn.training.validation import Measure, Validation
 
 
 @dataclass
@@ -37,6 +40,9 @@ class Source:
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
         return np.array([[epoch, first + k] for k in range(count)])
+
+    def is_quick(self, epoch: int, first: int, count: int) -> bool:
+        return False
 
 
 @dataclass
@@ -267,7 +273,7 @@ def test_a_row(clock: list[float]) -> None:
     t = training(Source(), 2, at=Position(7, 1, 2, 5.0), updates=Noted(rate=4.0))
     t._began, t._since = (clock[0] - 2, 1), 90.12345
     row = {"epoch": 2, "step": 7, "loss": 2.5, "learning_rate": 0.5, "samples_per_second": 2.0, "seconds": 9.877}
-    assert list(t._row().items()) == list(row.items())
+    assert list(t._row().items()) == [*row.items(), *((f"{name}_seconds", 0) for name in TIMES)]
     t.updates.rate = None  # type: ignore[attr-defined]
     t.source.items = 0
     assert t._row()["samples_per_second"] == 0.5  # batches a second, where nobody knows how large they are
@@ -288,6 +294,36 @@ def test_an_epoch_is_told_when_it_is_over(clock: list[float]) -> None:
     assert t._began == (clock[0], 0)
 
 
+def test_time_is_split_and_the_speed_is_that_of_training(clock: list[float]) -> None:
+    class Slow(Noted):
+        def __call__(self, batches: Any, step: int) -> Any:
+            with stage("C compiler"):
+                clock[0] += 32.0 * (step == 0)
+            clock[0] += 1.0
+            return super().__call__(batches, step)
+
+    class Loaded(Source):
+        def stacked(self, epoch: int, first: int, count: int) -> Any:
+            clock[0] += 0.5
+            return super().stacked(epoch, first, count)
+
+        def is_quick(self, epoch: int, first: int, count: int) -> bool:
+            return True
+
+    class Measured:
+        columns = ("validation_loss",)
+
+        def measured(self, carry: Carry, epoch: int) -> dict[str, float]:
+            clock[0] += 64.0
+            return {"validation_loss": 1.0}
+
+    t = training(Loaded(2, 2), 2, updates=Slow(), validation=Measured())
+    rows = t.run(None, False).history.rows
+    assert [[row[f"{name}_seconds"] for name in TIMES] for row in rows] == [[2, 64, 1, 32], [2, 64, 1, 0]]
+    assert [row["samples_per_second"] for row in rows] == [round(8 / 3, 1)] * 2
+    assert [row["seconds"] for row in rows] == [99, 166]
+
+
 def test_seconds_go_on_from_those_before(clock: list[float]) -> None:
     t = training(Source(2, 2), 2, at=Position(2, 1, 0, 0.0, seconds=50.0))
     run = t.run(None, False)
@@ -302,26 +338,36 @@ def test_a_run_in_a_line() -> None:
     assert repr(Run(None, None, None, nn.History(), 0, 0.0, "finished")) == "<Run: 0 steps in 0 s, finished>"
 
 
-# The second set ---------------------------------------------------------------------------------------------------
+# Validation -------------------------------------------------------------------------------------------------------
 
 
-def second(source: Any, monkeypatch: pytest.MonkeyPatch) -> Second:
+def validation(source: Any, monkeypatch: pytest.MonkeyPatch, stack: int = 1) -> Validation:
     """What measures the parameters times the mean of a batch, and the batch's size."""
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
-    return Second(Measure(lambda p, s, b: (p * b.sum() / b.shape[0], 0.0 * p + b.shape[0])), source, ("mean", "size"))
+    measure = Measure(lambda p, s, b: (p * b.sum() / b.shape[0], 0.0 * p + b.shape[0]))
+    return Validation(measure, source, ("mean", "size"), stack)
 
 
-def test_means_are_over_samples_whatever_batches_they_are_in(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stack", [1, 2])
+def test_means_are_over_samples_whatever_batches_they_are_in(monkeypatch: pytest.MonkeyPatch, stack: int) -> None:
     x = np.arange(7.0)
     given = Samples(x, 3, shuffle=False, drop_last=False)
-    found = second(given, monkeypatch).measured(Carry(np.array(2.0), {}, {}), 9)
+    found = validation(given, monkeypatch, stack).measured(Carry(np.array(2.0), {}, {}), 9)
     assert found == {"mean": pytest.approx(6.0), "size": pytest.approx((3 * 3 + 3 * 3 + 1) / 7)}
-    measure = second(Stream([x[:2], x[2:]]), monkeypatch)
+    measure = validation(Stream([x[:2], x[2:]]), monkeypatch)
     for epoch in (0, 0, 3):  # an iterable starts anew for each measurement
         assert measure.measured(Carry(np.array(1.0), {}, {}), epoch)["mean"] == pytest.approx(3.0)
 
 
-def test_the_second_set_is_asked_for_the_same_batches_after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("source", "stack", "asked"), [
+    ((2, 2), 1, [(0, 0, 1), (0, 1, 1)]), ((8, 7), 3, [(0, 0, 3), (0, 3, 3), (0, 6, 1), (0, 7, 1)]),
+    ((7, 7), 7, [(0, 0, 7)]), ((1, 0), 1, [(0, 0, 1)]),
+])  # fmt: skip
+def test_the_same_batches_are_asked_for_after_every_epoch(source: Any, stack: int, asked: Any) -> None:
+    assert list(Validation(None, Source(*source), (), stack)._requests(4)) == asked  # type: ignore[arg-type]
+
+
+def test_an_iterable_is_measured_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int, int]] = []
 
     class Asked(Source):
@@ -329,11 +375,7 @@ def test_the_second_set_is_asked_for_the_same_batches_after_every_epoch(monkeypa
             asked.append((epoch, first, count))
             return None if first == 2 else np.ones((1, 3))
 
-    carry = Carry(np.array(1.0), {}, {})
-    second(Asked(2, 2), monkeypatch).measured(carry, 4)
-    assert asked == [(0, 0, 1), (0, 1, 1)]
-    asked.clear()
-    second(Asked(None, None), monkeypatch).measured(carry, 4)
+    validation(Asked(None, None), monkeypatch).measured(Carry(np.array(1.0), {}, {}), 4)
     assert asked[:3] == [(4, 0, 1), (4, 1, 1), (4, 2, 1)]
     assert len(asked) <= 4
 
@@ -407,7 +449,10 @@ def test_a_run_saves_when_it_is_due_and_at_its_end(tmp_path: Path) -> None:
     t = training(Source(4, 4), None, 7, folder=folder(tmp_path, every_steps=3, every_seconds=None, max_to_keep=9))
     t.run(None, False)
     assert saved(tmp_path) == [3, 6, 7]
-    assert (tmp_path / "history.csv").read_text().splitlines()[0] == "epoch,step,loss,samples_per_second,seconds"
+    assert (tmp_path / "history.csv").read_text().splitlines()[0] == (
+        "epoch,step,loss,samples_per_second,seconds,"
+        "training_seconds,validation_seconds,loading_seconds,compiling_seconds"
+    )
     assert len((tmp_path / "history.csv").read_text().splitlines()) == 2
     before = training(Source(4, 4), None, 2, folder=folder(tmp_path / "b"))
     before.run(None, False)

@@ -387,7 +387,7 @@ def test_evaluations_take_samples_in_order() -> None:
     given = {"a": np.array(0.0)}
     assert nn.evaluate(largest, (x, x), parameters=given, batch_size=8)["loss"] == pytest.approx(wanted)
     run = nn.fit(largest, (x, x), parameters=given, validation_data=(x, x), optimizer=nn.sgd(0.1), epochs=1,
-                 batch_size=8, progress=False)  # fmt: skip
+                 batch_size=5, validation_batch_size=8, progress=False)  # fmt: skip
     assert run.history["validation_loss"] == [pytest.approx(wanted)]
 
 
