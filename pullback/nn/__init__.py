@@ -96,10 +96,22 @@ from pullback.nn.optimizers import (
 )
 from pullback.nn.parameters import load_parameters, save_parameters
 from pullback.nn.scope import Scope
-from pullback.nn.training import Checkpoints, EarlyStopping, History, Progress, Run, evaluate, fit
+from pullback.nn.training import (
+    Checkpoints,
+    CSVLogger,
+    EarlyStopping,
+    History,
+    Progress,
+    ReduceLROnPlateau,
+    Run,
+    TrainingState,
+    evaluate,
+    fit,
+)
 from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
+    "CSVLogger",
     "Checkpoints",
     "EarlyStopping",
     "Elementwise",
@@ -107,9 +119,11 @@ __all__ = [
     "Layer",
     "Optimizer",
     "Progress",
+    "ReduceLROnPlateau",
     "Run",
     "Schedule",
     "Scope",
+    "TrainingState",
     "accumulate_gradients",
     "adagrad",
     "adam",

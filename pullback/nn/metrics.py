@@ -1,18 +1,23 @@
-"""Metrics of results and labels, without derivatives."""
+"""Metrics of results and labels, without derivatives: traced functions, and Python functions of all outputs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from numbers import Real
 from typing import Any
+
+import numpy as np
 
 import pullback as pb
 from pullback import Array
-from pullback.errors import ShapeError, TraceError
+from pullback.errors import ShapeError, TraceError, UsageError
 from pullback.source import user_position
 from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
+from pullback.tracing.public import Answers
 from pullback.tracing.public import public_module as _public_module
 
-__all__ = ["accuracy", "confusion_matrix", "f1_score", "precision", "recall"]
+__all__ = ["accuracy", "confusion_matrix", "f1_score", "on_outputs", "precision", "recall"]
 
 
 def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
@@ -77,6 +82,48 @@ def confusion_matrix(input: Any, target: Any) -> Array:
 
     matrix: Array = pb.build((classes, classes), count)
     return matrix
+
+
+class on_outputs(Answers):
+    """A metric computed by any Python function, such as one of scikit-learn, on all outputs of a data set.
+
+    For `metrics=` of `nn.fit` and `nn.evaluate`. A traced metric is a mean over batches. This one sees the whole set,
+    as for a median or an area under a curve.
+
+    Args:
+        function: a function of NumPy arrays (outputs, targets) that returns one number.
+        name: the column of the history; by default the name of the function.
+    Raises:
+        UsageError: [E518] `function` is not callable.
+    Cost:
+        The outputs of the data set are kept in memory.
+
+    >>> from pullback import nn
+    >>> worst = nn.metrics.on_outputs(lambda outputs, targets: np.abs(outputs - targets).max(), name="worst")
+    >>> x = np.array([[1.0], [2.0], [4.0]])
+    >>> net = nn.dense(1, bias=False)
+    >>> nn.evaluate(net, nn.mse_loss, (x, 2 * x), parameters={"w": np.array([[1.0]])}, metrics=[worst])
+    {'loss': 7.0, 'worst': 4.0}
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Any], name: str | None = None) -> None:
+        if not callable(function):
+            raise UsageError("E518", f"on_outputs: {function!r} is no function",
+                             remedy="a function of (outputs, targets)")  # fmt: skip
+        self.function = function
+        self.__name__ = name or getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, outputs: Any, targets: Any) -> float:
+        """Return the metric of all outputs.
+
+        Raises:
+            UsageError: [E526] the function does not return one number.
+        """
+        found = self.function(outputs, targets)
+        if np.ndim(found) or not isinstance(found, Real | np.number | np.ndarray):
+            raise UsageError("E526", f"{self.__name__} gives {type(found).__name__}, and a metric is one number",
+                             remedy="reduce it, e.g. with `np.mean`")  # fmt: skip
+        return float(found)
 
 
 def precision(input: Any, target: Any) -> Array:

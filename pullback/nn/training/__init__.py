@@ -1,9 +1,22 @@
-"""Training: `fit`, its result, checkpoints, progress display and early stopping."""
+"""Training: `fit`, its result, checkpoints, progress display, early stopping and callbacks."""
 
+from pullback.nn.training.callbacks import CSVLogger, TrainingState
 from pullback.nn.training.checkpoint import Checkpoints
 from pullback.nn.training.fit import evaluate, fit
-from pullback.nn.training.history import EarlyStopping, History
+from pullback.nn.training.history import History
 from pullback.nn.training.loop import Run
+from pullback.nn.training.monitors import EarlyStopping, ReduceLROnPlateau
 from pullback.nn.training.report import Progress
 
-__all__ = ["Checkpoints", "EarlyStopping", "History", "Progress", "Run", "evaluate", "fit"]
+__all__ = [
+    "CSVLogger",
+    "Checkpoints",
+    "EarlyStopping",
+    "History",
+    "Progress",
+    "ReduceLROnPlateau",
+    "Run",
+    "TrainingState",
+    "evaluate",
+    "fit",
+]

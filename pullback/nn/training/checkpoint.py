@@ -10,33 +10,43 @@ covers all of it. One run at a time uses a folder.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from pullback.errors import DataError, UsageError
 from pullback.files import BusyError, FolderLock, remove_unfinished
 from pullback.nn.parameters import CHECKPOINTS, alike, check_writable, checkpoints_in, named, newest_intact, put, read
+from pullback.nn.training.history import History
+from pullback.nn.training.monitors import Monitor
 from pullback.nn.training.sameness import PLACES, Shared, differing
-from pullback.nn.training.step import Carry
+from pullback.nn.training.step import Carry, Updates
 from pullback.tracing import tree
 
-__all__ = ["Checkpoints", "Folder", "Position", "Resume"]
+__all__ = ["Best", "Checkpoints", "Folder", "Position", "Resume"]
 
 Resume = bool | Literal["newest intact", "anyway"] | None
 
 FORMAT = 2  # version 1 had other names of columns and settings
 KEY = "training"
 HISTORY = "history.csv"
+BEST = "best.safetensors"
 PARTS = ("parameters", "state", "optimizer")
 
 
 @dataclass(frozen=True)
 class Checkpoints:
     """The folder and frequency of checkpoints. The end of training is saved, too.
+
+    The file `best.safetensors` holds the parameters and the state of the epoch with the best monitored value: that of
+    `early_stopping`, or else the smallest `validation_loss`, or `loss` without validation data.
 
     Args:
         directory: the folder, created if it does not exist.
@@ -90,6 +100,35 @@ class Position:
             raise ValueError("a position of other things than numbers")
 
 
+@dataclass
+class Best:
+    """The best epoch so far: its value, parameters and state.
+
+    Attributes:
+        rule: the monitored column.
+        value: the value, with the sign for which smaller is better.
+        epoch: the number of the epoch; 0 if there is none.
+        kept: copies of the parameters and the state.
+    """
+
+    rule: Monitor
+    value: float = math.inf
+    epoch: int = 0
+    kept: Any = None
+
+    def note(self, history: History, updates: Updates) -> None:
+        """Keep the current parameters if the last epoch is the best."""
+        value = self.rule.values(history)[-1]
+        if value < self.value:
+            carry = updates.carry
+            self.value, self.epoch = value, int(history.rows[-1]["epoch"])
+            self.kept = tree.map_leaves(np.copy, (carry.parameters, carry.state))
+
+    def is_kept(self, history: History) -> bool:
+        """Whether there is a best epoch, and a last one that is incomplete is not better."""
+        return self.epoch > 0 and not self.rule.values(history)[-1] < self.value
+
+
 class Folder:
     """The checkpoints of one run.
 
@@ -117,6 +156,7 @@ class Folder:
         self._lock = self._locked()
         remove_unfinished(self.path)
         self._saved: int | None = None
+        self._best = 0  # the best epoch that is saved
         self._next = (0, 0.0)
         self._plan(0)
 
@@ -161,8 +201,10 @@ class Folder:
             time.monotonic() + s.every_seconds if s.every_seconds is not None else float("inf"),
         )
 
-    def save(self, carry: Carry, position: Position) -> None:
-        """Write a checkpoint, then remove old ones. Do nothing if this position is saved already.
+    def save(self, carry: Carry, position: Position, best: Best | None = None) -> None:
+        """Write the best epoch if it is new, and a checkpoint; then remove old ones.
+
+        Do nothing if this position is saved already.
 
         Raises:
             DataError: [E501] the folder cannot be read. [E511] A file cannot be written or removed.
@@ -170,10 +212,13 @@ class Folder:
         self._plan(position.step)
         if self._saved == position.step:
             return
-        arrays = {f"{part}/{n}": a for part, x in zip(PARTS, carry, strict=True) for n, a in named(x).items()}
+        if best is not None and best.epoch > self._best:
+            found = {"monitor": best.rule.column, "value": best.value, "epoch": best.epoch}
+            put(self.path / BEST, _paths(best.kept), {KEY: json.dumps({"format": FORMAT, "best": found})})
+            self._best = best.epoch
         about = {"format": FORMAT, "shared": self.shared, "position": vars(position)}
         path = self.path / CHECKPOINTS.replace("*", f"{position.step:012}")
-        put(path, arrays, {KEY: json.dumps(about)})
+        put(path, _paths(carry), {KEY: json.dumps(about)})
         self._saved = position.step
         for old in self.files()[: -self.settings.max_to_keep]:
             try:
@@ -210,11 +255,39 @@ class Folder:
             )
         if other.keys() & PLACES:  # the position does not exist in the new epochs
             position.batch, position.loss = 0, 0.0
-        wanted = {f"{part}/{n}": a for part, x in zip(PARTS, like, strict=True) for n, a in named(x).items()}
-        leaves = alike(path, wanted, arrays)
+        leaves = alike(path, _paths(like), arrays)
         self._saved = None if other else position.step
         self._plan(position.step)
         return tree.unflatten(tree.flatten(like)[1], leaves), position
+
+    def load_best(self, best: Best, like: Carry, wish: Resume = None) -> None:
+        """Read the best epoch of the run, if there is one by the same rule.
+
+        Args:
+            best: takes the values.
+            like: arrays with the required names, shapes and element types.
+            wish: "newest intact" ignores a damaged file.
+        Raises:
+            DataError: [E509] the file is damaged. [E510] It holds other arrays.
+        """
+        path = self.path / BEST
+        if not path.exists():
+            return
+        try:
+            arrays, words = read(path)
+            found = json.loads(words[KEY])["best"]
+            value, epoch = float(found["value"]), int(found["epoch"])
+        except (DataError, KeyError, ValueError, TypeError) as error:
+            if wish == "newest intact":
+                return
+            if isinstance(error, DataError):
+                raise
+            raise DataError("E509", f"{path}: not the best epoch of a run", remedy="remove it") from error
+        if found["monitor"] == best.rule.column:
+            leaves = alike(path, _paths(like[:2]), arrays)
+            best.value, best.epoch = value, epoch
+            best.kept = tree.unflatten(tree.flatten(tuple(like[:2]))[1], leaves)
+            self._best = epoch
 
     def _set_damaged_aside(self) -> None:
         """Rename the checkpoints after the newest intact one, so that it is the last."""
@@ -241,3 +314,8 @@ class Folder:
         except (KeyError, ValueError, TypeError, RecursionError) as error:
             problem = f"what it says of training cannot be read: {error}"
         raise DataError("E509", what, facts=(problem,), remedy=remedy)
+
+
+def _paths(trees: Iterable[Any]) -> dict[str, Any]:
+    """The arrays of parameters, state and optimizer, or of the first two, by their names in a file."""
+    return {f"{part}/{n}": a for part, x in zip(PARTS, trees) for n, a in named(x).items()}

@@ -14,9 +14,11 @@ from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
 from pullback.nn.optimizers import check_descends
 from pullback.nn.settings import check_seed
-from pullback.nn.training.checkpoint import Checkpoints, Folder, Resume
-from pullback.nn.training.history import VALIDATION_LOSS, EarlyStopping
+from pullback.nn.training.callbacks import check_callbacks
+from pullback.nn.training.checkpoint import Best, Checkpoints, Folder, Resume
+from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.loop import Run, Training
+from pullback.nn.training.monitors import EarlyStopping, ReduceLROnPlateau, Scaled
 from pullback.nn.training.report import Progress
 from pullback.nn.training.sameness import shared
 from pullback.nn.training.shared import SharedUpdates
@@ -48,6 +50,7 @@ def fit(
     resume: Resume = None,
     progress: bool | Callable[[Progress], None] = True,
     early_stopping: EarlyStopping | int | None = None,
+    callbacks: Sequence[Any] = (),
     shuffle: bool = True,
     drop_last: bool = True,
     memory: MemoryMode = "fastest",
@@ -84,6 +87,9 @@ def fit(
             differ, the epoch starts again.
         progress: whether to show progress on standard error, or a callback that receives it between calls.
         early_stopping: the number of epochs without improvement before training stops, or an `EarlyStopping`.
+        callbacks: functions of a `TrainingState`, called after every epoch, or objects with methods `on_epoch_end` or
+            `on_batch_end`. With `on_batch_end`, each update is a call of its own. If a callback returns True, training
+            ends. If it raises, the training so far is saved first. `ReduceLROnPlateau` stands here, too.
         shuffle: whether to shuffle the samples in every epoch; the seed determines the order.
         drop_last: whether to drop the last, smaller batch of an epoch. Keeping it requires a second compiled program.
         memory, memory_limit, threads, debug: as in `pb.function`.
@@ -119,12 +125,15 @@ def fit(
         data = data.train
     check_seed("fit", seed)
     _check(epochs, steps, save, resume, early_stopping, drop_last)
+    check_callbacks(callbacks)
     source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
     first = first_batch(source)
     task = task_of(model, loss, first, metrics, parameters, state, seed)
     if task.labels is not None:
         task.labels.check_source(source, data, "data")
     check_descends("fit", optimizer)
+    plateaus = [c for c in callbacks if isinstance(c, ReduceLROnPlateau)]
+    optimizer = Scaled(optimizer) if plateaus else optimizer
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads, "device": device}
     options["debug"] = debug or None  # by default, the environment variable decides
     start = Carry(task.parameters, task.state, optimizer.init(task.parameters))
@@ -142,10 +151,13 @@ def fit(
             source.items or None, **options,
         )  # fmt: skip
     try:
-        if early_stopping is not None:
-            if not isinstance(early_stopping, EarlyStopping):
-                early_stopping = EarlyStopping(early_stopping)
-            training.stop_early(early_stopping)
+        if early_stopping is not None and not isinstance(early_stopping, EarlyStopping):
+            early_stopping = EarlyStopping(early_stopping)
+        training.early_stopping, training.callbacks = early_stopping, callbacks
+        training.plateau = plateaus[0] if plateaus else None
+        training.check_columns()
+        if save is not None or early_stopping is not None:
+            training.best = Best(early_stopping or EarlyStopping(1))
         if save is not None:
             order = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
             alike = shared(task, training.source, optimizer, start, first, **order)

@@ -8,11 +8,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
-from pullback.errors import DataError, MissingKeyError, UsageError, counted
+from pullback.errors import DataError, MissingKeyError, counted
 from pullback.files import put_file
 from pullback.notebook import Displayed
 from pullback.plots import curves
@@ -20,7 +18,7 @@ from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
 from pullback.tracing.elsewhere import one_of, renamed_to
 
-__all__ = ["NOT_MEASURED", "TIMES", "VALIDATION_LOSS", "EarlyStopping", "History"]
+__all__ = ["NOT_MEASURED", "TIMES", "VALIDATION_LOSS", "History", "nearest"]
 
 VALIDATION_LOSS = "validation_loss"
 TIMES = ("training", "validation", "loading", "compiling")  # columns `…_seconds`
@@ -65,7 +63,7 @@ class History(Displayed):
     def _check(self, name: str) -> None:
         if self.rows and name not in self.names:
             raise MissingKeyError("E525", f"the history has no {name!r}", position=user_position(),
-                                  remedy=_nearest(name, self.names))  # fmt: skip
+                                  remedy=nearest(name, self.names))  # fmt: skip
 
     @property
     def losses(self) -> list[float]:
@@ -174,81 +172,7 @@ def _cell(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.5g}"
 
 
-@dataclass(frozen=True)
-class EarlyStopping:
-    """Stop training when the monitored value has not improved for `patience` epochs.
-
-    The rule depends only on the history, so a resumed run stops where an uninterrupted one does.
-
-    Args:
-        patience: epochs without improvement after which training ends.
-        monitor: a column of the history; by default `validation_loss` if there is validation data, else `loss`.
-        min_delta: the smallest change that counts as an improvement.
-        mode: "min" if smaller is better, as for a loss; "max" if larger is better, as for an accuracy.
-    Raises:
-        UsageError: [E518] a setting is out of range, or `fit` finds no such column. `fit` checks this before training.
-
-    >>> from pullback import nn
-    >>> stop = nn.EarlyStopping(patience=2)
-    >>> [stop(nn.History(tuple({"loss": x} for x in losses))) for losses in ([3, 2, 2.5], [3, 2, 2.5, 2.2])]
-    [False, True]
-    """
-
-    patience: int
-    monitor: str | None = None
-    min_delta: float = 0.0
-    mode: Literal["min", "max"] = "min"
-
-    def __post_init__(self) -> None:
-        given = (
-            ("patience", self.patience, _is_number(self.patience, int) and self.patience >= 1,
-             "a number of epochs, at least 1"),
-            ("min_delta", self.min_delta, _is_number(self.min_delta, float) and self.min_delta >= 0,
-             "a number of at least 0"),
-            ("mode", self.mode, self.mode in ("min", "max"),
-             '"min" where smaller is better, as for a loss, or "max" where larger is, as for an accuracy'),
-        )  # fmt: skip
-        for name, value, fits, remedy in given:
-            if not fits:
-                raise UsageError("E518", f"EarlyStopping: {name}={value!r}", remedy=remedy)
-
-    def check(self, names: Sequence[str]) -> str:
-        """Check the monitored column against a history's columns; return its name.
-
-        Raises:
-            UsageError: [E518] the column does not exist.
-        """
-        name = self.monitor or (VALIDATION_LOSS if VALIDATION_LOSS in names else "loss")
-        if name not in names:
-            more = "" if VALIDATION_LOSS in names else "; `validation_data=` adds `validation_loss` and the metrics"
-            raise UsageError(
-                "E518",
-                f"EarlyStopping: monitor={name!r} is no column of the history",
-                remedy=_nearest(name, [n for n in names if n != "epoch"]) + more,
-            )
-        return name
-
-    def __call__(self, history: History) -> bool:
-        """Whether training should end."""
-        if not history.rows:
-            return False
-        name = self.check(history.names)
-        best, since = float("inf"), 0
-        for value in history[name]:
-            value = -value if self.mode == "max" else value
-            improves = value < best - self.min_delta
-            since = 0 if improves else since + 1
-            best = value if improves else best
-        return since >= self.patience
-
-
-def _is_number(value: object, kind: type) -> bool:
-    """Whether a value is an int, or for float any number that is not NaN."""
-    kinds = (int, np.integer) if kind is int else (int, float, np.number)
-    return isinstance(value, kinds) and not isinstance(value, bool) and value == value
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str]) -> str:
     """The suggested column: a renamed or similar one, also for Keras' `val_…`; otherwise all columns."""
     new = renamed_to("columns of nn.History", name)
     if new in names:

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -18,9 +18,11 @@ import numpy as np
 from pullback.clock import Stage, record_time, stage
 from pullback.data import Batches, prefetch
 from pullback.errors import CompilerError, NotFiniteError, UsageError, counted
-from pullback.nn.training.checkpoint import HISTORY, Folder, Position, Resume
-from pullback.nn.training.history import NOT_MEASURED, TIMES, EarlyStopping, History
+from pullback.nn.training.callbacks import BATCH, EPOCH, TrainingState, callbacks_at
+from pullback.nn.training.checkpoint import HISTORY, Best, Folder, Position, Resume
+from pullback.nn.training.history import NOT_MEASURED, TIMES, History
 from pullback.nn.training.mistakes import not_finite
+from pullback.nn.training.monitors import EarlyStopping, ReduceLROnPlateau
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Updates, stack_size
 from pullback.nn.training.validation import Validation
@@ -46,9 +48,11 @@ class Run(Answers, Displayed):
         history: the measurements of each epoch.
         steps: the number of updates.
         seconds: the duration of training.
-        stop_reason: the reason that training ended: "finished", "stopped early" (no improvement), or "interrupted".
+        stop_reason: the reason that training ended: "finished", "stopped early" (no improvement, or a callback returned
+            True), or "interrupted".
         arena_bytes: working memory of the compiled calls, by the number of updates per call; empty if the interpreter
             or other processes ran them.
+        best_epoch: the epoch whose parameters and state these are, if `EarlyStopping` restored the best.
     """
 
     parameters: Any
@@ -59,6 +63,7 @@ class Run(Answers, Displayed):
     seconds: float
     stop_reason: StopReason
     arena_bytes: Mapping[int, int] = field(default_factory=dict)
+    best_epoch: int | None = None
 
     def __repr__(self) -> str:
         last = self.history.rows[-1] if self.history.rows else {}
@@ -75,6 +80,9 @@ class Training:
     validation: Validation | None = None
     early_stopping: EarlyStopping | None = None
     folder: Folder | None = None
+    callbacks: Sequence[Any] = ()
+    plateau: ReduceLROnPlateau | None = None
+    best: Best | None = None
 
     def __init__(self, source: Batches, updates: Updates, epochs: int | None, steps: int | None, debug: bool) -> None:
         self.source = source
@@ -89,6 +97,8 @@ class Training:
         self._began = (0.0, 0)  # start time of this part of the epoch, and its first batch
         self._stages: Mapping[str, Stage] = {}
         self._before: Counter[str] = Counter()  # the seconds spent before this part of the epoch
+        self._loss = math.nan  # of the last update
+        self._stopped = False  # by a callback
 
     def resume(self, wish: Resume) -> None:
         """Continue from the last checkpoint, if there is one and it belongs to this run."""
@@ -104,17 +114,20 @@ class Training:
             carry, self.at = found
             for own, saved in zip(self.updates.arrays, tree.flatten(carry)[0], strict=True):
                 own[...] = saved
+            if self.best is not None:
+                self.folder.load_best(self.best, carry, wish)
 
-    def stop_early(self, rule: EarlyStopping) -> None:
-        """Set the rule that stops training early, based on the epoch measurements.
+    def check_columns(self) -> None:
+        """Check the columns that rules monitor.
 
         Raises:
-            DataError: [E518] the rule monitors a column that does not exist.
+            DataError: [E518] a rule monitors a column that does not exist.
         """
         measured = () if self.validation is None else self.validation.columns
         rate = () if self.updates.learning_rate_at(0) is None else ("learning_rate",)
-        rule.check(("epoch", "step", "loss", *measured, *rate, "samples_per_second", "seconds"))
-        self.early_stopping = rule
+        for rule in (self.early_stopping, self.plateau):
+            if rule is not None:
+                rule.check(("epoch", "step", "loss", *measured, *rate, "samples_per_second", "seconds"))
 
     # The loop -------------------------------------------------------------------------------------------------
 
@@ -123,7 +136,7 @@ class Training:
         self._since = time.perf_counter() - self.at.seconds
         with record_time() as self._stages, Report(progress) as report, _interruption() as interrupted:
             self._begin(self.at.batch)
-            if self.source.whole and not self.debug:
+            if self.source.whole and not self.debug and not callbacks_at(self.callbacks, BATCH):
                 self.stack = stack_size(self.updates.seconds(batch), self.source.whole)
             try:
                 end = self._train(report, interrupted)
@@ -137,10 +150,13 @@ class Training:
         self._save(always=True)
         carry = self.updates.carry
         history = History((*self.at.history, *self._part))
-        return Run(
-            carry.parameters, carry.state, carry.optimizer, history, self.at.step, self.at.seconds, end,
-            self.updates.arena_bytes,
-        )  # fmt: skip
+        best = self.best if self.early_stopping is not None and self.early_stopping.restore_best else None
+        if best is None or not best.is_kept(history):
+            return Run(carry.parameters, carry.state, carry.optimizer, history, self.at.step, self.at.seconds, end,
+                       self.updates.arena_bytes)  # fmt: skip
+        parameters, state = best.kept
+        return Run(parameters, state, carry.optimizer, history, self.at.step, self.at.seconds, end,
+                   self.updates.arena_bytes, best.epoch)  # fmt: skip
 
     def _train(self, report: Report, interrupted: list[bool]) -> StopReason:
         """Run the remaining updates; return why training ended."""
@@ -155,6 +171,7 @@ class Training:
                     continue
                 if stacked is not None:
                     self._update(stacked, first, size)
+                    self._call(BATCH, self._loss)
                     report.memory(self.updates.arena_bytes)
                     if report.is_due():
                         report.show(self._progress())
@@ -173,6 +190,8 @@ class Training:
         """The reason that the run is over, or None: the limit is reached, or early stopping applies."""
         if self.at.epoch >= self.epochs or self.at.step >= self.steps:
             return "finished"
+        if self._stopped:
+            return "stopped early"
         rule = self.early_stopping if self.at.batch == 0 else None  # between epochs only
         return "stopped early" if rule is not None and rule(History(tuple(self.at.history))) else None
 
@@ -200,6 +219,7 @@ class Training:
         """Run updates and add up their losses."""
         at = self.at
         losses = self._updated(stacked, first)
+        self._loss = float(losses[-1])
         at.loss += float(np.sum(losses, dtype=np.float64))
         at.step, at.batch = at.step + size, at.batch + size
         at.seconds = time.perf_counter() - self._since
@@ -224,6 +244,11 @@ class Training:
         at.history.append(row)
         shown = self._progress()
         at.epoch, at.batch, at.loss = at.epoch + 1, 0, 0.0
+        if self.best is not None:
+            self.best.note(History(tuple(at.history)), self.updates)
+        if self.plateau is not None:
+            self.updates.scale_learning_rate(self._scale(at.history[:-1]), self._scale(at.history))
+        self._call(EPOCH, row["loss"])
         self._begin(0)
         report.epoch(row, shown._replace(epoch=at.epoch, batch=0))
 
@@ -240,7 +265,7 @@ class Training:
             with stage("validation"):
                 measured = self.validation.measured(self.updates.current, at.epoch)
         spent = self._spent()
-        return {
+        row = {
             "epoch": at.epoch + 1,
             "step": at.step,
             "loss": at.loss / max(1, at.batch),
@@ -250,6 +275,35 @@ class Training:
             "seconds": round(time.perf_counter() - self._since, 3),
             **{f"{name}_seconds": round(spent[name] - self._before[name], 4) for name in TIMES},
         }
+        if rate is not None:  # of the next update, which this row may reduce
+            row["learning_rate"] = rate * self._scale([*at.history, row])
+        return row
+
+    def _rate(self) -> float | None:
+        """The learning rate of the next update."""
+        rate = self.updates.learning_rate_at(self.at.step)
+        return None if rate is None else rate * self._scale(self.at.history)
+
+    def _scale(self, rows: Sequence[Mapping[str, float]]) -> float:
+        return 1.0 if self.plateau is None else self.plateau.scale(History(tuple(rows)))
+
+    def _call(self, moment: str, loss: float) -> None:
+        """Call the callbacks; one that raises leaves the training saved."""
+        at = self.at
+        called = callbacks_at(self.callbacks, moment)
+        if not called:
+            return
+        given = TrainingState(at.epoch, at.step, at.batch, loss, History(tuple(at.history)), lambda: self.updates.carry)
+        for f in called:
+            try:
+                self._stopped |= f(given) is True
+            except BaseException as error:
+                self._save(always=True)
+                place = "lost without `save`"
+                if self.folder is not None:
+                    place = f"saved in {self.folder.path}: `fit` goes on from there"
+                error.add_note(f"a callback of fit raised this after {at.step:,} updates; the training is {place}")
+                raise
 
     def _spent(self) -> Counter[str]:
         """The seconds of this part of the run that went into each kind of work."""
@@ -275,12 +329,12 @@ class Training:
             fraction = (at.epoch + at.batch / each) / self.epochs
         epochs = None if self.epochs == math.inf else int(self.epochs)
         mean = at.loss / at.batch if at.batch else math.nan
-        rate = self.updates.learning_rate_at(at.step)
+        rate = self._rate()
         return Progress(at.epoch, epochs, at.step, at.batch, each, mean, self._speed(), fraction, at.seconds, rate)
 
     def _save(self, always: bool = False) -> None:
         if self.folder is not None and (always or self.folder.is_due(self.at.step)):
-            self.folder.save(self.updates.carry, self.at)
+            self.folder.save(self.updates.carry, self.at, self.best)
             if self.at.history:
                 History(tuple(self.at.history)).save(self.folder.path / HISTORY)
 

@@ -150,6 +150,12 @@ class Updates:
         found = getattr(self.optimizer, "learning_rate_at", None)
         return None if found is None else found(step)
 
+    def scale_learning_rate(self, before: float, after: float) -> None:
+        """Set the factor of a `Scaled` optimizer."""
+        if before != after:
+            self.carry.optimizer["scale"][...] = after
+            self._there = None  # the next call copies it to the device
+
     def end(self) -> None:
         """Release resources other than arrays."""
 

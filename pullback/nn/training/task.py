@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pullback.errors import DataError, UsageError
 from pullback.nn.layer import Layer
+from pullback.nn.metrics import on_outputs
 from pullback.nn.objective import objective
 from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.labels import Labels, labels_of
@@ -33,8 +34,10 @@ class Task:
     Attributes:
         name, loss_name: the names in messages and checkpoints.
         loss: a traced function (parameters, state, batch) -> the loss, or the loss and the next state.
-        measured: a traced function (parameters, state, batch) -> the loss and every metric, in inference mode.
+        measured: a traced function (parameters, state, batch) -> the loss and every traced metric, in inference mode;
+            then the outputs, if there are metrics in Python.
         metrics: the names of the metrics.
+        on_outputs: the metrics in Python, by their position among loss and metrics.
         parameters: the initial parameters.
         state: the initial state.
         labels: the classes of the network, or None.
@@ -48,6 +51,7 @@ class Task:
     parameters: Any
     state: Any
     labels: Labels | None = None
+    on_outputs: Mapping[int, on_outputs] = field(default_factory=dict)
 
 
 def task_of(
@@ -78,7 +82,7 @@ def task_of(
         raise UsageError(
             "E518", f"fit: two columns of the history would be {twice[0]}", remedy="a metric of another name"
         )
-    for of in metrics:
+    for of in metrics if isinstance(model, Layer) else [m for m in metrics if not isinstance(m, on_outputs)]:
         _check_takes("the metric", of, ("result", "target") if isinstance(model, Layer) else OF_TASK)
     if not isinstance(model, Layer):
         if loss is not None or parameters is None:
@@ -90,6 +94,12 @@ def task_of(
             )
 
         _check_takes("the loss", model, OF_TASK)
+        for of in (m for m in metrics if isinstance(m, on_outputs)):
+            raise UsageError(
+                "E518",
+                f"fit: {_name(of)} needs the outputs of a network, and {_name(model)} is a loss of parameters",
+                remedy="`fit(net, loss, data, …)`",
+            )
 
         def measured(parameters: Any, state: Any, batch: Any) -> list[Any]:
             loss = _number(model, pair(model(parameters, state, batch))[0])
@@ -103,8 +113,10 @@ def task_of(
 
     def measured_network(parameters: Any, state: Any, batch: Any) -> list[Any]:
         y = model.apply(parameters, state, batch[0], training=False)[0]
-        return [_number(of, of(y, batch[1])) for of in (of_result, *metrics)]
+        traced = (of for of in (of_result, *metrics) if not isinstance(of, on_outputs))
+        return [*(_number(of, of(y, batch[1])) for of in traced), *([y] if in_python else [])]
 
+    in_python = {k: m for k, m in enumerate(metrics, 1) if isinstance(m, on_outputs)}
     net = _sized(model, batch)
     started = net.init(seed) if parameters is None or state is None else ({}, {})
     return Task(
@@ -116,6 +128,7 @@ def task_of(
         started[0] if parameters is None else parameters,
         started[1] if state is None else state,
         labels_of(net, loss),
+        in_python,
     )
 
 

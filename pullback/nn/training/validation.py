@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count, takewhile
@@ -31,11 +31,15 @@ class Measure:
     """The compiled function that measures parameters on batches in inference mode.
 
     Args:
-        measured: a traced function (parameters, state, batch) -> a tuple of numbers, means over the batch.
+        measured: a traced function (parameters, state, batch) -> a tuple of numbers, means over the batch; then the
+            outputs, if there are functions of them.
+        on_outputs: functions of all outputs and targets, by their position among the results.
         options: the options of `pb.function`.
     """
 
-    def __init__(self, measured: Callable[..., Any], **options: Any) -> None:
+    def __init__(
+        self, measured: Callable[..., Any], on_outputs: Mapping[int, Callable[..., float]] | None = None, **options: Any
+    ) -> None:
         def measure(parameters: Any, state: Any, batch: Any) -> Any:
             return tuple(measured(parameters, state, batch))
 
@@ -47,6 +51,7 @@ class Measure:
 
         self._one = pb.function(**options)(measure)
         self._many = pb.function(**options)(measures)
+        self._on_outputs = on_outputs or {}
         self._options = options
         self._here = is_compiled() and policy.device(options.get("device")) in ("", "cpu")
         self._seen: set[tuple[int, int]] = set()  # the sizes of calls so far
@@ -63,6 +68,7 @@ class Measure:
             stacks: stacked batches, trees of arrays (S, B, ...).
         """
         parts: list[list[float]] = []
+        collected: list[Any] = []  # outputs and targets
         samples = 0
         for stacked in stacks:
             steps, size = tree.flatten(stacked)[0][0].shape[:2]
@@ -73,9 +79,23 @@ class Measure:
                 self._seen.add((steps, size))
                 compiled(function, self._options, *arguments)
             values = function(*arguments)
+            if self._on_outputs:
+                *values, outputs = values
+                pair = tree.map_leaves(np.asarray, outputs), given[1]
+                collected.append(tree.map_leaves(lambda x: _joined(x, steps), pair))
             parts.append([size * float(np.sum(np.asarray(v), dtype=np.float64)) for v in values])
             samples += steps * size
-        return [sum(part) / samples for part in zip(*parts, strict=True)]
+        means = [sum(part) / samples for part in zip(*parts, strict=True)]
+        if self._on_outputs:
+            outputs, targets = tree.map_leaves(lambda *xs: np.concatenate(xs), *collected)
+            for position, of in self._on_outputs.items():
+                means.insert(position, of(outputs, targets))
+        return means
+
+
+def _joined(x: Any, steps: int) -> Any:
+    """The samples of stacked batches as one axis."""
+    return x.reshape(-1, *x.shape[2:]) if steps > 1 else x
 
 
 @dataclass(frozen=True)
@@ -125,7 +145,7 @@ def validation_of(
         similar: the default batch size of a function that takes no other, such as a state with a batch axis.
         options: the options of `pb.function`.
     """
-    measure = Measure(task.measured, **options)
+    measure = Measure(task.measured, task.on_outputs, **options)
     source = _batches(data, batch_size)
     if task.labels is not None:
         task.labels.check_source(source, data, name)

@@ -230,10 +230,27 @@ def test_training() -> None:
         return nn.fit(nn.sequential(nn.dense(3), nn.relu, nn.dense(1)), lambda out, t: pb.mean((out - t) ** 2), data,
                       optimizer=nn.adam(1e-2), epochs=2, batch_size=8, validation_data=data, progress=False, **options)
 
-    there, here = fitted(device="cuda!"), fitted()
+    plateau = nn.ReduceLROnPlateau(0.5, patience=1, monitor="step", mode="min")
+    how: dict[str, Any] = {"early_stopping": 1, "callbacks": [plateau, lambda state: state.parameters]}
+    there, here = fitted(device="cuda!", **how), fitted(**how)
+    assert there.best_epoch == here.best_epoch is not None
     np.testing.assert_allclose(there.history["validation_loss"], here.history["validation_loss"], rtol=1e-5)
     for a, b in zip(tree.flatten(there.parameters)[0], tree.flatten(here.parameters)[0], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+
+
+def test_validation_leaves_parameters_on_the_device(two: fake.Driver) -> None:
+    """Parameters go there once; each measurement sends its batches and nothing else."""
+    x = np.ones((4, 8), np.float32)
+
+    def copies(epochs: int) -> int:
+        before = two.count("cuMemcpyHtoDAsync_v2")
+        nn.fit(lambda p, s, batch: pb.mean((p * batch - 1) ** 2), x, parameters=np.zeros(8, np.float32), batch_size=4,
+               optimizer=nn.sgd(0.1), epochs=epochs, validation_data=x, progress=False, device="cuda!")  # fmt: skip
+        return two.count("cuMemcpyHtoDAsync_v2") - before
+
+    first, second, third = copies(1), copies(2), copies(3)
+    assert third - second == second - first <= 3  # the batch, the step, and the validation set
 
 
 # Other libraries ------------------------------------------------------------------------------------------------
