@@ -1,4 +1,4 @@
-"""Metrics of results and labels, without derivatives: traced functions, and Python functions of all outputs."""
+"""Metrics of results and labels: traced functions, and Python functions of all outputs."""
 
 from __future__ import annotations
 

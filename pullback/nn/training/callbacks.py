@@ -65,13 +65,13 @@ def _read_only(x: Any) -> Any:
 
 
 def callbacks_at(callbacks: Sequence[Any], moment: str) -> list[Callable[[TrainingState], Any]]:
-    """The functions to call at the end of a batch or an epoch; a plain function is called at the end of an epoch."""
+    """The functions to call at a moment; a plain function is called at the end of an epoch."""
     found = [getattr(c, moment, c if moment == EPOCH and not hasattr(c, BATCH) else None) for c in callbacks]
     return [f for f in found if callable(f)]
 
 
 def check_callbacks(callbacks: Any) -> None:
-    """Refuse objects that would never be called.
+    """Refuse objects that are no callbacks.
 
     Raises:
         UsageError: [E518] an object is no callback.

@@ -1,4 +1,4 @@
-"""Rules that follow a column of the history: early stopping, the best epoch, and the learning rate on a plateau.
+"""Rules that follow a column of the history: early stopping and the learning rate on a plateau.
 
 A rule depends only on the history, so a resumed run decides as an uninterrupted one does.
 """
@@ -115,7 +115,7 @@ class EarlyStopping(Monitor):
 
 @dataclass(frozen=True)
 class ReduceLROnPlateau(Monitor):
-    """Multiply the learning rate by `factor` whenever the monitored value has not improved for `patience` epochs.
+    """Multiply the learning rate by `factor` after `patience` epochs without improvement, each time.
 
     For `callbacks=` of `nn.fit`. It scales the updates of any optimizer, also one with a schedule.
 

@@ -1,4 +1,4 @@
-"""Measurements of parameters on a data set: the compiled function, and the sizes of its batches and calls."""
+"""Measurements of parameters on a data set: the compiled function, and its batch sizes."""
 
 from __future__ import annotations
 

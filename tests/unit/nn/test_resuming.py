@@ -259,7 +259,8 @@ def test_a_second_run_is_refused(tmp_path: Path, holder: subprocess.Popen[str]) 
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert fit(steps=1, save=tmp_path).steps == 1  # the lock went with the process, its file did not
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["history.csv", "step-000000000001.safetensors"]
+    files = ["best.safetensors", "history.csv", "step-000000000001.safetensors"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == files
 
 
 def test_a_run_inside_a_run_is_refused(tmp_path: Path) -> None:
