@@ -199,7 +199,7 @@ def after_training(z: Zygote, root: Path, outcome: Outcome, before: dict[str, st
         assert outcome.result == right[max(right, key=int)]
     ended = z.run("checkpoint", root)
     assert ended.result == right[max(right, key=int)], ended
-    assert_only({f for f in files(root) if "/step-" not in f}, {"work/run/history.csv"})
+    assert_only({f for f in files(root) if "/step-" not in f}, {"work/run/best.safetensors", "work/run/history.csv"})
     assert len([f for f in files(root) if "/step-" in f]) <= 3  # a kill may come between a new one and an old one's end
 
 
