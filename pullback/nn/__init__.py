@@ -60,6 +60,7 @@ from pullback.nn.losses import (
     kl_div,
     l1_loss,
     mse_loss,
+    poisson_nll_loss,
 )
 from pullback.nn.objective import objective
 from pullback.nn.optimizers import (
@@ -193,6 +194,7 @@ __all__ = [
     "parameter_groups",
     "permute",
     "piecewise_constant_schedule",
+    "poisson_nll_loss",
     "polynomial_schedule",
     "positional_encoding",
     "relu",

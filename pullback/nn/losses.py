@@ -7,13 +7,19 @@ elements: "mean", "sum", or "none" for an array of all losses.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
 from pullback.nn.activations import lowered_scores
 from pullback.source import user_position
+from pullback.state import context_variable
 from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
 
@@ -25,9 +31,32 @@ __all__ = [
     "kl_div",
     "l1_loss",
     "mse_loss",
+    "poisson_nll_loss",
 ]
 
 Reduction = Literal["mean", "sum", "none"]
+
+
+class LabelRead(NamedTuple):
+    """An array that a loss reads as labels while it is traced: 0 … classes - 1, or the ignored label."""
+
+    labels: Array
+    classes: int
+    ignored: int | None
+
+
+_READS: ContextVar[list[LabelRead] | None] = context_variable("label_reads", None)
+
+
+@contextmanager
+def label_reads() -> Iterator[list[LabelRead]]:
+    """Collect the arrays that losses read as labels within the block."""
+    reads: list[LabelRead] = []
+    token = _READS.set(reads)
+    try:
+        yield reads
+    finally:
+        _READS.reset(token)
 
 
 # Numbers ----------------------------------------------------------------------------------------------------------
@@ -93,6 +122,26 @@ def huber_loss(input: Any, target: Any, *, delta: float = 1.0, reduction: Reduct
     return _reduced("huber_loss", pb.where(distance < delta, 0.5 * d * d, delta * (distance - delta / 2)), reduction)
 
 
+def poisson_nll_loss(input: Any, target: Any, *, log_input: bool = True, reduction: Reduction = "mean") -> Array:
+    """Negative log-likelihood exp(y) - target y of counts with rate exp(y), without its constant term.
+
+    Args:
+        input: logarithms y of the rates, of any shape; with `log_input=False`, the rates, which must be positive.
+        target: an array of the same shape: counts, of any integer or floating-point type.
+        log_input: whether the input holds logarithms.
+        reduction: "mean" over all elements, "sum" or "none".
+    Raises:
+        ShapeError: [E162] the shapes differ.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda y, t: nn.poisson_nll_loss(y, t))(np.array([0.0, 0.0]), np.array([1, 4])).item()
+    1.0
+    """
+    input, target = _equal("poisson_nll_loss", input, target)
+    loss = pb.exp(input) - target * input if log_input else input - target * pb.log(input)
+    return _reduced("poisson_nll_loss", loss, reduction)
+
+
 # Classes ----------------------------------------------------------------------------------------------------------
 
 
@@ -129,7 +178,8 @@ def cross_entropy(
         raise _setting("cross_entropy", f"label_smoothing is {label_smoothing!r}", "a number from 0 to 1")
     input, target = as_array(input, "cross_entropy"), as_array(target, "cross_entropy")
     if labeled := bool(target.settled.is_integer):
-        _check_labels("cross_entropy", input, target, axis)
+        ignore_index = _held(ignore_index, target)
+        _check_labels("cross_entropy", input, target, axis, ignore_index)
     else:
         input, target = _equal("cross_entropy", input, target)
         target = pb.moveaxis(target, axis, -1)
@@ -170,12 +220,13 @@ def _picked(x: Any, labels: Any) -> Array:
     return y
 
 
-def bce_with_logits(input: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+def bce_with_logits(input: Any, target: Any, *, pos_weight: Any = None, reduction: Reduction = "mean") -> Array:
     """Binary cross-entropy of scores: log(1 + exp y) - target y, where class 1 has probability sigmoid(y).
 
     Args:
         input: scores y, of any shape.
         target: an array of the same shape: 0 or 1, probabilities, or bools.
+        pos_weight: a factor for the terms of class 1, a number or an array that broadcasts against the scores.
         reduction: "mean" over all elements, "sum" or "none".
     Raises:
         ShapeError: [E162] the shapes differ.
@@ -184,8 +235,15 @@ def bce_with_logits(input: Any, target: Any, *, reduction: Reduction = "mean") -
     >>> pb.function(lambda y, t: nn.bce_with_logits(y, t))(np.array([0.0, 1000.0]), np.array([0, 1])).round(6).item()
     0.346574
     """
-    input, target = _equal("bce_with_logits", input, target)
-    return _reduced("bce_with_logits", pb.logaddexp(input, 0) - target.astype(input.dtype) * input, reduction)
+    labels = as_array(target, "bce_with_logits")
+    if labels.settled.is_integer:
+        _note(labels, 2)
+    input, target = _equal("bce_with_logits", input, labels)
+    target = target.astype(input.dtype)
+    loss = pb.logaddexp(input, 0) - target * input
+    if pos_weight is not None:  # the loss of class 1 is log(1 + exp -y)
+        loss = loss + (pb.asarray(pos_weight).astype(input.dtype) - 1) * target * pb.logaddexp(-input, 0)
+    return _reduced("bce_with_logits", loss, reduction)
 
 
 def hinge_loss(input: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Array:
@@ -253,18 +311,37 @@ def _reduced(kind: str, losses: Any, reduction: str) -> Array:
 
 
 def _equal(kind: str, input: Any, target: Any) -> tuple[Array, Array]:
-    """Return both as arrays of equal shape. Broadcasting is refused, as it hides mistakes."""
+    """Return both as arrays of equal shape, the target as floating-point numbers.
+
+    Broadcasting is refused, as it hides mistakes.
+    """
     a, b = as_array(input, kind), as_array(target, kind)
     if a.extents != b.extents:
         labels = kind == "cross_entropy" and b.ndim + 1 == a.ndim
         _refuse(kind, a, b, "labels are integers: `y.astype(int)`" if labels else "a target of the shape of the input")
-    return a, b
+    return a, b if b.settled.is_floating else b.astype(a.dtype)
 
 
-def _check_labels(kind: str, input: Any, labels: Any, axis: int) -> None:
+def _check_labels(kind: str, input: Any, labels: Any, axis: int, ignored: int | None = None) -> None:
     at = axis % input.ndim
     if labels.extents != (*input.extents[:at], *input.extents[at + 1 :]):
         _refuse(kind, input, labels, "one label for each row of scores, as integers")
+    _note(labels, input.extents[at].constant, ignored)
+
+
+def _note(labels: Array, classes: int | None, ignored: int | None = None) -> None:
+    """Record an array of labels where `label_reads` asks for them."""
+    reads = _READS.get()
+    if reads is not None and classes is not None:
+        reads.append(LabelRead(labels, classes, ignored))
+
+
+def _held(ignored: int | None, labels: Any) -> int | None:
+    """The ignored label, or None if the labels' element type cannot hold it: -100 is no label of bytes."""
+    if ignored is None:
+        return None
+    bounds = np.iinfo(labels.settled.numpy)
+    return ignored if bounds.min <= ignored <= bounds.max else None
 
 
 def _refuse(kind: str, input: Any, target: Any, remedy: str) -> None:

@@ -152,8 +152,8 @@ class Scope:
         return self._array("state", Wanted(name, _extents(shape), init or initializers.zeros(), dtype), self._next)
 
     def update(self, name: str, value: Any) -> None:
-        """Set the value of a state after this step."""
-        self._next[name] = value
+        """Set the value of a state after this step; its element type stays."""
+        self._next[name] = pb.asarray(value).astype(self._next[name].dtype) if name in self._next else value
 
     def key(self) -> Array:
         """Return a fresh random key for this step; the layer's state determines the next one."""

@@ -1,35 +1,47 @@
-"""Labels: the valid classes of a network, and the check of all training data."""
+"""Labels: the valid classes of a loss, and the check of all training data."""
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+import pullback as pb
+from pullback.calls.specs import spec_like
 from pullback.data import Batches, Dataset
-from pullback.errors import DataError, counted
+from pullback.errors import DataError, PullbackError, counted
 from pullback.nn.layer import Layer
+from pullback.nn.losses import label_reads
+from pullback.tracing import tree
 
-__all__ = ["Labels", "check_labels", "labels_of"]
+__all__ = ["Classes", "Labels", "check_labels", "labels_of"]
+
+IGNORED: Final = (-100, -1, 255)  # labels that usually mark rows to ignore
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The valid labels of one array of the target.
+
+    Attributes:
+        leaf: the position of the array among the arrays of the target.
+        classes: the number of classes; labels are from 0 to `classes` - 1.
+        ignored: a label whose rows are ignored.
+    """
+
+    leaf: int
+    classes: int
+    ignored: int | None = None
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The valid labels of a network.
+    """The arrays of labels in the target of a loss."""
 
-    Attributes:
-        classes: the number of classes; labels are from 0 to `classes` - 1.
-        axes: the number of axes of an array of labels.
-        ignored: a label whose rows are ignored.
-    """
-
-    classes: int
-    axes: int
-    ignored: int | None
+    arrays: tuple[Classes, ...]
 
     def check_source(self, source: Batches, data: Any, name: str) -> None:
         """Refuse labels out of range: in arrays now, in an iterable as it yields them.
@@ -42,29 +54,50 @@ class Labels:
         else:
             self._check(data.targets if isinstance(data, Dataset) else data[1], getattr(data, "name", name))
 
-    def _check(self, targets: Any, name: str, place: str = "") -> None:
-        labels = np.asarray(targets)
-        if labels.dtype.kind in "iu" and labels.ndim == self.axes:
-            check_labels(labels, self.classes, name, self.ignored, place)
+    def _check(self, target: Any, name: str, place: str = "") -> None:
+        leaves = tree.flatten(target)[0]
+        for one in self.arrays:
+            labels = np.asarray(leaves[one.leaf])
+            if labels.dtype.kind in "iu":
+                check_labels(labels, one.classes, name, one.ignored, place)
 
 
-def labels_of(net: Layer, loss: Callable[..., Any]) -> Labels | None:
-    """The labels of a network for a loss; None if its result has no known number of classes."""
-    extents = re.findall(r"\[(.*)\]", net.type.result)
-    scores = extents[0].split(", ") if extents else []
-    axis = _setting(loss, "axis", -1)
-    if not -len(scores) <= axis < len(scores) or not scores[axis].isdigit():
+def labels_of(net: Layer, loss: Callable[..., Any], batch: Any) -> Labels | None:
+    """Return the arrays of the target that a loss of a network reads as labels; None if there are none.
+
+    The loss is traced for the first batch. It reads an array as labels if `nn.cross_entropy` or another loss of
+    classes is given that array itself.
+    """
+    result = _result(net, len(batch[0]))
+    if result is None:
         return None
-    return Labels(int(scores[axis]), len(scores) - 1, _setting(loss, "ignore_index", None))
+    found: list[Classes] = []
+
+    def trace(result: Any, target: Any) -> Any:
+        with label_reads() as reads:
+            value = loss(result, target)
+        leaves = tree.flatten(target)[0]
+        found.extend(Classes(k, r.classes, r.ignored) for r in reads for k, x in enumerate(leaves) if x is r.labels)
+        return value
+
+    trace.__name__ = getattr(loss, "__name__", "loss")
+    trace.__annotations__ = {"result": spec_like(result), "target": spec_like(batch[1])}
+    try:
+        pb.function(trace).check()
+    except PullbackError:
+        return None  # the trace of the update reports it, with the network around the loss
+    return Labels(tuple(dict.fromkeys(found))) if found else None
 
 
-def _setting(loss: Any, name: str, default: Any) -> Any:
-    """The value of a setting bound by `functools.partial`, or the default."""
-    while isinstance(loss, functools.partial):
-        if name in loss.keywords:
-            return loss.keywords[name]
-        loss = loss.func
-    return default
+def _result(net: Layer, size: int) -> Any:
+    """An array of the type of the network's result for a batch of this size; None if it is not known."""
+    text = re.fullmatch(r"(f32|f64)\[(.*)\]", net.type.result)
+    if text is None or net.takes is None:
+        return None
+    extents = [str(size) if e == net.takes.split()[0] else e for e in text[2].split(", ")]
+    if not all(map(str.isdigit, extents)):
+        return None
+    return np.broadcast_to(np.float32(0) if text[1] == "f32" else np.float64(0), tuple(map(int, extents)))
 
 
 def check_labels(labels: Any, classes: int, name: str, ignored: int | None = None, where: str = "") -> None:
@@ -76,10 +109,13 @@ def check_labels(labels: Any, classes: int, name: str, ignored: int | None = Non
     wrong = np.argwhere(((labels < 0) | (labels >= classes)) & (labels != ignored))
     if len(wrong):
         place = tuple(int(i) for i in wrong[0])
+        label = int(labels[place])
+        row = f", row {', '.join(map(str, place[1:]))}," if len(place) > 1 else ""
+        also = f"; `ignore_index={label}` in `nn.cross_entropy` ignores such rows" if label in IGNORED else ""
         raise DataError(
             "E513",
-            f"{name}: the label of sample {place[0]}{where} is {labels[place]}, "
+            f"{name}: the label of sample {place[0]}{row}{where} is {label}, "
             f"and there are {counted(classes, 'class', 'classes')}",
             facts=(f"labels outside of 0 … {classes - 1}: {len(wrong)} of {labels.size}",),
-            remedy=f"labels from 0 to {classes - 1}, or a network with more classes",
+            remedy=f"labels from 0 to {classes - 1}, or a network with more classes{also}",
         )

@@ -127,7 +127,7 @@ def task_of(
         names,
         started[0] if parameters is None else parameters,
         started[1] if state is None else state,
-        labels_of(net, loss),
+        labels_of(net, loss, batch),
         in_python,
     )
 

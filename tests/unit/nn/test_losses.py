@@ -19,6 +19,7 @@ TARGETS: dict[str, list[Any]] = {
     "huber_loss": [P, P.astype(np.float64)],
     "bce_with_logits": [P, P.astype(np.float64), X > 0, (X > 0).astype(np.int8)],
     "hinge_loss": [np.sign(X), np.sign(X).astype(np.int64), LABELS, LABELS.astype(np.uint8)],
+    "poisson_nll_loss": [P, P.astype(np.float64), LABELS[:, None] + np.zeros_like(X).astype(np.int64)],
     "kl_div": [P, P.astype(np.float64)],
     "cross_entropy": [P, P.astype(np.float64), LABELS, LABELS.astype(np.uint8)],
 }

@@ -17,7 +17,7 @@ from pullback.data.loader import Samples, Stream
 from pullback.errors import DataError, MissingKeyError, PullbackError, UsageError
 from pullback.nn.training import report, task
 from pullback.nn.training.checkpoint import Position
-from pullback.nn.training.labels import Labels, check_labels, labels_of
+from pullback.nn.training.labels import Classes, Labels, check_labels, labels_of
 from pullback.nn.training.mistakes import _is_finite, not_finite
 from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.task import _check_takes, _name, _number, _sized, task_of
@@ -37,30 +37,51 @@ def refused(call: Callable[[], Any], kind: type[PullbackError] = DataError) -> l
 
 def scores(result: str) -> Any:
     """A network whose result is of this type."""
-    return SimpleNamespace(type=SimpleNamespace(result=result))
+    return SimpleNamespace(type=SimpleNamespace(result=result), takes="N 4")
 
 
-def cross(y: Any, t: Any, axis: int = -1, ignore_index: int | None = None) -> Any: ...
+def loss(axis: int = -1, ignore_index: int | None = None, of: Any = lambda t: t) -> Any:
+    """A function that hides its cross-entropy."""
+    return lambda y, t: nn.cross_entropy(y, of(t), axis=axis, ignore_index=ignore_index)
 
 
-@pytest.mark.parametrize(("result", "loss", "labels"), [
-    ("f32[N, 10]", cross, Labels(10, 1, None)),
-    ("f32[N, 10, H, W]", functools.partial(cross, axis=1), Labels(10, 3, None)),
-    ("f32[N, 10, H, W]", cross, None),  # no number along the last axis
-    ("f32[N, T, 7]", functools.partial(cross, ignore_index=3), Labels(7, 2, 3)),
-    ("f32[N, T, 7]", functools.partial(functools.partial(cross, axis=2), ignore_index=0), Labels(7, 2, 0)),
-    ("f32[5, 7]", functools.partial(cross, axis=-2), Labels(5, 1, None)),
-    ("f32[5, 7]", functools.partial(cross, axis=-3), None),
-    ("f32[5, 7]", functools.partial(cross, axis=2), None),
-    ("f32", cross, None),
+def labels(*leaves: tuple[int, int, int | None]) -> Labels:
+    return Labels(tuple(Classes(*leaf) for leaf in leaves))
+
+
+L1, L2, L3 = np.zeros(5, np.int64), np.zeros((5, 6), np.int32), np.zeros((5, 6, 8), np.uint8)
+
+
+@pytest.mark.parametrize(("result", "of", "target", "found"), [
+    ("f32[N, 10]", loss(), L1, labels((0, 10, None))),
+    ("f32[N, 10]", functools.partial(nn.cross_entropy, ignore_index=255), L1, labels((0, 10, 255))),
+    ("f32[N, 10, 6, 8]", loss(1), L3, labels((0, 10, None))),
+    ("f32[N, 6, 7]", loss(ignore_index=-100), L2, labels((0, 7, -100))),
+    ("f32[N, 6, 7]", loss(ignore_index=-100), L2.astype(np.uint8), labels((0, 7, None))),  # bytes hold no -100
+    ("f64[5, 7]", loss(), L1, labels((0, 7, None))),
+    ("f32[N, 3]", nn.hinge_loss, L1, labels((0, 3, None))),
+    ("f32[N, 6]", nn.bce_with_logits, L2, labels((0, 2, None))),
+    ("f32[N]", lambda y, t: nn.bce_with_logits(y, t > 3), L1, None),
+    ("f32[N, 10]", loss(of=lambda t: t - 1), L1, None),  # they are labels after a change only
+    ("f32[N, 6]", nn.poisson_nll_loss, L2, None),
+    ("f32[N, 6]", nn.mse_loss, L2, None),  # refused when the update is traced
+    ("f32[N, 10]", loss(), np.zeros((5, 10)), None),  # distributions
+    ("f32[N, 10]", loss(of=lambda t: t["a"]), {"a": L1, "w": L1}, labels((0, 10, None))),
+    ("f32[N, 10]", lambda y, t: loss()(y, t[1]) + loss()(y[:, :4], t[0]), (L1, L1),
+     labels((1, 10, None), (0, 4, None))),
+    ("f32[N, 6]", nn.mse_loss, L2.astype(np.int64), None),
+    ("f32[2 * N, 10]", loss(), np.zeros(10, np.int64), None),  # of another size
+    ("(f32[N, 2], f32[N])", loss(), L1, None),
+    ("f32", lambda y, t: y, L1, None),
 ])  # fmt: skip
-def test_the_labels_of_a_network(result: str, loss: Any, labels: Labels | None) -> None:
-    assert labels_of(scores(result), loss) == labels
+def test_which_arrays_a_loss_reads_as_labels(result: str, of: Any, target: Any, found: Labels | None) -> None:
+    assert labels_of(scores(result), of, (np.zeros((5, 4)), target)) == found
 
 
 @pytest.mark.parametrize(("labels", "ignored", "wrong"), [
     ([0, 1, 2], None, None), ([0, 3, -1], None, (1, 3, 2)), ([-1, 3], -1, (1, 3, 1)), ([-1, 2, 0], -1, None),
     ([[0, 1], [2, 5]], None, (1, 5, 1)), ([2, 7, 7, 9], 9, (1, 7, 2)), ([], None, None),
+    ([0, -1], None, (1, -1, 1)),
 ])  # fmt: skip
 def test_labels_that_are_no_class(labels: Any, ignored: int | None, wrong: Any) -> None:
     given = np.array(labels, np.int64)
@@ -68,21 +89,25 @@ def test_labels_that_are_no_class(labels: Any, ignored: int | None, wrong: Any) 
         check_labels(given, 3, "mine", ignored)
         return
     sample, label, count = wrong
-    first, facts, *_ = refused(lambda: check_labels(given, 3, "mine", ignored, " of batch 2"))
-    assert f"mine: the label of sample {sample} of batch 2 is {label}, and there are 3 classes" in first
+    first, facts, remedy = refused(lambda: check_labels(given, 3, "mine", ignored, " of batch 2"))
+    row = ", row 1," if given.ndim == 2 else ""
+    assert f"mine: the label of sample {sample}{row} of batch 2 is {label}, and there are 3 classes" in first
     assert f"labels outside of 0 … 2: {count} of {given.size}" in facts
+    ignores = f"; `ignore_index={label}` in `nn.cross_entropy` ignores such rows"
+    assert f"try: labels from 0 to 2, or a network with more classes{ignores if label == -1 else ''}  " in remedy
 
 
 def test_which_data_is_looked_at_for_labels() -> None:
     x, wrong = np.zeros((3, 2)), np.array([0, 9, 1])
-    labels = Labels(3, 1, None)
+    labels = Labels((Classes(0, 3),))
     labels.check_source(Samples((x, wrong.astype(float)), 2), (x, wrong.astype(float)), "data")  # numbers, no labels
-    labels.check_source(Samples((x, wrong[:, None]), 2), (x, wrong[:, None]), "data")  # of two axes
     labels.check_source(Samples((x, wrong % 3), 2), (x, wrong % 3), "data")
     small = wrong.astype(np.uint8)
     for data, name in (((x, wrong), "data"), (Dataset(x, wrong, "mine"), "mine"), ((x, small), "data")):
         first = refused(lambda data=data: labels.check_source(Samples(data, 2), data, "data"))[0]
         assert f"{name}: the label of sample 1 is 9" in first
+    both = x, {"a": wrong % 3, "b": wrong}
+    assert "sample 1 is 9" in refused(lambda: Labels((Classes(1, 3),)).check_source(Samples(both, 2), both, "data"))[0]
     given = Stream([(x, wrong)])
     labels.check_source(given, [(x, wrong)], "data")
     assert "list: the label of sample 1 in batch 1 of epoch 1 is 9" in refused(lambda: given.stacked(0, 0, 1))[0]
@@ -395,10 +420,10 @@ def test_a_network_makes_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> N
     net, x = nn.sequential(nn.dense(2), nn.batch_norm()), np.zeros((4, 3), np.float32)
     seeds: list[int] = []
     monkeypatch.setattr(task, "_sized", lambda net, batch: SimpleNamespace(
-        type=SimpleNamespace(result="f32[N, 2]"), init=lambda seed: (seeds.append(seed), ("p", "s"))[1]))
+        type=SimpleNamespace(result="f32[N, 2]"), takes="N 3", init=lambda seed: (seeds.append(seed), ("p", "s"))[1]))
     for p, s in ((None, None), (1, None), (None, 2), (1, 2)):
-        made = task_of(net, nn.mse_loss, (x, x[:, :2]), [], p, s, 7)
-        assert (made.parameters, made.state, made.labels) == (p or "p", s or "s", Labels(2, 1, None))
+        made = task_of(net, nn.cross_entropy, (x, np.zeros(4, np.int64)), [], p, s, 7)
+        assert (made.parameters, made.state, made.labels) == (p or "p", s or "s", labels((0, 2, None)))
     assert seeds == [7, 7, 7]
 
 
