@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pullback.data.order import Draws, permutation
 from pullback.data.transforms import Transform
-from pullback.errors import DataError
+from pullback.errors import DataError, counted
 from pullback.tracing.making import unmasked
 from pullback.tracing.public import Answers
 
@@ -67,13 +67,28 @@ class Dataset(Answers):
             epoch: the epoch, which also determines the draws.
         Returns:
             Transformed inputs (B, ...) and targets.
+        Raises:
+            DataError: [E512] the inputs or targets end before the last of these samples.
         """
-        inputs, targets = np.asarray(self.inputs[samples]), np.asarray(self.targets[samples])
+        inputs, targets = (self._read(name, samples) for name in ("inputs", "targets"))
         if self.transforms:
             numbers = np.arange(len(self))[samples]
             for place, transform in enumerate(self.transforms):
                 inputs = transform(inputs, Draws((seed, epoch, place), numbers))
         return inputs, targets
+
+    def _read(self, name: str, samples: Any) -> NDArray[Any]:
+        """Read some samples, and check that all of them are there."""
+        found = np.asarray(getattr(self, name)[samples])
+        count = len(range(len(self))[samples]) if isinstance(samples, slice) else len(samples)
+        if len(found) != count:
+            raise DataError(
+                "E512",
+                f"{self.name}: {counted(count, 'sample')} were asked for, and the {name} gave {len(found)}",
+                facts=(f"len({name}) : {len(getattr(self, name))}",),
+                remedy=f"{name} that hold as many samples as their `len` says",
+            )
+        return found
 
     def transformed(self, *transforms: Transform) -> Dataset:
         """Return the data set with further transforms."""

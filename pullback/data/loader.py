@@ -13,7 +13,7 @@ import pullback.arrays.complex  # noqa: F401  registers complex arrays with tree
 from pullback.data.dataset import Dataset
 from pullback.data.fingerprint import described, fingerprint
 from pullback.data.order import permutation
-from pullback.errors import DataError, UsageError
+from pullback.errors import DataError, UsageError, counted
 from pullback.tracing import tree
 from pullback.tracing.making import unmasked
 
@@ -167,6 +167,7 @@ class Stream:
         self._iterator: Iterator[Any] | None = None
         self._at = (0, 0)
         self._last: Any = None
+        self._length = 0  # batches of this epoch so far, or else of the last one
         self.check: Check | None = None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
@@ -179,8 +180,9 @@ class Stream:
             self._at = (epoch, self._at[1] + 1)
             if self._last is None:
                 if self._at[1] == 1:
-                    raise DataError("E512", f"{self.name}: no batches in epoch {epoch + 1}", remedy=self._remedy())
+                    raise self._ended(epoch)
                 return None
+            self._length = self._at[1]
         if self.check is not None:
             self.check(self._last, f" in batch {first + 1} of epoch {epoch + 1}")
         return tree.map_leaves(lambda x: np.asarray(x)[None], self._last)
@@ -197,11 +199,13 @@ class Stream:
     def _start(self, epoch: int) -> None:
         again = iter(self.batches)
         if again is self._iterator or (again is self.batches and epoch > 0):
-            raise DataError("E512", f"{self.name}: no batches in epoch {epoch + 1}", remedy=self._remedy())
+            raise self._ended(epoch)
         self._iterator, self._at = again, (epoch, 0)
 
-    def _remedy(self) -> str:
-        return "a list of batches, or an object whose __iter__ starts again; a generator serves one epoch"
+    def _ended(self, epoch: int) -> DataError:
+        facts = (f"the epoch before had {counted(self._length, 'batch', 'batches')}",) if self._length else ()
+        remedy = "a list of batches, or an object whose __iter__ starts again; a generator serves one epoch"
+        return DataError("E512", f"{self.name}: no batches in epoch {epoch + 1}", facts=facts, remedy=remedy)
 
 
 def batches_of(data: Any, batch_size: int | None, **order: Any) -> Batches:

@@ -456,7 +456,20 @@ nn.fit(nn.dense(3), nn.cross_entropy, batches(), optimizer=nn.sgd(0.1), epochs=2
 ''',
         '''\
 DataError [E512] generator: no batches in epoch 2
+   | the epoch before had 1 batch
   try: a list of batches, or an object whose __iter__ starts again; a generator serves one epoch      See `pullback explain-error E512`
+''',
+    ),
+    (
+        "images whose channels are last",
+        '''
+from pullback import nn
+nn.fit(nn.conv(2, 3), nn.mse_loss, (np.ones((3, 8, 8, 1), np.float32), np.zeros((3, 2))), optimizer=nn.sgd(0.1), epochs=1, progress=False)
+''',
+        '''\
+DataError [E508] conv(2, 3) takes N C H W
+   | a batch of the data is float32[3, 8, 8, 1]
+  try: the sizes are those of N H W C: `np.moveaxis(images, -1, 1)` gives N C H W; `net.on("N 8 8 1")` if they are right as they are      See `pullback explain-error E508`
 ''',
     ),
     (

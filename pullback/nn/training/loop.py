@@ -235,7 +235,7 @@ class Training:
         if not np.isfinite(losses).all():
             k = int(np.argmin(np.isfinite(losses)))
             batch = tree.map_leaves(lambda x: x[k], stacked)
-            raise not_finite(losses[k], batch, first + k, self.at, self.folder, self.debug)
+            raise not_finite(losses[k], batch, first + k, self.at, self.folder, self.debug, self.source)
         return losses
 
     def _finish_epoch(self, report: Report) -> None:

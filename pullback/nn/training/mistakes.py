@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback.data import Batches
+from pullback.data.loader import Samples
 from pullback.errors import DataError
 from pullback.nn.training.checkpoint import Folder, Position
 from pullback.tracing import tree
@@ -13,7 +15,9 @@ from pullback.tracing import tree
 __all__ = ["not_finite"]
 
 
-def not_finite(loss: float, batch: Any, number: int, at: Position, folder: Folder | None, debug: bool) -> DataError:
+def not_finite(
+    loss: float, batch: Any, number: int, at: Position, folder: Folder | None, debug: bool, source: Batches | None = None
+) -> DataError:
     """The error for a loss that is not finite.
 
     Args:
@@ -23,12 +27,14 @@ def not_finite(loss: float, batch: Any, number: int, at: Position, folder: Folde
         at: the position of training before the batch.
         folder: the folder of checkpoints, if any.
         debug: whether debug builds ran, which report the source line.
+        source: the source of the batch, which knows the rows of its samples.
     """
     leaves, structure = tree.flatten(batch)
     pair = structure.kind == "tuple" and len(leaves) == 2
     names = ["inputs", "targets"] if pair else tree.leaf_paths(structure, "batch")
     arrays = dict(zip(names, leaves, strict=True))
-    wrong = [_place(name, x) for name, x in arrays.items() if not _is_finite(x)]
+    rows = _rows(source, number, at.epoch)
+    wrong = [_place(name, x, rows) for name, x in arrays.items() if not _is_finite(x)]
     facts = wrong or [f"{name} : all finite, from {x.min():g} to {x.max():g}" for name, x in arrays.items()]
     if folder is not None and (files := folder.files()):
         facts.append(f"the last checkpoint: {files[-1]}")
@@ -49,7 +55,15 @@ def _is_finite(x: Any) -> bool:
     return x.dtype.kind not in "fc" or bool(np.isfinite(x).all())
 
 
-def _place(name: str, x: Any) -> str:
+def _rows(source: Batches | None, number: int, epoch: int) -> Any:
+    """The rows in the data of a batch's samples; None for batches of an iterable."""
+    if not isinstance(source, Samples):
+        return None
+    return np.arange(source.count)[source.samples(epoch, number * source.items, (number + 1) * source.items)]
+
+
+def _place(name: str, x: Any, rows: Any) -> str:
     first = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
     index = ", ".join(map(str, first))
-    return f"{name}[{index}] is {x[first]} in sample {first[0]} of the batch"
+    row = "" if rows is None else f", row {rows[first[0]]} of the data"
+    return f"{name}[{index}] is {x[first]} in sample {first[0]} of the batch{row}"

@@ -16,6 +16,7 @@ from pullback.nn.metrics import on_outputs
 from pullback.nn.objective import objective
 from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.labels import Labels, labels_of
+from pullback.nn.training.layout import layout_remedy
 from pullback.nn.training.step import pair
 from pullback.tracing import tree
 from pullback.tracing.array import type_text
@@ -193,11 +194,14 @@ def _sized(net: Layer, batch: Any) -> Layer:
     shape = np.shape(batch[0])
     wanted = (net.takes or "N").split()
     fits = len(wanted) == len(shape) and all(not w.isdigit() or int(w) == n for w, n in zip(wanted[1:], shape[1:]))
-    if not fits and any(w.isdigit() for w in wanted):
+    moved = layout_remedy(shape, wanted)
+    if moved or (not fits and any(w.isdigit() for w in wanted)):
+        own = " ".join(["N", *map(str, shape[1:])])
+        remedy = "data of that size, or `net.on(…)` with the size of the data"
         raise DataError(
             "E508",
             f"{net} takes {' '.join(wanted)}",
             facts=(f"a batch of the data is {batch[0].dtype}{list(shape)}",),
-            remedy="data of that size, or `net.on(…)` with the size of the data",
+            remedy=f'{moved}; `net.on("{own}")` if they are right as they are' if moved else remedy,
         )
     return net.on(" ".join([wanted[0], *map(str, shape[1:])]))

@@ -347,7 +347,7 @@ def test_a_nan_in_the_data_is_named() -> None:
     x[19] = np.nan
     assert complete(lambda: fit((x, y), epochs=1, batch_size=8, shuffle=False)) == (
         "DataError [E514] the loss is nan in batch 3 of epoch 1\n"
-        "   | inputs[3] is nan in sample 3 of the batch\n"
+        "   | inputs[3] is nan in sample 3 of the batch, row 19 of the data\n"
         "  try: data without NaN and infinity      See `pullback explain-error E514`"
     )
 
