@@ -1,26 +1,35 @@
-"""Metrics of results and labels: traced functions, and Python functions of all outputs."""
+"""Metrics of results and labels, without derivatives.
+
+`accuracy` is a mean over samples, which `fit` measures batch by batch. The other traced metrics are of all samples at
+once: `fit` measures them on all outputs, as it does any Python function in `on_outputs`.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError, UsageError
+from pullback.nn.losses import cross_entropy
 from pullback.source import user_position
 from pullback.tracing.array import type_text
 from pullback.tracing.making import as_array
-from pullback.tracing.public import Answers
+from pullback.tracing.public import Answers, unguarded
 from pullback.tracing.public import public_module as _public_module
 
-__all__ = ["accuracy", "confusion_matrix", "f1_score", "on_outputs", "precision", "recall"]
+__all__ = ["accuracy", "confusion_matrix", "f1_score", "on_outputs", "perplexity", "precision", "recall",
+           "roc_auc_score"]  # fmt: skip
+
+Average = Literal["macro", "micro", "weighted"] | None
 
 
-def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
+def accuracy(input: Any, target: Any, *, top_k: Any = 1, ignore_index: int | None = None) -> Array:
     """The fraction of rows whose label is among the `top_k` classes with the highest scores.
 
     Among equal scores, the first ranks higher.
@@ -29,6 +38,7 @@ def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
         input: (…, K) scores.
         target: (…,) labels from 0 to K - 1; a row with another label counts as wrong.
         top_k: the number of highest-scoring classes to consider.
+        ignore_index: a label whose rows are ignored.
     Returns:
         A number from 0 to 1, of the element type of the scores.
     Raises:
@@ -53,7 +63,11 @@ def accuracy(input: Any, target: Any, *, top_k: Any = 1) -> Array:
         higher = pb.sum_over(classes, lambda k: pb.where(before(k), 1, 0))
         return (higher < top_k) & (target[n] >= 0) & (target[n] < classes)
 
-    share: Array = pb.mean(pb.build(tuple(lead), right).astype(input.dtype))
+    found = pb.build(tuple(lead), right).astype(input.dtype)
+    if ignore_index is None:
+        return pb.mean(found)
+    counted = (target != ignore_index).astype(input.dtype)
+    share: Array = pb.sum(found * counted) / pb.maximum(pb.sum(counted), 1)
     return share
 
 
@@ -126,75 +140,168 @@ class on_outputs(Answers):
         return float(found)
 
 
-def precision(input: Any, target: Any) -> Array:
+def precision(input: Any, target: Any, *, average: Average = None) -> Array:
     """Precision: the fraction of rows predicted as each class that belong to it; 0 if there are none.
 
     Args:
         input: (…, K) scores.
-        target: (…,) labels from 0 to K - 1.
+        target: (…,) labels from 0 to K - 1; rows with other labels are ignored.
+        average: None for one value per class; "macro" for their mean, "weighted" for their mean by frequency of the
+            labels, "micro" for the value of all rows together.
     Returns:
-        (K,), of the element type of the scores; its mean is the macro average.
+        (K,), or a number with an average, of the element type of the scores.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.precision(y, labels))
     >>> f(np.array([[0.0, 1.0], [3.0, 2.0], [0.0, 9.0]]), np.array([1, 1, 0])).tolist()
     [0.0, 0.5]
     """
-    return _share(input, target, 0)
+    return _share(input, target, average, 0)
 
 
-def recall(input: Any, target: Any) -> Array:
+def recall(input: Any, target: Any, *, average: Average = None) -> Array:
     """Recall: the fraction of rows of each class that are predicted as it; 0 if there are none.
 
     Args:
         input: (…, K) scores.
-        target: (…,) labels from 0 to K - 1.
+        target: (…,) labels from 0 to K - 1; rows with other labels are ignored.
+        average: None for one value per class; "macro" for their mean, "weighted" for their mean by frequency of the
+            labels, "micro" for the value of all rows together.
     Returns:
-        (K,), of the element type of the scores.
+        (K,), or a number with an average, of the element type of the scores.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.recall(y, labels))
     >>> f(np.array([[0.0, 1.0], [3.0, 2.0], [0.0, 9.0]]), np.array([1, 1, 0])).tolist()
     [0.0, 0.5]
     """
-    return _share(input, target, 1)
+    return _share(input, target, average, 1)
 
 
-def f1_score(input: Any, target: Any) -> Array:
+def f1_score(input: Any, target: Any, *, average: Average = None) -> Array:
     """The harmonic mean of `precision` and `recall` of each class; 0 where both are 0.
 
     Args:
         input: (…, K) scores.
-        target: (…,) labels from 0 to K - 1.
+        target: (…,) labels from 0 to K - 1; rows with other labels are ignored.
+        average: None for one value per class; "macro" for their mean, "weighted" for their mean by frequency of the
+            labels, "micro" for the value of all rows together.
     Returns:
-        (K,), of the element type of the scores.
+        (K,), or a number with an average, of the element type of the scores.
 
     >>> from pullback import nn
-    >>> f = pb.function(lambda y, labels: nn.metrics.f1_score(y, labels))
+    >>> f = pb.function(lambda y, labels: nn.metrics.f1_score(y, labels, average="macro"))
     >>> f(np.array([[0.0, 1.0], [3.0, 2.0], [0.0, 9.0]]), np.array([1, 0, 1])).tolist()
-    [1.0, 1.0]
+    1.0
     """
-    return _share(input, target, None)
+    return _share(input, target, average, None)
 
 
-def _share(input: Any, target: Any, axis: int | None) -> Array:
+def _share(input: Any, target: Any, average: str | None, axis: int | None) -> Array:
     """The diagonal of the confusion matrix, divided by its sums along an axis or by the mean of both."""
+    if average not in (None, "macro", "micro", "weighted"):
+        remedy = 'None, "macro", "micro" or "weighted"'
+        raise TraceError("E163", f"the average is {average!r}", position=user_position(), remedy=remedy)
     counts = confusion_matrix(input, target).astype(as_array(input).dtype)
-    whole = (pb.sum(counts, axis=0) + pb.sum(counts, axis=1)) / 2 if axis is None else pb.sum(counts, axis=axis)
-    share: Array = pb.where(whole > 0, pb.diagonal(counts) / pb.where(whole > 0, whole, 1), 0)
-    return share
+    right, labeled = pb.diagonal(counts), pb.sum(counts, axis=1)
+    if average == "micro":
+        return _ratio(pb.sum(right), pb.sum(counts))
+    share = _ratio(right, (pb.sum(counts, axis=0) + labeled) / 2 if axis is None else pb.sum(counts, axis=axis))
+    if average == "weighted":
+        return _ratio(pb.sum(share * labeled), pb.sum(labeled))
+    return share if average is None else pb.mean(share)
+
+
+def _ratio(part: Any, whole: Any) -> Array:
+    """The quotient, 0 where the whole is 0."""
+    found: Array = pb.where(whole > 0, part / pb.where(whole > 0, whole, 1), 0)
+    return found
+
+
+def roc_auc_score(input: Any, target: Any) -> Array:
+    """The area under the ROC curve: the probability that a row of class 1 scores above one of class 0.
+
+    Equal scores count half.
+
+    Args:
+        input: (N,) scores of class 1, or (N, K) scores for the mean over classes of one class against the rest.
+        target: (N,) labels, 0 and 1 or from 0 to K - 1.
+    Returns:
+        A number from 0 to 1, of the element type of the scores; NaN if a class has no rows or all rows.
+    Raises:
+        ShapeError: [E162] the numbers of labels and rows differ.
+    Cost:
+        A sort of the rows, and two bisections for each, for each class.
+
+    >>> from pullback import nn
+    >>> f = pb.function(lambda y, labels: nn.metrics.roc_auc_score(y, labels))
+    >>> f(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1])).item()
+    0.75
+    """
+    input, target = as_array(input, "roc_auc_score"), as_array(target, "roc_auc_score")
+    if input.ndim == 1:
+        _check_rows("roc_auc_score", input, target, input.extents)
+        return _area(input, target == 1).astype(input.dtype)
+    _check_rows("roc_auc_score", input, target, input.extents[:-1])
+    classes = input.shape[-1]
+    areas = pb.vmap(lambda k: _area(input[:, k], target == k))(pb.arange(classes))
+    return pb.mean(areas).astype(input.dtype)
+
+
+def _area(scores: Any, positive: Any) -> Array:
+    """The area from ranks: twice the rank of a score is its positions from the left and from the right."""
+    ordered = pb.sort(scores)
+    ranks = pb.searchsorted(ordered, scores, side="left") + pb.searchsorted(ordered, scores, side="right") + 1
+    count = pb.sum(positive.astype(pb.int64))
+    pairs = pb.sum(pb.where(positive, ranks, 0)) - count * (count + 1)  # twice the pairs in order (Mann and Whitney)
+    possible = (2 * count * (positive.shape[0] - count)).astype(pb.float64)
+    area: Array = pb.where(possible > 0, pairs.astype(pb.float64) / pb.where(possible > 0, possible, 1), pb.nan)
+    return area
+
+
+def perplexity(input: Any, target: Any, *, ignore_index: int | None = None) -> Array:
+    """The perplexity exp(cross-entropy) of scores for the next token.
+
+    Args:
+        input: (…, K) scores.
+        target: (…,) labels from 0 to K - 1.
+        ignore_index: a label whose rows are ignored.
+    Returns:
+        A number from 1, of the element type of the scores; K if all scores are equal.
+
+    >>> from pullback import nn
+    >>> f = pb.function(lambda y, labels: nn.metrics.perplexity(y, labels))
+    >>> f(np.zeros((3, 4)), np.array([0, 3, 1])).round(6).item()
+    4.0
+    """
+    found: Array = pb.exp(cross_entropy(input, target, ignore_index=ignore_index))
+    return found
+
+
+WHOLE: Final = frozenset([confusion_matrix, f1_score, perplexity, precision, recall, roc_auc_score])
+
+
+def is_of_all(metric: Any) -> bool:
+    """Whether a metric is one of all samples at once, which a mean over batches is not."""
+    while isinstance(metric, functools.partial):
+        metric = metric.func
+    return unguarded(metric) in WHOLE if callable(metric) else False
 
 
 def _scores(kind: str, input: Any, target: Any) -> tuple[Any, Any]:
     input, target = as_array(input, kind), as_array(target, kind)
-    if target.extents != input.extents[:-1] or not target.settled.is_integer:
+    _check_rows(kind, input, target, input.extents[:-1])
+    return input, target
+
+
+def _check_rows(kind: str, input: Any, target: Any, rows: Any) -> None:
+    if target.extents != rows or not target.settled.is_integer:
         raise ShapeError(
             "E162",
             f"{kind}: the input is {type_text(input)}, the target {type_text(target)}",
             position=user_position(),
             remedy="one label for each row of scores, as integers",
         )
-    return input, target
 
 
 _public_module(__name__)

@@ -78,8 +78,9 @@ def fit(
         validation_data: data that is evaluated in inference mode after every epoch.
         validation_batch_size: the number of samples per batch of this data; by default as many as make arrays of 4 MiB.
         metrics: traced functions that are measured on the validation data. Their arguments are a Layer's result and the
-            target,
-            or (parameters, state, batch) for a loss function. Each returns one number, a mean over the batch.
+            target, or (parameters, state, batch) for a loss function. Each returns one number, a mean over the batch.
+            Metrics of all samples at once, such as `nn.metrics.f1_score`, and functions in `nn.metrics.on_outputs` are
+            measured on all outputs.
         save: a folder for checkpoints and the history, or `Checkpoints` with the frequency. If it holds checkpoints of
             this run, training continues from the last one. One run at a time may use it.
         resume: True requires a checkpoint, and False refuses one. "newest intact" skips damaged checkpoints and renames

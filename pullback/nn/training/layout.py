@@ -11,7 +11,7 @@ SPACE = 4  # rows and columns of an image are more than this
 
 
 def layout_remedy(shape: Sequence[int], wanted: Sequence[str]) -> str | None:
-    """The remedy for images whose channels are not where the network takes them, as their sizes show; None otherwise.
+    """The remedy for images whose channels are on another axis than the network's; None otherwise.
 
     Args:
         shape: the shape of a batch of images.

@@ -16,8 +16,9 @@ __all__ = ["not_finite"]
 
 
 def not_finite(
-    loss: float, batch: Any, number: int, at: Position, folder: Folder | None, debug: bool, source: Batches | None = None
-) -> DataError:
+    loss: float, batch: Any, number: int, at: Position, folder: Folder | None, debug: bool,
+    source: Batches | None = None,
+) -> DataError:  # fmt: skip
     """The error for a loss that is not finite.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+import pullback as pb
 from pullback.errors import DataError, UsageError
 from pullback.nn.layer import Layer
-from pullback.nn.metrics import on_outputs
+from pullback.nn.metrics import is_of_all, on_outputs
 from pullback.nn.objective import objective
 from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.labels import Labels, labels_of
@@ -78,7 +80,8 @@ def task_of(
             f"fit: metrics is of type {type(metrics).__name__}, and a list of functions is needed",
             remedy="`metrics=[nn.metrics.accuracy]`: columns have the functions' names",
         )
-    names = tuple(map(_name, metrics))
+    names, of_all = tuple(map(_name, metrics)), [m for m in metrics if is_of_all(m)]
+    metrics = [on_outputs(_traced(m), _name(m)) if is_of_all(m) else m for m in metrics]
     if twice := [c for c, n in Counter((*names, *OF_RUN)).items() if n > 1]:
         raise UsageError(
             "E518", f"fit: two columns of the history would be {twice[0]}", remedy="a metric of another name"
@@ -114,6 +117,8 @@ def task_of(
 
     def measured_network(parameters: Any, state: Any, batch: Any) -> list[Any]:
         y = model.apply(parameters, state, batch[0], training=False)[0]
+        for of in of_all:
+            _number(of, of(y, batch[1]))  # refuses arrays before training
         traced = (of for of in (of_result, *metrics) if not isinstance(of, on_outputs))
         return [*(_number(of, of(y, batch[1])) for of in traced), *([y] if in_python else [])]
 
@@ -168,7 +173,14 @@ def _number(of: Any, value: Any) -> Any:
     return found
 
 
+def _traced(metric: Callable[..., Any]) -> pb.Function:
+    """The metric as a function of NumPy arrays."""
+    return pb.function(lambda result, target: metric(result, target))
+
+
 def _name(x: Any) -> str:
+    if isinstance(x, functools.partial) and x.keywords:
+        return f"{_name(x.func)}({', '.join(f'{k}={v}' for k, v in x.keywords.items())})"
     return str(getattr(x, "__name__", None) or x)
 
 
