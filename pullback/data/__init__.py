@@ -1,20 +1,28 @@
-"""Data sets: digits, idx, NumPy, CIFAR and image files, text; their transforms, order and batches."""
+"""Data sets from files and arrays: their transforms, order, splits and batches."""
 
 from pullback.data.dataset import Dataset, Splits
 from pullback.data.datasets import load, load_digits, load_folder
 from pullback.data.folders import load_arrays, load_cifar, load_image_splits, load_images
 from pullback.data.idx import read_idx, write_idx
+from pullback.data.images import color_jitter, random_affine, random_erasing, random_rotation
 from pullback.data.loader import Batches, batches_of, prefetch
+from pullback.data.mixing import Mixing, cutmix, mixup
+from pullback.data.order import Draws
 from pullback.data.text import load_text
 from pullback.data.transforms import Transform, normalize, random_crop, random_flip, scale, subtract
+from pullback.data.windows import time_series_windows
 from pullback.tracing.public import public_module as _public_module
 
 __all__ = [
     "Batches",
     "Dataset",
+    "Draws",
+    "Mixing",
     "Splits",
     "Transform",
     "batches_of",
+    "color_jitter",
+    "cutmix",
     "load",
     "load_arrays",
     "load_cifar",
@@ -23,13 +31,18 @@ __all__ = [
     "load_image_splits",
     "load_images",
     "load_text",
+    "mixup",
     "normalize",
     "prefetch",
+    "random_affine",
     "random_crop",
+    "random_erasing",
     "random_flip",
+    "random_rotation",
     "read_idx",
     "scale",
     "subtract",
+    "time_series_windows",
     "write_idx",
 ]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.data.order import Draws, permutation
+from pullback.data.mixing import Mixing
+from pullback.data.order import Draws, permutation, weighted_choice
 from pullback.data.transforms import Transform
 from pullback.errors import DataError, counted
 from pullback.tracing.making import unmasked
@@ -26,8 +27,9 @@ class Dataset(Answers):
             a slice or an index array, such as images that are decoded on demand.
         targets: (N, ...) the same; labels are integers of shape (N,).
         name: the name in messages.
-        transforms: applied to inputs when they are read, in order.
+        transforms: applied when samples are read, in order.
         classes: the names of the labels, if known.
+        weights: (N,) nonnegative numbers. A shuffled epoch draws its samples in proportion, with replacement.
 
     >>> from pullback import data
     >>> digits = data.Dataset(np.zeros((10, 8, 8), np.float32), np.arange(10))
@@ -38,8 +40,9 @@ class Dataset(Answers):
     inputs: Any
     targets: Any
     name: str = "data"
-    transforms: tuple[Transform, ...] = ()
+    transforms: tuple[Transform | Mixing, ...] = ()
     classes: tuple[str, ...] | None = None
+    weights: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("inputs", "targets"):
@@ -70,11 +73,19 @@ class Dataset(Answers):
         Raises:
             DataError: [E512] the inputs or targets end before the last of these samples.
         """
+        return self._transformed(samples, len(self.transforms), seed, epoch)
+
+    def _transformed(self, samples: Any, count: int, seed: int, epoch: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Read some samples and apply the first `count` transforms."""
         inputs, targets = (self._read(name, samples) for name in ("inputs", "targets"))
-        if self.transforms:
-            numbers = np.arange(len(self))[samples]
-            for place, transform in enumerate(self.transforms):
-                inputs = transform(inputs, Draws((seed, epoch, place), numbers))
+        numbers = np.arange(len(self))[samples] if count else samples
+        for place, transform in enumerate(self.transforms[:count]):
+            draws = Draws((seed, epoch, place), numbers)
+            if isinstance(transform, Mixing):
+                partners = self._transformed(draws.integers(len(self)), place, seed, epoch)
+                inputs, targets = transform((inputs, targets), partners, draws)
+            else:
+                inputs = transform(inputs, draws)
         return inputs, targets
 
     def _read(self, name: str, samples: Any) -> NDArray[Any]:
@@ -90,7 +101,7 @@ class Dataset(Answers):
             )
         return found
 
-    def transformed(self, *transforms: Transform) -> Dataset:
+    def transformed(self, *transforms: Transform | Mixing) -> Dataset:
         """Return the data set with further transforms."""
         return replace(self, transforms=(*self.transforms, *transforms))
 
@@ -134,23 +145,102 @@ class Dataset(Answers):
             return self._part(slice(cut)), self._part(slice(cut, None))
         order = np.arange(len(self)) if seed is None else permutation(len(self), seed)
         if stratified:
-            order = order[_spread(self._labels()[order])]
+            order = order[_spread(self._labels("a stratified split")[order])]
         return self._part(np.sort(order[:cut])), self._part(np.sort(order[cut:]))
 
-    def _labels(self) -> NDArray[Any]:
+    def k_fold(
+        self, n_splits: int, seed: int | None = None, *, stratified: bool = False
+    ) -> list[tuple[Dataset, Dataset]]:
+        """Return pairs of data sets for cross-validation: all samples but a fold, and the fold.
+
+        Each part keeps the order of the samples.
+
+        Args:
+            n_splits: the number of folds, from 2 to the number of samples.
+            seed: seed of a random choice; by default, folds are ranges of samples.
+            stratified: whether all folds have the same number of each label, up to one.
+        Raises:
+            DataError: [E507] with `stratified`, the targets are not one label per sample; [E508] there are fewer
+                samples than folds.
+
+        >>> from pullback import data
+        >>> six = data.Dataset(np.arange(6), np.array([0, 0, 0, 1, 1, 1]))
+        >>> [test.inputs.tolist() for _, test in six.k_fold(3, stratified=True)]
+        [[0, 3], [1, 4], [2, 5]]
+        """
+        if not 2 <= n_splits <= len(self):
+            raise DataError(
+                "E508",
+                f"{self.name}: {n_splits} folds of {counted(len(self), 'sample')}",
+                remedy=f"from 2 to {len(self)} folds",
+            )
+        order = np.arange(len(self)) if seed is None else permutation(len(self), seed)
+        if stratified:  # samples of one label go to the folds by turns
+            order = order[np.argsort(self._labels("a stratified split")[order], kind="stable")]
+            folds = [np.sort(order[k::n_splits]) for k in range(n_splits)]
+        else:
+            folds = [np.sort(fold) for fold in np.array_split(order, n_splits)]
+        every = np.arange(len(self))
+        return [(self._part(np.setdiff1d(every, fold)), self._part(fold)) for fold in folds]
+
+    def weighted(self, weights: Any) -> Dataset:
+        """Return the data set with weights for sampling.
+
+        Shuffled epochs have as many samples as the data set, drawn with replacement in proportion to the weights.
+
+        Args:
+            weights: (N,) finite nonnegative numbers, at least one positive.
+        Raises:
+            DataError: [E508] the weights are not such numbers.
+        """
+        given = np.asarray(weights, np.float64)
+        if given.shape != (len(self),) or not np.isfinite(given).all() or given.min() < 0 or not given.any():
+            raise DataError(
+                "E508",
+                f"{self.name}: the weights are no numbers of at least 0, one for each of {len(self)} samples",
+                facts=(f"weights : {given.dtype}{list(given.shape)}",),
+                remedy="finite weights (N,), at least one positive",
+            )
+        return replace(self, weights=given)
+
+    def balanced(self) -> Dataset:
+        """Return the data set with weights that draw every label equally often.
+
+        Raises:
+            DataError: [E507] the targets are not one label per sample.
+
+        >>> from pullback import data
+        >>> data.Dataset(np.arange(4), np.array([0, 0, 0, 1])).balanced().weights.tolist()
+        [0.3333333333333333, 0.3333333333333333, 0.3333333333333333, 1.0]
+        """
+        _, own, counts = np.unique(self._labels("balanced sampling"), return_inverse=True, return_counts=True)
+        return self.weighted(1 / counts[own])
+
+    def order(self, *counters: int) -> NDArray[np.intp]:
+        """Return the samples of a shuffled epoch: a permutation, or draws in proportion to the weights.
+
+        Args:
+            counters: the seed and further numbers that determine the order.
+        """
+        if self.weights is None:
+            return permutation(len(self), *counters)
+        return weighted_choice(self.weights, len(self), *counters)
+
+    def _labels(self, use: str) -> NDArray[Any]:
         """The targets, checked to be one label per sample."""
         labels = np.asarray(self.targets)
         if labels.ndim != 1:
             raise DataError(
                 "E507",
-                f"{self.name}: a stratified split needs one label for each sample",
+                f"{self.name}: {use} needs one label for each sample",
                 facts=(f"targets: shape {labels.shape}",),
                 remedy="labels of shape (N,), or a split that is not stratified",
             )
         return labels
 
     def _part(self, samples: Any) -> Dataset:
-        return replace(self, inputs=self.inputs[samples], targets=self.targets[samples])
+        weights = None if self.weights is None else self.weights[samples]
+        return replace(self, inputs=self.inputs[samples], targets=self.targets[samples], weights=weights)
 
 
 def _spread(labels: NDArray[Any]) -> NDArray[np.intp]:
@@ -173,6 +263,6 @@ class Splits:
     train: Dataset
     test: Dataset
 
-    def transformed(self, *transforms: Transform) -> Splits:
+    def transformed(self, *transforms: Transform | Mixing) -> Splits:
         """Return the data set with further transforms for both parts."""
         return replace(self, train=self.train.transformed(*transforms), test=self.test.transformed(*transforms))

@@ -107,6 +107,8 @@ class Samples:
         """Return a description of the arrays, and a digest of their values and of the first transformed batch."""
         if isinstance(self.data, Dataset):
             arrays = {"inputs": self.data.inputs, "targets": self.data.targets}
+            if self.data.weights is not None:
+                arrays["weights"] = self.data.weights
             made: tuple[Any, ...] = self.data.batch(slice(0, 4))
         else:
             arrays, made = _paths(self.data), ()
@@ -118,7 +120,9 @@ class Samples:
             return slice(start, end)
         order = self._order  # another thread may load another epoch
         if order is None or order[0] != epoch:
-            order = self._order = epoch, permutation(self.count, self.seed, epoch, ORDER)
+            counters = self.seed, epoch, ORDER
+            own = self.data if isinstance(self.data, Dataset) else None
+            order = self._order = epoch, permutation(self.count, *counters) if own is None else own.order(*counters)
         return order[1][start:end]
 
     def _read(self, samples: Any, epoch: int) -> Any:

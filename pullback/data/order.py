@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Draws", "permutation", "random_bits"]
+__all__ = ["Draws", "permutation", "random_bits", "weighted_choice"]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -51,12 +51,34 @@ def permutation(count: int, *counters: int) -> NDArray[np.intp]:
     return np.argsort(random_bits(*counters, np.arange(count)), kind="stable")
 
 
+def weighted_choice(weights: NDArray[Any], count: int, *counters: int) -> NDArray[np.intp]:
+    """Return `count` indices of weights, drawn with replacement in proportion to the weights.
+
+    >>> from pullback.data.order import weighted_choice
+    >>> weighted_choice(np.array([0.0, 1.0, 0.0]), 4, 0).tolist()
+    [1, 1, 1, 1]
+    """
+    ends = np.cumsum(weights, dtype=np.float64)
+    points = (random_bits(*counters, np.arange(count)) >> np.uint64(11)) * 2.0**-53 * ends[-1]
+    last = np.flatnonzero(weights)[-1]  # rounding may reach the end
+    chosen: NDArray[np.intp] = np.minimum(np.searchsorted(ends, points, side="right"), last)
+    return chosen
+
+
 class Draws:
-    """The random draws of a transformation: separate numbers for each sample.
+    """The random draws of a transform: separate numbers for each sample.
+
+    Each call draws new numbers. They depend only on the seed, the epoch, the transform's position, the number of the
+    call and the sample. So a transform must make the same calls in every batch.
 
     Args:
         counters: the seed, the epoch, and the position of the transform.
         samples: the indices (B,) of the samples in their data set.
+
+    >>> from pullback import data
+    >>> draws = data.Draws((0, 0, 0), np.arange(3))
+    >>> draws.integers(10).shape, draws.uniform(-1, 1).shape
+    ((3,), (3,))
     """
 
     def __init__(self, counters: tuple[int, ...], samples: NDArray[np.intp]) -> None:
@@ -70,8 +92,19 @@ class Draws:
         bits = random_bits(*self._counters, self._drawn, self._samples) >> np.uint64(32)
         return ((bits * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
 
-    def uniform(self) -> NDArray[np.float64]:
-        """Draw (B,) new numbers from 0 to below 1."""
+    def uniform(self, low: float = 0.0, high: float = 1.0) -> NDArray[np.float64]:
+        """Draw (B,) new numbers from `low` to below `high`."""
         self._drawn += 1
         bits: NDArray[Any] = random_bits(*self._counters, self._drawn, self._samples) >> np.uint64(11)
-        return bits * 2.0**-53
+        return low + (high - low) * (bits * 2.0**-53)
+
+    def beta(self, alpha: float) -> NDArray[np.float64]:
+        """Draw (B,) new numbers from 0 to 1 from the symmetric beta distribution (alpha, alpha).
+
+        Two uniform numbers make one (Devroye, Random variate generation in one line of code, 1996).
+        """
+        u, cosine = 1 - self.uniform(), np.cos(2 * np.pi * self.uniform())
+        with np.errstate(divide="ignore", over="ignore"):
+            c = (u ** (-1 / alpha) - 1) * cosine**2
+            half: NDArray[np.float64] = 0.5 / np.sqrt(1 + 1 / c)
+        return 0.5 + np.copysign(half, cosine)
