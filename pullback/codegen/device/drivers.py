@@ -5,7 +5,7 @@ the macros and functions below. All functions return 0, or an error below 0. `st
 
     OK(call)                                   leave the function with the error of a call
     LAUNCH(kernel, groups, threads, ...)       launch; the arguments are ARRAY(address) and NUMBER(type, n)
-    attach(struct device *, int number)        find the driver and take the device
+    attach(struct device *, int number)        find the driver and take the device; `Driver.openings` has other ways
     enter(struct device *), leave()            make the device current in the thread, and undo this
     load(struct device *, const void *image)   load machine code, and make a stream
     kernel(struct device *, KERNEL *, name)    find a kernel of the loaded code
@@ -22,7 +22,7 @@ the macros and functions below. All functions return 0, or an error below 0. `st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 
@@ -33,9 +33,14 @@ class Driver:
     Attributes:
         file: the library that programs load.   errors: the meaning of its error numbers.
         kernels: the line of the header that says how kernels are compiled.   image: the contents of `image`.
-        stream: the C type of a stream in a header; empty if there are no calls on arrays of the device.
-        declaration: the declaration of this type.
-        extra: the prototype and the definition of a further function; {name} is the program's name.
+        stream: the C type of a stream in a header.   declaration: the declaration of such types.
+        array: the C type of an array of the caller on the device; empty for a pointer to its elements.
+        address: the address of such an array; {0} is its number in the call, {1} its name.
+        arrays: a sentence of the header about such arrays.
+        blocks: a line of the host program; {0} is the number of these arrays.
+        openings: the functions that open a program: the parameters of each, and the call that takes the device.
+        extra: the prototypes of further functions, and the definitions of those that are no openings; {name} is the
+            program's name.
         text: the functions that all programs use.   kernel: those of programs that have kernels.
         copy, zero: functions for programs that use them.
         taken: the names that this text defines, in addition to those of all drivers.
@@ -50,8 +55,14 @@ class Driver:
     copy: str
     zero: str
     taken: frozenset[str]
-    stream: str = ""
-    declaration: str = ""
+    stream: str
+    declaration: str
+    array: str = ""
+    address: str = "{1}"
+    arrays: str = ""
+    blocks: str = ""
+    openings: Mapping[str, tuple[str, str]] = field(
+        default_factory=lambda: {"open": ("int device", "attach(&self->on, device)")})
     extra: tuple[str, str] = ("", "")
 
 
@@ -196,7 +207,26 @@ OPENCL: Final = Driver(
     errors="-n of OpenCL",
     kernels="",
     image="the text of kernels.cl, which ends with 0; it is compiled now",
+    stream="struct _cl_command_queue *",
+    declaration="""\
+/* cl_command_queue, cl_context, cl_device_id and cl_mem are pointers to these */
+struct _cl_command_queue;
+struct _cl_context;
+struct _cl_device_id;
+struct _cl_mem;
+""",
+    array="struct _cl_mem *",
+    address="given({0}, {1})",
+    arrays="\n   Arrays are buffers of the program's context. The queue is in order, and `clFlush` starts it at once.",
+    blocks="#define BLOCKS {0} /* the two above, and arrays of the caller */\n",
+    openings={
+        "open": ("int device", "attach(&self->on, device)"),
+        "open_in": ("struct _cl_context *context, struct _cl_device_id *device", "join(&self->on, context, device)")},
     extra=("""
+/* The same in a context of the caller, on one of its devices. The program keeps the context while it is open. */
+int {name}_open_in(struct {name} **made, const void *image,
+                   struct _cl_context *context, struct _cl_device_id *device);
+
 /* Return the messages of the compiler if the last program that this thread opened did not compile (-11). */
 const char *{name}_messages(void);
 """, """
@@ -225,10 +255,10 @@ static struct {
     int (*EnqueueCopyBuffer)(void *, void *, void *, size_t, size_t, size_t, unsigned, const void *, void *);
     int (*EnqueueFillBuffer)(void *, void *, const void *, size_t, size_t, size_t, unsigned, const void *, void *);
     int (*Finish)(void *), (*ReleaseCommandQueue)(void *), (*ReleaseKernel)(void *), (*ReleaseProgram)(void *);
-    int (*ReleaseMemObject)(void *), (*ReleaseContext)(void *);
+    int (*ReleaseMemObject)(void *), (*RetainContext)(void *), (*ReleaseContext)(void *);
 } cl;
 struct device {
-    void *device, *context, *program, *stream, *blocks[2], **kernels;
+    void *device, *context, *program, *stream, *blocks[BLOCKS], **kernels;
     unsigned count;
 };
 
@@ -264,7 +294,7 @@ static int find_driver(void) {
         {&cl.EnqueueFillBuffer, "clEnqueueFillBuffer"}, {&cl.Finish, "clFinish"},
         {&cl.ReleaseCommandQueue, "clReleaseCommandQueue"}, {&cl.ReleaseKernel, "clReleaseKernel"},
         {&cl.ReleaseProgram, "clReleaseProgram"}, {&cl.ReleaseMemObject, "clReleaseMemObject"},
-        {&cl.ReleaseContext, "clReleaseContext"}};
+        {&cl.RetainContext, "clRetainContext"}, {&cl.ReleaseContext, "clReleaseContext"}};
     void *const driver = dlopen("libOpenCL.so.1", RTLD_NOW);
     if (!driver) return NO_DRIVER;
     for (size_t k = 0; k < sizeof wanted / sizeof *wanted; ++k) {
@@ -293,6 +323,13 @@ static int attach(struct device *on, int number) {
         number -= (int)found;
     }
     return -1; /* CL_DEVICE_NOT_FOUND */
+}
+
+static int join(struct device *on, void *context, void *device) {
+    OK(find_driver());
+    OK(cl.RetainContext(context));
+    on->context = context, on->device = device;
+    return 0;
 }
 
 static int enter(struct device *on) {
@@ -352,6 +389,12 @@ static void freed(char *at) {
     if (at) cl.ReleaseMemObject(BLOCK(at));
 }
 
+/* The address of the k-th array of the caller. */
+static inline void *given(unsigned k, void *buffer) {
+    current->blocks[k + 2] = buffer;
+    return (void *)(uintptr_t)((uint64_t)(k + 3) << 48);
+}
+
 /* Copies wait (1), so that arrays of the host are free again whatever happens next. */
 static inline int send(void *to, const void *from, size_t bytes, STREAM stream) {
     return cl.EnqueueWriteBuffer(stream, BLOCK(to), 1, OFFSET(to), bytes, from, 0, NULL, NULL);
@@ -408,8 +451,8 @@ static int zero(void *at, size_t bytes, STREAM stream) {
     return cl.EnqueueFillBuffer(stream, BLOCK(at), &nothing, 1, OFFSET(at), bytes, 0, NULL, NULL);
 }
 """,
-    taken=frozenset(("cl", "current", "messages", "BLOCK", "OFFSET", "argument", "find_driver", "launch", "failed",
-                     "wanted")),
+    taken=frozenset(("cl", "current", "messages", "join", "given", "context", "BLOCK", "BLOCKS", "OFFSET", "argument",
+                     "find_driver", "launch", "failed", "wanted")),
 )  # fmt: skip
 
 DRIVERS: Final[Mapping[str, Driver]] = {"cuda": CUDA, "opencl": OPENCL}

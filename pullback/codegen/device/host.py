@@ -127,7 +127,8 @@ class DeviceUnit(Unit):
         self.own = _OWN | self.driver.taken
         if self.name in self.own:
             self.name += "_"
-        self.taken |= {self.name, *(f"{self.name}_{part}" for part in ("open", "enqueue", "close", "messages"))}
+        parts = *self.driver.openings, "enqueue", "close", "messages"
+        self.taken |= {self.name, *(f"{self.name}_{part}" for part in parts)}
         self.kernels = Kernels(self, words)
 
     def places(self) -> Places:
@@ -187,7 +188,8 @@ def host_text(unit: DeviceUnit) -> HostText:
     kernels, checks = list(unit.kernels.texts), unit.kernels.checks
     array_bytes = places.array_bytes + ALIGNED * checks
     called, entry = _call(unit, places, checks)
-    enqueued, enqueue = _enqueue(unit, checks) if driver.stream else ("", "")
+    enqueued, enqueue = _enqueue(unit, checks)
+    count = len(unit.function.given) + len(unit.function.outputs) + checks
     members = "".join(f"    KERNEL {k};\n" for k in kernels)
     parts = [
         f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n\n{MEMORY}',
@@ -195,7 +197,7 @@ def host_text(unit: DeviceUnit) -> HostText:
         f"NO_MEMORY = {NO_MEMORY} }};\n",
         f"#define MEMORY_BYTES {places.memory_bytes} /* working memory */\n",
         f"#define ARRAY_BYTES {array_bytes} /* arguments and results */\n\n",
-        driver.text, driver.kernel * bool(kernels),
+        driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
@@ -257,16 +259,22 @@ void {name}_close(struct {name} *self) {{
     free(self);
 }}
 
-int {name}_open(struct {name} **made, const void *image, int device) {{
+""" + "\n".join(_opening(name, *opening) for opening in unit.driver.openings.items())
+
+
+def _opening(name: str, suffix: str, taken: tuple[str, str]) -> str:
+    """The function that opens a program on a device."""
+    params, attach = taken
+    return wrap(f"int {name}_{suffix}", f"""(struct {name} **made, const void *image, {params}) {{
     struct {name} *self = *made = calloc(1, sizeof *self);
     if (!self) return NO_MEMORY;
-    int status = attach(&self->on, device);
+    int status = {attach};
     if (!status) status = enter(&self->on);
     if (!status) status = prepare(self, image), leave();
     if (status) {name}_close(self), *made = NULL;
     return status;
 }}
-"""
+""")
 
 
 def _tables(f: Function) -> str:
@@ -298,10 +306,12 @@ def _call(unit: DeviceUnit, places: Places, checks: bool) -> tuple[str, str]:
 
 def _enqueue(unit: DeviceUnit, checks: bool) -> tuple[str, str]:
     """The prototype and the definition of the function on arrays of the device."""
-    f, names = unit.function, Names()
-    params = [f"struct {unit.name} *self", f"{unit.driver.stream}stream", *_parameters(f, names)]
-    params += ["void *fault"] * checks
-    passed = ["self", "stream", *(names(b, b.name) for b in (*f.given, *f.outputs)), *["fault"] * checks]
+    f, driver, names = unit.function, unit.driver, Names()
+    arrays = [*(names(b, b.name) for b in (*f.given, *f.outputs)), *["fault"] * checks]
+    pointers = [*_parameters(f, names), *["void *fault"] * checks]
+    given = [f"{driver.array}{a}" for a in arrays] if driver.array else pointers
+    params = [f"struct {unit.name} *self", f"{driver.stream}stream", *given]
+    passed = ["self", "stream", *(driver.address.format(k, a) for k, a in enumerate(arrays))]
     return _defined(unit, names, f"{unit.name}_enqueue", params, [], f"run({', '.join(passed)})")
 
 

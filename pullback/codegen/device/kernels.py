@@ -35,6 +35,7 @@ class Launch:
         name: the function's name.   groups, threads: the number of groups, and of threads in each.
         params: the kernel parameters that it takes.   indices: the index values that it takes.
         index: the C type of these values.   checks: whether it takes `fault`.
+        shared: the bytes of shared memory of a group.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Launch:
     indices: tuple[nodes.DimSymbol | Var, ...]
     index: str
     checks: bool
+    shared: int
 
 
 class DeviceExpressions(Expressions):
@@ -355,7 +357,8 @@ class Kernels:
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         name = self._named(k, raw, names, threads)
         assert isinstance(group.upper, Index) and group.upper.constant
-        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests)
+        shared = sum(b.bytes for b in used if b.space == "shared")
+        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared)
 
     def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
         """The name of a launch's function, which is printed if it is new."""

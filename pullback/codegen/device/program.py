@@ -101,7 +101,11 @@ int {name}_open(struct {name} **made, const void *image, int device);
 {failures}*/
 {called}
 
-{enqueued}/* Give everything back. */
+/* Call it with arrays of the device. It does not wait{but}.
+   Calls share working memory, so calls on different streams need an order.{given}{fault} */
+{enqueued}
+
+/* Give everything back. */
 void {name}_close(struct {name} *self);
 
 #ifdef __cplusplus
@@ -109,14 +113,6 @@ void {name}_close(struct {name} *self);
 #endif
 
 #endif
-"""
-
-
-ENQUEUED: Final = """\
-/* Call it with arrays of the device. It does not wait{but}.
-   Calls share working memory, so calls on different streams need an order.{fault} */
-{enqueued}
-
 """
 
 
@@ -129,12 +125,11 @@ def _header(unit: DeviceUnit, host: HostText, device: Device, exact: bool) -> st
     called, declared = host.declarations
     looks = any(isinstance(s, If) for s in walk(f.body))
     fault = "\n   `fault` is 24 bytes of the device: the code of the check that failed first or 0, its index, its size."
-    enqueued = ENQUEUED.format(enqueued=declared, fault=fault * unit.kernels.checks,
-                               but=", except for conditions that are computed on the device" * looks)  # fmt: skip
     kernels = driver.kernels.format(architecture=device.architecture, exact=" -fmad=false" * exact)
     return HEADER.format(
         about=about, name=name, macro=name.upper(), arrays=given, kernels=kernels, image=driver.image,
-        memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=enqueued * bool(declared),
+        memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=declared, given=driver.arrays,
+        but=", except for conditions that are computed on the device" * looks, fault=fault * unit.kernels.checks,
         declaration=driver.declaration, file=driver.file, errors=driver.errors,
         extra=driver.extra[0].format(name=name), no_driver=NO_DRIVER, old_driver=OLD_DRIVER, not_open=NOT_OPEN,
         no_memory=NO_MEMORY, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip

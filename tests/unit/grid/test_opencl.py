@@ -103,7 +103,12 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [Path(f).name for f in made["files"]] == names
     header = (tmp_path / "python" / "doubled.h").read_text()
     assert "int doubled_open(struct doubled **made, const void *image, int device);" in header
-    assert "const char *doubled_messages(void);" in header and "nvcc" not in header and "_enqueue" not in header
+    assert "const char *doubled_messages(void);" in header and "nvcc -" not in header
+    assert """
+int doubled_open_in(struct doubled **made, const void *image,
+                   struct _cl_context *context, struct _cl_device_id *device);
+""" in header
+    assert "int doubled_enqueue(struct doubled *self, struct _cl_command_queue *stream, struct _cl_mem *x, " in header
     command = ["export", f"{__file__}:doubled", "--device", "opencl", "--dim", "N=300", "--out", str(tmp_path / "cli")]
     assert main(command) == 0
     assert "kernels: 1; memory of the device: 5,120 bytes" in capsys.readouterr().out
