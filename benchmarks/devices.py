@@ -142,11 +142,13 @@ def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
     beside = emit_c(program, dims, target=PLAIN_C)
     inputs = arguments(Record.of(lowered.function, beside))
     made = device_program(lowered.function, lowered.memory, OPENCL, H100, exact=True)
-    found, fault, _, _ = opencl.ran(made, lowered.function, inputs)
+    with opencl.loaded(made, lowered.function) as call:
+        found, fault, *_ = call(inputs)
+        launches = call.launches
     wanted, other = run(beside, lowered.function, [a.copy() for a in inputs])
     assert bool(fault) == bool(other), (name, fault, other)
     worst = 0.0 if fault else max((apart(a, b) for a, b in zip(found, wanted, strict=True)), default=0.0)
-    return Found(name, fault, worst, True, 0, looks(lowered.function.body), made.kernels,
+    return Found(name, fault, worst, True, launches, looks(lowered.function.body), made.kernels,
                  Counter(strategies(lowered)), long_ones(lowered))  # fmt: skip
 
 

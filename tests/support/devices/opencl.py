@@ -12,7 +12,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,8 @@ from pullback.loops.program.nodes import Function
 from pullback.runtime.buffer import address
 from tests.support.devices.threads import Ran
 
+COUNTER: Final = "unsigned long launches_so_far;\n"
+LAUNCH: Final = "cl.EnqueueNDRangeKernel("
 INSTALL: Final = "apt-get install pocl-opencl-icd ocl-icd-libopencl1"
 
 
@@ -59,12 +62,14 @@ class Loaded:
 
     def __init__(self, program: DeviceProgram, function: Function, folder: Path) -> None:
         self.function = function
-        files = {"kernels.cl": program.kernels, f"{program.name}.c": program.host, f"{program.name}.h": program.header}
+        host = COUNTER + program.host.replace(LAUNCH, f"++launches_so_far, {LAUNCH}")
+        files = {"kernels.cl": program.kernels, f"{program.name}.c": host, f"{program.name}.h": program.header}
         for name, text in files.items():
             (folder / name).write_text(text)
         flags = ["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
         subprocess.run(["cc", *flags, f"{program.name}.c", "-o", "program.so", "-ldl"], cwd=folder, check=True)
         library = ctypes.CDLL(str(folder / "program.so"))
+        self._launches = ctypes.c_ulong.in_dll(library, "launches_so_far")
         self._call, self._close = library[program.name], library[f"{program.name}_close"]
         self._checks = any(launch.checks for launch in program.launches)
         self._self = ctypes.c_void_p()
@@ -84,16 +89,28 @@ class Loaded:
         status = self._call(self._self, *(ctypes.c_void_p(address(a)) for a in arrays))
         return Ran(outputs, status, f"{fault[0]} {fault[1]}", "")
 
+    @property
+    def launches(self) -> int:
+        """The number of launches so far."""
+        return int(self._launches.value)
+
     def close(self) -> None:
         """Give everything back."""
         self._close(self._self)
 
 
+@contextmanager
+def loaded(program: DeviceProgram, function: Function) -> Iterator[Loaded]:
+    """Compile and open a program."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Loaded(program, function, Path(folder))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
 def ran(program: DeviceProgram, function: Function, inputs: Sequence[NDArray[Any]]) -> Ran:
     """Run a program once."""
-    with tempfile.TemporaryDirectory() as folder:
-        loaded = Loaded(program, function, Path(folder))
-        try:
-            return loaded(inputs)
-        finally:
-            loaded.close()
+    with loaded(program, function) as call:
+        return call(inputs)
