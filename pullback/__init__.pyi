@@ -195,7 +195,7 @@ from pullback.ir.types import u16 as uint16
 from pullback.ir.types import u32 as uint32
 from pullback.ir.types import u64 as uint64
 from pullback.runtime.device.array import DeviceArray, device_put
-from pullback.runtime.device.driver import devices
+from pullback.runtime.device.listing import devices
 from pullback.solvers import minimize, odeint, root, root_scalar
 from pullback.tracing.array import Array
 from pullback.tracing.complex_array import complex64, complex128

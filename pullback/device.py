@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["DEVICES", "FALLS_BACK", "H100", "Device"]
+__all__ = ["DEVICES", "FALLS_BACK", "H100", "KINDS", "Device"]
 
 
 MOST_GROUPS: Final = 32  # most groups resident on a multiprocessor
@@ -76,4 +76,5 @@ H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=3
                      registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12)  # fmt: skip
 
 DEVICES: Final = {d.name: d for d in (H100,)}
+KINDS: Final = "cuda", "opencl"  # drivers: the first part of the name of a device
 FALLS_BACK: Final = ("E410", "E417", "E418", "E419")  # errors after which a call may run on the processor

@@ -98,7 +98,7 @@ def as_numpy(value: Any, path: str) -> Any:
     refused = ""
     try:
         if hasattr(value, "__dlpack__"):
-            if value.__dlpack_device__()[0] == 2:  # a device of CUDA
+            if value.__dlpack_device__()[0] in (2, 4):  # a device of CUDA or OpenCL
                 from pullback.runtime.device.array import taken
 
                 return taken(value, path)

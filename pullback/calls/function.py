@@ -183,9 +183,9 @@ def function(
         debug: whether to compile it as written, with a test of every result. If a statement makes NaN or infinity from
             finite numbers, the error names the array, the element and the line. Debuggers show these lines. By default
             PULLBACK_DEBUG, 1 or 0. Derivatives inherit it.
-        device: the device that calls run on: "cpu", "cuda", or "cuda:1". By default PULLBACK_DEVICE, or the device of
-            the arguments. If the function cannot run there, a warning says why, and it runs on the processor; with
-            "cuda!" that is an error. Derivatives inherit it.
+        device: the device that calls run on: "cpu", "cuda", "cuda:1" or "opencl". By default PULLBACK_DEVICE, or the
+            device of the arguments. If the function cannot run there, a warning says why, and it runs on the
+            processor; with "cuda!" that is an error. Derivatives inherit it.
     Returns:
         The function, or a decorator if only options are given.
     Raises:

@@ -294,7 +294,7 @@ class Inspected(Definition, Displayed):
             format: the format of the printed result: "text", or "markdown" with formulas in LaTeX.
             plain: whether to show C without vectors, as in `c_source`.
             html: a file to write a page to, with the stages side by side and lines of C linked to those of your file.
-            device: a language of `export_device`, to show launches and device kernels instead of C.
+            device: a device, such as "cuda" or "opencl", to show launches and device kernels instead of C.
             dims: numbers for the dims, to show kernels, memory and C, too.
         Raises:
             ValueError: the format is unknown.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.cli.options import add_dims, add_json, dims_of, find_function
 from pullback.cli.output import print_json, table
+from pullback.device import KINDS
 from pullback.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def register(commands: Any) -> None:
     command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient with respect to this parameter")
     command.add_argument("--format", choices=("text", "markdown"), default="text", help="text, or Markdown with LaTeX")
     command.add_argument("--plain", action="store_true", help="show C without vector instructions")
-    command.add_argument("--device", choices=("cuda", "opencl"), help="show launches and kernels of a device, not C")
+    command.add_argument("--device", choices=KINDS, help="show launches and kernels of a device, not C")
     command.add_argument("--html", metavar="FILE", help="write an HTML page with the stages side by side")
     command.add_argument("--graph", metavar="FILE", help="write the graph of local derivatives as SVG")
     command.add_argument("--rules", action="store_true", help="list all rewrite rules")

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.cli.options import add_dims, add_json, at_least, dims_of, find_function
 from pullback.cli.output import print_json
+from pullback.device import KINDS
 from pullback.errors import UsageError
 from pullback.writing import writing
 
@@ -42,7 +43,7 @@ def register(commands: Any) -> None:
         "--arena", choices=("given", "static"), help="with --microcontroller: memory from the caller, or a static array"
     )
     command.add_argument("--float-only", action="store_true", help="with --microcontroller: refuse double precision")
-    command.add_argument("--device", choices=("cuda", "opencl"), help="write kernels for GPUs, and a host program in C")
+    command.add_argument("--device", choices=KINDS, help="write kernels for GPUs, and a host program in C")
     languages = ("cpp", "rust", "julia", "python")
     command.add_argument("--binding", choices=languages, help="also write a binding for this language")
     command.add_argument("--abi", choices=("casadi",), help="also write the C interface of CasADi's generated code")

@@ -147,7 +147,7 @@ def device_name(text: str) -> str:
     try:
         return policy.device(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text}: cpu, cuda or cuda:1 is needed") from None
+        raise argparse.ArgumentTypeError(f"{text}: cpu, cuda, cuda:1 or opencl is needed") from None
 
 
 def bytes_of_memory(text: str) -> int:

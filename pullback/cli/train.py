@@ -48,7 +48,7 @@ def register(commands: Any) -> None:
     add("--learning-rate", type=positive, metavar="R", help=rates)
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
     add("--seed", type=at_least(0), default=0, metavar="N", help="of the initial parameters and the order of samples")
-    add("--device", type=device_name, metavar="NAME", help="run on this device: cuda, cuda:1 or cpu")
+    add("--device", type=device_name, metavar="NAME", help="run on this device: cuda, cuda:1, opencl or cpu")
     add("--no-shuffle", action="store_true", help="take the samples in their order, in every epoch")
     add("--load", metavar="PATH", help="start from the parameters in this file or folder of checkpoints")
     add("--save", metavar="DIR", help="write checkpoints and the history to this folder")

@@ -41,7 +41,7 @@ def explanation_of(
     names = tuple(map(str, determined_dims(program)))
     found = [Explained(s.name, s.purpose, print_program(s.program), s.rules) for s in made]
     if device is not None:
-        found += _on_device(program, dims or {}, device)
+        found += _on_device(program, dims or {}, device.removesuffix("!").partition(":")[0])
         return Explanation(tuple(found), derivation, format, about, None, find_graph, names)
     if dims is None:
         return Explanation(tuple(found), derivation, format, about, None, find_graph, names)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.calls import policy
-from pullback.device import FALLS_BACK
+from pullback.device import FALLS_BACK, KINDS
 from pullback.errors import DeviceError, TraceError
 from pullback.lazy.node import Array, leaf, leaf_of, stored
 from pullback.lazy.types import ArrayType, array_type
@@ -22,7 +22,7 @@ from pullback.tracing.devices import CPU
 
 __all__ = ["common_place", "default_place", "held", "is_elsewhere", "leaf_at", "place_named", "put"]
 
-_NAME: Final = re.compile(r"(cuda(:\d+)?)!?")
+_NAME: Final = re.compile(rf"(({'|'.join(KINDS)})(:\d+)?)!?")
 
 
 def place_named(what: str, device: Any) -> str:
@@ -42,8 +42,7 @@ def place_named(what: str, device: Any) -> str:
 
 
 def _existing(device: str) -> str:
-    from pullback.runtime.device.driver import gpu
-    from pullback.runtime.device.executor import named
+    from pullback.runtime.device.listing import gpu, named
 
     return gpu(named(device)).name
 
@@ -91,9 +90,9 @@ def common_place(what: str, types: Sequence[ArrayType]) -> str:
 
 
 def is_elsewhere(x: Any) -> bool:
-    """Whether x is an array of any library on a device of CUDA; lazy arrays do not count."""
+    """Whether x is an array of any library on a device of CUDA or OpenCL; lazy arrays do not count."""
     return hasattr(x, "__dlpack_device__") and not isinstance(x, np.ndarray | np.generic | Array) and (
-        x.__dlpack_device__()[0] == 2)
+        x.__dlpack_device__()[0] in (2, 4))
 
 
 def put(value: Any, place: str) -> Any:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from pullback.runtime.device import driver
+from pullback.runtime.device import cuda
 
 
 def test_no_driver(message: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("driver", "gpus"):
-        monkeypatch.setattr(driver, name, getattr(driver, name).__wrapped__)
+        monkeypatch.setattr(cuda, name, getattr(cuda, name).__wrapped__)
     monkeypatch.setenv("PULLBACK_LIBCUDA", "/nowhere/libcuda.so.1")
     assert (
         message("""

@@ -1,8 +1,11 @@
 """Devices at run time, loaded on request only.
 
 export.py     the files of a program for devices
-driver.py     CUDA's driver: devices, memory, copies, streams
+driver.py     what arrays and calls ask of a device
+cuda.py       CUDA's devices: memory, copies, streams
 nvrtc.py      kernels from text to machine code
+opencl.py     OpenCL's devices
+listing.py    the devices of all drivers
 array.py      arrays on a device, shared by DLPack
 executor.py   calls
 """

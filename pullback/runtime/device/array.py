@@ -12,8 +12,9 @@ import numpy as np
 from pullback.errors import DeviceError, DTypeError, OutOfMemoryError
 from pullback.ir.types import DType, bits_of, dtype_of
 from pullback.runtime.buffer import NDArray
-from pullback.runtime.device.dlpack import CPU, CUDA, Foreign, capsule_of
-from pullback.runtime.device.driver import OUT_OF_MEMORY, Gpu, StatusError, gpu
+from pullback.runtime.device.dlpack import CPU, CUDA, OPENCL, Foreign, capsule_of
+from pullback.runtime.device.driver import Gpu, StatusError
+from pullback.runtime.device.listing import gpu, named
 from pullback.source import user_position
 
 __all__ = ["DeviceArray", "device_put"]
@@ -25,25 +26,25 @@ class Memory:
     """A block of a device's memory, freed when nothing refers to it.
 
     Attributes:
-        at: the address.   shared: whether another library has used the block.
+        at: its handle for the driver.   shared: whether another library has used the block.
     """
 
-    __slots__ = ("_gpu", "at", "shared")
+    __slots__ = ("_count", "_gpu", "at", "shared")
 
     def __init__(self, gpu: Gpu, count: int, what: str) -> None:
         """Allocate `count` bytes on the device, which is current; `what` is a row for the error."""
-        self._gpu, self.at, self.shared = gpu, 0, False
+        self._gpu, self._count, self.at, self.shared = gpu, count, 0, False
         try:
             self.at = gpu.allocate(count)
         except StatusError as error:
-            if error.status == OUT_OF_MEMORY:
+            if error.status in gpu.full:
                 raise no_memory(gpu, what, count, [f"{what}, {count:,} bytes"]) from None
             raise
 
     def __del__(self) -> None:
         if self.at and not sys.is_finalizing():
             try:
-                self._gpu.free(self.at, self.shared)
+                self._gpu.free(self.at, self._count, self.shared)
             except DeviceError:  # the device is lost, and its memory with it
                 pass
 
@@ -56,6 +57,7 @@ def no_memory(gpu: Gpu, what: str, count: int, rows: Sequence[str]) -> OutOfMemo
     """
     free, total = gpu.free_bytes()
     facts = [*rows, f"{free:,} of {total:,} bytes are free"]
+    facts += [f"an allocation has at most {gpu.largest:,} bytes"] * (count > gpu.largest)
     return OutOfMemoryError("E421", f"{what}: {gpu.name} has no memory for {count:,} bytes", position=user_position(),
                             facts=facts, remedy="smaller arguments, fewer arrays on the device, or another device")
 
@@ -72,11 +74,12 @@ class DeviceArray:
 
     Functions take and return it; `pb.device_put` makes one of a NumPy array. The call that computes it may still run.
     `numpy`, `np.asarray`, `item` and `float` wait, and copy to the host. PyTorch, JAX and CuPy share its memory through
-    DLPack.
+    DLPack if the device is one of CUDA.
 
     Attributes:
         shape: the sizes.   dtype: NumPy's element type; bfloat16 arrays hold their bits as uint16.
-        device: the device's name, such as "cuda:0".   ndim, size, nbytes: as in NumPy.
+        device: the device's name, such as "cuda:0".   at: the address, or the `cl_mem` of OpenCL.
+        ndim, size, nbytes: as in NumPy.
 
     >>> x = pb.device_put(np.ones(3), pb.devices()[-1].name)  # a NumPy array if there is only the processor
     >>> np.asarray(pb.function(lambda x: 2 * x)(x)).tolist()
@@ -193,7 +196,7 @@ class DeviceArray:
         return f"DeviceArray({shown}, {self.device})"
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA, self.gpu.number
+        return self.gpu.dlpack, self.gpu.number
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:  # fmt: skip
@@ -208,6 +211,7 @@ class DeviceArray:
         Raises:
             BufferError: `dl_device` is neither the array's own device nor the host.
             ValueError: `stream` is 0, which has two meanings.
+            DeviceError: [E422] the device is one of OpenCL, whose arrays other libraries cannot share.
         """
         if dl_device is not None and tuple(dl_device) == (CPU, 0) and copy is not False:
             return self.numpy().__dlpack__()
@@ -217,19 +221,18 @@ class DeviceArray:
             raise ValueError("stream=0 is ambiguous: 1 is the default stream, 2 that of the thread")
         self.verify()
         array = copied(self) if copy else self
-        if stream != -1:
-            self.gpu.follow(1 if stream is None else stream)
+        self.gpu.follow(1 if stream is None else stream)
         if isinstance(array.memory, Memory):
             array.memory.shared = True
-        return capsule_of(array, array.at, array.shape, array.storage, self.gpu.number, max_version)
+        return capsule_of(array, array.at, array.shape, array.storage, self.__dlpack_device__(), max_version)
 
 
 def copied(x: DeviceArray) -> DeviceArray:
     """Copy an array on its own device."""
     made = empty(x.gpu, x.shape, x.storage, "a copy")
     if x.nbytes:
-        with x.gpu.current("a copy") as cuda:
-            cuda("cuMemcpyDtoDAsync_v2", made.at, x.at, x.nbytes, x.gpu.stream)
+        with x.gpu.current("a copy"):
+            x.gpu.copy(made.at, x.at, x.nbytes)
     return made
 
 
@@ -250,21 +253,26 @@ def sent(gpu: Gpu, array: NDArray, storage: DType, what: str) -> DeviceArray:
 
 
 def is_on_device(x: Any) -> bool:
-    """Whether a value with DLPack is on a device of CUDA."""
-    return isinstance(x, DeviceArray) or x.__dlpack_device__()[0] == CUDA
+    """Whether a value with DLPack is on a device."""
+    return isinstance(x, DeviceArray) or x.__dlpack_device__()[0] in (CUDA, OPENCL)
 
 
 def taken(x: Any, path: str) -> DeviceArray:
     """Take an array of another library on a device, without a copy.
 
     Raises:
-        DeviceError: [E422] it is not stored row by row.   DTypeError: [E122] its element type has no counterpart.
+        DeviceError: [E422] it is not stored row by row, or on a device of OpenCL.
+        DTypeError: [E122] its element type has no counterpart.
     """
     if isinstance(x, DeviceArray):
         return x
     if hasattr(x, "__device_array__"):  # of a lazy array
         return x.__device_array__()  # type: ignore[no-any-return]
-    found = gpu(f"cuda:{x.__dlpack_device__()[1]}")
+    kind, number = x.__dlpack_device__()
+    if kind == OPENCL:
+        raise DeviceError("E422", f"{path} is on a device of OpenCL, and of another library", position=user_position(),
+                          remedy="copy it to the host: DLPack does not say in which context it is")
+    found = gpu(f"cuda:{number}")
     foreign = Foreign(x, found.stream)
     if foreign.storage is None:
         raise DTypeError("E122", f"{path} has the element type {foreign.type_text}, which has no counterpart in the "
@@ -281,8 +289,8 @@ def device_put(x: Any, device: str | None = None) -> Any:
     Args:
         x: a NumPy array of any shape, a `DeviceArray`, or an array of another library with DLPack. The element type
             is a bool, an integer or a float of 16, 32 or 64 bits.
-        device: a name of `pb.devices`, such as "cuda:0"; "cpu" gives a NumPy array. By default an array on a device
-            stays where it is, and others go to "cuda:0".
+        device: a name of `pb.devices`, such as "cuda:0" or "opencl:0"; "cpu" gives a NumPy array. By default an array
+            on a device stays where it is, and others go to "cuda:0".
     Returns:
         A `DeviceArray` with the shape and element type of `x`. If `x` is on this device, it shares the memory of `x`.
     Raises:
@@ -299,7 +307,7 @@ def device_put(x: Any, device: str | None = None) -> Any:
     here = taken(x, "x") if hasattr(x, "__dlpack_device__") and is_on_device(x) else None
     if device == "cpu":
         return np.asarray(x) if here is None else here.numpy()
-    target = gpu("cuda:0" if device in (None, "cuda") else device) if here is None or device else here.gpu
+    target = gpu(named(device or "cuda")) if here is None or device else here.gpu
     if here is not None and here.gpu is target:
         return here
     array = np.asarray(x if here is None else here)

@@ -32,7 +32,7 @@ from pullback.state import registered
 if TYPE_CHECKING:
     from pullback.runtime.device.driver import Gpu
 
-CPU, CUDA = 1, 2  # kinds of devices
+CPU, CUDA, OPENCL = 1, 2, 4  # kinds of devices
 VERSION: Final = 1, 0
 KINDS: Final = {"signed": 0, "unsigned": 1, "floating": 2, "half": 2, "bool": 6}
 TYPES: Final = {(4 if d is bf16 else KINDS[d.kind], 8 * d.size): d for d in (*DTYPES, *HALVES)}
@@ -84,18 +84,19 @@ _DELETE: Final = DELETER(_delete)
 _UNREAD: Final = PYFUNCTYPE(None, c_void_p)(_unread)
 
 
-def capsule_of(owner: object, at: int, shape: Sequence[int], storage: DType, number: int,
+def capsule_of(owner: object, at: int, shape: Sequence[int], storage: DType, device: tuple[int, int],
                max_version: tuple[int, int] | None) -> Any:  # fmt: skip
     """A capsule for an array on a device; the capsule keeps the array's owner alive.
 
     Args:
+        device: the kind and the number of the device.
         max_version: the latest version of DLPack that the reader knows; None for one before 1.
     """
     rank, step = len(shape), ctypes.sizeof(c_int64)
     strides = [prod(shape[k + 1 :]) for k in range(rank)]
     sizes = (c_int64 * (2 * rank + 1))(*shape, *strides)
     places = [ctypes.cast(ctypes.addressof(sizes) + k * step, POINTER(c_int64)) for k in (0, rank)]
-    tensor = _Tensor(at, CUDA, number, rank, *CODES[storage], 1, *places, 0)
+    tensor = _Tensor(at, *device, rank, *CODES[storage], 1, *places, 0)
     made: Any
     if max_version is not None and max_version[0] >= VERSION[0]:
         name, made = NEW, _Versioned(*VERSION, None, _DELETE, 0, tensor)

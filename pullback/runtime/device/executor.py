@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.program import DeviceProgram, device_program
 from pullback.device import FALLS_BACK
 from pullback.errors import CompilerError, DeviceError, PullbackError
@@ -25,9 +24,9 @@ from pullback.memory.rows import BufferRow
 from pullback.memory.table import MemoryTable, memory_table
 from pullback.runtime.buffer import NDArray, address, prepared
 from pullback.runtime.device.array import DeviceArray, Memory, empty, no_memory, sent
-from pullback.runtime.device.driver import INVALID_IMAGE, OUT_OF_MEMORY, Gpu, gpu
+from pullback.runtime.device.driver import Gpu, StatusError
 from pullback.runtime.device.export import loops_for
-from pullback.runtime.device.nvrtc import compiled
+from pullback.runtime.device.listing import gpu, named
 from pullback.runtime.emit import Lowered
 from pullback.runtime.executor import check_error
 from pullback.runtime.record import Parameter, Record
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from pullback.loops.program.nodes import Site
 
 FAULT_BYTES: Final = 24
-ANY: Final = "cuda"
 
 
 class Checks:
@@ -94,13 +92,13 @@ class DeviceExecutable:
         self._handle = ctypes.c_void_p()
         self._lock = threading.Lock()
         self._is_busy = False  # whether the working memory may be in use
-        opened = library[f"{name}_open"]
-        opened.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
-        status = opened(ctypes.addressof(self._handle), image, gpu.number)
-        if -status in INVALID_IMAGE:
-            raise DeviceError("E419", f"{name}: the driver of {gpu.name} does not take the machine code",
-                              position=user_position(), facts=[gpu.driver.said(-status)],
-                              remedy="a newer driver, or an older NVRTC: `pip install nvidia-cuda-nvrtc-cu12`")
+        self._has_arrays = False  # whether there is memory for arrays of the host
+        self._reserved = 0
+        self._reserve(program.memory_bytes, self._working_rows)
+        suffix, place = gpu.opening
+        status = library[f"{name}_{suffix}"](ctypes.byref(self._handle), image, *place)
+        if refused := gpu.refusal(name, -status, library):
+            raise refused
         self._check(status, self._working_rows)
 
     def __del__(self) -> None:
@@ -110,6 +108,15 @@ class DeviceExecutable:
                 if self._is_busy:
                     self.gpu.wait()
             self._close(handle)
+        self.gpu.reserve(-getattr(self, "_reserved", 0))
+
+    def _reserve(self, count: int, rows: Any) -> None:
+        """Let the device count memory that the host program allocates."""
+        try:
+            self.gpu.reserve(count)
+            self._reserved += count
+        except StatusError as error:
+            self._check(-error.status, rows)
 
     @property
     def arena_bytes(self) -> int:
@@ -158,6 +165,9 @@ class DeviceExecutable:
             if self._is_busy:
                 self.gpu.wait()
                 self._is_busy = False
+            if not self._has_arrays:
+                self._reserve(self.program.array_bytes, self._array_rows)
+                self._has_arrays = True
             status = self._run(self._handle, *map(address, ready), *map(address, results), *last)
         self._check(status, self._array_rows, fault)
         return results
@@ -182,6 +192,7 @@ class DeviceExecutable:
             self._is_busy = True
             status = self._enqueue(self._handle, gpu.stream, *places, *last)
         self._check(status, self._working_rows)
+        gpu.begin()
         for a in given:
             if not isinstance(a.memory, Memory):
                 a.memory.was_read(gpu)
@@ -199,21 +210,21 @@ class DeviceExecutable:
         if status > 0:
             assert fault is not None
             raise check_error(self.program.sites[status - 1], int(fault[0]), int(fault[1]))
-        if -status == OUT_OF_MEMORY:
+        if -status in self.gpu.full:
             count, found = rows()
             raise no_memory(self.gpu, self.program.name, count, found)
         raise self.gpu.failure(self.program.name, -status)
 
     def _working_rows(self) -> tuple[int, list[str]]:
         """The bytes of working memory, and the first row of the memory table that does not fit."""
-        free, _ = self.gpu.free_bytes()
+        free = min(self.gpu.free_bytes()[0], self.gpu.largest)
         rows = sorted(self.memory.buffers, key=lambda r: ((r.offset or 0) + r.bytes, r.name))
         beyond = [r for r in rows if (r.offset or 0) + r.bytes > free] or rows[-1:]
         return self.program.memory_bytes, [_row(r) for r in beyond[:1]]
 
     def _array_rows(self) -> tuple[int, list[str]]:
         """The bytes of arguments and results, and the first of them that does not fit."""
-        free, _ = self.gpu.free_bytes()
+        free = min(self.gpu.free_bytes()[0], self.gpu.largest)
         end = 0
         for row in (rows := (*self.memory.inputs, *self.memory.outputs)):
             end += row.bytes
@@ -243,8 +254,8 @@ def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
         PullbackError: it must run there, and cannot.
     """
     try:
-        found = gpu(where.removesuffix("!"))
-        key = id(known), tuple(dims.items()), found.number
+        found = gpu(named(where))
+        key = id(known), tuple(dims.items()), found.name
         made = _LOADED.get(key)
         if made is None:
             made = _LOADED[key] = _compiled_on(found, known, dims)
@@ -262,17 +273,9 @@ def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
         raise CompilerError("E417", f"{program.name}: a debug build runs on the processor", position=user_position(),
                             remedy="debug=False")  # fmt: skip
     lowered = loops_for(program, dims, gpu.model)
-    made = device_program(lowered.function, lowered.memory, CUDA, gpu.model, comments=False,
-                          exact=program.settings.exact)  # fmt: skip
-    options = ("--fmad=false",) * program.settings.exact
-    image = compiled(made.kernels, gpu.entry.architecture, gpu.driver.version, options)
-    return DeviceExecutable(gpu, known, lowered, made, image)
-
-
-def named(where: str) -> str:
-    """The name of a device in the form of `pb.devices`."""
-    name = where.removesuffix("!")
-    return f"{name}:0" if name == ANY else name
+    exact = program.settings.exact
+    made = device_program(lowered.function, lowered.memory, gpu.words, gpu.model, comments=False, exact=exact)
+    return DeviceExecutable(gpu, known, lowered, made, gpu.image(made, exact))
 
 
 MOST_SAID: Final = 1024

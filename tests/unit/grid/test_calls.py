@@ -18,7 +18,8 @@ from jaxtyping import BFloat16, Bool, Float, Float16, Float32, Float64, Int64
 import pullback as pb
 from pullback import Array, nn
 from pullback.errors import DeviceError, PullbackError
-from pullback.runtime.device import dlpack, driver, executor, nvrtc
+from pullback.runtime.device import cuda as driver
+from pullback.runtime.device import dlpack, executor, listing, nvrtc, opencl
 from pullback.runtime.device.array import DeviceArray, Memory, device_put
 from pullback.tracing import tree
 from tests.support.devices import fake
@@ -41,7 +42,8 @@ def two(cuda: fake.Driver) -> Iterator[fake.Driver]:
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process look for its driver and compiler again."""
-    for module, name in ((driver, "driver"), (driver, "gpus"), (nvrtc, "compiler")):
+    for module, name in ((driver, "driver"), (driver, "gpus"), (nvrtc, "compiler"), (opencl, "loader"),
+                         (opencl, "gpus")):  # fmt: skip
         monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
 
 
@@ -186,13 +188,14 @@ def test_settings(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> None:
     monkeypatch.setenv("PULLBACK_DEVICE", "gpu")
     assert said(lambda: pb.function(lambda x: 3 * x), PullbackError) == (
         "UsageError [E601] PULLBACK_DEVICE=gpu is no device\n"
-        "  try: cpu, cuda or cuda:1      See `pullback explain-error E601`")
+        "  try: cpu, cuda, cuda:1 or opencl      See `pullback explain-error E601`")
     for wrong in ("cuda:", 0, 1):
         with pytest.raises(ValueError) as caught:
             pb.function(device=wrong)(lambda x: x)
-        assert str(caught.value) == f'device={wrong!r}: "cpu", "cuda" or "cuda:1"; with "!" it runs nowhere else'
+        assert str(caught.value) == (
+            f'device={wrong!r}: "cpu", "cuda", "cuda:1" or "opencl"; with "!" it runs nowhere else')
     rows = pb.devices()
-    assert [r.name for r in rows] == ["cpu", "cuda:0", "cuda:1"] and rows[1].architecture == "sm_90a"
+    assert [r.name for r in rows][:3] == ["cpu", "cuda:0", "cuda:1"] and rows[1].architecture == "sm_90a"
 
 
 def test_threads_take_turns() -> None:
@@ -260,11 +263,11 @@ class Tensor:
     """An array of another library on a device, on a stream of its own."""
 
     def __init__(self, a: np.ndarray[Any, Any], module: str = "torch") -> None:
-        self.inner, self.gpu = device_put(a), driver.gpu("cuda:0")
+        self.inner, self.gpu = device_put(a), driver.gpus()[0]
         self.inner.ready()
         self.stream = ctypes.c_void_p()
-        with self.gpu.current("test") as cuda:
-            cuda("cuStreamCreate", ctypes.byref(self.stream), 1)
+        with self.gpu.current("test"):
+            self.gpu.driver("cuStreamCreate", ctypes.byref(self.stream), 1)
         type(self).__module__ = module
         self.streams: list[int] = []
 
@@ -277,12 +280,12 @@ class Tensor:
 
     def overwrite(self, a: np.ndarray[Any, Any]) -> None:
         """Write new elements on the tensor's own stream."""
-        with self.gpu.current("test") as cuda:
-            cuda("cuMemcpyHtoDAsync_v2", self.inner.at, a.ctypes.data, a.nbytes, self.stream)
+        with self.gpu.current("test"):
+            self.gpu.driver("cuMemcpyHtoDAsync_v2", self.inner.at, a.ctypes.data, a.nbytes, self.stream)
 
     def wait(self) -> None:
-        with self.gpu.current("test") as cuda:
-            cuda("cuStreamSynchronize", self.stream)
+        with self.gpu.current("test"):
+            self.gpu.driver("cuStreamSynchronize", self.stream)
 
 
 @pytest.mark.parametrize("library", ["torch", "cupy", "jax", "unknown"])
@@ -335,7 +338,7 @@ class Given:
 
 def test_memory_is_given_back() -> None:
     """Arrays, functions and arrays of other libraries free their memory on the device."""
-    free, _ = driver.gpu("cuda:0").free_bytes()
+    free, _ = listing.gpu("cuda:0").free_bytes()
     f = pb.function(lambda x: pb.sum(pb.tanh(x @ x.T) @ x))
     x = device_put(X)
     f(x).numpy()
@@ -344,11 +347,11 @@ def test_memory_is_given_back() -> None:
     doubled(t).numpy()
     del f, x, t
     gc.collect()
-    driver.gpu("cuda:0").wait()
-    with driver.gpu("cuda:0").current("test"):
-        driver.gpu("cuda:0").keep(None)
+    listing.gpu("cuda:0").wait()
+    with listing.gpu("cuda:0").current("test"):
+        listing.gpu("cuda:0").keep(None)
     gc.collect()
-    assert driver.gpu("cuda:0").free_bytes()[0] >= free - 4096
+    assert listing.gpu("cuda:0").free_bytes()[0] >= free - 4096
 
 
 # What goes wrong ------------------------------------------------------------------------------------------------
@@ -381,7 +384,7 @@ def test_no_memory(two: fake.Driver) -> None:
 
     with pytest.raises(pb.OutOfMemoryError) as error:
         wide(np.ones(1000, np.float32))
-    free, total = driver.gpu("cuda:0").free_bytes()
+    free, total = listing.gpu("cuda:0").free_bytes()
     row, rest = error.value.facts
     assert ": f32[1000, 1000], 4,000,000 bytes" in row and rest == f"{free:,} of {total:,} bytes are free"
     x = np.ones(300_000, np.float32)
@@ -430,6 +433,7 @@ def test_a_device_that_fails(two: fake.Driver) -> None:
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """One warning names the function that runs on the processor, and the reason; "!" makes it an error."""
     monkeypatch.setenv("PULLBACK_LIBCUDA", "/nowhere/libcuda.so.1")
+    monkeypatch.setenv("PULLBACK_LIBOPENCL", "/nowhere/libOpenCL.so.1")
     why = "there is no driver of CUDA: /nowhere/libcuda.so.1: cannot open shared object file: No such file or directory"
     f = pb.function(device="cuda")(lambda x: x + 1)
     with pytest.warns(RuntimeWarning) as caught:
@@ -557,7 +561,7 @@ def test_a_function_that_ends_before_its_call() -> None:
 
 def test_memory_of_a_lost_device(two: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """An array on a lost device ends without an error."""
-    gpu, errors = driver.gpu("cuda:0"), []
+    gpu, errors = listing.gpu("cuda:0"), []
     monkeypatch.setattr(sys, "unraisablehook", errors.append)
     with gpu.current("test"):
         memory = Memory(gpu, 100, "test")

@@ -15,7 +15,8 @@ from jaxtyping import Float64, Int64
 import pullback as pb
 from pullback import Array
 from pullback.errors import CompilerError
-from pullback.runtime.device import dlpack, driver, executor, nvrtc
+from pullback.runtime.device import cuda as driver
+from pullback.runtime.device import dlpack, executor, nvrtc
 from pullback.runtime.device.array import device_put
 from tests.support.devices import fake
 
