@@ -111,11 +111,8 @@ def as_numpy(value: Any, path: str) -> Any:
     except (BufferError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         if hasattr(value, "__dlpack__") or hasattr(value, "__array__"):
             refused = f", and its conversion failed: {error}"
-    raise TraceError(
-        "E138",
-        f"{path}: {found_text(value)} was given where an array is needed{refused}",
-        remedy="pass a NumPy array, or an object with DLPack or the buffer protocol",
-    )
+    raise TraceError("E138", f"{path}: {found_text(value)} was given where an array is needed{refused}",
+                     remedy="pass a NumPy array, or an object with DLPack or the buffer protocol")
 
 
 def array_of(value: list[Any] | tuple[Any, ...], path: str, allowed: Sequence[DType]) -> Any:
