@@ -16,7 +16,8 @@ import pullback as pb
 from pullback import lazy, nn
 from pullback.errors import DeviceError, DTypeError, OutOfMemoryError, PullbackError, TraceError
 from pullback.lazy import namespace, places
-from pullback.runtime.device import driver, executor
+from pullback.runtime.device import cuda as driver
+from pullback.runtime.device import executor, listing
 from pullback.runtime.device.array import DeviceArray
 from tests.support.devices import fake
 
@@ -378,7 +379,7 @@ def test_out_of_memory(two: fake.Driver) -> None:
     x = on(A)
     large = on(np.ones(20_000)) * 2.0
     two.set(memory=250_000)
-    free, total = driver.gpu("cuda:0").free_bytes()
+    free, total = listing.gpu("cuda:0").free_bytes()
     rest = (f"{free:,} of {total:,} bytes are free\n  try: smaller arguments, fewer arrays on the device, or another "
             "device      See `pullback explain-error E421`")
     assert said(large.numpy, OutOfMemoryError) == (
@@ -452,7 +453,7 @@ def test_the_interpreter_runs_the_pieces_of_devices(monkeypatch: pytest.MonkeyPa
 
 
 def test_memory_is_given_back() -> None:
-    gpu = driver.gpu("cuda:0")
+    gpu = listing.gpu("cuda:0")
     w = lazy.Weight(A, device="cuda:0")
 
     def step() -> None:
