@@ -23,6 +23,7 @@ R = TypeVar("R")
 
 WRONG_CALL: Final = re.compile(
     r"(?:[\w.<>]*\.)?(\w+)\(\) (got an unexpected keyword argument '(\w+)'|(?:missing|takes|got multiple|got some) .*)"
+    r"(?:\. Did you mean '\w+'\?)?"  # of Python since 3.13
 )
 _FULL: Final = "PULLBACK_TRACEBACK"  # `full` keeps our own frames
 _MARK: Final = "_explains_calls"
