@@ -10,8 +10,9 @@ order of magnitude.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from pullback.records import dataclass
 
 __all__ = ["DEVICES", "FALLS_BACK", "H100", "KINDS", "Device"]
 
