@@ -107,6 +107,7 @@ class CSVLogger(Answers):
         The whole table is written each time.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from pullback import nn
     >>> x = np.ones(4)
     >>> loss = lambda parameters, state, batch: pb.mean((parameters * batch - 1) ** 2)
@@ -114,7 +115,7 @@ class CSVLogger(Answers):
     ...     path = f"{folder}/run.csv"
     ...     run = nn.fit(loss, x, parameters=np.zeros(()), optimizer=nn.sgd(0.5), epochs=2, progress=False,
     ...                  callbacks=[nn.CSVLogger(path)])
-    ...     print(open(path).read().splitlines()[0][:15])
+    ...     print(Path(path).read_text().splitlines()[0][:15])
     epoch,step,loss
     """
 

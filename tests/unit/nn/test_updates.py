@@ -10,8 +10,9 @@ import pytest
 import pullback as pb
 from pullback.errors import UsageError
 from pullback.nn.training import step
-from pullback.nn.training.step import Carry, Measure, Updates, pair, stack_size
+from pullback.nn.training.step import Carry, Updates, pair, stack_size
 from pullback.nn.training.task import _number
+from pullback.nn.training.validation import Measure
 from pullback.tracing import tree
 from tests.unit.nn.test_fit import Descent, line, loss, start
 
@@ -149,11 +150,12 @@ def test_losses_with_and_without_a_state() -> None:
 def test_what_cannot_be_measured_is_refused_before() -> None:
     measure = Measure(lambda p, s, b: [_number(max, p * b)])
     with pytest.raises(UsageError, match="max gives"):
-        measure.check(Carry(np.array(2.0), {}, {}), np.ones(3))
-    Measure(lambda p, s, b: [p * pb.sum(b)]).check(Carry(np.array(2.0), {}, {}), np.ones(3))
+        measure.program(Carry(np.array(2.0), {}, {}), np.ones(3))
+    Measure(lambda p, s, b: [p * pb.sum(b)]).program(Carry(np.array(2.0), {}, {}), np.ones(3))
 
 
 def test_means_are_weighted_by_samples() -> None:
     measure = Measure(lambda p, s, b: (p * pb.mean(b), s + pb.sum(b)))
-    batches = [(np.array([1.0, 3.0]), 2), (np.array([8.0]), 1), (np.array([0.0, 0.0, 6.0]), 3)]
-    assert measure(Carry(np.array(2.0), np.array(1.0), {}), iter(batches)) == pytest.approx([6.0, (10 + 9 + 21) / 6])
+    stacks = [np.array([[1.0, 3.0]]), np.array([[8.0], [5.0]]), np.array([[0.0, 0.0, 6.0]])]
+    wanted = [46 / 7, (2 * 5 + 9 + 6 + 3 * 7) / 7]
+    assert measure(Carry(np.array(2.0), np.array(1.0), {}), iter(stacks)) == pytest.approx(wanted)
