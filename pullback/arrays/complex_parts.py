@@ -52,7 +52,7 @@ def as_complex(x: Any) -> ComplexArray:
     if isinstance(x, np.ndarray | np.complexfloating) and np.asarray(x).dtype.kind == "c":
         a = np.asarray(x)
         return pair(np.array(a.real), np.array(a.imag))
-    if isinstance(x, complex):
+    if is_complex(x):  # a number, or an array on a device
         return pair(x.real, x.imag)
     real = as_array(x)
     if real.weak is None and not real.settled.is_floating:

@@ -121,15 +121,16 @@ def is_complex(x: object) -> bool:
     """Whether x is a complex array or number, traced or not."""
     return isinstance(x, ComplexArray | complex | np.complexfloating) or (
         isinstance(x, np.ndarray) and x.dtype.kind == "c"
-    )
+    ) or getattr(type(x), "is_pair", False)  # an array on a device
 
 
 def joined(real: Any, imag: Any) -> Any:
-    """Join two parts, traced or NumPy, to a complex array; anything else to a pair."""
+    """Join two parts, traced, of NumPy or on a device, to a complex array; anything else to a pair."""
     if isinstance(real, Array) and isinstance(imag, Array):
         return ComplexArray(real, imag)
     if isinstance(real, np.ndarray | np.generic) and isinstance(imag, np.ndarray | np.generic):
         out = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
         out.real, out.imag = real, imag
         return out[()] if out.ndim == 0 else out
-    return Parts(real, imag)
+    pair_with = getattr(real, "pair_with", None)
+    return Parts(real, imag) if pair_with is None else pair_with(imag)

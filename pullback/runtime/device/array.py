@@ -1,4 +1,7 @@
-"""Arrays on a device, and their exchange with other libraries by DLPack."""
+"""Arrays on a device, and their exchange with other libraries by DLPack.
+
+A complex array is two arrays, its parts, as in programs. Other libraries store the parts of an element side by side.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ import numpy as np
 from pullback.errors import DeviceError, DTypeError, OutOfMemoryError
 from pullback.ir.types import DType, bits_of, dtype_of
 from pullback.runtime.buffer import NDArray
-from pullback.runtime.device.dlpack import CPU, CUDA, OPENCL, Foreign, capsule_of
+from pullback.runtime.device.dlpack import CODES, COMPLEX, CPU, CUDA, OPENCL, Foreign, capsule_of
 from pullback.runtime.device.driver import Gpu, StatusError
 from pullback.runtime.device.listing import gpu, named
 from pullback.source import user_position
 
-__all__ = ["DeviceArray", "device_put"]
+__all__ = ["ComplexDeviceArray", "DeviceArray", "device_put"]
 
 SHOWN: Final = 1000  # most elements that `repr` copies to the host
 
@@ -118,6 +121,14 @@ class DeviceArray:
         """The bytes of all elements."""
         return self.size * self.dtype.itemsize
 
+    @property
+    def _type(self) -> str:
+        return self.storage.title
+
+    def pair_with(self, imag: DeviceArray) -> ComplexDeviceArray:
+        """The complex array with this real part."""
+        return ComplexDeviceArray(self, imag)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("an array of rank 0 has no length")
@@ -190,7 +201,7 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         if self.size > SHOWN:
-            shown = f"{self.storage.title}[{', '.join(map(str, self.shape))}]"
+            shown = f"{self._type}[{', '.join(map(str, self.shape))}]"
         else:
             shown = np.array2string(self.numpy(), prefix="DeviceArray(", separator=", ")
         return f"DeviceArray({shown}, {self.device})"
@@ -209,7 +220,8 @@ class DeviceArray:
             copy: whether to copy the array first.
 
         Raises:
-            BufferError: `dl_device` is neither the array's own device nor the host.
+            BufferError: `dl_device` is neither the array's own device nor the host, or `copy` is False and the array
+                is complex.
             ValueError: `stream` is 0, which has two meanings.
             DeviceError: [E422] the device is one of OpenCL, whose arrays other libraries cannot share.
         """
@@ -220,11 +232,84 @@ class DeviceArray:
         if stream == 0:
             raise ValueError("stream=0 is ambiguous: 1 is the default stream, 2 that of the thread")
         self.verify()
-        array = copied(self) if copy else self
+        array = self._block(copy)
         self.gpu.follow(1 if stream is None else stream)
         if isinstance(array.memory, Memory):
             array.memory.shared = True
-        return capsule_of(array, array.at, array.shape, array.storage, self.__dlpack_device__(), max_version)
+        return capsule_of(array, array.at, self.shape, self._code, self.__dlpack_device__(), max_version)
+
+    @property
+    def _code(self) -> tuple[int, int]:
+        return CODES[self.storage]
+
+    def _block(self, copy: bool | None) -> DeviceArray:
+        """The array whose memory another library shares."""
+        return copied(self) if copy else self
+
+
+class ComplexDeviceArray(DeviceArray):
+    """An immutable complex array on a device, as two real arrays; see `DeviceArray`.
+
+    Other libraries get a copy, with the parts of each element side by side.
+
+    Attributes:
+        real, imag: the parts, which are arrays on the device.
+    """
+
+    __slots__ = ("imag", "real")  # it has no `storage`, so that real arguments refuse it
+    is_pair: Final = True
+
+    def __init__(self, real: DeviceArray, imag: DeviceArray) -> None:
+        self.gpu, self.shape = real.gpu, real.shape
+        self.real, self.imag = real, imag
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type, complex64 or complex128."""
+        return np.result_type(self.real.dtype, np.complex64)
+
+    @property
+    def _type(self) -> str:
+        return str(self.dtype)
+
+    def verify(self) -> None:
+        """Wait for the index checks of the calls that the array depends on; raise the error of a failed one."""
+        self.real.verify()
+        self.imag.verify()
+
+    def numpy(self) -> NDArray:
+        """Wait until the array is computed, and copy it to a new NumPy array; see `DeviceArray.numpy`."""
+        made = np.empty(self.shape, self.dtype)
+        made.real, made.imag = self.real.numpy(), self.imag.numpy()
+        return made
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    @property
+    def _code(self) -> tuple[int, int]:
+        return COMPLEX, 8 * self.dtype.itemsize
+
+    def _block(self, copy: bool | None) -> DeviceArray:
+        if copy is False:
+            raise BufferError("the parts of a complex array on a device are two arrays: another library gets a copy")
+        width = self.real.storage.size
+        made = empty(self.gpu, (*self.shape, 2), self.real.storage, "a copy")
+        with self.gpu.current("a copy"):
+            for k, part in enumerate((self.real, self.imag)):
+                self.gpu.copy_apart(made.at + k * width, 2 * width, part.at, width, width, self.size)
+        return made
+
+
+def _parts(x: Foreign, found: Gpu, storage: DType, path: str) -> ComplexDeviceArray:
+    """Copy the parts of another library's complex array on its device."""
+    parts = [empty(found, x.shape, storage, path) for _ in range(2)]
+    width = storage.size
+    with found.current(path):
+        for k, part in enumerate(parts):
+            found.copy_apart(part.at, width, x.at + k * width, 2 * width, width, part.size)
+    x.was_read(found)
+    return ComplexDeviceArray(*parts)
 
 
 def copied(x: DeviceArray) -> DeviceArray:
@@ -258,7 +343,7 @@ def is_on_device(x: Any) -> bool:
 
 
 def taken(x: Any, path: str) -> DeviceArray:
-    """Take an array of another library on a device, without a copy.
+    """Take an array of another library on a device, without a copy unless it is complex.
 
     Raises:
         DeviceError: [E422] it is not stored row by row, or on a device of OpenCL.
@@ -274,12 +359,15 @@ def taken(x: Any, path: str) -> DeviceArray:
                           remedy="copy it to the host: DLPack does not say in which context it is")
     found = gpu(f"cuda:{number}")
     foreign = Foreign(x, found.stream)
-    if foreign.storage is None:
+    if foreign.storage is None and foreign.part is None:
         raise DTypeError("E122", f"{path} has the element type {foreign.type_text}, which has no counterpart in the "
-                         "language", remedy="convert it first; complex numbers as two arrays")  # fmt: skip
+                         "language", remedy="convert it first")  # fmt: skip
     if not foreign.is_contiguous:
         raise DeviceError("E422", f"{path} is on {found.name}, and not stored row by row", position=user_position(),
                           remedy=f"`{path}.contiguous()` in PyTorch, `cupy.ascontiguousarray({path})`")
+    if foreign.part is not None:
+        return _parts(foreign, found, foreign.part, path)
+    assert foreign.storage is not None
     return DeviceArray(found, foreign.shape, foreign.storage, foreign, foreign.at)
 
 
@@ -288,18 +376,19 @@ def device_put(x: Any, device: str | None = None) -> Any:
 
     Args:
         x: a NumPy array of any shape, a `DeviceArray`, or an array of another library with DLPack. The element type
-            is a bool, an integer or a float of 16, 32 or 64 bits.
+            is a bool, an integer, a float of 16, 32 or 64 bits, or complex.
         device: a name of `pb.devices`, such as "cuda:0" or "opencl:0"; "cpu" gives a NumPy array. By default an array
             on a device stays where it is, and others go to "cuda:0".
     Returns:
-        A `DeviceArray` with the shape and element type of `x`. If `x` is on this device, it shares the memory of `x`.
+        A `DeviceArray` with the shape and element type of `x`. If `x` is real and on this device, it shares the memory
+        of `x`.
     Raises:
         DeviceError: [E418] there is no driver or no such device. [E420] the device failed. [E422] `x` is on a device,
             and not stored row by row.
         DTypeError: [E122] the element type has no counterpart in the language.
         OutOfMemoryError: [E421] the array does not fit.
     Cost:
-        One copy, unless `x` is on the device.
+        One copy, unless `x` is a `DeviceArray` on the device, or a real array there.
 
     >>> pb.device_put(np.arange(3), "cpu").tolist()
     [0, 1, 2]
@@ -311,8 +400,10 @@ def device_put(x: Any, device: str | None = None) -> Any:
     if here is not None and here.gpu is target:
         return here
     array = np.asarray(x if here is None else here)
+    if array.dtype in (np.complex64, np.complex128):
+        return ComplexDeviceArray(*(device_put(part, target.name) for part in (array.real, array.imag)))
     storage = dtype_of(array.dtype) if here is None else here.storage
     if storage is None:
         raise DTypeError("E122", f"x has NumPy dtype {array.dtype}, which has no counterpart in the language",
-                         position=user_position(), remedy="convert it in NumPy first; complex numbers as two arrays")
+                         position=user_position(), remedy="convert it in NumPy first")
     return sent(target, np.asarray(bits_of(array), order="C"), storage, "x")

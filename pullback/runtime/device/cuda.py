@@ -10,7 +10,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
@@ -49,6 +49,7 @@ ENTRIES: Final[dict[str, tuple[Any, ...]]] = {
     "cuMemcpyHtoDAsync_v2": (_ADDRESS, _P, c_size_t, _P),
     "cuMemcpyDtoHAsync_v2": (_P, _ADDRESS, c_size_t, _P),
     "cuMemcpyDtoDAsync_v2": (_ADDRESS, _ADDRESS, c_size_t, _P),
+    "cuMemcpy2DAsync_v2": (_P, _P),
     "cuStreamCreate": (_A(_P), c_uint),
     "cuStreamSynchronize": (_P,),
     "cuStreamWaitEvent": (_P, _P, c_uint),
@@ -61,6 +62,17 @@ OLDEST: Final = 12_000  # the oldest driver, as cuDriverGetVersion counts: CUDA 
 INVALID_IMAGE: Final = frozenset((200, 209, 218, 222, 223))  # of code for another device, or of a newer compiler
 NO_DEVICE: Final = 100
 MAJOR, MINOR = 75, 76  # attributes of a device: its compute capability
+ON_DEVICE: Final = 2  # the kind of memory
+
+
+class _Rows(Structure):
+    """CUDA_MEMCPY2D: a copy of rows, each `pitch` bytes behind the one before."""
+
+    _side = ("x", c_size_t), ("y", c_size_t), ("kind", c_int), ("host", _P), ("at", _ADDRESS), ("array", _P), (
+        "pitch", c_size_t)  # fmt: skip
+    _fields_ = (*((f"from_{n}", t) for n, t in _side), *((f"to_{n}", t) for n, t in _side), ("width", c_size_t),
+                ("count", c_size_t))  # fmt: skip
+
 
 class Driver:
     """The loaded driver: `driver("cuInit", 0)` calls an entry point.
@@ -254,6 +266,13 @@ class CudaGpu(Gpu):
     def copy(self, to: int, at: int, count: int) -> None:
         """Copy `count` bytes on the device."""
         self.driver("cuMemcpyDtoDAsync_v2", to, at, count, self.stream)
+
+    def copy_apart(self, to: int, to_pitch: int, at: int, pitch: int, width: int, count: int) -> None:
+        """Copy `count` elements of `width` bytes on the device; a pitch is from one element to the next."""
+        if count:
+            rows = _Rows(from_kind=ON_DEVICE, from_at=at, from_pitch=pitch, to_kind=ON_DEVICE, to_at=to,
+                         to_pitch=to_pitch, width=width, count=count)  # fmt: skip
+            self.driver("cuMemcpy2DAsync_v2", byref(rows), self.stream)
 
     def follow(self, stream: int) -> None:
         """Make a stream of another library wait for the work queued so far; -1 is none."""

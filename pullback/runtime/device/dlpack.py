@@ -26,7 +26,7 @@ from ctypes import (
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from pullback.ir.types import DTYPES, HALVES, DType, bf16
+from pullback.ir.types import DTYPES, HALVES, DType, bf16, f32, f64
 from pullback.state import registered
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ VERSION: Final = 1, 0
 KINDS: Final = {"signed": 0, "unsigned": 1, "floating": 2, "half": 2, "bool": 6}
 TYPES: Final = {(4 if d is bf16 else KINDS[d.kind], 8 * d.size): d for d in (*DTYPES, *HALVES)}
 CODES: Final = {d: code for code, d in TYPES.items()}
+COMPLEX: Final = 5
+PARTS: Final = {(COMPLEX, 16 * d.size): d for d in (f32, f64)}  # the types of a complex number's parts
 OLD, NEW = b"dltensor", b"dltensor_versioned"  # names of capsules
 DELETER: Final = CFUNCTYPE(None, c_void_p)
 
@@ -84,19 +86,19 @@ _DELETE: Final = DELETER(_delete)
 _UNREAD: Final = PYFUNCTYPE(None, c_void_p)(_unread)
 
 
-def capsule_of(owner: object, at: int, shape: Sequence[int], storage: DType, device: tuple[int, int],
+def capsule_of(owner: object, at: int, shape: Sequence[int], code: tuple[int, int], device: tuple[int, int],
                max_version: tuple[int, int] | None) -> Any:  # fmt: skip
     """A capsule for an array on a device; the capsule keeps the array's owner alive.
 
     Args:
-        device: the kind and the number of the device.
+        code: the kind of its elements and their bits.   device: its kind and its number.
         max_version: the latest version of DLPack that the reader knows; None for one before 1.
     """
     rank, step = len(shape), ctypes.sizeof(c_int64)
     strides = [prod(shape[k + 1 :]) for k in range(rank)]
     sizes = (c_int64 * (2 * rank + 1))(*shape, *strides)
     places = [ctypes.cast(ctypes.addressof(sizes) + k * step, POINTER(c_int64)) for k in (0, rank)]
-    tensor = _Tensor(at, *device, rank, *CODES[storage], 1, *places, 0)
+    tensor = _Tensor(at, *device, rank, *code, 1, *places, 0)
     made: Any
     if max_version is not None and max_version[0] >= VERSION[0]:
         name, made = NEW, _Versioned(*VERSION, None, _DELETE, 0, tensor)
@@ -114,6 +116,7 @@ class Foreign:
 
     Attributes:
         shape: its sizes.   at: its address.   storage: the name of its dtype; None if the language has no such type.
+        part: the dtype of a complex element's parts, else None.
         type_text: the element type in DLPack's terms.   is_contiguous: whether it is stored row by row.
     """
 
@@ -129,7 +132,7 @@ class Foreign:
         t: _Tensor = made.tensor
         self.shape = tuple(t.shape[k] for k in range(t.ndim))
         self.at = (t.data or 0) + t.byte_offset
-        self.storage = TYPES.get((t.code, t.bits)) if t.lanes == 1 else None
+        self.storage, self.part = (known.get((t.code, t.bits)) if t.lanes == 1 else None for known in (TYPES, PARTS))
         self.type_text = f"{t.code} of DLPack with {t.lanes} × {t.bits} bits"
         self.is_contiguous = not t.strides or self._in_order([t.strides[k] for k in range(t.ndim)])
 

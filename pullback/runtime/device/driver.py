@@ -160,8 +160,21 @@ class Gpu(ABC):
         Raises:
             DeviceError: [E422] the driver's devices cannot be shared. [E420] the device failed.
         """
-        raise DeviceError("E422", f"other libraries cannot share arrays on {self.name}", position=user_position(),
-                          remedy="`x.numpy()` copies the array to the host")  # fmt: skip
+        raise self._unshared()
+
+    def copy_apart(self, to: int, to_pitch: int, at: int, pitch: int, width: int, count: int) -> None:
+        """Copy `count` elements on the device between arrays shared with other libraries and others.
+
+        Args:
+            to_pitch, pitch: the bytes from one element to the next.   width: the bytes of an element.
+        Raises:
+            DeviceError: [E422] see `follow`.
+        """
+        raise self._unshared()
+
+    def _unshared(self) -> DeviceError:
+        return DeviceError("E422", f"other libraries cannot share arrays on {self.name}", position=user_position(),
+                           remedy="`x.numpy()` copies the array to the host")  # fmt: skip
 
     @abstractmethod
     def reserve(self, count: int) -> None:

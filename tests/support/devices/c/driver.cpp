@@ -298,6 +298,37 @@ int cuMemcpyDtoDAsync_v2(address to, address from, size_t bytes, void *given) {
     counts["bytes between devices"] += bytes;
     return put(s, [=] { return copied(to, true, from, true, bytes); });
 }
+/* CUDA_MEMCPY2D; only rows between arrays of devices are copied. */
+struct side {
+    size_t x, y;
+    int kind;
+    void *host;
+    address at;
+    void *array;
+    size_t pitch;
+};
+struct rows {
+    side from, to;
+    size_t width, count;
+};
+int cuMemcpy2DAsync_v2(const rows *given_rows, void *given) {
+    CALL(cuMemcpy2DAsync_v2);
+    STREAM(s, given);
+    const rows r = *given_rows;
+    for (const side &x : {r.from, r.to}) {
+        NEED(x.kind == 2 && !x.x && !x.y && !x.host && !x.array, 801, "a copy of rows of this kind");
+        NEED(x.pitch >= r.width && r.count, 1, "rows that overlap, or no rows");
+        INSIDE(x.at, (r.count - 1) * x.pitch + r.width);
+    }
+    counts["bytes between devices"] += r.width * r.count;
+    return put(s, [=] {
+        for (size_t k = 0; k < r.count; ++k) {
+            const int error = copied(r.to.at + k * r.to.pitch, true, r.from.at + k * r.from.pitch, true, r.width);
+            if (error) return error;
+        }
+        return 0;
+    });
+}
 int cuMemcpyHtoD_v2(address to, const void *from, size_t bytes) {
     const int error = cuMemcpyHtoDAsync_v2(to, from, bytes, nullptr);
     return error ? error : drain(&here()->null);

@@ -1,0 +1,110 @@
+"""Complex arrays on a device."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import Complex128
+
+import pullback as pb
+from pullback import Array
+from pullback.runtime.device import cuda as driver
+from pullback.runtime.device import dlpack, executor
+from pullback.runtime.device.array import ComplexDeviceArray, DeviceArray, device_put
+from tests.support.devices import fake
+from tests.unit.grid.test_calls import Given, Tensor, said
+
+RNG = np.random.default_rng(7)
+W = RNG.normal(size=5)
+Z = RNG.normal(size=(3, 5)) + 1j * RNG.normal(size=(3, 5))
+
+
+@pytest.fixture(autouse=True)
+def late(cuda: fake.Driver) -> Iterator[fake.Driver]:
+    """A driver with two devices, whose work runs only when a call waits for it."""
+    cuda.set(devices=2, late=1)
+    if driver.gpus.cache_info().currsize and len(driver.gpus()) != 2:
+        driver.gpus.cache_clear()
+    executor._SAID.clear()
+    yield cuda
+    gc.collect()
+
+
+@pb.function
+def rotated(z: Complex128[Array, "N M"], w: Complex128[Array, "M"]) -> Any:
+    return {"z": z * 1j, "sum": pb.sum(z * w), "abs": pb.abs(w)}
+
+
+# Complex arrays -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("shape", [(), (4,), (2, 0), (2, 3)])
+def test_there_and_back(dtype: Any, shape: tuple[int, ...]) -> None:
+    z = (RNG.normal(size=shape) + 1j * RNG.normal(size=shape)).astype(dtype)
+    x = device_put(z)
+    assert isinstance(x, DeviceArray) and (x.shape, x.dtype, x.nbytes, x.device) == (shape, dtype, z.nbytes, "cuda:0")
+    for y in (x, device_put(x), device_put(x, "cuda:1"), device_put(x.ready(), "cpu"), np.from_dlpack(x, device="cpu")):
+        found = np.asarray(y)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, z)
+
+
+def test_numbers_and_text() -> None:
+    assert complex(device_put(np.array(1 + 2j))) == 1 + 2j
+    assert repr(device_put(np.array([1 + 2j]))) == "DeviceArray([1.+2.j], cuda:0)"
+    assert repr(device_put(np.zeros((50, 40), np.complex64))) == "DeviceArray(complex64[50, 40], cuda:0)"
+
+
+def test_arguments_and_results(late: fake.Driver) -> None:
+    """Complex arguments give complex results on the device, and no call waits."""
+    w = device_put(1j * W)
+    waits = late.count("cuStreamSynchronize")
+    found = rotated(rotated(Z, w)["z"], w)
+    assert late.count("cuStreamSynchronize") == waits
+    assert isinstance(found["z"], ComplexDeviceArray) and isinstance(found["abs"], DeviceArray)
+    np.testing.assert_allclose(found["z"], -Z)
+    np.testing.assert_allclose(complex(found["sum"]), np.sum(Z * 1j * 1j * W))
+    np.testing.assert_allclose(found["abs"], np.abs(W))
+
+
+def test_derivatives() -> None:
+    f = pb.grad(lambda z: pb.sum(pb.real(z * pb.conj(z))), wrt="z")
+    np.testing.assert_allclose(f(device_put(Z)), f(Z))
+
+
+def test_an_argument_without_annotation() -> None:
+    f = pb.function(lambda z: z * z)
+    np.testing.assert_allclose(f(device_put(Z.astype(np.complex64))), Z.astype(np.complex64) ** 2, rtol=1e-6)
+
+
+def test_another_library_takes_a_copy() -> None:
+    x = device_put(Z)
+    for options in ({}, {"max_version": (1, 1)}, {"copy": True}):
+        found = dlpack.Foreign(Given(x.__dlpack__(**options)), 1)
+        assert (found.shape, found.storage, found.part, found.is_contiguous) == (Z.shape, None, pb.float64, True)
+    with pytest.raises(BufferError, match="the parts of a complex array on a device are two arrays"):
+        x.__dlpack__(copy=False)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_arrays_of_another_library(late: fake.Driver, dtype: Any) -> None:
+    """They are copied on the device, without the host."""
+    t = Tensor(Z.astype(dtype), "jax")
+    before = late.count("bytes from devices")
+    found = device_put(t)
+    assert late.count("bytes from devices") == before and found.dtype == dtype
+    np.testing.assert_array_equal(found, Z.astype(dtype))
+    if dtype == np.complex128:
+        np.testing.assert_allclose(rotated(t, W + 0j)["z"], Z * 1j)
+
+
+def test_complex_arrays_on_two_devices() -> None:
+    first, second = device_put(Z), device_put(1j * W, "cuda:1")
+    assert said(lambda: rotated(first, second)) == (
+        "DeviceError [E422] rotated: z.real is on cuda:0, and w.real is on cuda:1\n"
+        '  try: `pb.device_put(w.real, "cuda:0")` copies it      See `pullback explain-error E422`')
