@@ -126,7 +126,8 @@ def _place(name: str, signature: Signature, traced: Traced, arrays: Sequence[Any
         return ""
     from pullback.runtime.device.executor import place
 
-    return place(name, wish, [leaf.path for leaf in signature.flat if leaf.is_input], arrays)
+    paths = [leaf.path for leaf in signature.flat if leaf.is_input]
+    return place(name, wish, paths + [r.name for r in traced.known.inputs[len(paths) :]], arrays)
 
 
 def _is_general(traced: Traced, dims: dict[str, int]) -> bool:

@@ -141,9 +141,11 @@ def as_array(x: object, what: str = "operand") -> Array:
         if isinstance(x, np.generic) or x.ndim == 0:
             return scalar(expr.const(x.item(), dtype.computed))
         return from_ref(current().capture(unmasked(x, what)))
+    if isinstance(getattr(x, "storage", None), DType):  # an array on a device
+        return from_ref(current().capture(x))
     if isinstance(x, Index | Var):
         return from_index(x)
-    if isinstance(x, TracedArray | complex | np.complexfloating | np.ndarray):
+    if isinstance(x, TracedArray | complex | np.complexfloating | np.ndarray) or hasattr(x, "is_pair"):
         raise DTypeError(
             "E121",
             f"{what} takes no complex numbers",
@@ -178,8 +180,6 @@ def _as_array_remedy(x: object) -> str:
             return "real and imaginary part as two arrays"
         case _ if type(x).__module__.startswith("pullback.lazy"):
             return "functions of `lazy` take lazy arrays; `x.numpy()` is an array for a `pb.function`"
-        case _ if type(x).__module__.startswith("pullback.runtime.device"):
-            return "make it an argument of the function, or capture `x.numpy()`"
         case _ if callable(x):
             return "call it, with brackets"
         case _:

@@ -144,16 +144,21 @@ class Tracer:
         self.inputs.append(ref)
         return ref
 
-    def capture(self, array: NDArray, name: str | None = None) -> ir.Ref:
-        """Capture an outer NumPy array as a further input, under the `name` that another function gave it."""
+    def capture(self, array: Any, name: str | None = None) -> ir.Ref:
+        """Capture an outer array as a further input, under the `name` that another function gave it.
+
+        Args:
+            array: a NumPy array, or an array on a device, which stays there.
+        """
         found = self.captured.get(id(array))
         if found is None:
-            storage = dtype_of(array.dtype)
+            is_near = isinstance(array, np.ndarray)
+            storage = dtype_of(array.dtype) if is_near else array.storage
             assert storage is not None
             dtype = storage.computed
             shape = [as_index(int(n)) for n in array.shape]
             bounds = None  # the current range of its integers: indices then need no check, as with in_range
-            if dtype.is_integer and array.size and array.max() < i64.maximum:  # larger integers cannot be indices
+            if is_near and dtype.is_integer and array.size and array.max() < i64.maximum:  # larger integers cannot be indices
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
             name = name or captured_name(array) or f"captured_{len(self.captured)}"
             ref = ir.Ref(name, dtype, shape, bounds, storage)

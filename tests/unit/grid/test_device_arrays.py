@@ -1,4 +1,4 @@
-"""Complex arrays on a device."""
+"""Complex arrays on a device, and device arrays that functions capture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jaxtyping import Complex128
+from jaxtyping import Complex128, Float64
 
 import pullback as pb
 from pullback import Array
@@ -108,3 +108,57 @@ def test_complex_arrays_on_two_devices() -> None:
     assert said(lambda: rotated(first, second)) == (
         "DeviceError [E422] rotated: z.real is on cuda:0, and w.real is on cuda:1\n"
         '  try: `pb.device_put(w.real, "cuda:0")` copies it      See `pullback explain-error E422`')
+
+
+# Captured arrays ------------------------------------------------------------------------------------------------
+
+
+def test_captured_arrays(late: fake.Driver) -> None:
+    """A captured array is an argument that each call passes: it is not copied, and the call runs where it is."""
+    weights, at, one, z = (device_put(a) for a in (W, np.array([4, 0]), np.array(2.0), 1j * W))
+    copies = late.count("cuMemcpyDtoHAsync_v2")
+
+    @pb.function
+    def f(x: Float64[Array, "5"]) -> Any:
+        return x + weights, pb.take(x, at), one * (weights * x), pb.sum(z)
+
+    found = f(W)
+    assert late.count("cuMemcpyDtoHAsync_v2") == copies
+    assert all(isinstance(r, DeviceArray) for r in found)
+    for r, wanted in zip(found, (2 * W, W[[4, 0]], 2 * W * W, np.sum(1j * W)), strict=True):
+        np.testing.assert_allclose(r, wanted)
+    assert "weights: f64[5]" in f.ir
+
+
+def test_functions_of_functions_that_capture() -> None:
+    """Derivatives, maps, calls inside of functions and the interpreter take captured arrays."""
+    weights = device_put(W)
+    f = pb.function(lambda x: pb.sum(x * weights * x))
+    np.testing.assert_allclose(pb.grad(f)(W), 2 * W * W)
+    np.testing.assert_allclose(pb.vmap(f)(np.stack([W, 2 * W])), [np.sum(W**3), 4 * np.sum(W**3)])
+    np.testing.assert_allclose(pb.function(lambda x: 2 * f(x))(device_put(W)), 2 * np.sum(W**3))
+    np.testing.assert_allclose(f.interpret(W), np.sum(W**3))
+
+
+def test_captured_indices_are_checked() -> None:
+    at = device_put(np.array([9]))
+    found = pb.function(lambda x: pb.take(x, at))(W)
+    with pytest.raises(IndexError, match="E401"):
+        found.numpy()
+
+
+def test_captured_arrays_on_another_device(tmp_path: Any) -> None:
+    weights = device_put(W, "cuda:1")
+
+    @pb.function
+    def f(x: Float64[Array, "5"]) -> Any:
+        return x + weights
+
+    assert said(lambda: f(device_put(W))) == (
+        "DeviceError [E422] f: x is on cuda:0, and weights is on cuda:1\n"
+        '  try: `pb.device_put(weights, "cuda:0")` copies it      See `pullback explain-error E422`')
+    assert said(lambda: pb.function(f, device="cpu")(W)) == (
+        "DeviceError [E422] f runs on cpu, and weights is on cuda:1\n"
+        '  try: `pb.device_put(weights, "cpu")` copies it      See `pullback explain-error E422`')
+    f.export(tmp_path)  # an argument of the C
+    assert "restrict weights, double *restrict out" in next(tmp_path.glob("*.h")).read_text()
