@@ -158,7 +158,8 @@ class Tracer:
             dtype = storage.computed
             shape = [as_index(int(n)) for n in array.shape]
             bounds = None  # the current range of its integers: indices then need no check, as with in_range
-            if is_near and dtype.is_integer and array.size and array.max() < i64.maximum:  # larger integers cannot be indices
+            is_index = is_near and dtype.is_integer and array.size
+            if is_index and array.max() < i64.maximum:  # larger integers cannot be indices
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
             name = name or captured_name(array) or f"captured_{len(self.captured)}"
             ref = ir.Ref(name, dtype, shape, bounds, storage)

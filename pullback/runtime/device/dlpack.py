@@ -26,7 +26,7 @@ from ctypes import (
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from pullback.ir.types import DTYPES, HALVES, DType, bf16, f32, f64
+from pullback.ir.types import DTYPES, HALVES, bf16, f32, f64
 from pullback.state import registered
 
 if TYPE_CHECKING:
