@@ -5,6 +5,7 @@ trees.py      tree reductions in a fixed order
 states.py     loops whose states are scans
 scans.py      scans, a group of threads for each row; tiles.py has their launches
 scatters.py   scatters: keys, then each element collects its terms
+writes.py     loops that set elements, of which the last write counts
 sorts.py      sorts by merging; runs.py finds the place of one element
 products.py   tiled products, with panels in shared memory and sums in registers
 table.py      the table of strategies, in order

@@ -15,6 +15,7 @@ from pullback.grid.scatters import scatters
 from pullback.grid.sorts import sorts
 from pullback.grid.spread import THREADS, is_launched
 from pullback.grid.trees import trees
+from pullback.grid.writes import writes
 from pullback.ir import nodes as ir
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
@@ -24,6 +25,9 @@ from pullback.loops.plain.updates import updates
 from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Kernel, Stmt, without_unread
 from pullback.machine import SCALAR, Machine
+
+
+FEWEST: Final = 4.0  # cycles of a processor core for an element at least
 
 
 class DeviceStrategy(Protocol):
@@ -52,6 +56,14 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
         yield Candidate("elements", cycles, build, exact=True)
 
 
+def parts(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
+    """The strategy for arrays that are overwritten in place, as a launch or, in a loop, between two barriers."""
+    for c in updates(work, machine):
+        groups = -(-int(c.cycles) // THREADS)
+        launch = device.cycles(c.cycles, FEWEST, groups, THREADS)
+        yield replace(c, cycles=min(launch, device.meeting + device.serial * max(c.cycles / THREADS, FEWEST)))
+
+
 def _plain(s: ir.Build | ir.Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     """Write plain loops."""
     if isinstance(s, ir.Scatter):
@@ -78,7 +90,7 @@ def _offered(work: Work, machine: Machine, strategy: DeviceStrategy, device: Dev
 
 
 STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, scatters, elements)
-LOOPS: Final[tuple[DeviceStrategy, ...]] = (scans,)  # for loops with states
+LOOPS: Final[tuple[DeviceStrategy, ...]] = (writes, scans)  # for loops with states
 SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)
 
 
@@ -86,4 +98,5 @@ def device_chooser(device: Device) -> Chooser:
     """The chooser among all strategies for a device."""
     single, loops, orders = (tuple(partial(_offered, strategy=s, device=device) for s in table)
                              for table in (STRATEGIES, LOOPS, SORTS))  # fmt: skip
-    return Chooser(SCALAR, Strategies(single=(updates, *single), loops=loops, sorts=orders))
+    own = partial(parts, device=device)
+    return Chooser(SCALAR, Strategies(single=(own, *single), loops=loops, sorts=orders))
