@@ -26,7 +26,6 @@ from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Kernel, Stmt, without_unread
 from pullback.machine import SCALAR, Machine
 
-
 FEWEST: Final = 4.0  # cycles of a processor core for an element at least
 
 
