@@ -114,7 +114,7 @@ class Driver:
         """
         status = self._entries[name](*arguments)
         if status:
-            raise StatusError(status)
+            raise StatusError(status, name)
 
     def said(self, status: int) -> str:
         """The name and the text of an error number."""

@@ -31,11 +31,11 @@ MOST_PENDING: Final = 256
 
 
 class StatusError(Exception):
-    """An error number of a driver."""
+    """An error number of a driver, and the entry point that returned it."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    def __init__(self, status: int, step: str) -> None:
+        super().__init__(status, step)
+        self.status, self.step = status, step
 
 
 @dataclass(frozen=True)
@@ -118,17 +118,17 @@ class Gpu(ABC):
             with self._entered():
                 yield
         except StatusError as error:
-            raise self.failure(what, error.status) from None
+            raise self.failure(what, error.status, error.step) from None
 
-    def failure(self, what: str, status: int) -> PullbackError:
-        """The error for an error number of the driver."""
+    def failure(self, what: str, status: int, step: str = "a step of the host program") -> PullbackError:
+        """The error for an error number that a step of the driver returned."""
         if status in self.lost:
             text, remedy = f"{self.name} is lost", f"start a new process; `{self.tool}` shows the state of the device"
         elif status in self.failed:
             text, remedy = (f"a kernel failed on {self.name}",
                             'start a new process, as this one cannot use the device now; `device="cpu"` avoids it')
         else:
-            text, remedy = f"the driver of {self.name} refused a step", "another device, or report this"
+            text, remedy = f"the driver of {self.name} refused {step}", "another device, or report this"
         return DeviceError("E420", f"{what}: {text}", position=user_position(), facts=[self.said(status)],
                            remedy=remedy)  # fmt: skip
 

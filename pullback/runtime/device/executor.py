@@ -269,9 +269,6 @@ def compile_on(where: str, known: ir.Known, dims: Mapping[str, int]) -> DeviceEx
 
 def _compiled_on(gpu: Gpu, known: ir.Known, dims: Mapping[str, int]) -> DeviceExecutable:
     program = program_of(known)
-    if program.settings.debug:
-        raise CompilerError("E417", f"{program.name}: a debug build runs on the processor", position=user_position(),
-                            remedy="debug=False")  # fmt: skip
     lowered = loops_for(program, dims, gpu.model)
     exact = program.settings.exact
     made = device_program(lowered.function, lowered.memory, gpu.words, gpu.model, comments=False, exact=exact)

@@ -82,6 +82,9 @@ def loops_for(program: ir.Program, dims: Mapping[str, int], device: Device = H10
         values = ", ".join(f"{d}=…" for d in missing)
         raise CompilerError("E417", f"{program.name}: a device program has all sizes; open: {', '.join(missing)}",
                             position=user_position(), remedy=f"give them: {values}")  # fmt: skip
+    if program.settings.debug:
+        raise CompilerError("E417", f"{program.name}: a debug build runs on the processor", position=user_position(),
+                            remedy="debug=False")  # fmt: skip
     lowered = lower_program(program, dims, device=device)
     refuse(lowered.function)
     return lowered

@@ -88,7 +88,7 @@ class Loader:
             StatusError: it failed.
         """
         if status := self._entries[name](*arguments):
-            raise StatusError(-status)
+            raise StatusError(-status, name)
 
     def made(self, name: str, *arguments: Any) -> int:
         """Call an entry point that makes an object; return its handle.
@@ -99,7 +99,7 @@ class Loader:
         status = c_int()
         found = self._entries[name](*arguments, byref(status))
         if status.value:
-            raise StatusError(-status.value)
+            raise StatusError(-status.value, name)
         return int(found or 0)
 
     def listed(self, name: str, *arguments: Any) -> list[int]:
@@ -223,7 +223,7 @@ class OpenclGpu(Gpu):
         """
         with self._lock:
             if count > min(self.largest, self.entry.memory - self._used):
-                raise StatusError(min(self.full))
+                raise StatusError(min(self.full), "clCreateBuffer")
             self._used += count
 
     def free_bytes(self) -> tuple[int, int]:

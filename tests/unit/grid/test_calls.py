@@ -424,9 +424,12 @@ def test_a_device_that_fails(two: fake.Driver) -> None:
     two.set(devices=2)
     two.fail("cuMemcpyDtoHAsync_v2", 1)
     assert said(x.numpy) == (
-        "DeviceError [E420] reading an array: the driver of cuda:0 refused a step\n"
+        "DeviceError [E420] reading an array: the driver of cuda:0 refused cuMemcpyDtoHAsync_v2\n"
         "   | CUDA_ERROR_INVALID_VALUE, the words of the driver for tests\n"
         "  try: another device, or report this      See `pullback explain-error E420`")
+    two.fail("cuMemcpyDtoHAsync_v2", 1)
+    assert said(lambda: loss(W, X, Y)).startswith(
+        "DeviceError [E420] loss: the driver of cuda:0 refused a step of the host program\n")
 
 
 @pytest.mark.usefixtures("fresh")
@@ -525,9 +528,11 @@ def test_a_function_that_a_device_cannot_run() -> None:
         assert said(call, pb.CompilerError).startswith(
             "CompilerError [E417] halved: the C function half is not supported on devices yet\n")
     careful = pb.function(doubled, device="cuda!", debug=True)
-    assert said(lambda: careful(W), pb.CompilerError) == (
-        "CompilerError [E417] doubled: a debug build runs on the processor\n"
-        "  try: debug=False      See `pullback explain-error E417`")
+    exported = pb.function(doubled.python, debug=True)
+    for call in (lambda: careful(W), lambda: exported.export_device("unused", N=5)):
+        assert said(call, pb.CompilerError) == (
+            "CompilerError [E417] doubled: a debug build runs on the processor\n"
+            "  try: debug=False      See `pullback explain-error E417`")
 
 
 def test_arrays_that_are_not_taken() -> None:

@@ -260,11 +260,12 @@ def test_an_old_device(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -
      (5, "\n   | CL_OUT_OF_RESOURCES\n  try: another device, or report this")])  # fmt: skip
 def test_a_device_that_fails(status: int, text: str, gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(*_: Any) -> None:
-        raise StatusError(status)
+        raise StatusError(status, "clEnqueueReadBuffer")
 
     x = pb.device_put(W, gpu.name)
     monkeypatch.setattr(gpu, "fetch", fetch)
-    first = {34: "opencl:0 ", 9999: "a kernel failed on opencl:0", 5: "the driver of opencl:0 refused a step"}[status]
+    first = {34: "opencl:0 ", 9999: "a kernel failed on opencl:0",
+             5: "the driver of opencl:0 refused clEnqueueReadBuffer"}[status]  # fmt: skip
     assert said(x.numpy) == (
         f"DeviceError [E420] reading an array: {first}{text}      See `pullback explain-error E420`")
 
@@ -298,7 +299,7 @@ class Without:
 
     def listed(self, name: str, *_: Any) -> list[int]:
         if self.failing[name]:
-            raise StatusError(self.failing[name])
+            raise StatusError(self.failing[name], name)
         return [1]
 
 
