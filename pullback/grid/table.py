@@ -56,7 +56,7 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
 
 
 def parts(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
-    """The strategy for arrays that are overwritten in place, as a launch or, in a loop, between two barriers."""
+    """The strategy for arrays that are overwritten in place, in a launch or between two barriers."""
     for c in updates(work, machine):
         groups = -(-int(c.cycles) // THREADS)
         launch = device.cycles(c.cycles, FEWEST, groups, THREADS)

@@ -1,4 +1,4 @@
-"""Writes: loops that set a part of an array in each step. Of the writes to an element, the last one counts.
+"""Writes: loops that set a part of an array in each step. The last write to an element counts.
 
     for j: y[t[j], m] = x[j, m]
     -->  thread j:     key[j] = t[j]

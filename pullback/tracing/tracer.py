@@ -1,8 +1,7 @@
 """Tracing: recording the user's Python function as a program.
 
 A `Tracer` collects statements while the user's function runs on traced arrays (`pullback.tracing.array`). It knows the
-block
-under construction and the index variables in scope.
+block under construction and the index variables in scope.
 
 Lifting. The core has no local arrays. A statement made inside the function given to `build` or `sum_over` may depend
 on the index variables there. It is emitted at the level of the enclosing block, with those variables as leading axes.
@@ -145,21 +144,16 @@ class Tracer:
         return ref
 
     def capture(self, array: Any, name: str | None = None) -> ir.Ref:
-        """Capture an outer array as a further input, under the `name` that another function gave it.
-
-        Args:
-            array: a NumPy array, or an array on a device, which stays there.
-        """
+        """Capture an outer array, of NumPy or on a device, as an input; functions inside gave it a `name`."""
         found = self.captured.get(id(array))
         if found is None:
-            is_near = isinstance(array, np.ndarray)
-            storage = dtype_of(array.dtype) if is_near else array.storage
+            storage = dtype_of(array.dtype) if isinstance(array, np.ndarray) else array.storage
             assert storage is not None
             dtype = storage.computed
             shape = [as_index(int(n)) for n in array.shape]
             bounds = None  # the current range of its integers: indices then need no check, as with in_range
-            is_index = is_near and dtype.is_integer and array.size
-            if is_index and array.max() < i64.maximum:  # larger integers cannot be indices
+            is_known = dtype.is_integer and isinstance(array, np.ndarray) and array.size
+            if is_known and array.max() < i64.maximum:  # larger integers cannot be indices
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
             name = name or captured_name(array) or f"captured_{len(self.captured)}"
             ref = ir.Ref(name, dtype, shape, bounds, storage)
