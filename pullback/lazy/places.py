@@ -18,6 +18,7 @@ from pullback.lazy.node import Array, leaf, leaf_of, stored
 from pullback.lazy.types import ArrayType, array_type
 from pullback.source import user_position
 from pullback.state import cached
+from pullback.tracing.complex_array import complex_type
 from pullback.tracing.devices import CPU
 
 __all__ = ["common_place", "default_place", "held", "is_elsewhere", "leaf_at", "place_named", "put"]
@@ -113,7 +114,7 @@ def leaf_at(value: Any, place: str | None = None) -> Array:
     if place == "":
         return leaf(device_put(value, "cpu"))
     made = device_put(value, place)
-    return leaf_of(made, array_type(made.storage, made.shape, made.device), False, None)
+    return leaf_of(made, array_type(complex_type(made.dtype) or made.storage, made.shape, made.device), False, None)
 
 
 def held(value: Any, device: Any, what: str) -> Array:
