@@ -17,7 +17,7 @@ import pullback as pb
 from pullback import Array, nn
 from pullback.errors import DeviceError, PullbackError
 from pullback.runtime.device import cuda, listing, opencl
-from pullback.runtime.device.array import DeviceArray
+from pullback.runtime.device.array import ComplexDeviceArray, DeviceArray
 from pullback.runtime.device.driver import StatusError
 from tests.support.devices import fake
 from tests.support.devices import opencl as support
@@ -51,6 +51,11 @@ def read(x: Float64[Array, "N"], at: Int64[Array, "M"]) -> Any:
     return pb.build(at.shape[0], lambda m: x[at[m]])
 
 
+@pb.function(device="opencl!")
+def turned(z: Any) -> Any:
+    return z * z + 1j * z
+
+
 def said(call: Callable[[], Any], kind: type[PullbackError] = DeviceError) -> str:
     """The message of an error without its place."""
     with pytest.raises(kind) as error:
@@ -79,6 +84,21 @@ def test_calls(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpu.free_bytes()[0] == used
     monkeypatch.setenv("PULLBACK_DEVICE", "opencl!")
     np.testing.assert_allclose(pb.grad(loss.python, wrt="w")(W, X, Y), wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_arrays(dtype: type, gpu: opencl.OpenclGpu) -> None:
+    z = (X + 1j * X[::-1]).astype(dtype)
+    on_device = pb.device_put(z, gpu.name)
+    assert isinstance(on_device, ComplexDeviceArray) and on_device.dtype == dtype
+    np.testing.assert_array_equal(on_device.numpy(), z)
+    for x, kind in ((on_device, ComplexDeviceArray), (z, np.ndarray)):
+        found = turned(x)
+        assert isinstance(found, kind)
+        np.testing.assert_allclose(np.asarray(found), z * z + 1j * z, rtol=1e-5)
+    assert said(on_device.__dlpack__) == (
+        "DeviceError [E422] other libraries cannot share arrays on opencl:0\n"
+        "  try: `x.numpy()` copies the array to the host      See `pullback explain-error E422`")
 
 
 def test_a_failed_check_comes_with_the_results(gpu: opencl.OpenclGpu) -> None:
