@@ -37,13 +37,13 @@ class _Walker:
 
     def statement(self, s: ir.Elementwise) -> Key:
         """The key of a statement, by the numbers of its nodes."""
-        outs = tuple(self.ref(r) for r in s.outs)
+        outs = tuple([self.ref(r) for r in s.outs])
         extents = self.bind(s.vars)
         match s:
             case ir.Build():
-                what: Key = tuple(self.scalar(v) for v in s.values)
+                what: Key = tuple([self.scalar(v) for v in s.values])
             case ir.Scatter():
-                what = (*(self.index(i) for i in s.indices), self.scalar(s.value))
+                what = (*[self.index(i) for i in s.indices], self.scalar(s.value))
             case ir.Sort():
                 what = (s.what, self.scalar(s.value))
         return type(s), outs, extents, what
@@ -52,11 +52,11 @@ class _Walker:
         """Number the variables of a binder; return their sizes."""
         for v in variables:
             self._variables.setdefault(v, len(self._variables))
-        return tuple(self.index(v.extent) for v in variables)
+        return tuple([self.index(v.extent) for v in variables])
 
     def ref(self, r: ir.Ref) -> Key:
         """The key of an array: its number and properties."""
-        return self.refs.setdefault(r, len(self.refs)), r.dtype.name, tuple(self.index(d) for d in r.shape)
+        return self.refs.setdefault(r, len(self.refs)), r.dtype.name, tuple([self.index(d) for d in r.shape])
 
     def index(self, i: Index) -> Key:
         """An index as a set of terms, because the order of its terms depends on the age of variables."""
@@ -102,13 +102,13 @@ class _Walker:
             case ir.FromIndex():
                 return ir.FromIndex, self.index(e.index), e.dtype.name
             case ir.Get():
-                return ir.Get, self.ref(e.ref), tuple(self.index(i) for i in e.indices)
+                return ir.Get, self.ref(e.ref), tuple([self.index(i) for i in e.indices])
             case ir.Apply():
-                return e.primitive.name, *(self.scalar(a) for a in e.args)
+                return e.primitive.name, *[self.scalar(a) for a in e.args]
             case ir.Cast():
                 return ir.Cast, self.scalar(e.arg), e.dtype.name
             case ir.Add() | ir.Mul():
-                return type(e), *(self.scalar(a) for a in e.args)
+                return type(e), *[self.scalar(a) for a in e.args]
             case ir.Bracket():
                 return ir.Bracket, tuple((c.op, self.index(c.index)) for c in e.conds), self.scalar(e.arg)
             case ir.Select():

@@ -160,13 +160,13 @@ class Substitution:
             case ir.Get():
                 return self.get(self.ref(e.ref), tuple(self.index(i) for i in e.indices))
             case ir.Apply():
-                return expr.apply(e.primitive, *(self.scalar(a) for a in e.args))
+                return expr.apply(e.primitive, *[self.scalar(a) for a in e.args])
             case ir.Cast():
                 return expr.cast(self.scalar(e.arg), e.dtype)
             case ir.Add():
-                return expr.add(*(self.scalar(a) for a in e.args))
+                return expr.add(*[self.scalar(a) for a in e.args])
             case ir.Mul():
-                return expr.mul(*(self.scalar(a) for a in e.args))
+                return expr.mul(*[self.scalar(a) for a in e.args])
             case ir.Bracket():
                 conds = [self.condition(c) for c in e.conds]
                 return expr.zero(e.dtype) if False in conds else expr.bracket(conds, self.scalar(e.arg))

@@ -114,7 +114,7 @@ class _Lift:
             return out
         if isinstance(core, ir.Apply) and core.primitive.transcendental:
             kept = [g if isinstance(g, Cond) else self.inner(g, ()) for g in guards]
-            return under_guards(expr.apply(core.primitive, *(self.argument(a, tuple(kept)) for a in core.args)), kept)
+            return under_guards(expr.apply(core.primitive, *[self.argument(a, tuple(kept)) for a in core.args]), kept)
         return self.inner(e, ())
 
     def argument(self, e: ir.Scalar, path: tuple[Guard, ...]) -> ir.Scalar:
@@ -140,21 +140,21 @@ class _Lift:
             case ir.FromIndex():
                 return expr.from_index(self.index(e.index, path), e.dtype)
             case ir.Get():
-                return expr.get(e.ref, *(self.index(i, path) for i in e.indices))
+                return expr.get(e.ref, *[self.index(i, path) for i in e.indices])
             case ir.Apply():
                 if e.primitive.transcendental and (e.free or e.refs):
                     return self.lift(e, path, e.primitive.name)
-                return expr.apply(e.primitive, *(self.inner(a, path) for a in e.args))
+                return expr.apply(e.primitive, *[self.inner(a, path) for a in e.args])
             case ir.Cast():
                 return expr.cast(self.inner(e.arg, path), e.dtype)
             case ir.Add():
                 part = self._part(e)
                 if part is None:
-                    return expr.add(*(self.inner(a, path) for a in e.args))
+                    return expr.add(*[self.inner(a, path) for a in e.args])
                 rest = [a for a in e.args if a not in part.args]
-                return expr.add(self.inner(part, path), *(self.inner(a, path) for a in rest))
+                return expr.add(self.inner(part, path), *[self.inner(a, path) for a in rest])
             case ir.Mul():
-                return expr.mul(*(self.inner(a, path) for a in e.args))
+                return expr.mul(*[self.inner(a, path) for a in e.args])
             case ir.Bracket():
                 return expr.bracket(e.conds, self.inner(e.arg, (*path, *e.conds)))
             case ir.Select():

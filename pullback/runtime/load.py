@@ -23,8 +23,8 @@ class Library(ctypes.CDLL):
 
     _handle = 0  # the value if loading failed
 
-    def __del__(self) -> None:
-        if self._handle and not sys.is_finalizing():  # otherwise an endless thread may still be inside
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._handle and not is_ending():  # otherwise an endless thread may still be inside
             _ctypes.dlclose(self._handle)
 
     def entry(self, name: str, arity: int) -> Entry:

@@ -18,7 +18,7 @@ import pullback as pb
 from jaxtyping import Bool, Float, Float32, Float64, Int64, UInt8
 from pullback import Array
 """
-NARROW = {  # places that Python marks more exactly since 3.13, and the earlier ones
+NARROW = {  # places that Python marks more exactly since 3.12 or 3.13, and the earlier ones
     ("4:14", "    for v in x:", "             ^"): ("4:5", "    ^^^^^^^^^^^"),
     ("3:8", "    if training:", "       ^^^^^^^^"): ("3:5", "    ^^^^^^^^^^^^"),
     ("3:27", "    return sum(v for v in x)", "                          ^"): ("3:15", "              ^^^^^^^^^^^^^^"),

@@ -6,7 +6,7 @@ A complex array is two arrays, its parts, as in programs. Other libraries store 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final, Protocol
 
@@ -44,8 +44,8 @@ class Memory:
                 raise no_memory(gpu, what, count, [f"{what}, {count:,} bytes"]) from None
             raise
 
-    def __del__(self) -> None:
-        if self.at and not sys.is_finalizing():
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.at and not is_ending():  # then names of modules may be gone
             try:
                 self._gpu.free(self.at, self._count, self.shared)
             except DeviceError:  # the device is lost, and its memory with it

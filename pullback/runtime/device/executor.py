@@ -6,7 +6,7 @@ import ctypes
 import sys
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -101,9 +101,11 @@ class DeviceExecutable:
             raise refused
         self._check(status, self._working_rows)
 
-    def __del__(self) -> None:
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         handle = getattr(self, "_handle", None)
-        if handle and not sys.is_finalizing():
+        if is_ending():  # names of modules may be gone; the driver takes everything back
+            return
+        if handle:
             with suppress(DeviceError):  # if the device is lost, nothing runs there
                 if self._is_busy:
                     self.gpu.wait()

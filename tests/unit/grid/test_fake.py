@@ -15,10 +15,19 @@ from pullback.codegen.device.drivers import CUDA
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.runtime.buffer import address
+from pullback.runtime.device import cuda
 from pullback.runtime.device.export import compiled_text, lowered_for
 from tests.support.devices import fake
 from tests.support.devices.hosted import hosted
 from tests.unit.grid.programs import program
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """Let later tests open their devices again: these tests destroy contexts."""
+    yield
+    cuda.gpus.cache_clear()
+
 
 TEXT = """
 extern "C" __global__ __launch_bounds__(256)

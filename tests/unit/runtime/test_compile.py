@@ -311,6 +311,7 @@ def test_the_end_waits_for_compilers_under_way(cache: Path, tmp_path: Path, code
 
 
 def test_a_compiler_without_vectors(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_MACHINE", "sse2")
     known = 'grep -sq __attribute__ *.c && { echo "unknown word __attribute__" >&2; exit 1; }'
     monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'{known}\nexec cc "$@"')))
     with pytest.warns(RuntimeWarning, match="functions are compiled as plain C"):
