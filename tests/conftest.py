@@ -31,7 +31,7 @@ OF_MACHINE_CODE = tuple(
     ROOT / "tests" / place
     for place in ("docs", "examples", "golden", "laws/test_c.py", "laws/test_c_agrees.py", "laws/test_equal_rows.py",
                   "laws/test_fuzz.py", "laws/test_guards.py", "laws/test_threads.py", "table/test_guarded_reads.py",
-                  "table/test_primitives.py", "unit/codegen", "unit/loops", "unit/runtime",
+                  "table/test_primitives.py", "unit/cli/test_train.py", "unit/codegen", "unit/loops", "unit/runtime",
                   "unit/test_complex_matrices.py", "unit/test_decompositions.py", "unit/test_eigen.py",
                   "unit/test_random.py",
                   "unit/lazy/test_remote.py")  # compared with workers, which compile as users do
