@@ -5,12 +5,14 @@ Names and settings are those of torchvision. Images are (B, ..., rows, columns),
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback.data.order import Draws
+from pullback.data.settings import POSITIVE, check_settings, is_pair, is_range, is_within
 from pullback.data.transforms import Transform
 from pullback.errors import DataError
 
@@ -30,7 +32,19 @@ def random_rotation(
         degrees: the largest angle in either direction, or the range of angles; positive is counterclockwise.
         interpolation: "bilinear" or "nearest".
         fill: the value outside of the image.
+    Returns:
+        A transform of images (B, ..., rows, columns). Shape and element type stay; values of integers are rounded.
+    Raises:
+        DataError: [E508] a setting is out of range.
+    Cost:
+        As for `random_affine`.
+
+    >>> from pullback import data
+    >>> turn = data.random_rotation((180, 180))
+    >>> data.Dataset(np.array([[[1, 2], [3, 4]]]), np.zeros(1)).transformed(turn).batch([0])[0].tolist()
+    [[[4, 3], [2, 1]]]
     """
+    check_settings("random_rotation", *_turn_settings(degrees, interpolation))
     return random_affine(degrees, interpolation=interpolation, fill=fill)
 
 
@@ -43,12 +57,16 @@ def random_affine(
     Args:
         degrees: the largest angle in either direction, or the range of angles; positive is counterclockwise.
         translate: the largest moves along columns and along rows, as fractions of the image's width and height.
-        scale: the range of factors.
-        shear: the largest angle in degrees, or the range, by which columns lean.
+        scale: the range of factors, above 0.
+        shear: the largest angle in degrees, or the range, by which columns lean; at most 89.
         interpolation: "bilinear" or "nearest".
         fill: the value outside of the image.
+    Returns:
+        A transform of images (B, ..., rows, columns). Shape and element type stay; values of integers are rounded.
     Raises:
-        DataError: [E508] the interpolation is unknown.
+        DataError: [E508] a setting is out of range.
+    Cost:
+        The pixels of a batch are gathered once for "nearest", four times for "bilinear".
 
     >>> from pullback import data
     >>> turn = data.random_affine((90, 90))
@@ -56,9 +74,13 @@ def random_affine(
     [[[2, 4], [1, 3]]]
     """
     angles, leans = _range(degrees), _range(shear)
-    if interpolation not in ("nearest", "bilinear"):
-        what = f"random_affine: interpolation={interpolation!r}"
-        raise DataError("E508", what, remedy='"nearest" or "bilinear"')
+    check_settings(
+        "random_affine",
+        *_turn_settings(degrees, interpolation),
+        ("translate", translate, is_pair(translate, 0, 1), "two fractions from 0 to 1, of the width and of the height"),
+        ("scale", scale, is_range(scale, POSITIVE), "a range (low, high) of factors above 0"),
+        ("shear", shear, is_range(leans, -89, 89), "a number from 0 to 89, or a range (low, high) within -89 and 89"),
+    )  # fmt: skip
 
     def affine(inputs: NDArray[Any], draws: Draws) -> NDArray[Any]:
         height, width = inputs.shape[-2:]
@@ -79,8 +101,15 @@ def random_affine(
     return affine
 
 
-def _range(x: float | Range) -> Range:
-    return (-x, x) if isinstance(x, int | float) else x
+def _range(x: Any) -> Range:
+    return (-float(x), float(x)) if isinstance(x, Real) else x
+
+
+def _turn_settings(degrees: Any, interpolation: Any) -> tuple[tuple[str, Any, bool, str], ...]:
+    return (
+        ("degrees", degrees, is_range(_range(degrees)), "a number from 0, or a range (low, high)"),
+        ("interpolation", interpolation, interpolation in ("nearest", "bilinear"), '"nearest" or "bilinear"'),
+    )
 
 
 def _read(images: NDArray[Any], rows: Any, columns: Any, interpolation: str, fill: float) -> NDArray[Any]:
@@ -121,9 +150,26 @@ def random_erasing(
     Args:
         p: the probability.
         scale: the range of the rectangle's area, as a fraction of the image.
-        ratio: the range of its height divided by its width.
+        ratio: the range of its height divided by its width, above 0; the logarithm is drawn evenly.
         value: the value written into it.
+    Returns:
+        A transform of images (B, ..., rows, columns). Shape and element type stay.
+    Raises:
+        DataError: [E508] a setting is out of range.
+    Cost:
+        One copy of the batch.
+
+    >>> from pullback import data
+    >>> erase = data.random_erasing(1.0, scale=(0.25, 0.25), ratio=(1.0, 1.0))
+    >>> data.Dataset(np.ones((1, 4, 4), int), np.zeros(1)).transformed(erase).batch([0])[0].sum().item()
+    12
     """
+    check_settings(
+        "random_erasing",
+        ("p", p, is_within(p, 0, 1), "a probability from 0 to 1"),
+        ("scale", scale, is_range(scale, 0, 1), "a range (low, high) within 0 and 1"),
+        ("ratio", ratio, is_range(ratio, POSITIVE), "a range (low, high) of numbers above 0"),
+    )
 
     def erase(inputs: NDArray[Any], draws: Draws) -> NDArray[Any]:
         height, width = inputs.shape[-2:]
@@ -164,8 +210,21 @@ def color_jitter(
     Returns:
         A transform of RGB images (B, 3, rows, columns): bytes, or floating-point numbers from 0 to 1.
     Raises:
-        DataError: [E508] images do not have three channels.
+        DataError: [E508] a setting is out of range, or images do not have three channels.
+    Cost:
+        Elementwise operations on the batch in float32; most of them are for the hue.
+
+    >>> from pullback import data
+    >>> gray = data.Dataset(np.full((1, 3, 1, 1), 0.5), np.zeros(1))
+    >>> gray.transformed(data.color_jitter(saturation=0.5, hue=0.5)).batch([0])[0].round(3).ravel().tolist()
+    [0.5, 0.5, 0.5]
     """
+    factors = (("brightness", brightness), ("contrast", contrast), ("saturation", saturation))
+    check_settings(
+        "color_jitter",
+        *((name, x, is_within(x, 0), "a number from 0") for name, x in factors),
+        ("hue", hue, is_within(hue, 0, 0.5), "a number from 0 to 0.5"),
+    )
 
     def jitter(inputs: NDArray[Any], draws: Draws) -> NDArray[Any]:
         if inputs.ndim != 4 or inputs.shape[1] != 3:

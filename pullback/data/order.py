@@ -60,8 +60,7 @@ def weighted_choice(weights: NDArray[Any], count: int, *counters: int) -> NDArra
     """
     ends = np.cumsum(weights, dtype=np.float64)
     points = (random_bits(*counters, np.arange(count)) >> np.uint64(11)) * 2.0**-53 * ends[-1]
-    last = np.flatnonzero(weights)[-1]  # rounding may reach the end
-    chosen: NDArray[np.intp] = np.minimum(np.searchsorted(ends, points, side="right"), last)
+    chosen: NDArray[np.intp] = np.searchsorted(ends, points, side="right")  # points are below the last end
     return chosen
 
 
@@ -74,6 +73,8 @@ class Draws:
     Args:
         counters: the seed, the epoch, and the position of the transform.
         samples: the indices (B,) of the samples in their data set.
+    Cost:
+        A hash per number: about ten integer operations for each counter.
 
     >>> from pullback import data
     >>> draws = data.Draws((0, 0, 0), np.arange(3))

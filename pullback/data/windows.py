@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.data.dataset import Dataset
+from pullback.data.settings import check_settings
 from pullback.errors import DataError
 
 __all__ = ["time_series_windows"]
@@ -27,6 +28,8 @@ def time_series_windows(series: Any, length: int, horizon: int = 1, stride: int 
     Raises:
         DataError: [E512] the series is shorter than a window with its target, or the targets have another length;
             [E508] a number is less than 1.
+    Cost:
+        Nothing is copied.
 
     >>> from pullback import data
     >>> windows = data.time_series_windows(np.arange(6), length=3, horizon=2)
@@ -34,9 +37,8 @@ def time_series_windows(series: Any, length: int, horizon: int = 1, stride: int 
     ([[0, 1, 2], [1, 2, 3]], [[3, 4], [4, 5]])
     """
     given, wanted = np.asarray(series), np.asarray(series if targets is None else targets)
-    for name, value in (("length", length), ("horizon", horizon), ("stride", stride)):
-        if value < 1:
-            raise DataError("E508", f"time_series_windows: {name}={value}", remedy="a whole number from 1")
+    numbers = (("length", length), ("horizon", horizon), ("stride", stride))
+    check_settings("time_series_windows", *((name, x, x >= 1, "a whole number from 1") for name, x in numbers))
     count = len(given) - length - horizon + 1
     if count < 1 or len(wanted) != len(given):
         raise DataError(
