@@ -184,3 +184,10 @@ def test_views_and_small_copies_of_arrays_in_memory_are_quick(
     assert not Samples((x, y), 10, **settings).is_quick(0, 0, 1)  # reads a file
     scaled = data.Dataset(np.array(x), y).transformed(data.scale())
     assert not Samples(scaled, 10, **settings).is_quick(0, 0, 1)
+    assert not Samples(data.Dataset(y, x), 10, **settings).is_quick(0, 0, 1)
+
+
+def test_copies_of_many_batches_and_of_strided_arrays_are_not_quick() -> None:
+    x = np.zeros((100, 1 << 12), np.float32)
+    assert [Samples((x,), 10).is_quick(0, 0, count) for count in (1, 2)] == [True, False]
+    assert [Samples((x[:, ::k],), 100, shuffle=False).is_quick(0, 0, 1) for k in (1, 2)] == [True, False]
