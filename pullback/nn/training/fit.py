@@ -13,12 +13,13 @@ from pullback.data.loader import first_batch
 from pullback.errors import UsageError
 from pullback.ir.settings import MemoryMode
 from pullback.nn.optimizers import check_descends
+from pullback.nn.optimizers.scaled import Scaled
 from pullback.nn.settings import check_seed
 from pullback.nn.training.callbacks import check_callbacks
 from pullback.nn.training.checkpoint import Best, Checkpoints, Folder, Resume
 from pullback.nn.training.history import VALIDATION_LOSS
 from pullback.nn.training.loop import Run, Training
-from pullback.nn.training.monitors import EarlyStopping, ReduceLROnPlateau, Scaled
+from pullback.nn.training.monitors import EarlyStopping, ReduceLROnPlateau
 from pullback.nn.training.report import Progress
 from pullback.nn.training.sameness import shared
 from pullback.nn.training.shared import SharedUpdates

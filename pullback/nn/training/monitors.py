@@ -11,12 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-import pullback as pb
 from pullback.errors import UsageError
-from pullback.nn.optimizers.leaves import leaves_of, rebuilt
 from pullback.nn.training.history import VALIDATION_LOSS, History, nearest
 
-__all__ = ["EarlyStopping", "Monitor", "ReduceLROnPlateau", "Scaled"]
+__all__ = ["EarlyStopping", "Monitor", "ReduceLROnPlateau"]
 
 
 class Monitor:
@@ -153,27 +151,6 @@ class ReduceLROnPlateau(Monitor):
             if since == self.patience:
                 reductions, since = reductions + 1, 0
         return float(self.factor**reductions)
-
-
-class Scaled:
-    """An optimizer whose updates are multiplied by a number in its state, which training sets."""
-
-    def __init__(self, optimizer: Any) -> None:
-        self.optimizer = optimizer
-        self.learning_rate_at = getattr(optimizer, "learning_rate_at", lambda step: None)
-
-    def __str__(self) -> str:
-        return str(self.optimizer)
-
-    def init(self, parameters: Any) -> Any:
-        """The state of the optimizer, and the factor 1."""
-        return {"optimizer": self.optimizer.init(parameters), "scale": np.ones(())}
-
-    def update(self, gradients: Any, state: Any, parameters: Any, step: Any) -> tuple[Any, Any]:
-        """The scaled updates, and the next state."""
-        updates, after = self.optimizer.update(gradients, state["optimizer"], parameters, step)
-        scaled = {n: u * pb.astype(state["scale"], u.dtype) for n, u in leaves_of(updates).items()}
-        return rebuilt(parameters, scaled), {"optimizer": after, "scale": state["scale"]}
 
 
 EPOCHS = "a number of epochs, at least 1"

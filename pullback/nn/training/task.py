@@ -40,7 +40,7 @@ class Task:
         measured: a traced function (parameters, state, batch) -> the loss and every traced metric, in inference mode;
             then the outputs, if there are metrics in Python.
         metrics: the names of the metrics.
-        on_outputs: the metrics in Python, by their position among loss and metrics.
+        in_python: the metrics in Python, by their position among loss and metrics.
         parameters: the initial parameters.
         state: the initial state.
         labels: the classes of the network, or None.
@@ -54,7 +54,7 @@ class Task:
     parameters: Any
     state: Any
     labels: Labels | None = None
-    on_outputs: Mapping[int, on_outputs] = field(default_factory=dict)
+    in_python: Mapping[int, on_outputs] = field(default_factory=dict)
 
 
 def task_of(
@@ -86,8 +86,12 @@ def task_of(
         raise UsageError(
             "E518", f"fit: two columns of the history would be {twice[0]}", remedy="a metric of another name"
         )
-    for of in metrics if isinstance(model, Layer) else [m for m in metrics if not isinstance(m, on_outputs)]:
-        _check_takes("the metric", of, ("result", "target") if isinstance(model, Layer) else OF_TASK)
+    in_python = {k: m for k, m in enumerate(metrics, 1) if isinstance(m, on_outputs)}
+    for m in metrics:
+        if isinstance(model, Layer):
+            _check_takes("the metric", m, ("result", "target"))
+        elif not isinstance(m, on_outputs):
+            _check_takes("the metric", m, OF_TASK)
     if not isinstance(model, Layer):
         if loss is not None or parameters is None:
             raise UsageError(
@@ -96,12 +100,12 @@ def task_of(
                 remedy="`fit(net, loss, data, …)`, or `fit(loss, data, parameters=…, …)` with a loss of (parameters, "
                 "state, batch)",
             )
-
         _check_takes("the loss", model, OF_TASK)
-        for of in (m for m in metrics if isinstance(m, on_outputs)):
+        if in_python:
+            metric = _name(next(iter(in_python.values())))
             raise UsageError(
                 "E518",
-                f"fit: {_name(of)} needs the outputs of a network, and {_name(model)} is a loss of parameters",
+                f"fit: {metric} needs the outputs of a network, and {_name(model)} is a loss of parameters",
                 remedy="`fit(net, loss, data, …)`",
             )
 
@@ -122,7 +126,6 @@ def task_of(
         traced = (of for of in (of_result, *metrics) if not isinstance(of, on_outputs))
         return [*(_number(of, of(y, batch[1])) for of in traced), *([y] if in_python else [])]
 
-    in_python = {k: m for k, m in enumerate(metrics, 1) if isinstance(m, on_outputs)}
     net = _sized(model, batch)
     started = net.init(seed) if parameters is None or state is None else ({}, {})
     return Task(

@@ -145,7 +145,7 @@ def validation_of(
         similar: the default batch size of a function that takes no other, such as a state with a batch axis.
         options: the options of `pb.function`.
     """
-    measure = Measure(task.measured, task.on_outputs, **options)
+    measure = Measure(task.measured, task.in_python, **options)
     source = _batches(data, batch_size)
     if task.labels is not None:
         task.labels.check_source(source, data, name)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback import nn
 from pullback.errors import UsageError
+from pullback.nn.optimizers.scaled import Scaled
 from pullback.nn.training import step
 from pullback.nn.training.step import Carry, Updates, pair, stack_size
 from pullback.nn.training.task import _number
@@ -159,3 +161,15 @@ def test_means_are_weighted_by_samples() -> None:
     stacks = [np.array([[1.0, 3.0]]), np.array([[8.0], [5.0]]), np.array([[0.0, 0.0, 6.0]])]
     wanted = [46 / 7, (2 * 5 + 9 + 6 + 3 * 7) / 7]
     assert measure(Carry(np.array(2.0), np.array(1.0), {}), iter(stacks)) == pytest.approx(wanted)
+
+
+def test_a_scale_reaches_a_device() -> None:
+    """The arrays come back from the device, and the next call copies them there with the new factor."""
+    optimizer, start = Scaled(nn.sgd(0.1)), {"w": np.zeros(2)}
+    updates = Updates(lambda p, s, b: pb.sum(p["w"]), optimizer, Carry(start, {}, optimizer.init(start)))
+    updates._there = tuple(a + 1 for a in updates.arrays)  # the arrays of a device
+    updates.scale_learning_rate(0.5, 0.5)
+    assert updates._there is not None
+    updates.scale_learning_rate(0.5, 0.25)
+    assert updates._there is None
+    assert (updates.carry.parameters["w"].tolist(), float(updates.carry.optimizer["scale"])) == ([1.0, 1.0], 0.25)
