@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     from pullback.nn.parameters import check_writable
 
     if options.history:
-        check_writable(options.history)
+        check_writable(options.history, "the history")
     if options.resume and not options.save:
         raise UsageError("E601", "--resume without --save", remedy="the folder of the run that is to go on: --save DIR")
     recipe = find(options.network)

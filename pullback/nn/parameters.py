@@ -23,7 +23,7 @@ from pullback.tracing import tree
 
 __all__ = [
     "CHECKPOINTS", "TRAINED", "alike", "check_writable", "checkpoints_in", "differences", "load_parameters", "named",
-    "names_of", "newest_intact", "put", "read", "save_parameters",
+    "names_of", "newest_intact", "put", "read", "save_parameters", "unwritable",
 ]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
@@ -99,12 +99,15 @@ def put(path: Path, arrays: Arrays, words: Words) -> None:
     try:
         put_file(path, content, sync=True)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, "the parameters", error) from error
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
+def check_writable(path: str | os.PathLike[str], what: str = "the parameters") -> None:
     """Check before a long computation that a file can be written.
 
+    Args:
+        path: the file.
+        what: its content, for the message.
     Raises:
         DataError: [E511] the file cannot be written.
     """
@@ -112,13 +115,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     try:
         check_place(path)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, what, error) from error
 
 
-def _unwritable(path: Path, error: OSError) -> DataError:
+def unwritable(path: Path, what: str, error: OSError) -> DataError:
+    """The error for a file that cannot be written."""
     return DataError(
         "E511",
-        f"{path}: the parameters cannot be written: {error.strerror or error}",
+        f"{path}: {what} cannot be written: {error.strerror or error}",
         facts=(f"folder: {path.parent.resolve()}",),
         remedy="a folder that exists and may be written to",
     )

@@ -120,7 +120,7 @@ class CSVLogger(Answers):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        check_writable(path)
+        check_writable(path, "the history")
         self.path = path
 
     def on_epoch_end(self, state: TrainingState) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pullback.errors import DataError, MissingKeyError, counted
 from pullback.files import put_file
+from pullback.nn.parameters import unwritable
 from pullback.notebook import Displayed
 from pullback.plots import curves
 from pullback.source import user_position
@@ -98,12 +99,7 @@ class History(Displayed):
         try:
             put_file(path, self.csv().encode())
         except OSError as error:
-            raise DataError(
-                "E511",
-                f"{path}: the history cannot be written: {error.strerror or error}",
-                facts=(f"folder: {path.parent.resolve()}",),
-                remedy="a folder that exists and may be written to",
-            ) from error
+            raise unwritable(path, "the history", error) from error
 
     def _chosen(self, names: Sequence[str] = ()) -> list[list[str]]:
         """The columns of each panel: losses together, each metric alone; by default all measured columns."""
