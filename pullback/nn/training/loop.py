@@ -121,7 +121,7 @@ class Training:
         """Check the columns that rules monitor.
 
         Raises:
-            DataError: [E518] a rule monitors a column that does not exist.
+            UsageError: [E518] a rule monitors a column that does not exist.
         """
         measured = () if self.validation is None else self.validation.columns
         rate = () if self.updates.learning_rate_at(0) is None else ("learning_rate",)
@@ -296,7 +296,8 @@ class Training:
         given = TrainingState(at.epoch, at.step, at.batch, loss, History(tuple(at.history)), lambda: self.updates.carry)
         for f in called:
             try:
-                self._stopped |= f(given) is True
+                found = f(given)
+                self._stopped |= isinstance(found, bool | np.bool_) and bool(found)
             except BaseException as error:
                 self._save(always=True)
                 place = "lost without `save`"
