@@ -43,6 +43,8 @@ def accuracy(input: Any, target: Any, *, top_k: Any = 1, ignore_index: int | Non
         A number from 0 to 1, of the element type of the scores.
     Raises:
         ShapeError: [E162] the numbers of labels and rows differ. TraceError: [E163] `top_k` is less than 1.
+    Cost:
+        A pass over the scores.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.accuracy(y, labels))
@@ -80,7 +82,9 @@ def confusion_matrix(input: Any, target: Any) -> Array:
     Returns:
         (K, K) int64.
     Raises:
-        ShapeError: [E162] the number of labels differs from the number of rows.
+        ShapeError: [E162] the numbers of labels and rows differ.
+    Cost:
+        A pass over the scores.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.confusion_matrix(y, labels))
@@ -150,6 +154,10 @@ def precision(input: Any, target: Any, *, average: Average = None) -> Array:
             labels, "micro" for the value of all rows together.
     Returns:
         (K,), or a number with an average, of the element type of the scores.
+    Raises:
+        ShapeError: [E162] the numbers of labels and rows differ. TraceError: [E163] the average is unknown.
+    Cost:
+        That of `confusion_matrix`.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.precision(y, labels))
@@ -169,6 +177,10 @@ def recall(input: Any, target: Any, *, average: Average = None) -> Array:
             labels, "micro" for the value of all rows together.
     Returns:
         (K,), or a number with an average, of the element type of the scores.
+    Raises:
+        ShapeError: [E162] the numbers of labels and rows differ. TraceError: [E163] the average is unknown.
+    Cost:
+        That of `confusion_matrix`.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.recall(y, labels))
@@ -188,6 +200,10 @@ def f1_score(input: Any, target: Any, *, average: Average = None) -> Array:
             labels, "micro" for the value of all rows together.
     Returns:
         (K,), or a number with an average, of the element type of the scores.
+    Raises:
+        ShapeError: [E162] the numbers of labels and rows differ. TraceError: [E163] the average is unknown.
+    Cost:
+        That of `confusion_matrix`.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.f1_score(y, labels, average="macro"))
@@ -268,6 +284,10 @@ def perplexity(input: Any, target: Any, *, ignore_index: int | None = None) -> A
         ignore_index: a label whose rows are ignored.
     Returns:
         A number from 1, of the element type of the scores; K if all scores are equal.
+    Raises:
+        ShapeError: [E162] the numbers of labels and rows differ.
+    Cost:
+        That of `nn.cross_entropy`.
 
     >>> from pullback import nn
     >>> f = pb.function(lambda y, labels: nn.metrics.perplexity(y, labels))
