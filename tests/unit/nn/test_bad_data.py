@@ -51,6 +51,7 @@ LAST, FIRST = "the sizes are those of N H W C", "the sizes are those of N C H W"
 @pytest.mark.parametrize(("shape", "wanted", "remedy"), [
     ((8, 28, 28, 1), "N 1 28 28", LAST), ((8, 32, 32, 3), "N C H W", LAST), ((8, 32, 20, 3), "N 3 H W", LAST),
     ((8, 3, 32, 32), "N H W C", FIRST), ((8, 1, 28, 28), "N 28 28 1", FIRST), ((8, 3, 9, 7), "N H W 3", FIRST),
+    ((8, 9, 9, 4), "N C H W", LAST),
     ((8, 1, 28, 28), "N 1 28 28", None), ((8, 28, 28, 1), "N 28 28 1", None), ((8, 3, 32, 32), "N C H W", None),
     ((8, 28, 28, 1), "N 3 28 28", None), ((8, 6, 4, 3), "N C H W", None), ((8, 16, 16, 16), "N C H W", None),
     ((8, 3, 3, 3), "N 3 H W", None), ((8, 28, 28), "N 1 28 28", None), ((8, 28, 28, 1), "N M", None),
@@ -85,6 +86,14 @@ class Short:
     def __getitem__(self, samples: Any) -> Any:
         chosen = np.arange(40)[samples]
         return X[chosen[chosen < 20]]
+
+
+def test_labels_of_validation_data_are_checked_before_training() -> None:
+    assert said((X, LABELS), validation_data=(X, LABELS + 1)) == [
+        "DataError [E513] validation data: the label of sample 2 is 3, and there are 3 classes",
+        "   | labels outside of 0 … 2: 13 of 40",
+        "  try: labels from 0 to 2, or a network with more classes      See `pullback explain-error E513`",
+    ]
 
 
 def test_inputs_that_end_early() -> None:

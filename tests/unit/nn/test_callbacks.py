@@ -11,8 +11,8 @@ import pytest
 import pullback as pb
 from pullback import nn
 from pullback.errors import DataError, UsageError
+from pullback.nn.optimizers.scaled import Scaled
 from pullback.nn.training import loop
-from pullback.nn.training.monitors import Scaled
 from pullback.tracing import tree
 
 
@@ -100,24 +100,50 @@ def test_callbacks_see_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("callback", "steps"), [(Seen(stops=10), 10), (Batches(stops=7), 7)])
 def test_a_callback_ends_training(callback: Any, steps: int) -> None:
-    run = fit(callbacks=[callback])
+    run = fit(callbacks=[callback, lambda state: None])
     assert (run.steps, run.stop_reason) == (steps, "stopped early")
+
+
+@pytest.mark.parametrize(("result", "steps"), [(True, 5), (np.True_, 5), (False, 20), (1, 20), (np.ones(3), 20)])
+def test_only_true_ends_training(result: Any, steps: int) -> None:
+    assert fit(callbacks=[lambda state: result]).steps == steps
+
+
+def test_an_object_with_a_method_for_batches_is_not_called_itself() -> None:
+    class Counted:
+        count = 0
+
+        def __call__(self, state: nn.TrainingState) -> None:
+            raise AssertionError
+
+        def on_batch_end(self, state: nn.TrainingState) -> None:
+            self.count += 1
+
+    counted = Counted()
+    fit(epochs=2, callbacks=[counted])
+    assert counted.count == 10
+
+
+CALLBACK = "a function of a TrainingState, or an object with `on_epoch_end` or `on_batch_end`"
 
 
 @pytest.mark.parametrize(("callbacks", "message", "remedy"), [
     (Seen(), "fit: callbacks is of type Seen", "a list of callbacks"),
-    ([3], "fit: int in callbacks is no callback", "a function of a TrainingState, or an object with `on_epoch_end` or "
-                                                  "`on_batch_end`"),
-    ([nn.CSVLogger], "fit: CSVLogger in callbacks is no callback", "a function of a TrainingState"),
-    ([nn.EarlyStopping(2)], "fit: EarlyStopping in callbacks", "`early_stopping=EarlyStopping(patience=2"),
+    ([3], "fit: int in callbacks is no callback", CALLBACK),
+    ([nn.CSVLogger], "fit: CSVLogger in callbacks is no callback", CALLBACK),
+    ([nn.EarlyStopping(2)], "fit: EarlyStopping in callbacks",
+     "`early_stopping=EarlyStopping(patience=2, monitor=None, min_delta=0.0, mode='min', restore_best=True)`"),
     ([nn.ReduceLROnPlateau(), nn.ReduceLROnPlateau()], "fit: 2 callbacks are ReduceLROnPlateau", "one of them"),
     ([nn.ReduceLROnPlateau(monitor="los")], "ReduceLROnPlateau: monitor='los' is no column of the history",
-     "did you mean `loss`?"),
+     "did you mean `loss`? There are step, loss, learning_rate, samples_per_second, seconds; `validation_data=` adds "
+     "`validation_loss` and the metrics"),
 ])  # fmt: skip
 def test_what_is_no_callback(callbacks: Any, message: str, remedy: str) -> None:
     with pytest.raises(UsageError) as caught:
         fit(callbacks=callbacks)
-    assert f"[E518] {message}" in str(caught.value) and f"try: {remedy}" in str(caught.value)
+    assert str(caught.value) == (
+        f"UsageError [E518] {message}\n  try: {remedy}      See `pullback explain-error E518`"
+    )
 
 
 # Callbacks that raise, and runs that are resumed ------------------------------------------------------------------
@@ -144,13 +170,31 @@ def test_training_is_saved_when_a_callback_raises(tmp_path: Path, kind: Any, ste
     assert caught.value.__notes__[0].endswith("the training is lost without `save`")
 
 
+@pytest.mark.parametrize("step", [5, 10, 15, 20])
+def test_the_best_epoch_and_the_rate_are_saved_when_a_callback_raises(tmp_path: Path, step: int) -> None:
+    """Epoch 2 is the best, and the rate is reduced after the epochs 3 and 4."""
+    how: dict[str, Any] = {"optimizer": rising(), "early_stopping": 3, "epochs": 20, "validation_data": line(17)}
+    plateau = nn.ReduceLROnPlateau(0.5, patience=1)
+    whole = fit(callbacks=[plateau], **how)
+    assert whole.best_epoch == 2 and float(whole.optimizer_state["scale"]) < 1
+    with pytest.raises(OSError, match="the disk is full"):
+        fit(callbacks=[plateau, Seen(raises=step)], save=str(tmp_path), **how)
+    same(fit(callbacks=[plateau], save=str(tmp_path), **how), whole)
+
+
 def test_the_csv_logger_writes_each_epoch(tmp_path: Path) -> None:
     path, lines = tmp_path / "run.csv", []
     run = fit(epochs=3, callbacks=[nn.CSVLogger(path), lambda state: lines.append(len(path.read_text().splitlines()))])
     assert lines == [2, 3, 4]
     assert path.read_text() == run.history.csv()
-    with pytest.raises(DataError, match="E511"):
-        nn.CSVLogger(tmp_path / "absent" / "run.csv")
+    absent = tmp_path / "absent" / "run.csv"
+    with pytest.raises(DataError) as caught:
+        nn.CSVLogger(absent)
+    assert str(caught.value) == (
+        f"DataError [E511] {absent}: the history cannot be written: No such file or directory\n"
+        f"   | folder: {absent.parent}\n"
+        "  try: a folder that exists and may be written to      See `pullback explain-error E511`"
+    )
 
 
 # The best epoch ---------------------------------------------------------------------------------------------------
@@ -174,6 +218,8 @@ def test_the_best_epoch_is_restored(columns: Any) -> None:
     last = fit(epochs=20, optimizer=rising(), early_stopping=nn.EarlyStopping(3, restore_best=False), **columns)
     assert {n: float(x) for n, x in last.parameters.items()} == seen[-1]
     assert last.best_epoch is None
+    still = fit(epochs=3, optimizer=nn.sgd(0.0), early_stopping=5, validation_data=line(17))
+    assert still.best_epoch == 1  # of equal epochs the first
     # an epoch that is not completed is restored over by a better one, and stays where it is the best
     assert fit(epochs=None, steps=23, optimizer=rising(), early_stopping=9, **columns).best_epoch == best
     assert fit(epochs=None, steps=8, early_stopping=9, optimizer=nn.sgd(0.05), **columns).best_epoch is None
@@ -205,14 +251,29 @@ def test_a_damaged_best_epoch(tmp_path: Path) -> None:
     nn.save_parameters(path, {"a": np.zeros(())})
     with pytest.raises(DataError) as caught:
         fit(epochs=3, save=str(tmp_path))
-    assert f"[E509] {path}: not the best epoch of a run" in str(caught.value)
+    assert str(caught.value) == (
+        f"DataError [E509] {path}: not the best epoch of a run\n"
+        "  try: remove it      See `pullback explain-error E509`"
+    )
     path.write_bytes(b"cut")
-    with pytest.raises(DataError, match="E509"):
+    with pytest.raises(DataError) as caught:
         fit(epochs=3, save=str(tmp_path))
+    assert str(caught.value) == (
+        f"DataError [E509] {path}: not a safetensors file, or damaged\n"
+        "   | 3 bytes      a header of 7632227 bytes is promised\n"
+        "  try: a file that `save_parameters` or training wrote for this network      See `pullback explain-error E509`"
+    )
     run = fit(epochs=3, save=str(tmp_path), resume="newest intact")
     assert float(nn.load_parameters(path)["a"]) == float(run.parameters["a"])
     how: Any = {"early_stopping": nn.EarlyStopping(9, mode="max")}  # another rule begins anew
     assert fit(epochs=4, save=str(tmp_path), **how).best_epoch == 4
+
+
+def test_the_best_epoch_by_another_rule_is_not_taken_over(tmp_path: Path) -> None:
+    """The first loss is the largest; by size it would beat every smaller one."""
+    largest = nn.EarlyStopping(9, mode="max")
+    assert fit(epochs=2, save=str(tmp_path), early_stopping=largest).best_epoch == 1
+    assert fit(epochs=4, save=str(tmp_path), early_stopping=9).best_epoch == 4
 
 
 # The learning rate on a plateau -----------------------------------------------------------------------------------
@@ -228,14 +289,19 @@ def test_how_often_the_rate_is_reduced(rule: nn.ReduceLROnPlateau, values: Any, 
     assert rule.scale(nn.History(tuple({"loss": float(v)} for v in values))) == scale
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    ({"factor": 1.0}, "factor=1.0\n  try: above 0 and below 1"), ({"factor": 0}, "factor=0"),
-    ({"patience": 0}, "patience=0\n  try: a number of epochs, at least 1"), ({"mode": "up"}, "mode='up'"),
+@pytest.mark.parametrize(("given", "remedy"), [
+    *(({"factor": f}, "above 0 and below 1") for f in (1.0, 0, "0.1")),
+    ({"patience": 0}, "a number of epochs, at least 1"), ({"patience": 2.5}, "a number of epochs, at least 1"),
+    ({"min_delta": -1}, "a number of at least 0"),
+    ({"mode": "up"}, '"min" where smaller is better, as for a loss, or "max" where larger is, as for an accuracy'),
 ])  # fmt: skip
-def test_settings_of_a_plateau(given: Any, message: str) -> None:
+def test_settings_of_a_plateau(given: dict[str, Any], remedy: str) -> None:
     with pytest.raises(UsageError) as caught:
         nn.ReduceLROnPlateau(**given)
-    assert str(caught.value).startswith(f"UsageError [E518] ReduceLROnPlateau: {message}")
+    ((name, value),) = given.items()
+    assert str(caught.value) == (
+        f"UsageError [E518] ReduceLROnPlateau: {name}={value!r}\n  try: {remedy}      See `pullback explain-error E518`"
+    )
 
 
 def test_training_with_a_reduced_rate() -> None:
@@ -260,14 +326,17 @@ def test_frozen_parameters_and_float32_stay_what_they_are() -> None:
                  callbacks=[nn.ReduceLROnPlateau(0.5, 1)])  # fmt: skip
     assert np.array_equal(run.parameters["dense1"]["w"], start["dense1"]["w"])
     assert run.parameters["dense2"]["w"].dtype == np.float32
-    assert str(Scaled(optimizer)) == str(optimizer)
+    scaled = Scaled(optimizer)
+    assert str(scaled) == str(optimizer)
+    change = pb.function(lambda g, s: scaled.update(g, s, g, 0)[0])(start, scaled.init(start))
+    assert change["dense2"]["w"].dtype == np.float32  # not computed in f64 and rounded
 
 
 # Metrics in Python ------------------------------------------------------------------------------------------------
 
 
 def median_error(outputs: Any, targets: Any) -> float:
-    """What no sum over batches gives."""
+    """The median, which no sum over batches gives."""
     assert isinstance(outputs, np.ndarray) and outputs.shape == targets.shape
     return float(np.median(np.abs(outputs - targets)))
 
@@ -302,15 +371,16 @@ def test_metrics_in_python_of_classes() -> None:
     assert run.history["f1"][-1] > 0.9
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: nn.metrics.on_outputs(3), "on_outputs: 3 is no function\n  try: a function of (outputs, targets)"),
+@pytest.mark.parametrize(("call", "message", "remedy"), [
+    (lambda: nn.metrics.on_outputs(3), "on_outputs: 3 is no function", "a function of (outputs, targets)"),
     (lambda: fit(validation_data=line(), metrics=[nn.metrics.on_outputs(median_error)]),
-     "fit: median_error needs the outputs of a network, and error is a loss of parameters"),
+     "fit: median_error needs the outputs of a network, and error is a loss of parameters",
+     "`fit(net, loss, data, …)`"),
 ])  # fmt: skip
-def test_what_is_no_metric_in_python(call: Any, message: str) -> None:
+def test_what_is_no_metric_in_python(call: Any, message: str, remedy: str) -> None:
     with pytest.raises(UsageError) as caught:
         call()
-    assert str(caught.value).startswith(f"UsageError [E518] {message}")
+    assert str(caught.value) == f"UsageError [E518] {message}\n  try: {remedy}      See `pullback explain-error E518`"
 
 
 def test_a_metric_in_python_gives_a_number() -> None:
@@ -318,6 +388,7 @@ def test_a_metric_in_python_gives_a_number() -> None:
     with pytest.raises(UsageError) as caught:
         nn.evaluate(nn.dense(2), nn.mse_loss, (x, x), parameters=nn.dense(2).on("N 2").init(0)[0],
                     metrics=[nn.metrics.on_outputs(lambda y, t: y, name="all")])  # fmt: skip
-    assert str(caught.value).startswith(
-        "UsageError [E526] all gives ndarray, and a metric is one number\n  try: reduce it, e.g. with `np.mean`"
+    assert str(caught.value) == (
+        "UsageError [E526] all gives ndarray, and a metric is one number\n"
+        "  try: reduce it, e.g. with `np.mean`      See `pullback explain-error E526`"
     )

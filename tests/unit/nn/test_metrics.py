@@ -12,7 +12,7 @@ import pytest
 
 import pullback as pb
 from pullback import nn
-from pullback.errors import TraceError, UsageError
+from pullback.errors import ShapeError, TraceError, UsageError
 
 RNG = np.random.default_rng(0)
 Y = np.round(RNG.normal(size=(60, 4)), 1)  # some scores are equal
@@ -78,6 +78,12 @@ CASES: dict[str, tuple[Any, Callable[[Any, Any], Any], Any, Any]] = {
         bound(m.perplexity, ignore_index=-100), lambda y, t: np.exp(log_loss(y[t >= 0], t[t >= 0])), Y, SOME),
     "accuracy of some": (
         bound(m.accuracy, ignore_index=-100), lambda y, t: (y.argmax(1) == t)[t >= 0].mean(), Y, SOME),
+    "accuracy of labels that are no class": (
+        m.accuracy, lambda y, t: 0.25, np.full((4, 3), -1.0) - np.arange(3), np.array([0, -1, 3, 2])),
+    "precision of a class that does not occur": (
+        m.precision, lambda y, t: [1, 1, 0], np.eye(3)[:2], np.array([0, 1])),
+    "f1_score of a class that does not occur": (
+        bound(m.f1_score, average="macro"), lambda y, t: 2 / 3, np.eye(3)[:2], np.array([0, 1])),
     "accuracy of none": (bound(m.accuracy, ignore_index=0), lambda y, t: 0.0, Y, T * 0),
     "top 2": (bound(m.accuracy, top_k=2), lambda y, t: (np.argsort(-y, 1, "stable")[:, :2] == t[:, None]).any(1).mean(), Y, T),
 }  # fmt: skip
@@ -113,9 +119,29 @@ def test_against_scikit_learn_itself() -> None:
     assert find(bound(m.accuracy, top_k=2), distinct, T) == pytest.approx(wanted, rel=1e-12)
 
 
-def test_averages_that_there_are_not() -> None:
-    with pytest.raises(TraceError, match=r"E163\] the average is 'binary'"):
-        pb.function(lambda y, t: m.f1_score(y, t, average="binary")).program(Y, T)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("metric", "text", "remedy"), [
+    *((bound(getattr(m, name), average="binary"), "the average is 'binary'", 'None, "macro", "micro" or "weighted"')
+      for name in ("precision", "recall", "f1_score")),
+    *((bound(m.accuracy, top_k=k), f"accuracy: top_k is {k!r}", "a number from 1") for k in (0, -1, 1.5, True)),
+])  # fmt: skip
+def test_settings_that_there_are_not(metric: Any, text: str, remedy: str) -> None:
+    with pytest.raises(TraceError) as caught:
+        pb.function(lambda y, t: metric(y, t)).program(Y, T)
+    first, *_, last = str(caught.value).splitlines()
+    assert first == f"TraceError [E163] {text}"
+    assert last == f"  try: {remedy}      See `pullback explain-error E163`"
+
+
+@pytest.mark.parametrize("name", ["accuracy", "confusion_matrix", "precision", "recall", "f1_score", "roc_auc_score"])
+@pytest.mark.parametrize("target", [T[:-1], T.astype(float), np.eye(4)[T].astype(int)])
+def test_targets_that_are_no_labels(name: str, target: Any) -> None:
+    kind = "confusion_matrix" if name in ("precision", "recall", "f1_score") else name
+    with pytest.raises(ShapeError) as caught:
+        pb.function(lambda y, t: getattr(m, name)(y, t)).program(Y, target)
+    first, *_, last = str(caught.value).splitlines()
+    shape = f"{'f64' if target.dtype == float else 'i64'}[{', '.join(map(str, target.shape))}]"
+    assert first == f"ShapeError [E162] {kind}: the input is f64[60, 4], the target {shape}"
+    assert last == "  try: one label for each row of scores, as integers      See `pullback explain-error E162`"
 
 
 # In training ------------------------------------------------------------------------------------------------------
@@ -171,8 +197,24 @@ def test_targets_that_are_trees_are_outputs_too() -> None:
 
 
 def test_metrics_of_all_outputs_that_cannot_be_measured() -> None:
-    with pytest.raises(UsageError, match=r"E526\] rows gives ndarray, and a metric is one number"):
+    with pytest.raises(UsageError) as caught:
         fit([m.on_outputs(lambda y, t: y.max(1), "rows")])
+    assert str(caught.value) == (
+        "UsageError [E526] rows gives ndarray, and a metric is one number\n"
+        "  try: reduce it, e.g. with `np.mean`      See `pullback explain-error E526`"
+    )
+    began: list[Any] = []
+    with pytest.raises(UsageError) as caught:
+        fit([m.f1_score], progress=began.append)
+    assert str(caught.value) == (
+        "UsageError [E526] f1_score gives f32[3], and what is measured is one number, a mean over the batch\n"
+        "  try: reduce it in a function of your own, e.g. with `pb.mean`      See `pullback explain-error E526`"
+    )
+    assert not began  # it is refused before training
     own = lambda p, s, b: pb.mean(b[0] * p["a"])
-    with pytest.raises(UsageError, match=r"E518\] fit: largest needs the outputs of a network, and <lambda> is a loss"):
+    with pytest.raises(UsageError) as caught:
         nn.fit(own, (X,), parameters={"a": np.float32(1)}, optimizer=nn.sgd(0.1), epochs=1, metrics=[m.on_outputs(largest)])
+    assert str(caught.value) == (
+        "UsageError [E518] fit: largest needs the outputs of a network, and <lambda> is a loss of parameters\n"
+        "  try: `fit(net, loss, data, …)`      See `pullback explain-error E518`"
+    )
