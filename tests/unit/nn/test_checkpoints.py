@@ -44,7 +44,7 @@ run = nn.fit(net, squares, train, optimizer=Descent(0.01), epochs=int(sys.argv[2
 
 
 def readable(folder: Path) -> int:
-    """How many checkpoints there are, each of them whole."""
+    """The number of checkpoints, each checked to be whole."""
     files = sorted(folder.glob("step-*.safetensors"))
     for path in files:
         arrays, words = read(path)

@@ -128,7 +128,7 @@ def outcome(load: Callable[[], Any], right: Any) -> str:
 
 
 def outcomes(path: Path, load: Callable[[], Any], count: int, seed: int) -> Counter[str]:
-    """What became of so many damaged forms of a file, which the disk does not see: it would take most of the time."""
+    """Count the outcomes of loading damaged forms of a file; reads are patched, which saves the time of writing."""
     content, right = path.read_bytes(), load()
     found: Counter[str] = Counter()
     read = Path.read_bytes
@@ -154,7 +154,7 @@ def test_damaged_parameters(tmp_path: Path) -> None:
 
 
 def test_damaged_checkpoints(tmp_path: Path) -> None:
-    """What a folder of checkpoints gives, and what a run that goes on begins with."""
+    """Damage is noticed by readers of a folder of checkpoints, and by runs that continue from it."""
     run = fit(epochs=1, batch_size=25, save=tmp_path)
     (path,) = tmp_path.glob("step-*")
     like = checkpoint.Carry(run.parameters, run.state, run.optimizer_state)
@@ -172,7 +172,7 @@ def test_damaged_checkpoints(tmp_path: Path) -> None:
 
 
 def test_every_bit(tmp_path: Path) -> None:
-    """Of a small file each bit is turned, alone."""
+    """Each single bit of a small file is flipped."""
     nn.save_parameters(tmp_path / "p", {"a": np.ones(2, np.float32)})
     content = (tmp_path / "p").read_bytes()
     for at, bit in product(range(len(content)), range(8)):

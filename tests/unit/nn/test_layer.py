@@ -216,7 +216,7 @@ def test_a_network_of_several_results_is_described() -> None:
 
 
 def test_functions_with_rules_are_named_by_their_place() -> None:
-    """What a function traced apart computes in a network is called after its layer, as what is traced there is."""
+    """Values of a function with rules of its own are named after its layer, as all others are."""
     net = nn.sequential(nn.dense(3), nn.relu, nn.dense(2), nn.relu).on("N 4")
     names = [out.name for s in net.function().program().body.statements for out in s.outs]
     assert [n.partition("_")[0] for n in names] == ["dense1", "dense1", "relu1", "dense2", "dense2", "relu2"]

@@ -1,4 +1,4 @@
-"""What is said to those who come from elsewhere, and to those who mistype."""
+"""Messages for users of other libraries, and for typing errors."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_transformations_count_as_data(tmp_path: Path) -> None:
 
 
 def test_iterables_may_give_other_values(tmp_path: Path) -> None:
-    """They may be in another order in each epoch, and of other lengths."""
+    """Batches may come in another order in each epoch, and have other lengths."""
     batches = lambda seed, size=6: [(x, 3 * x) for x in np.random.default_rng(seed).normal(size=(4, size))]
     fit(batches(0), steps=2, save=tmp_path)
     assert fit(batches(1), steps=3, save=tmp_path).steps == 3

@@ -342,7 +342,7 @@ def test_a_run_in_a_line() -> None:
 
 
 def validation(source: Any, monkeypatch: pytest.MonkeyPatch, stack: int = 1) -> Validation:
-    """What measures the parameters times the mean of a batch, and the batch's size."""
+    """A validation that measures the parameters times the mean of a batch, and the batch's size."""
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
     measure = Measure(lambda p, s, b: (p * b.sum() / b.shape[0], 0.0 * p + b.shape[0]))
     return Validation(measure, source, ("mean", "size"), stack)

@@ -405,7 +405,7 @@ def test_evaluations_begin_with_what_is_given() -> None:
 
 
 def test_evaluations_take_samples_in_order() -> None:
-    """What is no mean over samples shows it: of the largest of each batch the mean, by their sizes."""
+    """The mean of each batch's largest number, weighted by size, depends on the order."""
     largest = lambda parameters, state, batch: pb.max(batch[0])
     x = np.random.default_rng(0).permutation(50).astype(float)
     wanted = sum(max(x[k : k + 8]) * len(x[k : k + 8]) for k in range(0, 50, 8)) / 50

@@ -100,7 +100,7 @@ def test_c33_two_networks_learn_against_each_other() -> None:
 
 
 def test_c33_a_policy_learns_from_rewards() -> None:
-    """Of four places, the one that is seen is to be chosen; a reward says whether it was."""
+    """The policy must choose the one of four places that it sees; a reward says whether it did."""
     net = models.policy(4, hidden_size=8).on("N 4")
     optimizer = nn.adam(0.05)
 

@@ -88,7 +88,7 @@ MODELS = {
 
 
 def target(name: str, case: Case) -> Values:
-    """What a model's result should be: a label for each image or letter, or the image itself."""
+    """The targets of a model: a label for each image or letter, or the image itself."""
     if name == "autoencoder":
         return wave(case.shape, 1)
     shape = case.shape if case.below else case.shape[:1]
@@ -133,7 +133,7 @@ def digest(a: Any) -> list[float]:
 
 
 def ours(case: Case, dtype: Any, *, interpreted: bool) -> dict[str, list[float]]:
-    """What Pullback makes of a case: digests of the result, and of the gradients of its product with a wave."""
+    """Pullback's results of a case: digests of the value, and of the gradients of its product with a wave."""
     net = case.network()
     parameters, state = net.init(dtype=dtype)
     given = filled(parameters, dtype)
@@ -156,7 +156,7 @@ def ours(case: Case, dtype: Any, *, interpreted: bool) -> dict[str, list[float]]
 
 
 def our_model(name: str, *, interpreted: bool = True) -> dict[str, list[float]]:
-    """What Pullback makes of a model: its loss, and digests of the gradients by all parameters."""
+    """Pullback's results of a model: its loss, and digests of the gradients by all parameters."""
     case = MODELS[name]
     net = case.network()
     parameters, state = net.init(dtype=np.float64)

@@ -98,7 +98,7 @@ def tensors(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def theirs(name: str, case: Case, dtype: Any) -> dict[str, list[float]]:
-    """What PyTorch makes of a case: digests as `cases.ours` makes them."""
+    """PyTorch's results of a case: digests as `cases.ours` makes them."""
     parameters = tensors(filled(case.network().init(dtype=dtype)[0], dtype))
     x = torch.from_numpy(case.input(dtype))
     if case.below is None:
@@ -112,7 +112,7 @@ def theirs(name: str, case: Case, dtype: Any) -> dict[str, list[float]]:
 
 
 def their_model(name: str, case: Case) -> dict[str, list[float]]:
-    """What PyTorch makes of a model: numbers as `cases.our_model` makes them."""
+    """PyTorch's results of a model: numbers as `cases.our_model` makes them."""
     from tests.unit.nn.torch_peers import models
 
     parameters = tensors(filled(case.network().init(dtype=np.float64)[0], np.float64))
