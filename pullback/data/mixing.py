@@ -26,6 +26,14 @@ class Mixing:
     Attributes:
         mixed: a function of inputs, other inputs and draws: the mixed inputs, and the share (B,) of the own target.
         classes: the number of classes.
+    Cost:
+        Twice as many samples are read.
+
+    >>> from pullback import data
+    >>> half = data.Mixing(lambda own, other, draws: ((own + other) / 2, np.full(len(own), 0.5)), classes=2)
+    >>> x, t = data.Dataset(np.full(5, 3.0), np.ones(5, int)).transformed(half).batch([0, 1])
+    >>> x.tolist(), t.tolist()
+    ([3.0, 3.0], [[0.0, 1.0], [0.0, 1.0]])
     """
 
     mixed: Callable[[NDArray[Any], NDArray[Any], Draws], Pair]

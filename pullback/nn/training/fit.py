@@ -126,7 +126,7 @@ def fit(
         validation_data = data.test if validation_data is None else validation_data
         data = data.train
     check_seed("fit", seed)
-    _check(epochs, steps, save, resume, early_stopping, drop_last)
+    _check(epochs, steps, save, resume, early_stopping, drop_last, validation_batch_size)
     check_callbacks(callbacks)
     source = batches_of(data, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)
     first = first_batch(source)
@@ -207,7 +207,9 @@ def evaluate(
     return validation.measured(carry, 0)
 
 
-def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any, drop_last: Any) -> None:
+def _check(
+    epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any, drop_last: Any, validation_batch_size: Any
+) -> None:
     """Refuse settings that would fail or be ignored during training.
 
     Raises:
@@ -219,6 +221,9 @@ def _check(epochs: Any, steps: Any, save: Any, resume: Any, early_stopping: Any,
         ("epochs", epochs, epochs is None or _is_count(epochs), "a number of at least 0"),
         ("steps", steps, steps is None or _is_count(steps), "a number of at least 0"),
         ("drop_last", drop_last, isinstance(drop_last, bool), "True or False"),
+        ("validation_batch_size", validation_batch_size,
+         validation_batch_size is None or (_is_count(validation_batch_size) and validation_batch_size >= 1),
+         "the number of samples in a batch, at least 1"),
         ("resume", resume, resume is None or isinstance(resume, bool) or resume in HOW,
          'True, False, "newest intact" or "anyway"'),
         ("resume", resume, not resume or save is not None, "`save=`, the folder of the run that is to go on"),

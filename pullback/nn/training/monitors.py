@@ -86,6 +86,8 @@ class EarlyStopping(Monitor):
         restore_best: whether the run gives the parameters and the state of the best epoch instead of the last.
     Raises:
         UsageError: [E518] a setting is out of range, or `fit` finds no such column. `fit` checks this before training.
+    Cost:
+        A copy of the parameters and the state for each new best epoch.
 
     >>> from pullback import nn
     >>> stop = nn.EarlyStopping(patience=2)
@@ -123,6 +125,8 @@ class ReduceLROnPlateau(Monitor):
         monitor, min_delta, mode: as for `EarlyStopping`.
     Raises:
         UsageError: [E518] a setting is out of range, or `fit` finds no such column.
+    Cost:
+        A multiplication for each parameter in every update.
 
     >>> from pullback import nn
     >>> reduce = nn.ReduceLROnPlateau(factor=0.5, patience=2)

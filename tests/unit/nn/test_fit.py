@@ -190,7 +190,7 @@ def test_validation_has_a_batch_size_of_its_own() -> None:
         assert limit / 80 < size < limit / 16
         assert limit / 80 < max(kept(2999, memory_limit=limit)[1]) < limit / 16  # a prime number
     assert complete(lambda: kept(validation_batch_size=0), UsageError) == (
-        "UsageError [E518] batch_size=0\n"
+        "UsageError [E518] fit: validation_batch_size=0\n"
         "  try: the number of samples in a batch, at least 1      See `pullback explain-error E518`"
     )
 
