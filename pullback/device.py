@@ -10,11 +10,14 @@ order of magnitude.
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Any, Final
+
+import numpy as np
 
 from pullback.records import dataclass
 
-__all__ = ["DEVICES", "FALLS_BACK", "H100", "KINDS", "Device"]
+__all__ = ["DEVICES", "FALLS_BACK", "H100", "KINDS", "NAME", "Device", "is_on_device"]
 
 
 MOST_GROUPS: Final = 32  # most groups resident on a multiprocessor
@@ -77,5 +80,12 @@ H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=3
                      registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12)  # fmt: skip
 
 DEVICES: Final = {d.name: d for d in (H100,)}
-KINDS: Final = "cuda", "opencl"  # drivers: the first part of the name of a device
+KINDS: Final = {"cuda": 2, "opencl": 4}  # drivers: the first part of the name of a device, and its number in DLPack
+NAME: Final = re.compile(rf"cpu|({'|'.join(KINDS)})(:\d+)?!?")  # the names that users may write
 FALLS_BACK: Final = ("E410", "E417", "E418", "E419")  # errors after which a call may run on the processor
+
+
+def is_on_device(x: Any) -> bool:
+    """Whether a value is an array on a device, of any library with DLPack."""
+    return type(x) is not np.ndarray and hasattr(x, "__dlpack_device__") and (
+        x.__dlpack_device__()[0] in KINDS.values())

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from pullback.calls.extents import Token, parse_dim
+from pullback.device import is_on_device
 from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
 from pullback.ir import types
 from pullback.ir.halves import to_half
@@ -98,7 +99,7 @@ def as_numpy(value: Any, path: str) -> Any:
     refused = ""
     try:
         if hasattr(value, "__dlpack__"):
-            if value.__dlpack_device__()[0] in (2, 4):  # a device of CUDA or OpenCL
+            if is_on_device(value):
                 from pullback.runtime.device.array import taken
 
                 return taken(value, path)

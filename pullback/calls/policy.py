@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from pullback.device import KINDS
+from pullback.device import NAME
 from pullback.errors import UsageError
 from pullback.ir.expr import in_order
 from pullback.ir.settings import SPECIALIZE, Specialize
@@ -64,7 +63,7 @@ def device(own: str | None) -> str:
         ValueError: `own` is no device.   UsageError: [E601] PULLBACK_DEVICE names no device.
     """
     text = os.environ.get("PULLBACK_DEVICE", "") if own is None else own
-    if text != "" and not re.fullmatch(rf"cpu|({'|'.join(KINDS)})(:\d+)?!?", str(text)):
+    if text != "" and not NAME.fullmatch(str(text)):
         if own is not None:
             raise ValueError(f'device={own!r}: "cpu", "cuda", "cuda:1" or "opencl"; with "!" it runs nowhere else')
         raise UsageError("E601", f"PULLBACK_DEVICE={text} is no device", remedy="cpu, cuda, cuda:1 or opencl")

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from pullback.device import is_on_device
 from pullback.errors import PullbackError
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.layers import here, noted
 from pullback.lazy.namespace import numpy_type
 from pullback.lazy.node import Array
 from pullback.lazy.operation import Application, as_operand, build
-from pullback.lazy.places import common_place, is_elsewhere, put
+from pullback.lazy.places import common_place, put
 from pullback.lazy.tape import Kept
 from pullback.lazy.types import ArrayType, array_type, type_of_value
 from pullback.tracing.tree import LEAF, Structure
@@ -118,7 +119,7 @@ class ForeignApplication(Application):
         return [self._checked(r, t) for r, t in zip(results, self.results, strict=True)], saved
 
     def _checked(self, value: Any, type: ArrayType) -> Any:
-        array = put(value if is_elsewhere(value) else np.asarray(value), type.device)
+        array = put(value if is_on_device(value) else np.asarray(value), type.device)
         if array.shape != type.shape or array.dtype != type.numpy:
             raise PullbackError("E704", f"{self.text}: forward gave {array.dtype}{list(array.shape)}, and its result "
                                 f"was said to be {type}", position=self.place.position,

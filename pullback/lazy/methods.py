@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.device import is_on_device
 from pullback.errors import TraceError
 from pullback.ir import types
 from pullback.lazy.node import Array, leaf
 from pullback.lazy.numpy_calls import array_function, array_ufunc
 from pullback.lazy.operation import Application, Operation, apply, node_of, quick_key
-from pullback.lazy.places import is_elsewhere
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position
 from pullback.tracing import array as traced
@@ -128,7 +128,7 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
 
 
 def _is_operand(x: Any) -> bool:
-    return isinstance(x, Array | bool | int | float | complex | np.ndarray | np.generic) or is_elsewhere(x)
+    return isinstance(x, Array | bool | int | float | complex | np.ndarray | np.generic) or is_on_device(x)
 
 
 def unary(operation: Operation) -> Callable[[Any], Any]:

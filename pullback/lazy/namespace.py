@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.arrays.dtypes import API_VERSION
+from pullback.device import is_on_device
 from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
-from pullback.lazy.places import is_elsewhere, leaf_at, place_named
+from pullback.lazy.places import leaf_at, place_named
 from pullback.lazy.types import array_type
 from pullback.names import found, public
 from pullback.tracing.complex_array import complex_type
@@ -162,7 +163,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     >>> lazy.asarray([[1, 2], [3, 4]]).dtype
     i64
     """
-    if is_elsewhere(obj):
+    if not isinstance(obj, Array) and is_on_device(obj):
         obj = leaf_at(obj)
     if isinstance(obj, Array):
         there = obj.leaf if device is None else moved(obj.leaf, device)
@@ -231,6 +232,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     >>> lazy.from_dlpack(np.array([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
-    if isinstance(x, Array) or is_elsewhere(x):
+    if isinstance(x, Array) or is_on_device(x):
         return asarray(x, device=device, copy=copy)
     return asarray(np.from_dlpack(x), device=device, copy=True if copy else None)

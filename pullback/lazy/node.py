@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
+from pullback.device import KINDS
 from pullback.errors import DTypeError
 from pullback.ir.types import conversion
 from pullback.lazy import elsewhere
@@ -184,8 +185,8 @@ class Array:
         return shared.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device = self.type.device
-        return (2, int(device.rpartition(":")[2])) if device else (1, 0)
+        kind, _, number = self.type.device.partition(":")
+        return (KINDS[kind], int(number)) if kind else (1, 0)
 
     def __device_array__(self) -> Any:
         Array.check(self, "conversion to an array on a device")

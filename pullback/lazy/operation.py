@@ -18,6 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from pullback.calls.traced import run
+from pullback.device import is_on_device
 from pullback.errors import TraceError
 from pullback.ir import nodes as ir
 from pullback.ir.intern import uncollected
@@ -27,7 +28,7 @@ from pullback.ir.traverse import children, walk
 from pullback.ir.types import DType, f32
 from pullback.lazy.layers import here
 from pullback.lazy.node import Array
-from pullback.lazy.places import common_place, default_place, is_elsewhere, leaf_at, place_named
+from pullback.lazy.places import common_place, default_place, leaf_at, place_named
 from pullback.lazy.types import ArrayType, array_type
 from pullback.passes.cost import has_data_index
 from pullback.source import user_position
@@ -228,7 +229,7 @@ class _Binding:
             return {k: v[0] for k, v in taken.items()}, ("dict", *((k, v[1]) for k, v in taken.items()))
         if isinstance(x, np.integer) and self.depth > 2:
             return self.take(int(x))  # in a shape or a subscript
-        if isinstance(x, Array | np.ndarray | np.generic) or is_elsewhere(x):
+        if isinstance(x, Array | np.ndarray | np.generic) or is_on_device(x):
             return self.operand(as_operand(x))
         if isinstance(x, tuple | list):  # a named tuple, or a subclass of list
             parts = [self.take(y) for y in x]
@@ -418,6 +419,6 @@ def as_operand(x: Any) -> Array:
     """
     if isinstance(x, Array):
         return x.leaf
-    if is_elsewhere(x):
+    if is_on_device(x):
         return leaf_at(x)
     return leaf_at(np.asarray(unmasked(x, "an operand") if isinstance(x, np.ndarray) else x), default_place())

@@ -5,14 +5,13 @@ The runtime of devices is loaded when the first array is put on one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from pullback.calls import policy
-from pullback.device import FALLS_BACK, KINDS
+from pullback.device import FALLS_BACK, NAME, is_on_device
 from pullback.errors import DeviceError, TraceError
 from pullback.lazy.node import Array, leaf, leaf_of, stored
 from pullback.lazy.types import ArrayType, array_type
@@ -21,9 +20,7 @@ from pullback.state import cached
 from pullback.tracing.complex_array import complex_type
 from pullback.tracing.devices import CPU
 
-__all__ = ["common_place", "default_place", "held", "is_elsewhere", "leaf_at", "place_named", "put"]
-
-_NAME: Final = re.compile(rf"(({'|'.join(KINDS)})(:\d+)?)!?")
+__all__ = ["common_place", "default_place", "held", "leaf_at", "place_named", "put"]
 
 
 def place_named(what: str, device: Any) -> str:
@@ -36,7 +33,7 @@ def place_named(what: str, device: Any) -> str:
         return default_place()
     if device == CPU:
         return ""
-    if not (isinstance(device, str) and _NAME.fullmatch(device)):
+    if not (isinstance(device, str) and NAME.fullmatch(device)):
         raise TraceError("E145", f"{what}: there is no device {device!r}", position=user_position(),
                          remedy='"cpu", or a name of `pb.devices()` such as "cuda:0"')  # fmt: skip
     return _existing(device)
@@ -90,16 +87,10 @@ def common_place(what: str, types: Sequence[ArrayType]) -> str:
     return found
 
 
-def is_elsewhere(x: Any) -> bool:
-    """Whether x is an array of any library on a device of CUDA or OpenCL; lazy arrays do not count."""
-    return hasattr(x, "__dlpack_device__") and not isinstance(x, np.ndarray | np.generic | Array) and (
-        x.__dlpack_device__()[0] in (2, 4))
-
-
 def put(value: Any, place: str) -> Any:
     """The value at a place. An array on a device is copied to the processor, any array to a device."""
     if not place:
-        return np.asarray(value) if is_elsewhere(value) else value
+        return np.asarray(value) if is_on_device(value) else value
     from pullback.runtime.device.array import device_put
 
     return device_put(value, place)
@@ -107,7 +98,7 @@ def put(value: Any, place: str) -> Any:
 
 def leaf_at(value: Any, place: str | None = None) -> Array:
     """An array whose value is known, at a place; by default where the value is."""
-    if not place and not is_elsewhere(value):
+    if not place and not is_on_device(value):
         return leaf(np.asarray(value))
     from pullback.runtime.device.array import device_put
 
@@ -124,7 +115,7 @@ def held(value: Any, device: Any, what: str) -> Array:
         if device is None:
             device = value.device
         value = stored(value)
-    if device is None and is_elsewhere(value):
+    if device is None and is_on_device(value):
         return leaf_at(value)
     place = place_named(what, device)
-    return leaf_at(value, place) if place or is_elsewhere(value) else leaf(np.array(value, order="C"))
+    return leaf_at(value, place) if place or is_on_device(value) else leaf(np.array(value, order="C"))

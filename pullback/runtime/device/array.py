@@ -12,10 +12,11 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from pullback.device import KINDS, is_on_device
 from pullback.errors import DeviceError, DTypeError, OutOfMemoryError
 from pullback.ir.types import DType, bits_of, dtype_of
 from pullback.runtime.buffer import NDArray
-from pullback.runtime.device.dlpack import CODES, COMPLEX, CPU, CUDA, OPENCL, Foreign, capsule_of
+from pullback.runtime.device.dlpack import CODES, COMPLEX, CPU, Foreign, capsule_of
 from pullback.runtime.device.driver import Gpu, StatusError
 from pullback.runtime.device.listing import gpu, named
 from pullback.source import user_position
@@ -207,7 +208,7 @@ class DeviceArray:
         return f"DeviceArray({shown}, {self.device})"
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.gpu.dlpack, self.gpu.number
+        return KINDS[self.gpu.kind], self.gpu.number
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:  # fmt: skip
@@ -337,11 +338,6 @@ def sent(gpu: Gpu, array: NDArray, storage: DType, what: str) -> DeviceArray:
     return made
 
 
-def is_on_device(x: Any) -> bool:
-    """Whether a value with DLPack is on a device."""
-    return isinstance(x, DeviceArray) or x.__dlpack_device__()[0] in (CUDA, OPENCL)
-
-
 def taken(x: Any, path: str) -> DeviceArray:
     """Take an array of another library on a device, without a copy unless it is complex.
 
@@ -354,7 +350,7 @@ def taken(x: Any, path: str) -> DeviceArray:
     if hasattr(x, "__device_array__"):  # of a lazy array
         return x.__device_array__()  # type: ignore[no-any-return]
     kind, number = x.__dlpack_device__()
-    if kind == OPENCL:
+    if kind == KINDS["opencl"]:
         raise DeviceError("E422", f"{path} is on a device of OpenCL, and of another library", position=user_position(),
                           remedy="copy it to the host: DLPack does not say in which context it is")
     found = gpu(f"cuda:{number}")
@@ -393,7 +389,7 @@ def device_put(x: Any, device: str | None = None) -> Any:
     >>> pb.device_put(np.arange(3), "cpu").tolist()
     [0, 1, 2]
     """
-    here = taken(x, "x") if hasattr(x, "__dlpack_device__") and is_on_device(x) else None
+    here = taken(x, "x") if is_on_device(x) else None
     if device == "cpu":
         return np.asarray(x) if here is None else here.numpy()
     target = gpu(named(device or "cuda")) if here is None or device else here.gpu

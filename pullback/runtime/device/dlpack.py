@@ -32,7 +32,7 @@ from pullback.state import registered
 if TYPE_CHECKING:
     from pullback.runtime.device.driver import Gpu
 
-CPU, CUDA, OPENCL = 1, 2, 4  # kinds of devices
+CPU: Final = 1  # the kind of the processor; `pullback.device.KINDS` has those of devices
 VERSION: Final = 1, 0
 KINDS: Final = {"signed": 0, "unsigned": 1, "floating": 2, "half": 2, "bool": 6}
 TYPES: Final = {(4 if d is bf16 else KINDS[d.kind], 8 * d.size): d for d in (*DTYPES, *HALVES)}
