@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from pullback.codegen.c import build as c_build
+from pullback.lazy import places
 from pullback.runtime import arena, shim
+from pullback.runtime.device import cuda as cuda_driver
+from pullback.runtime.device import executor, nvrtc, opencl
+from pullback.runtime.device.cuda import gpus as cuda_gpus
 from tests import rotation
 from tests.lowered import loops_are_held  # noqa: F401
 from tests.support.devices import fake
@@ -71,6 +75,27 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.Driver]:
     monkeypatch.setenv("PULLBACK_NVRTC", str(fake.built(fake.COMPILER)))
     with fake.loaded() as driver:
         yield driver
+
+
+@pytest.fixture
+def devices(cuda: fake.Driver) -> Iterator[fake.Driver]:
+    """Two devices of CUDA, whose work runs only when a call waits for it."""
+    cuda.set(devices=2, late=1)
+    if cuda_gpus.cache_info().currsize and len(cuda_gpus()) != 2:
+        cuda_gpus.cache_clear()
+    executor._SAID.clear()
+    places.default_place.cache_clear()
+    yield cuda
+    places.default_place.cache_clear()
+    gc.collect()
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process look for its drivers and compilers of devices again."""
+    for module, name in ((cuda_driver, "driver"), (cuda_driver, "gpus"), (nvrtc, "compiler"), (opencl, "loader"),
+                         (opencl, "gpus")):  # fmt: skip
+        monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
 
 
 @pytest.fixture(params=["extension", "python"])

@@ -38,7 +38,7 @@ NUMBERS: Final = (-(2**63), -(2**31), -7, -1, 0, 1, 2, 3, 17, 1000, 2**31, 2**40
 # Of the first two a call has to say an extent, a rank.
 OF_FILES: Final = ("E117", "E140", "E520", "E521", "E522", "E523", "E527", "E528")
 NAMED: Final = ("node ", "the array ", "the input ", "the result ", "the graph ")
-"""What errors about a part of a file begin with."""
+"""The words with which errors about a part of a file begin."""
 
 
 def models() -> dict[str, bytes]:

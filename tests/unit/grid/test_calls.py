@@ -7,7 +7,7 @@ import gc
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +19,7 @@ import pullback as pb
 from pullback import Array, nn
 from pullback.errors import DeviceError, PullbackError
 from pullback.runtime.device import cuda as driver
-from pullback.runtime.device import dlpack, executor, listing, nvrtc, opencl
+from pullback.runtime.device import dlpack, listing, nvrtc
 from pullback.runtime.device.array import DeviceArray, Memory, device_put
 from pullback.tracing import tree
 from tests.support.devices import fake
@@ -28,23 +28,7 @@ RNG = np.random.default_rng(7)
 W, X, Y = RNG.normal(size=5), RNG.normal(size=(7, 5)), RNG.normal(size=7)
 
 
-@pytest.fixture(autouse=True)
-def two(cuda: fake.Driver) -> Iterator[fake.Driver]:
-    """A driver with two devices, whose work runs only when a call waits for it."""
-    cuda.set(devices=2, late=1)
-    if driver.gpus.cache_info().currsize and len(driver.gpus()) != 2:
-        driver.gpus.cache_clear()
-    executor._SAID.clear()
-    yield cuda
-    gc.collect()
-
-
-@pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process look for its driver and compiler again."""
-    for module, name in ((driver, "driver"), (driver, "gpus"), (nvrtc, "compiler"), (opencl, "loader"),
-                         (opencl, "gpus")):  # fmt: skip
-        monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
+pytestmark = pytest.mark.usefixtures("devices")
 
 
 @pb.function(device="cuda!")
@@ -96,15 +80,15 @@ def test_arrays_of_the_host() -> None:
     assert isinstance(slope, np.ndarray)
 
 
-def test_arrays_of_the_device(two: fake.Driver) -> None:
+def test_arrays_of_the_device(devices: fake.Driver) -> None:
     """Results are on the device, and calls do not wait."""
     w, x = pb.device_put(W), pb.device_put(X, "cuda:0")
     slope = pb.grad(loss, wrt="w")
     slope(w, x, Y)
-    waits = two.count("cuStreamSynchronize")
+    waits = devices.count("cuStreamSynchronize")
     for _ in range(5):
         w = doubled(slope(w, x, Y))
-    assert two.count("cuStreamSynchronize") == waits
+    assert devices.count("cuStreamSynchronize") == waits
     wanted = W
     for _ in range(5):
         wanted = 4 * X.T @ (X @ wanted - Y)
@@ -179,11 +163,11 @@ def test_a_failed_check_comes_with_the_results() -> None:
     np.testing.assert_array_equal(read(device_put(W), np.array([4, 0])), W[[4, 0]])
 
 
-def test_settings(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> None:
+def test_settings(monkeypatch: pytest.MonkeyPatch, devices: fake.Driver) -> None:
     monkeypatch.setenv("PULLBACK_DEVICE", "cuda:1!")
     f = pb.function(lambda x: 3 * x)
     f(W)
-    assert two.count("cuLaunchKernel") == 1
+    assert devices.count("cuLaunchKernel") == 1
     assert doubled.python is pb.function(doubled, device="cuda!").python
     monkeypatch.setenv("PULLBACK_DEVICE", "gpu")
     assert said(lambda: pb.function(lambda x: 3 * x), PullbackError) == (
@@ -216,12 +200,12 @@ def test_threads_take_turns() -> None:
     assert not wrong
 
 
-def test_what_repr_copies(two: fake.Driver) -> None:
+def test_what_repr_copies(devices: fake.Driver) -> None:
     assert repr(device_put(np.array([1.0, 2.0]))) == "DeviceArray([1., 2.], cuda:0)"
     large = device_put(np.zeros((50, 40), np.float32))
-    copies = two.count("cuMemcpyDtoHAsync_v2")
+    copies = devices.count("cuMemcpyDtoHAsync_v2")
     assert repr(large) == "DeviceArray(float32[50, 40], cuda:0)"
-    assert two.count("cuMemcpyDtoHAsync_v2") == copies
+    assert devices.count("cuMemcpyDtoHAsync_v2") == copies
 
 
 def test_training() -> None:
@@ -242,15 +226,15 @@ def test_training() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
 
 
-def test_validation_leaves_parameters_on_the_device(two: fake.Driver) -> None:
+def test_validation_leaves_parameters_on_the_device(devices: fake.Driver) -> None:
     """Parameters go there once; each measurement sends its batches and nothing else."""
     x = np.ones((4, 8), np.float32)
 
     def copies(epochs: int) -> int:
-        before = two.count("cuMemcpyHtoDAsync_v2")
+        before = devices.count("cuMemcpyHtoDAsync_v2")
         nn.fit(lambda p, s, batch: pb.mean((p * batch - 1) ** 2), x, parameters=np.zeros(8, np.float32), batch_size=4,
                optimizer=nn.sgd(0.1), epochs=epochs, validation_data=x, progress=False, device="cuda!")  # fmt: skip
-        return two.count("cuMemcpyHtoDAsync_v2") - before
+        return devices.count("cuMemcpyHtoDAsync_v2") - before
 
     first, second, third = copies(1), copies(2), copies(3)
     assert third - second == second - first <= 3  # the batch, the step, and the validation set
@@ -373,9 +357,9 @@ def test_arrays_of_two_devices() -> None:
         "See `pullback explain-error E418`")
 
 
-def test_no_memory(two: fake.Driver) -> None:
+def test_no_memory(devices: fake.Driver) -> None:
     """The error has the row of the memory table, and the process goes on."""
-    two.set(memory=1_000_000)
+    devices.set(memory=1_000_000)
 
     @pb.function(device="cuda!")
     def wide(x: Float32[Array, "N"]) -> Any:
@@ -402,32 +386,32 @@ def test_no_memory(two: fake.Driver) -> None:
     np.testing.assert_allclose(wide(np.ones(8, np.float32)).shape, (8,))
 
 
-def test_a_device_that_fails(two: fake.Driver) -> None:
+def test_a_device_that_fails(devices: fake.Driver) -> None:
     loss(W, X, Y)
-    two.fail("cuLaunchKernel", 719)
+    devices.fail("cuLaunchKernel", 719)
     assert said(lambda: loss(W, X, Y)) == (
         "DeviceError [E420] loss: a kernel failed on cuda:0\n"
         "   | CUDA_ERROR_LAUNCH_FAILED, the words of the driver for tests\n"
         '  try: start a new process, as this one cannot use the device now; `device="cpu"` avoids it      '
         "See `pullback explain-error E420`")
-    two.reset()
-    two.set(devices=2)
+    devices.reset()
+    devices.set(devices=2)
     x = device_put(X)
-    two.set(lost=1)
+    devices.set(lost=1)
     for what, call in (("reading an array", x.numpy), ("loss", lambda: loss(W, X, Y))):
         assert said(call) == (
             f"DeviceError [E420] {what}: cuda:0 is lost\n"
             "   | CUDA_ERROR_UNKNOWN, the words of the driver for tests\n"
             "  try: start a new process; `nvidia-smi` shows the state of the device      "
             "See `pullback explain-error E420`")
-    two.reset()
-    two.set(devices=2)
-    two.fail("cuMemcpyDtoHAsync_v2", 1)
+    devices.reset()
+    devices.set(devices=2)
+    devices.fail("cuMemcpyDtoHAsync_v2", 1)
     assert said(x.numpy) == (
         "DeviceError [E420] reading an array: the driver of cuda:0 refused cuMemcpyDtoHAsync_v2\n"
         "   | CUDA_ERROR_INVALID_VALUE, the words of the driver for tests\n"
         "  try: another device, or report this      See `pullback explain-error E420`")
-    two.fail("cuMemcpyDtoHAsync_v2", 1)
+    devices.fail("cuMemcpyDtoHAsync_v2", 1)
     assert said(lambda: loss(W, X, Y)).startswith(
         "DeviceError [E420] loss: the driver of cuda:0 refused a step of the host program\n")
 
@@ -467,8 +451,8 @@ def test_training_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_an_old_driver(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> None:
-    two.set(driver=11040)
+def test_an_old_driver(monkeypatch: pytest.MonkeyPatch, devices: fake.Driver) -> None:
+    devices.set(driver=11040)
     remedy = "  try: a driver for CUDA 12.0 or later      See `pullback explain-error E418`"
     assert said(lambda: device_put(W)) == (
         f"DeviceError [E418] the driver is too old: it is for CUDA 11.4\n{remedy}")
@@ -478,12 +462,12 @@ def test_an_old_driver(monkeypatch: pytest.MonkeyPatch, two: fake.Driver) -> Non
 
 
 @pytest.mark.usefixtures("fresh")
-def test_no_device(two: fake.Driver) -> None:
-    two.fail("cuInit", 100)
+def test_no_device(devices: fake.Driver) -> None:
+    devices.fail("cuInit", 100)
     assert said(lambda: device_put(W)) == (
         "DeviceError [E418] the driver finds no device\n"
         "  try: `nvidia-smi` lists devices      See `pullback explain-error E418`")
-    two.fail("cuInit", 999)
+    devices.fail("cuInit", 999)
     assert said(lambda: device_put(W)) == (
         "DeviceError [E418] the driver does not start: CUDA_ERROR_UNKNOWN, the words of the driver for tests\n"
         "  try: `nvidia-smi` shows why      See `pullback explain-error E418`")
@@ -499,9 +483,9 @@ def test_no_compiler_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         "See `pullback explain-error E419`")
 
 
-def test_code_that_the_driver_does_not_take(two: fake.Driver) -> None:
+def test_code_that_the_driver_does_not_take(devices: fake.Driver) -> None:
     f = pb.function(device="cuda!")(lambda x: x - 2)
-    two.fail("cuModuleLoadData", 222)
+    devices.fail("cuModuleLoadData", 222)
     assert said(lambda: f(W)) == (
         "DeviceError [E419] lambda: the driver of cuda:0 does not take the machine code\n"
         "   | error 222\n"
@@ -563,13 +547,13 @@ def test_a_function_that_ends_before_its_call() -> None:
     np.testing.assert_allclose(float(found), np.sum(np.tanh(X @ X.T) @ X))
 
 
-def test_memory_of_a_lost_device(two: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_a_lost_device(devices: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """An array on a lost device ends without an error."""
     gpu, errors = listing.gpu("cuda:0"), []
     monkeypatch.setattr(sys, "unraisablehook", errors.append)
     with gpu.current("test"):
         memory = Memory(gpu, 100, "test")
-    two.set(lost=1)
+    devices.set(lost=1)
     del memory
     gc.collect()
-    assert not errors and two.count("cuMemFreeAsync") == 1
+    assert not errors and devices.count("cuMemFreeAsync") == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +10,7 @@ from jaxtyping import Complex128, Float64
 
 import pullback as pb
 from pullback import Array
-from pullback.runtime.device import cuda as driver
-from pullback.runtime.device import dlpack, executor
+from pullback.runtime.device import dlpack
 from pullback.runtime.device.array import ComplexDeviceArray, DeviceArray, device_put
 from tests.support.devices import fake
 from tests.unit.grid.test_calls import Given, Tensor, said
@@ -23,15 +20,7 @@ W = RNG.normal(size=5)
 Z = RNG.normal(size=(3, 5)) + 1j * RNG.normal(size=(3, 5))
 
 
-@pytest.fixture(autouse=True)
-def late(cuda: fake.Driver) -> Iterator[fake.Driver]:
-    """A driver with two devices, whose work runs only when a call waits for it."""
-    cuda.set(devices=2, late=1)
-    if driver.gpus.cache_info().currsize and len(driver.gpus()) != 2:
-        driver.gpus.cache_clear()
-    executor._SAID.clear()
-    yield cuda
-    gc.collect()
+pytestmark = pytest.mark.usefixtures("devices")
 
 
 @pb.function
@@ -60,12 +49,12 @@ def test_numbers_and_text() -> None:
     assert repr(device_put(np.zeros((50, 40), np.complex64))) == "DeviceArray(complex64[50, 40], cuda:0)"
 
 
-def test_arguments_and_results(late: fake.Driver) -> None:
+def test_arguments_and_results(devices: fake.Driver) -> None:
     """Complex arguments give complex results on the device, and no call waits."""
     w = device_put(1j * W)
-    waits = late.count("cuStreamSynchronize")
+    waits = devices.count("cuStreamSynchronize")
     found = rotated(rotated(Z, w)["z"], w)
-    assert late.count("cuStreamSynchronize") == waits
+    assert devices.count("cuStreamSynchronize") == waits
     assert isinstance(found["z"], ComplexDeviceArray) and isinstance(found["abs"], DeviceArray)
     np.testing.assert_allclose(found["z"], -Z)
     np.testing.assert_allclose(complex(found["sum"]), np.sum(Z * 1j * 1j * W))
@@ -92,12 +81,12 @@ def test_another_library_takes_a_copy() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
-def test_arrays_of_another_library(late: fake.Driver, dtype: Any) -> None:
-    """They are copied on the device, without the host."""
+def test_arrays_of_another_library(devices: fake.Driver, dtype: Any) -> None:
+    """Complex arrays are copied on the device, without the host."""
     t = Tensor(Z.astype(dtype), "jax")
-    before = late.count("bytes from devices")
+    before = devices.count("bytes from devices")
     found = device_put(t)
-    assert late.count("bytes from devices") == before and found.dtype == dtype
+    assert devices.count("bytes from devices") == before and found.dtype == dtype
     np.testing.assert_array_equal(found, Z.astype(dtype))
     if dtype == np.complex128:
         np.testing.assert_allclose(rotated(t, W + 0j)["z"], Z * 1j)
@@ -113,17 +102,17 @@ def test_complex_arrays_on_two_devices() -> None:
 # Captured arrays ------------------------------------------------------------------------------------------------
 
 
-def test_captured_arrays(late: fake.Driver) -> None:
+def test_captured_arrays(devices: fake.Driver) -> None:
     """A captured array is an argument that each call passes: it is not copied, and the call runs where it is."""
     weights, at, one, z = (device_put(a) for a in (W, np.array([4, 0]), np.array(2.0), 1j * W))
-    copies = late.count("cuMemcpyDtoHAsync_v2")
+    copies = devices.count("cuMemcpyDtoHAsync_v2")
 
     @pb.function
     def f(x: Float64[Array, "5"]) -> Any:
         return x + weights, pb.take(x, at), one * (weights * x), pb.sum(z)
 
     found = f(W)
-    assert late.count("cuMemcpyDtoHAsync_v2") == copies
+    assert devices.count("cuMemcpyDtoHAsync_v2") == copies
     assert all(isinstance(r, DeviceArray) for r in found)
     for r, wanted in zip(found, (2 * W, W[[4, 0]], 2 * W * W, np.sum(1j * W)), strict=True):
         np.testing.assert_allclose(r, wanted)

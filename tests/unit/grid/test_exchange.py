@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,12 +25,7 @@ TABLE = np.arange(5.0)
 TABLE.setflags(write=False)
 
 
-@pytest.fixture(autouse=True)
-def late(cuda: fake.Driver) -> Iterator[fake.Driver]:
-    """A device that works only when it is waited for."""
-    cuda.set(late=1)
-    yield cuda
-    gc.collect()
+pytestmark = pytest.mark.usefixtures("devices")
 
 
 class Given:
@@ -64,23 +59,23 @@ def test_arrays_of_other_libraries() -> None:
     assert foreign(W, lanes=2)[0].storage is None
 
 
-def test_another_library_waits_unless_it_says_that_it_does(late: fake.Driver) -> None:
+def test_another_library_waits_unless_it_says_that_it_does(devices: fake.Driver) -> None:
     x = device_put(W)
     for stream, waits in ((1, 1), (None, 1), (-1, 0)):
-        before = late.count("cuStreamWaitEvent")
+        before = devices.count("cuStreamWaitEvent")
         x.__dlpack__(stream=stream)
-        assert late.count("cuStreamWaitEvent") == before + waits
+        assert devices.count("cuStreamWaitEvent") == before + waits
 
 
-def test_shared_memory_is_freed_after_all_work(late: fake.Driver) -> None:
+def test_shared_memory_is_freed_after_all_work(devices: fake.Driver) -> None:
     for share in (False, True):
         x = device_put(W)
         if share:
             x.__dlpack__(stream=-1)
-        freed, waits = late.count("cuMemFree_v2"), late.count("cuCtxSynchronize")
+        freed, waits = devices.count("cuMemFree_v2"), devices.count("cuCtxSynchronize")
         del x
         gc.collect()
-        assert (late.count("cuMemFree_v2"), late.count("cuCtxSynchronize")) == (freed + share, waits + share)
+        assert (devices.count("cuMemFree_v2"), devices.count("cuCtxSynchronize")) == (freed + share, waits + share)
 
 
 def test_an_array_on_a_device_is_not_on_the_host() -> None:
@@ -95,29 +90,29 @@ def test_an_argument_may_be_changed_after_the_call() -> None:
     np.testing.assert_array_equal(x, W)
 
 
-def test_working_memory_is_in_use_until_the_device_is_waited_for(late: fake.Driver) -> None:
+def test_working_memory_is_in_use_until_the_device_is_waited_for(devices: fake.Driver) -> None:
     f = pb.function(device="cuda!")(lambda x: pb.sum(pb.tanh(x @ x.T) @ x))
     x = np.ones((7, 5))
     f(x)
 
     def waits(given: Any) -> int:
-        before = late.count("cuStreamSynchronize")
+        before = devices.count("cuStreamSynchronize")
         f(given)
-        return late.count("cuStreamSynchronize") - before
+        return devices.count("cuStreamSynchronize") - before
 
     alone = waits(x)
     waits(device_put(x))
     assert waits(x) == alone + 1 and waits(x) == alone
     f(device_put(x))
-    before, modules = late.count("cuStreamSynchronize"), late.count("cuModuleUnload")
+    before, modules = devices.count("cuStreamSynchronize"), devices.count("cuModuleUnload")
     del f
     gc.collect()
-    assert (late.count("cuStreamSynchronize"), late.count("cuModuleUnload")) == (before + 1, modules + 1)
+    assert (devices.count("cuStreamSynchronize"), devices.count("cuModuleUnload")) == (before + 1, modules + 1)
 
 
-def test_architectures(late: fake.Driver) -> None:
+def test_architectures(devices: fake.Driver) -> None:
     for capability, architecture in ((89, "sm_89"), (90, "sm_90a")):
-        late.set(late=1, capability=capability)
+        devices.set(late=1, capability=capability)
         assert driver.gpus.__wrapped__()[0].entry.architecture == architecture
 
 

@@ -15,19 +15,11 @@ from pullback.codegen.device.drivers import CUDA
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.runtime.buffer import address
-from pullback.runtime.device import cuda
+from pullback.runtime.device import cuda as cuda_driver
 from pullback.runtime.device.export import compiled_text, lowered_for
 from tests.support.devices import fake
 from tests.support.devices.hosted import hosted
 from tests.unit.grid.programs import program
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    """Let later tests open their devices again: these tests destroy contexts."""
-    yield
-    cuda.gpus.cache_clear()
-
 
 TEXT = """
 extern "C" __global__ __launch_bounds__(256)
@@ -98,6 +90,7 @@ def cu(cuda: fake.Driver) -> Iterator[Calls]:
     calls.ModuleUnload(calls.module)
     calls.CtxPopCurrent_v2(None)
     calls.DevicePrimaryCtxReset_v2(0)
+    cuda_driver.gpus.cache_clear()  # their context is destroyed
 
 
 X = np.arange(64.0)

@@ -1,4 +1,4 @@
-"""What device strategies ask of statements: places of threads and groups, conditions, and parts of a kernel."""
+"""Tools of the device strategies: places of threads and groups, conditions, and parts of a kernel."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_threads_meet_after_a_loop_that_may_have_no_iterations() -> None:
 
 
 def test_threads_meet_after_a_loop_that_they_leave_in_its_midst() -> None:
-    """They come from the break, before the meeting that follows it."""
+    """A loop needs a barrier after it if threads leave it between an access and the next barrier."""
     leave = If(HOLDS, (Break(),))
     assert meets_at_end(Loop((WRITE, leave, reading(PANEL))), reading(PANEL))
     assert not meets_at_end(Loop((WRITE, reading(PANEL), leave)), reading(PANEL))

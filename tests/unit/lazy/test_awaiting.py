@@ -75,7 +75,7 @@ def test_what_is_cancelled_before_it_runs_never_does() -> None:
 
 
 def test_a_step_of_training_that_is_cancelled_is_whole() -> None:
-    """It is under way: weights are changed by all of it, or none."""
+    """A step that has begun changes the weights entirely; one that has not, not at all."""
     held, w = Held(), lazy.Weight(np.array([1.0, 2.0]))
     trainer = lazy.Trainer([w], nn.sgd(0.25))
 

@@ -6,7 +6,7 @@ import copy
 import gc
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ import pullback as pb
 from pullback import lazy, nn
 from pullback.errors import DeviceError, DTypeError, OutOfMemoryError, PullbackError, TraceError
 from pullback.lazy import namespace, places
-from pullback.runtime.device import cuda as driver
-from pullback.runtime.device import executor, listing
+from pullback.runtime.device import listing
 from pullback.runtime.device.array import DeviceArray
 from tests.support.devices import fake
 
@@ -25,19 +24,7 @@ RNG = np.random.default_rng(3)
 A, B = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4))
 
 
-@pytest.fixture(autouse=True)
-def two(cuda: fake.Driver) -> Iterator[fake.Driver]:
-    """A driver with two devices, whose work runs only when a call waits for it."""
-    cuda.set(devices=2, late=1)
-    if driver.gpus.cache_info().currsize and len(driver.gpus()) != 2:
-        driver.gpus.cache_clear()
-    executor._SAID.clear()
-    places.default_place.cache_clear()
-    gc.freeze()  # collections leave out the heap of earlier tests, which takes seconds
-    yield cuda
-    places.default_place.cache_clear()
-    gc.collect()
-    gc.unfreeze()
+pytestmark = pytest.mark.usefixtures("devices")
 
 
 @pytest.fixture
@@ -87,15 +74,15 @@ def expression(seed: int, xp: Any, x: Any, y: Any) -> Any:
 
 
 @pytest.mark.parametrize("first", range(0, 50, 5))
-def test_random_expressions(first: int, two: fake.Driver) -> None:
+def test_random_expressions(first: int, devices: fake.Driver) -> None:
     """Values and gradients are NumPy's and the processor's; nothing waits before a value is read."""
     for seed in range(first, first + 5):
         x, y = on(A), on(B) if seed % 3 else B
-        waits = two.count("cuStreamSynchronize")
+        waits = devices.count("cuStreamSynchronize")
         found = expression(seed, lazy, x, y)
         assert found.device == "cuda:0"
         lazy.sum(found).__device_array__()
-        assert two.count("cuStreamSynchronize") == waits
+        assert devices.count("cuStreamSynchronize") == waits
         np.testing.assert_allclose(found.numpy(), expression(seed, np, A, B), rtol=1e-12, atol=1e-13)
 
     def total(x: Any, y: Any) -> Any:
@@ -107,23 +94,23 @@ def test_random_expressions(first: int, two: fake.Driver) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
 
 
-def test_an_array_on_a_device(two: fake.Driver) -> None:
+def test_an_array_on_a_device(devices: fake.Driver) -> None:
     """An array knows its device before it has a value; conversions to Python wait, and copy."""
     x = on(A)
     y = lazy.sum(x * 2.0, axis=1)
     assert (x.device, y.device, y.shape, y.value, repr(y.type)) == ("cuda:0", "cuda:0", (3,), None, "f64[3] on cuda:0")
     assert on(A, "cuda").device == "cuda:0" and on(A, "cuda:1").device == "cuda:1" and on(A, "cpu").device == "cpu"
     assert isinstance(y.__device_array__(), DeviceArray)
-    copies = two.count("cuMemcpyDtoHAsync_v2")
+    copies = devices.count("cuMemcpyDtoHAsync_v2")
     wanted = (A * 2).sum(1)
     np.testing.assert_allclose(y.tolist(), wanted)
     assert float(y[0]) == pytest.approx(wanted[0]) and bool(y[0] > wanted[0] - 1)
-    assert two.count("cuMemcpyDtoHAsync_v2") == copies + 3
+    assert devices.count("cuMemcpyDtoHAsync_v2") == copies + 3
     assert lazy.run(y.predict()).shape == (3,)
     large = on(np.zeros((50, 40)))
-    copies = two.count("cuMemcpyDtoHAsync_v2")
+    copies = devices.count("cuMemcpyDtoHAsync_v2")
     assert repr(large) == "lazy(f64[50, 40] on cuda:0)" and repr(on([1, 2])) == "lazy([1, 2])"
-    assert two.count("cuMemcpyDtoHAsync_v2") == copies + 1
+    assert devices.count("cuMemcpyDtoHAsync_v2") == copies + 1
     assert copy.deepcopy(y) is y
     again = pickle.loads(pickle.dumps(y))
     assert again.device == "cpu"
@@ -139,7 +126,7 @@ def test_asyncio_waits_on_its_thread() -> None:
     np.testing.assert_allclose(asyncio.run(both()), [A.sum(), B.max()])
 
 
-def test_creation_on_a_device(two: fake.Driver) -> None:
+def test_creation_on_a_device(devices: fake.Driver) -> None:
     made = lazy.zeros((2, 3), device="cuda:1")
     assert (made.device, made.value) == ("cuda:1", None)
     for found, wanted in ((made, np.zeros((2, 3))), (lazy.arange(4, device="cuda:1"), np.arange(4)),
@@ -225,7 +212,7 @@ class Tensor:
         return self.inner.__dlpack__(**options)
 
 
-def test_structures_are_compiled_once(two: fake.Driver) -> None:
+def test_structures_are_compiled_once(devices: fake.Driver) -> None:
     """Pieces with leaves in common, and further calls of a structure, send and compile nothing."""
     x = on(A)
 
@@ -233,12 +220,12 @@ def test_structures_are_compiled_once(two: fake.Driver) -> None:
         return [lazy.sum(x * scale, axis=0).numpy(), lazy.exp(x - scale).numpy()]
 
     run(on(2.0))
-    before, sent, texts = lazy.stats(), two.count("cuMemcpyHtoDAsync_v2"), two.compilations
+    before, sent, texts = lazy.stats(), devices.count("cuMemcpyHtoDAsync_v2"), devices.compilations
     three = on(3.0)
     first, second = run(three)
     after = lazy.stats() - before
     assert (after.pieces, after.compiled, after.found, after.kernels, after.interpreted) == (0, 0, 2, 2, 0)
-    assert (two.count("cuMemcpyHtoDAsync_v2"), two.compilations) == (sent + 1, texts)
+    assert (devices.count("cuMemcpyHtoDAsync_v2"), devices.compilations) == (sent + 1, texts)
     np.testing.assert_allclose(first, (A * 3).sum(0))
     np.testing.assert_allclose(second, np.exp(A - 3))
     elsewhere = on(A, "cuda:1") * 2.0
@@ -327,7 +314,7 @@ def test_trainers() -> None:
 
 
 def test_operations_in_python() -> None:
-    """They are given arrays where these are; results and cotangents go there."""
+    """Foreign operations take arrays on their device; results and cotangents go there."""
 
     class Square(lazy.Foreign):
         def result(self, x: Any) -> Any:
@@ -351,7 +338,7 @@ def test_operations_in_python() -> None:
 
 
 def test_a_failed_check_names_the_node() -> None:
-    """It is raised when the result, or a result of it, is first read."""
+    """The error of a failed check is raised when a result that depends on it is first read."""
     x = on(np.arange(5.0))
     first, second = on(np.array([1, 2])), on(np.array([0, 9]))
 
@@ -374,11 +361,11 @@ def test_a_failed_check_names_the_node() -> None:
     np.testing.assert_array_equal(chosen(first), [1.0, 2.0])
 
 
-def test_out_of_memory(two: fake.Driver) -> None:
+def test_out_of_memory(devices: fake.Driver) -> None:
     """The error names the array, and the process goes on: the same node is computed when there is memory."""
     x = on(A)
     large = on(np.ones(20_000)) * 2.0
-    two.set(memory=250_000)
+    devices.set(memory=250_000)
     free, total = listing.gpu("cuda:0").free_bytes()
     rest = (f"{free:,} of {total:,} bytes are free\n  try: smaller arguments, fewer arrays on the device, or another "
             "device      See `pullback explain-error E421`")
@@ -389,7 +376,7 @@ def test_out_of_memory(two: fake.Driver) -> None:
         "OutOfMemoryError [E421] x : f64[30000]: cuda:0 has no memory for 240,000 bytes\n"
         f"   | x : f64[30000], 240,000 bytes      {rest}")
     np.testing.assert_array_equal(x * 2.0, A * 2)
-    two.set(memory=1 << 31)
+    devices.set(memory=1 << 31)
     assert large.numpy()[-1] == 2.0
 
 

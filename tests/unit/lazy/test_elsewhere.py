@@ -1,4 +1,4 @@
-"""What people bring along from other libraries: NumPy's functions, trees of parameters, copies, names."""
+"""Habits from other libraries: NumPy's functions, trees of parameters, copies, names."""
 
 from __future__ import annotations
 
