@@ -89,7 +89,8 @@ def writes_of(s: ir.Statement) -> Writes | None:
             return None
         else:
             conds.append(c)
-    sizes = count_of((s.var, *places)), count_of(tuple(places)), count_of(b.vars)
+    rest = tuple(v for v in b.vars if v not in places)
+    sizes = count_of((s.var, *rest)), count_of(b.vars)
     if not places or not all(n and n < MOST for n in sizes) or any(c.free & places.keys() for c in conds):
         return None
     return Writes(s, b.vars, found[1], places, tuple(conds))

@@ -42,6 +42,8 @@ FORMS = {
                        "f64[9, 4]", "n < 9, m < 4"),
     "beyond the end": fold("[n == data(at[j]) + 5] v[j] + [n != data(at[j]) + 5] s[n]", "v: f64[N]"),
     "from the end": fold("[8 - n == check(at[j], 9)] v[j] + [8 - n != check(at[j], 9)] s[n]", "v: f64[N]"),
+    "places outside": fold("[n == data(at[j]), m == 2 * data(by[j]) - 1] true ? v[j] : s[n, m]",
+                           "by: i64[N], v: f64[N]", "f64[9, 4]", "n < 9, m < 4"),
     "integers": fold(CHANGED.format("v[j]", ""), "v: i64[N]", "i64[9]"),
     "value of the place": fold(CHANGED.format("v[j] * w[n]", ""), "v: f64[N], w: f64[9]"),
 }  # fmt: skip
@@ -89,6 +91,9 @@ OTHERS = {
     "another element": "[n == check(at[j], 9)] v[j] + [n != check(at[j], 9)] s[8 - n]",
     "another test": "[n == check(at[j], 9)] v[j] + [n != check(at[0], 9)] s[n]",
     "data": "at[j] > 3 ? v[j] : s[n]",
+    "two places of an axis": "[n == check(at[j], 9), n == check(at[19 - j], 9)] true ? v[j] : s[n]",
+    "a part of the places": "[n == check(at[j], 9), 3 >= n] true ? v[j] : s[n]",
+    "zeros beside the part": "[n == check(at[j], 9), m >= 1] v[j] + [n != check(at[j], 9)] s[n, m]",
 }  # fmt: skip
 
 
@@ -96,8 +101,18 @@ OTHERS = {
 def test_other_loops(other: str) -> None:
     """Steps that read the state, or do not select an element, are no writes."""
     kind = "i64" if other == "a place of the state" else "f64"
-    made = parse_program(fold(OTHERS[other], f"v: {kind}[N]", f"{kind}[9]").replace("N", "20"))
+    shape, variables = ("[9, 5]", "n < 9, m < 5") if ", m" in OTHERS[other] else ("[9]", "n < 9")
+    made = parse_program(fold(OTHERS[other], f"v: {kind}[N]", f"{kind}{shape}", variables).replace("N", "20"))
     assert writes.writes_of(made.body.statements[0]) is None
+
+
+def test_positions_have_32_bits() -> None:
+    """A loop with more elements, or more threads, than numbers of 32 bits is no write."""
+    for steps, size, rest, is_write in ((20, 2**31 - 1, 1, True), (20, 2**31, 1, False), (20, 2**20, 2**11, False),
+                                        (2**21 - 1, 9, 2**10, True), (2**21, 9, 2**10, False)):
+        text = fold(CHANGED.format("v[j]", ", m"), "v: f64[N]", f"f64[{size}, {rest}]", f"n < {size}, m < {rest}")
+        made = parse_program(text.replace("N", f"{steps}").replace(", 9)", f", {size})"))
+        assert (writes.writes_of(made.body.statements[0]) is not None) == is_write
 
 
 @pytest.mark.parametrize("way", WAYS)
