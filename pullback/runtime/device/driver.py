@@ -64,7 +64,7 @@ class Gpu(ABC):
     Methods raise `StatusError` for errors of the driver, and need `current` around them, unless they say otherwise.
 
     Attributes:
-        kind: the driver's part of the name.   dlpack: its number in DLPack.   tool: a program that shows devices.
+        kind: the driver's part of the name.   tool: a program that shows devices.
         full, lost, failed: error numbers: of missing memory, of a lost device, and of a kernel that failed.
         largest: the most bytes of an allocation.
         entry: its name, memory and architecture.   number: its number.   model: the model for estimates.
@@ -72,7 +72,6 @@ class Gpu(ABC):
     """
 
     kind: ClassVar[str]
-    dlpack: ClassVar[int]
     tool: ClassVar[str]
     full: ClassVar[frozenset[int]]
     lost: ClassVar[frozenset[int]]
@@ -162,6 +161,14 @@ class Gpu(ABC):
         """
         raise self._unshared()
 
+    def copy(self, to: int, at: int, count: int) -> None:
+        """Copy `count` bytes on the device to memory that other libraries share.
+
+        Raises:
+            DeviceError: [E422] see `follow`.
+        """
+        raise self._unshared()
+
     def copy_apart(self, to: int, to_pitch: int, at: int, pitch: int, width: int, count: int) -> None:
         """Copy `count` elements on the device between arrays shared with other libraries and others.
 
@@ -227,10 +234,6 @@ class Gpu(ABC):
     @abstractmethod
     def fetch(self, array: NDArray, at: int) -> None:
         """Copy memory to an array, and wait."""
-
-    @abstractmethod
-    def copy(self, to: int, at: int, count: int) -> None:
-        """Copy `count` bytes on the device."""
 
     @abstractmethod
     def _entered(self) -> AbstractContextManager[None]:

@@ -35,7 +35,6 @@ ENTRIES: Final[dict[str, tuple[Any, ...]]] = {
     "clReleaseMemObject": (_P,),
     "clEnqueueReadBuffer": (_P, _P, c_uint, c_size_t, c_size_t, _P, *_EVENTS),
     "clEnqueueWriteBuffer": (_P, _P, c_uint, c_size_t, c_size_t, _P, *_EVENTS),
-    "clEnqueueCopyBuffer": (_P, _P, _P, c_size_t, c_size_t, c_size_t, *_EVENTS),
     "clEnqueueMarkerWithWaitList": (_P, *_EVENTS),
     "clGetEventInfo": (_P, c_uint, c_size_t, _P, _A(c_size_t)),
     "clReleaseEvent": (_P,),
@@ -133,7 +132,7 @@ def loader() -> Loader:
 class OpenclGpu(Gpu):
     """A device of OpenCL with a context of its own, and an in-order queue as its stream."""
 
-    kind, dlpack, tool = "opencl", 4, "clinfo"
+    kind, tool = "opencl", "clinfo"
     full = frozenset((4, 61))
     lost = frozenset((2, 34))
     failed = frozenset((14, 36, 9999))  # NVIDIA's drivers report 36 and 9999 after a kernel has failed
@@ -228,7 +227,7 @@ class OpenclGpu(Gpu):
 
     def free_bytes(self) -> tuple[int, int]:
         """The bytes that this process has not allocated, and all bytes."""
-        return max(self.entry.memory - self._used, 0), self.entry.memory
+        return self.entry.memory - self._used, self.entry.memory
 
     def allocate(self, count: int) -> int:
         """Make a buffer of `count` bytes; return its handle, 0 for none.
@@ -264,10 +263,6 @@ class OpenclGpu(Gpu):
             self._cl("clEnqueueReadBuffer", self.stream, at, 1, 0, array.nbytes, address(array), 0, None, None)
         else:
             self._finish()
-
-    def copy(self, to: int, at: int, count: int) -> None:
-        """Copy `count` bytes on the device."""
-        self._cl("clEnqueueCopyBuffer", self.stream, at, to, 0, 0, count, 0, None, None)
 
     def begin(self) -> None:
         """Let the device begin with the queued work."""

@@ -16,7 +16,7 @@ from jaxtyping import Float64, Int64
 import pullback as pb
 from pullback import Array, nn
 from pullback.errors import DeviceError, PullbackError
-from pullback.runtime.device import cuda, listing, opencl
+from pullback.runtime.device import listing, opencl
 from pullback.runtime.device.array import ComplexDeviceArray, DeviceArray
 from pullback.runtime.device.driver import StatusError
 from tests.support.devices import fake
@@ -32,13 +32,6 @@ def gpu() -> opencl.OpenclGpu:
     if reason := support.missing():
         pytest.skip(reason)
     return opencl.gpus()[0]
-
-
-@pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process look for its drivers again."""
-    for module, name in ((cuda, "driver"), (cuda, "gpus"), (opencl, "loader"), (opencl, "gpus")):
-        monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
 
 
 @pb.function(device="opencl!")
@@ -227,6 +220,65 @@ def test_no_memory(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(pb.device_put(W, gpu.name), W)
 
 
+def test_memory_that_the_driver_refuses(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that was not allocated, and that of programs that are gone, counts as free."""
+    gc.collect()
+    free, _ = gpu.free_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu, "_cl", Recorded(gpu._cl, refusing=4))
+        with pytest.raises(pb.OutOfMemoryError, match="E421] x : f64\\[5\\]: opencl:0 has no memory for 40 bytes"):
+            pb.device_put(W, gpu.name)
+    assert gpu.free_bytes()[0] == free
+    f = pb.function(lambda x: pb.cumulative_sum(pb.cumulative_sum(x[:, None] * x, axis=0)[-1]), device="opencl!")
+    f(np.ones(20))
+    used = free - gpu.free_bytes()[0]
+    f(np.ones(20))
+    assert free - gpu.free_bytes()[0] == used >= 3200 + 320
+    del f
+    gc.collect()
+    assert gpu.free_bytes()[0] == free
+
+
+class Recorded:
+    """A loader that notes the calls of entry points, and may refuse to make objects."""
+
+    def __init__(self, cl: opencl.Loader, refusing: int = 0) -> None:
+        self.cl, self.refusing, self.names = cl, refusing, list[str]()
+
+    def __call__(self, name: str, *arguments: Any) -> None:
+        self.names.append(name)
+        self.cl(name, *arguments)
+
+    def made(self, name: str, *arguments: Any) -> int:
+        if self.refusing:
+            raise StatusError(self.refusing, name)
+        return self.cl.made(name, *arguments)
+
+
+def test_work_begins_at_once(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers may hold work back until the queue is flushed, or waited for."""
+    f = pb.function(lambda x: x - 5.0)
+    x = pb.device_put(W, gpu.name)
+    f(x).ready()
+    recorded = Recorded(gpu._cl)
+    monkeypatch.setattr(gpu, "_cl", recorded)
+    found = f(x)
+    assert recorded.names == ["clFlush"]
+    pb.device_put(W, gpu.name)
+    assert recorded.names[1:4] == ["clEnqueueWriteBuffer", "clEnqueueMarkerWithWaitList", "clFlush"]
+    np.testing.assert_array_equal(found, W - 5.0)
+
+
+def test_an_array_may_be_changed_after_it_was_sent(gpu: opencl.OpenclGpu) -> None:
+    pb.device_put(np.ones(4_000_000), gpu.name)  # the queue is busy
+    a = np.full(64, 7.0)
+    x = pb.device_put(a, gpu.name)
+    a[:] = 0
+    others = [np.full(64, 9.0) for _ in range(8)]  # in memory that is free
+    np.testing.assert_array_equal(x, np.full(64, 7.0))
+    assert len(others) == 8
+
+
 def test_a_device_without_f64(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "has_double", False)
     remedy = ("  try: arrays of f32 and no conversions to integers, or another device      "
@@ -252,6 +304,9 @@ def test_a_device_with_small_groups(which: int, text: str, gpu: opencl.OpenclGpu
     assert said(lambda: pb.function(lambda x: pb.sum(x), device="opencl!")(np.ones(300)), pb.CompilerError) == (
         f"CompilerError [E417] lambda: opencl:0 has no groups with {text}: it has at most 64\n"
         "  try: another device      See `pullback explain-error E417`")
+    most = int(text.split()[0].replace(",", ""))
+    monkeypatch.setattr(gpu, "_number", lambda fact: most if fact == which else own(fact))
+    assert pb.function(lambda x: pb.sum(x), device="opencl!")(np.ones(300)) == 300.0
 
 
 def test_kernels_that_do_not_compile(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,11 +320,25 @@ def test_kernels_that_do_not_compile(gpu: opencl.OpenclGpu, monkeypatch: pytest.
     assert error.value.remedy == "another driver of the device, or report this with the text of kernels.cl"
 
 
+def test_a_driver_without_a_compiler(gpu: opencl.OpenclGpu) -> None:
+    def refused() -> None:
+        error = gpu.refusal("f", 3, ctypes.CDLL(None))
+        assert error is not None
+        raise error
+
+    assert said(refused) == (
+        "DeviceError [E419] f: the driver of opencl:0 has no compiler\n   | CL_COMPILER_NOT_AVAILABLE\n"
+        "  try: another driver of the device, or another device      See `pullback explain-error E419`")
+    assert gpu.refusal("f", 4, ctypes.CDLL(None)) is None
+
+
 def test_an_old_device(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "_text", lambda _: "OpenCL 1.1 of a maker")
     assert said(lambda: pb.function(lambda x: x - 4, device="opencl!")(W)) == (
         "DeviceError [E418] opencl:0 is too old: it is for OpenCL 1.1\n"
         "  try: a device with OpenCL 1.2 or later      See `pullback explain-error E418`")
+    monkeypatch.setattr(gpu, "_text", lambda _: "OpenCL 1.2 of a maker")
+    np.testing.assert_array_equal(pb.function(lambda x: x - 4, device="opencl!")(W), W - 4)
 
 
 @pytest.mark.parametrize(
@@ -334,3 +403,15 @@ def test_no_device(platforms: int, devices: int, text: str, monkeypatch: pytest.
     assert said(lambda: listing.gpu("opencl:0")) == (
         f"DeviceError [E418] {text}\n  try: install the OpenCL driver of your device; `clinfo` lists what is found"
         "      See `pullback explain-error E418`")
+
+
+def test_the_order_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPUs and accelerators of all platforms come before processors."""
+
+    class Two:
+        def listed(self, name: str, *arguments: int) -> list[int]:
+            return [10, 20] if name == "clGetPlatformIDs" else [arguments[0] + {12: 1, 2: 2}[arguments[1]]]
+
+    monkeypatch.setattr(opencl, "loader", Two)
+    monkeypatch.setattr(opencl, "OpenclGpu", lambda _, device, number: (device, number))
+    assert opencl.gpus.__wrapped__() == ((11, 0), (21, 1), (12, 2), (22, 3))
