@@ -300,9 +300,12 @@ def test_another_library_reads_a_result() -> None:
     assert not dlpack._SHARED
     if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
         np.testing.assert_array_equal(np.from_dlpack(found, device="cpu"), 2 * W)
-    other = dlpack.Foreign(Given(found.__dlpack__(copy=True)), 1)
+    other = device_put(Given(found.__dlpack__(copy=True)))
     assert other.at != found.at
-    for wrong, options in ((BufferError, {"dl_device": (2, 1)}), (ValueError, {"stream": 0})):
+    for x in (found, other):
+        np.testing.assert_array_equal(x, 2 * W)
+    for wrong, options in ((BufferError, {"dl_device": (2, 1)}), (BufferError, {"dl_device": (1, 0), "copy": False}),
+                           (ValueError, {"stream": 0})):
         with pytest.raises(wrong):
             found.__dlpack__(**options)
 

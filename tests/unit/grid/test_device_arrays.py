@@ -13,7 +13,7 @@ from pullback import Array
 from pullback.runtime.device import dlpack
 from pullback.runtime.device.array import ComplexDeviceArray, DeviceArray, device_put
 from tests.support.devices import fake
-from tests.unit.grid.test_calls import Given, Tensor, said
+from tests.unit.grid.test_calls import Given, Tensor, read, said
 
 RNG = np.random.default_rng(7)
 W = RNG.normal(size=5)
@@ -90,6 +90,21 @@ def test_arrays_of_another_library(devices: fake.Driver, dtype: Any) -> None:
     np.testing.assert_array_equal(found, Z.astype(dtype))
     if dtype == np.complex128:
         np.testing.assert_allclose(rotated(t, W + 0j)["z"], Z * 1j)
+
+
+def test_another_library_may_write_after_the_copy(devices: fake.Driver) -> None:
+    t = Tensor(Z, "unknown")
+    waits = devices.count("cuStreamSynchronize")
+    device_put(t)
+    assert devices.count("cuStreamSynchronize") == waits + 1
+
+
+def test_checks_of_both_parts() -> None:
+    good, bad = (read(device_put(W), np.array(at)) for at in ([4, 0], [0, 9]))
+    for z in (good.pair_with(bad), bad.pair_with(good)):
+        for call in (z.ready, z.__dlpack__):
+            with pytest.raises(IndexError, match="E401"):
+                call()
 
 
 def test_complex_arrays_on_two_devices() -> None:

@@ -78,6 +78,35 @@ def test_shared_memory_is_freed_after_all_work(devices: fake.Driver) -> None:
         assert (devices.count("cuMemFree_v2"), devices.count("cuCtxSynchronize")) == (freed + share, waits + share)
 
 
+def test_events_and_sent_arrays_do_not_pile_up(devices: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are destroyed, and if 256 copies are not done, the next one waits."""
+    gpu = driver.gpus()[0]
+
+    def left() -> int:
+        gpu.wait()
+        with gpu.current("test"):
+            gpu.keep(None)
+        return devices.count("cuEventCreate") - devices.count("cuEventDestroy_v2")
+
+    before = left()
+    for count, waits in ((200, False), (300, True)):
+        start = devices.count("cuStreamSynchronize")
+        with monkeypatch.context() as patch:
+            patch.setattr(driver.CudaGpu, "_is_done", lambda *_: False)
+            for _ in range(count):
+                x = device_put(W)
+        assert (devices.count("cuStreamSynchronize") > start) == waits
+        x.__dlpack__(stream=1)
+        assert left() == before
+
+
+def test_exact_kernels_have_no_contraction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "compiled", lambda text, architecture, version, options: options)
+    program: Any = SimpleNamespace(kernels="")
+    assert driver.gpus()[0].image(program, True) == ("--fmad=false",)
+    assert driver.gpus()[0].image(program, False) == ()
+
+
 def test_an_array_on_a_device_is_not_on_the_host() -> None:
     with pytest.raises(ValueError, match="is copied to the host"):
         device_put(W).__array__(copy=False)

@@ -14,7 +14,7 @@ import pytest
 from jaxtyping import Float64, Int64
 
 import pullback as pb
-from pullback import Array, nn
+from pullback import Array, lazy, nn
 from pullback.errors import DeviceError, PullbackError
 from pullback.runtime.device import listing, opencl
 from pullback.runtime.device.array import ComplexDeviceArray, DeviceArray
@@ -77,6 +77,17 @@ def test_calls(gpu: opencl.OpenclGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpu.free_bytes()[0] == used
     monkeypatch.setenv("PULLBACK_DEVICE", "opencl!")
     np.testing.assert_allclose(pb.grad(loss.python, wrt="w")(W, X, Y), wanted)
+
+
+def test_lazy_arrays(gpu: opencl.OpenclGpu) -> None:
+    x = lazy.asarray(X, device="opencl")
+    assert (x.device, x.__dlpack_device__()) == ("opencl:0", (4, 0))
+    found = lazy.grad(lambda x: lazy.sum(x * x * 3.0))(x)
+    assert found.device == "opencl:0"
+    np.testing.assert_allclose(found, 6 * X)
+    doubled = pb.function(lambda x: 2 * x)(x + 1.0)
+    assert isinstance(doubled, DeviceArray)
+    np.testing.assert_allclose(doubled, 2 * X + 2)
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
