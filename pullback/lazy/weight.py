@@ -8,7 +8,7 @@ from typing import Any, Final
 from numpy import ndarray
 
 from pullback.lazy.methods import OPERATORS, installed
-from pullback.lazy.node import Array, leaf_of, value_of
+from pullback.lazy.node import Array, leaf_of
 from pullback.lazy.places import held
 
 __all__ = ["Weight"]
@@ -75,7 +75,7 @@ class Weight(Array):
         return memory.setdefault(id(self), Weight(self.value, self.name))  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Weight, (value_of(self), self.name)
+        return Weight, (self.value, self.name)
 
     def __repr__(self) -> str:
         return f"Weight({self.name} : {self.type})"

@@ -1,4 +1,4 @@
-"""The device of arrays, the processor, as the Python array API names it."""
+"""The device of arrays inside a function, as the Python array API names it: that of the function's call."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ CPU: Final = "cpu"
 
 
 def check_device(what: str, device: object) -> None:
-    """Refuse any device but the processor.
+    """Refuse devices of single arrays.
 
     Raises:
-        TraceError: [E145] the device is not the processor.
+        TraceError: [E145] the device is neither None nor "cpu".
     """
     if device is not None and device != CPU:
         raise TraceError(
             "E145",
-            f"{what}: there is no device {device!r}",
+            f"{what}: device={device!r}, and arrays inside a function have no device of their own",
             position=user_position(),
-            remedy=f'`device="{CPU}"`, or none: compiled functions run on the processor',
+            remedy="leave it out; `pb.function(device=...)` runs the whole function on a device",
         )

@@ -17,7 +17,7 @@ from jaxtyping import BFloat16, Bool, Float, Float16, Float32, Float64, Int64
 
 import pullback as pb
 from pullback import Array, nn
-from pullback.errors import DeviceError, PullbackError
+from pullback.errors import DeviceError, PullbackError, TraceError
 from pullback.runtime.device import cuda as driver
 from pullback.runtime.device import dlpack, listing, nvrtc
 from pullback.runtime.device.array import DeviceArray, Memory, device_put
@@ -358,6 +358,16 @@ def test_arrays_of_two_devices() -> None:
     assert said(lambda: device_put(W, "cuda:7")) == (
         "DeviceError [E418] there is no device cuda:7\n  try: one of cuda:0, cuda:1      "
         "See `pullback explain-error E418`")
+
+
+def test_arrays_inside_a_function_have_no_device() -> None:
+    for call, name in ((lambda x: pb.zeros(5, device="cuda") + x, "zeros"),
+                       (lambda x: x.to_device("cuda"), "to_device")):  # fmt: skip
+        assert said(lambda f=call: pb.function(f)(W), TraceError) == (  # type: ignore[misc]
+            f"TraceError [E145] {name}: device='cuda', and arrays inside a function have no device of their own\n"
+            "  try: leave it out; `pb.function(device=...)` runs the whole function on a device"
+            "      See `pullback explain-error E145`")
+    np.testing.assert_array_equal(pb.function(lambda x: pb.zeros(5, device="cpu") + x.to_device("cpu"))(W), W)
 
 
 def test_no_memory(devices: fake.Driver) -> None:

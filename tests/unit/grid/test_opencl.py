@@ -217,4 +217,5 @@ def test_corpus(entry: Entry) -> None:
     """Programs give the values of C for processors."""
     made, dims = entry.make()
     found = on_opencl(entry.name, made, dims)
-    assert found.launches > 0 and right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})
+    assert bool(found.launches) == bool(found.kernels)  # some results are copies of arguments
+    assert right(found, {np.dtype(r.dtype.numpy).char for r in made.outputs})

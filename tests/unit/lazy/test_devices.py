@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import gc
 import pickle
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -117,13 +119,20 @@ def test_an_array_on_a_device(devices: fake.Driver) -> None:
     np.testing.assert_array_equal(again, y)
 
 
-def test_asyncio_waits_on_its_thread() -> None:
-    import asyncio
+def test_asyncio_waits_on_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, ready = list[str](), DeviceArray.ready
+
+    def noted(x: DeviceArray) -> DeviceArray:
+        threads.append(threading.current_thread().name)
+        return ready(x)
+
+    monkeypatch.setattr(DeviceArray, "ready", noted)
 
     async def both() -> Any:
         return await asyncio.gather(lazy.sum(on(A)).predict(), lazy.max(on(B)).predict())
 
     np.testing.assert_allclose(asyncio.run(both()), [A.sum(), B.max()])
+    assert len(threads) == 2 and threading.main_thread().name not in threads
 
 
 def test_creation_on_a_device(devices: fake.Driver) -> None:
@@ -191,9 +200,10 @@ def test_arrays_of_other_libraries() -> None:
     doubled = pb.function(lambda x: 2 * x)(x + 1.0)
     assert isinstance(doubled, DeviceArray)
     np.testing.assert_allclose(doubled, 2 * (A + 1))
-    assert x.__dlpack_device__() == (2, 0)
-    shared = lazy.from_dlpack(Tensor(b))
-    assert shared.device == "cuda:0" and shared.value.at == b.at
+    assert x.__dlpack_device__() == (2, 0) and on(A, "cuda:1").__dlpack_device__() == (2, 1)
+    for owner, at in ((b, b.at), (x, x.value.at)):
+        shared = lazy.from_dlpack(Tensor(owner))
+        assert shared.device == "cuda:0" and shared.value.at == at
     np.testing.assert_array_equal(np.from_dlpack(x, device="cpu") if np.__version__ >= "2.1" else A, A)
     with pytest.raises(PullbackError, match="E715"):
         lazy.grad(lambda x: lazy.sum(x) * float(np.asarray(pb.device_put(x))[0, 0]))(x)
@@ -202,7 +212,7 @@ def test_arrays_of_other_libraries() -> None:
 class Tensor:
     """An array of another library on a device."""
 
-    def __init__(self, inner: DeviceArray) -> None:
+    def __init__(self, inner: DeviceArray | lazy.Array) -> None:
         self.inner = inner
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -280,6 +290,10 @@ def test_cotangents_are_added_where_arrays_are() -> None:
     lazy.backward(lazy.sum(lazy.exp(mixed) * on(B)) + lazy.sum(mixed))
     assert isinstance(mixed.grad, np.ndarray)
     np.testing.assert_allclose(mixed.grad, np.exp(A) * B + 1)
+    sent = lazy.Weight(A)
+    lazy.backward(lazy.sum(sent * on(B)))
+    assert isinstance(sent.grad, np.ndarray)
+    np.testing.assert_allclose(sent.grad, B)
 
 
 def test_trainers() -> None:
@@ -313,6 +327,16 @@ def test_trainers() -> None:
     assert lazy.Weight(on(A)).device == "cuda:0" and lazy.Weight(on(A), device="cpu").device == "cpu"
 
 
+def test_a_step_of_training_copies_nothing_but_the_loss(devices: fake.Driver) -> None:
+    """Weights, cotangents and the optimizer's state stay on the device, from the first step on."""
+    w = lazy.Weight(np.ones(100), device="cuda:0")
+    trainer = lazy.Trainer([w], nn.adam(0.1))
+    sent, read = devices.count("bytes to devices"), devices.count("bytes from devices")
+    trainer.step(lazy.sum(w * w))
+    assert devices.count("bytes to devices") - sent < 100
+    assert devices.count("bytes from devices") - read == 8
+
+
 def test_operations_in_python() -> None:
     """Foreign operations take arrays on their device; results and cotangents go there."""
 
@@ -327,8 +351,10 @@ def test_operations_in_python() -> None:
         def backward(self, saved: Any, gradient: Any) -> Any:
             return (2.0 * np.asarray(saved) * np.asarray(gradient),)
 
-    x = on(A)
+    x, w = on(A), lazy.Weight(A, device="cuda:0")
     assert Square()(x * 1.0).device == "cuda:0"
+    lazy.backward(lazy.sum(Square()(w)))
+    assert isinstance(w.grad, DeviceArray)
     slope = lazy.grad(lambda x: lazy.sum(Square()(x * 1.0) * x))(x)
     assert slope.device == "cuda:0"
     np.testing.assert_allclose(slope, 3 * A**2)
@@ -354,6 +380,11 @@ def test_a_failed_check_names_the_node() -> None:
                 float(later)
             line = chosen.__wrapped__.__code__.co_firstlineno + 2
             assert error.value.__notes__ == [f"the value was built at {__file__}:{line} in layer chosen"]
+    computed = chosen(second)
+    computed.__device_array__()  # in a piece of its own
+    with pytest.raises(IndexError, match="E401") as error:
+        float(lazy.sum((computed * 3.0)[first]))
+    assert error.value.__notes__ == [f"the value was built at {__file__}:{line} in layer chosen"]
     w = lazy.Weight(np.arange(5.0), device="cuda:0")
     with pytest.raises(IndexError, match="E401") as error:
         lazy.backward(lazy.sum(w[second]))
@@ -386,9 +417,11 @@ def test_the_arrays_of_a_device() -> None:
         lazy.fft.fft(on(A))
     with pytest.raises(DTypeError, match="E122"):
         on(A * 1j)
-    power = lazy.lift(lambda x: pb.abs(pb.fft.fft(x)))
-    np.testing.assert_allclose(power(on(A)), np.abs(np.fft.fft(A)), rtol=1e-9)
+    power = lazy.lift(lambda x: pb.abs(pb.fft.fft(x)) * B)
+    np.testing.assert_allclose(power(on(A)), np.abs(np.fft.fft(A)) * B, rtol=1e-9)
     assert on(A[:0]).device == (on(A[:0]) * 2.0).device == "cuda:0" and (on(A[:0]) * 2.0).numpy().shape == (0, 4)
+    before = lazy.stats()
+    assert (on(A[:0]) * 5.0).tolist() == [] and (lazy.stats() - before).compiled == 0
     assert on(A.astype(np.float16)).numpy().dtype == np.float16
 
 
@@ -437,6 +470,14 @@ def test_the_interpreter_runs_the_pieces_of_devices(monkeypatch: pytest.MonkeyPa
     found = lazy.cumulative_sum(on(A) * 7.0, axis=1)
     assert isinstance(found.__device_array__(), DeviceArray)
     np.testing.assert_allclose(found, np.cumsum(A * 7, axis=1))
+
+
+def test_a_check_that_fails_in_the_interpreter_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
+    x, at = on(np.arange(5.0)), on(np.array([0, 9]))
+    with pytest.raises(IndexError, match="E401") as error:
+        float(lazy.sum((x * 3.0)[at]))
+    assert error.value.__notes__[0].startswith(f"the value was built at {__file__}:")
 
 
 def test_memory_is_given_back() -> None:
