@@ -11,6 +11,7 @@ from jaxtyping import Float32, Float64, Int64
 import pullback as pb
 import pullback.ad.pattern
 from pullback import Array
+from pullback.derivatives.sparse_matrix import SparseMatrix
 
 
 def stencil(x: Float64[Array, "N"]) -> Any:
@@ -199,3 +200,12 @@ def test_a_state_that_goes_through_a_function_twice_keeps_its_pattern() -> None:
     dense = pb.jacobian(stages)(z).reshape(30, 40)
     np.testing.assert_allclose(found.to_dense(), dense)
     assert found.to_csr()[0].size <= 90  # of 1200: forward mode alone gives all of them
+
+
+def test_scipy_gets_narrow_indices_if_they_fit() -> None:
+    """Solvers of SciPy before 1.12 take int32 alone."""
+    pytest.importorskip("scipy", reason="SciPy is an extra")
+    for columns, kind in ((3, np.int32), (2**31 + 1, np.int64)):
+        matrix = SparseMatrix(np.array([2.0]), np.array([0]), np.array([columns - 1]), (1, columns))
+        made = matrix.to_scipy()
+        assert (made.indices.dtype, made.indptr.dtype, made.indices.tolist()) == (kind, kind, [columns - 1])

@@ -149,6 +149,14 @@ def test_a_context_of_the_caller(gpu: opencl.OpenclGpu, tmp_path: Path) -> None:
     caller = opencl.OpenclGpu(opencl.loader(), gpu._device, 0)
     text = (tmp_path / "kernels.cl").read_bytes() + b"\0"
     assert caller._context != gpu._context
+
+    def owners() -> int:
+        count = ctypes.c_uint()
+        info = ctypes.CDLL("libOpenCL.so.1").clGetContextInfo
+        assert info(ctypes.c_void_p(caller._context), 0x1080, ctypes.c_size_t(4), ctypes.byref(count), None) == 0
+        return count.value
+
+    before = owners()
     assert library.read_open_in(ctypes.byref(handle), text, *caller.opening[1]) == 0
     x, at, out, fault = (ctypes.c_void_p(caller.allocate(n)) for n in (40, 16, 16, 24))
     for place, wanted in (([4, 0], [0, 0, 0]), ([0, 9], [1, 9, 5])):
@@ -161,8 +169,10 @@ def test_a_context_of_the_caller(gpu: opencl.OpenclGpu, tmp_path: Path) -> None:
         if not wanted[0]:
             caller.fetch(values, out.value or 0)
             np.testing.assert_array_equal(values, W[place])
+    gc.collect()
     library.read_close.restype = None
     library.read_close(handle)
+    assert owners() >= before
 
 
 def test_devices(gpu: opencl.OpenclGpu) -> None:

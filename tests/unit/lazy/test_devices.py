@@ -162,6 +162,7 @@ def test_creation_on_a_device(devices: fake.Driver) -> None:
         "  try: one of cuda:0, cuda:1      See `pullback explain-error E418`")
     with pytest.raises(TypeError, match="device"):
         lazy.lift(lambda x: x * 2.0)(A, device="cuda:0")
+    np.testing.assert_allclose(lazy.lift(lambda x, device: x * len(device))(A, device="its own"), 7 * A)
 
 
 def test_copies_between_devices() -> None:
@@ -335,6 +336,10 @@ def test_a_step_of_training_copies_nothing_but_the_loss(devices: fake.Driver) ->
     trainer.step(lazy.sum(w * w))
     assert devices.count("bytes to devices") - sent < 100
     assert devices.count("bytes from devices") - read == 8
+    hidden = lazy.tanh(w * 2.0)
+    hidden.__device_array__()  # with residuals
+    trainer.step(lazy.sum(hidden * hidden))
+    assert devices.count("bytes from devices") - read == 16
 
 
 def test_operations_in_python() -> None:
