@@ -1,4 +1,4 @@
-"""The device of arrays inside a function, as the Python array API names it: that of the function's call."""
+"""The device of arrays inside a function, as the Python array API names it."""
 
 from __future__ import annotations
 
