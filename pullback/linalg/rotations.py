@@ -63,12 +63,16 @@ def order(values: Array) -> Array:
     return out
 
 
-def gaps(values: Array) -> Array:
-    """F[i, j] = 1 / (values[j] - values[i]), 0 where they are equal."""
+def gaps(values: Array, squares: bool = False) -> Array:
+    """F[i, j] = 1 / (values[j] - values[i]), or the same for the squares of the values; 0 where values are equal.
+
+    A difference of squares is a product here: compilers may round `a * a - a * a` to another number than 0.
+    """
     n = values.shape[0]
 
     def at(i: Any, j: Any) -> Any:
         gap = values[j] - values[i]
+        gap = gap * (values[j] + values[i]) if squares else gap
         return where(gap == 0, 0.0, 1 / where(gap == 0, 1.0, gap))
 
     out: Array = build((n, n), at)

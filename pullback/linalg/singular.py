@@ -121,7 +121,7 @@ def _svd_jvp(primals: Any, out: Any, tangents: Any) -> Any:
     moved = tangents[0] @ v
     p = adjoint(u) @ moved
     inverse = where(s > 0, 1 / where(s > 0, s, 1.0), 0.0)
-    between = gaps(s * s)
+    between = gaps(s, squares=True)
     scaled = p * s[None, :]  # Ṗ S
     crossed = p * s[:, None]  # S Ṗ
     u_dot = u @ (between * (scaled + adjoint(scaled))) + (moved - u @ p) * inverse[None, :]
