@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, Final, NoReturn
@@ -159,6 +160,13 @@ def bytes_of_memory(text: str) -> int:
     return int(number) * unit
 
 
+class _Script(SourceFileLoader):
+    """The loader of a file that is run: as for `python FILE`, no byte code is written beside it."""
+
+    def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
+        """Write nothing."""
+
+
 def import_file(path: Path) -> ModuleType:
     """Import a Python file under its own name, with its folder on the path as when it is run.
 
@@ -167,15 +175,16 @@ def import_file(path: Path) -> ModuleType:
     """
     if not path.is_file():
         raise UsageError("E602", f"{path}: no such file", remedy="the path of a Python file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
+    loader = _Script(path.stem, str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader) if path.suffix == ".py" else None
+    if spec is None:
         raise UsageError("E602", f"{path}: not a Python file", remedy="a file whose name ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
     before = sys.modules.get(path.stem)
     sys.modules[path.stem] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except PullbackError:
         raise
     except BaseException as error:

@@ -19,10 +19,16 @@ CASES += [(n, s) for n in SQUARE for s in ((0, 0), (2, 0, 0))]
 @pytest.mark.parametrize(("name", "shape"), CASES)
 def test_values(name: str, shape: tuple[int, ...], dtype: Any) -> None:
     x = np.ones(shape, dtype)
-    found, wanted = pb.function(getattr(linalg, name))(x), getattr(np.linalg, name)(x)
+    found, wanted = pb.function(getattr(linalg, name))(x), of_numpy(name, x)
     for a, b in zip(parts(found), parts(wanted), strict=True):
         assert a.shape == b.shape
         np.testing.assert_array_equal(a, b)
+
+
+def of_numpy(name: str, x: Any) -> Any:
+    if name == "svdvals":  # new in NumPy 2
+        return np.linalg.svd(x, compute_uv=False)
+    return getattr(np.linalg, name)(x)
 
 
 def parts(result: Any) -> list[Any]:

@@ -16,7 +16,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from pullback.runtime.cache import cache_folder
 from tests.support.devices import nvrtc
@@ -121,6 +123,13 @@ class Driver:
     def reset(self) -> None:
         """Restore all settings and counts; contexts that had failed work again."""
         self._driver.fake_cuda_reset()
+
+
+def on_host(x: Any) -> np.ndarray[Any, Any]:
+    """A copy of an array on a device, as NumPy makes it from 2.1 on; by `numpy()` before."""
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        return np.asarray(x.numpy())
+    return np.from_dlpack(x, device="cpu")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pullback import Array
 from pullback.runtime.device import dlpack
 from pullback.runtime.device.array import ComplexDeviceArray, DeviceArray, device_put
 from tests.support.devices import fake
+from tests.support.devices.fake import on_host
 from tests.unit.grid.test_calls import Given, Tensor, read, said
 
 RNG = np.random.default_rng(7)
@@ -37,7 +38,7 @@ def test_there_and_back(dtype: Any, shape: tuple[int, ...]) -> None:
     z = (RNG.normal(size=shape) + 1j * RNG.normal(size=shape)).astype(dtype)
     x = device_put(z)
     assert isinstance(x, DeviceArray) and (x.shape, x.dtype, x.nbytes, x.device) == (shape, dtype, z.nbytes, "cuda:0")
-    for y in (x, device_put(x), device_put(x, "cuda:1"), device_put(x.ready(), "cpu"), np.from_dlpack(x, device="cpu")):
+    for y in (x, device_put(x), device_put(x, "cuda:1"), device_put(x.ready(), "cpu"), on_host(x)):
         found = np.asarray(y)
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, z)
