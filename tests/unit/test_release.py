@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hatchling", reason="hatchling, which builds wheels, is not installed")
-WHEEL_LINES = 112_196
+WHEEL_LINES = 112_430
 """Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 4,430, calls
 on devices: 1,574)."""
 WHEEL_BYTES = 2_000_000
