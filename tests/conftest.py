@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -45,18 +44,8 @@ AS_USERS = c_build.FLAGS, c_build.GCC_FLAGS
 LITTLE = (*("-Og" if flag == "-O2" else flag for flag in c_build.FLAGS), "-nostdlib"), ()
 
 
-_begun = itertools.count()
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Set the flags with which C is compiled in this test, and set aside what earlier tests keep.
-
-    Late in a run millions of objects are alive. A full collection looks at all of them, in seconds, but not at what is
-    set aside.
-    """
-    if next(_begun) % 100 == 0:
-        gc.collect()
-        gc.freeze()
+    """Set the flags with which C is compiled in this test."""
     machine_code = any(map(item.path.is_relative_to, OF_MACHINE_CODE)) and item.path not in OF_MEANING
     full = os.environ.get("PULLBACK_TEST_C") == "users" or machine_code
     c_build.FLAGS, c_build.GCC_FLAGS = AS_USERS if full else LITTLE  # type: ignore[misc]
@@ -65,6 +54,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_sessionfinish() -> None:
     """Set aside what is alive: pytest collects several times at its end, and each would look at millions of objects."""
     gc.freeze()
+
+
+@pytest.fixture
+def few_objects() -> Iterator[None]:
+    """Set aside what is alive, millions of objects late in a run: `gc.collect()` looks at what the test made.
+
+    Not for all tests: while objects are set aside, compiling does not spare new ones the collector.
+    """
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.Driver]:
 
 
 @pytest.fixture
-def devices(cuda: fake.Driver) -> Iterator[fake.Driver]:
+def devices(cuda: fake.Driver, few_objects: None) -> Iterator[fake.Driver]:
     """Two devices of CUDA, whose work runs only when a call waits for it."""
     cuda.set(devices=2, late=1)
     if cuda_gpus.cache_info().currsize and len(cuda_gpus()) != 2:

@@ -64,7 +64,7 @@ def order(values: Array) -> Array:
 
 
 def gaps(values: Array, squares: bool = False) -> Array:
-    """F[i, j] = 1 / (values[j] - values[i]), or the same for the squares of the values; 0 where values are equal.
+    """F[i, j] = 1 / (v[j] - v[i]) of the values or of their squares, 0 where two values are equal.
 
     A difference of squares is a product here: compilers may round `a * a - a * a` to another number than 0.
     """

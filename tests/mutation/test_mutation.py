@@ -126,7 +126,7 @@ def test_a_mutant_takes_the_place_of_code_that_runs_at_import() -> None:
     test = "tests/unit/ir/test_printer.py::test_a_whole_program"
     flags = ["-qq", "-p", "no:cacheprovider", "-p", "no:xdist"]
     assert killer(same, [*flags, test]) is None
-    assert str(killer(mutant, [*flags, test])).startswith(test)
+    assert "KeyError" in str(killer(mutant, [*flags, test]))
 
 
 @pytest.fixture

@@ -153,6 +153,7 @@ def test_b06_nothing_runs_until_it_is_awaited() -> None:
     assert float(w) == 1.5
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_b07_b20_b23_exceptions_travel_through_tasks() -> None:
     class Broken(lazy.Foreign):
         def result(self, x: Any) -> Any:
@@ -446,6 +447,7 @@ def test_b18_building_is_pure() -> None:
     assert (lazy.stats() - before).pieces <= 1
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_b19_b20_deep_chains_and_live_bytes() -> None:
     gc.collect()  # of other tests
     before = lazy.stats()

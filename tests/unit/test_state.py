@@ -209,6 +209,7 @@ def test_state_beside_the_table_is_found(text: str, said: str) -> None:
     assert any(s.startswith(said) for s in _unlisted(text)), list(_unlisted(text))
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("manager", [
     lambda: source.standing_at(HERE),
     lambda: placed(HERE),

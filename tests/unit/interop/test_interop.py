@@ -201,7 +201,7 @@ def closure(a: Any) -> Any:
     return weighted
 
 
-def test_pointers_hold_their_own_arrays() -> None:
+def test_pointers_hold_their_own_arrays(few_objects: None) -> None:
     x, out = np.array([1.0, 2.0, 3.0]), np.empty(())
     one, ten = (pointer(closure(np.full(3, c))) for c in (1.0, 10.0))
     calls = {p: p.function for p in (one, ten)}

@@ -5,6 +5,8 @@ import math
 import weakref
 from typing import Any
 
+import pytest
+
 from pullback.ad.guards import ways_of
 from pullback.ir import expr, types
 from pullback.ir.expr import (
@@ -117,6 +119,7 @@ def test_a_choice_by_two_conditions_is_no_sum_of_two_parts() -> None:
     assert select(both, element, zero(types.f64)) is bracket((low, high), element)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_programs_that_are_dropped_go_without_the_collector() -> None:
     """Neither nodes nor what walks them are cycles: compiling holds the collector back."""
 
@@ -127,7 +130,6 @@ def test_programs_that_are_dropped_go_without_the_collector() -> None:
         ways_of(builds[-1].values[0])
         return [weakref.ref(x) for x in (program, *builds, *(v for s in builds for v in s.vars))]
 
-    gc.collect()  # of other tests
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -35,6 +35,7 @@ class Held(lazy.Foreign):
         self.released += 1
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_an_await_that_is_cancelled_goes_on_at_once_and_its_work_ends_unseen() -> None:
     gc.collect()  # of other tests
     before = lazy.stats()

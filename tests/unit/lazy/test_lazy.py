@@ -53,6 +53,7 @@ def test_grad_follows_control_flow() -> None:
     assert float(lazy.grad(f)(1.0)) == 8 * 2.0**7
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_chain_and_diamonds_take_linear_time() -> None:
     gc.collect()  # of other tests
     before = lazy.stats()

@@ -69,6 +69,7 @@ class Fail(lazy.Foreign):
         return (gradient,)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_random_graphs_forced_anywhere() -> None:
     """A thousand graphs: all in one piece, forced at random nodes, with operations in Python in random places."""
     gc.collect()  # of other tests
@@ -95,6 +96,7 @@ def test_random_graphs_forced_anywhere() -> None:
     assert (after.live_bytes, after.tapes) == (0, 0)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_random_graphs_cut_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """With pieces of few nodes: short ones at first, longer ones when a graph comes again."""
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
@@ -123,6 +125,7 @@ def test_the_same_program_traced() -> None:
 
 
 @pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.usefixtures("few_objects")
 def test_exceptions_surface_once_and_free_everything(backward: bool) -> None:
     gc.collect()  # of other tests
     before = lazy.stats()

@@ -411,6 +411,7 @@ def test_the_entry_that_served_a_call_comes_first() -> None:
     assert all(f(np.full(n, 3.0)).tolist() == [6.0] * n for n in (3, 1, 5, 2, 4))
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_entries_are_no_circle_that_stays() -> None:
     class Model:
         def __init__(self) -> None:
@@ -477,6 +478,7 @@ def test_numbers_whose_type_the_function_takes_from_them_go_the_long_way() -> No
     assert f(np.float64(2.0), y.astype(np.float64)).dtype == np.float64
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_quick_function_dies_with_its_entries() -> None:
     f: Any = pb.function(double)
     assert isinstance(f, pb.Function)
