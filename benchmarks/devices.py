@@ -1,6 +1,7 @@
 """Figures of the device target: correct programs, kernels by strategy, long serial kernels, resources.
 
 python -m benchmarks.devices [WORD ...]            programs with one of these words in their names
+python -m benchmarks.devices --cuda [WORD ...]     values and times on the first device of CUDA
 python -m benchmarks.devices --opencl [WORD ...]   values on the first OpenCL device, such as PoCL
 
 Each program is compiled as it is for a device, and runs on a driver for tests, whose device is this processor. Its
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import re
 import statistics
 import subprocess
 import sys
@@ -33,15 +35,19 @@ from pullback.codegen.device.program import device_program
 from pullback.codegen.target import Source
 from pullback.codegen.targets import PLAIN_C
 from pullback.device import H100
-from pullback.errors import PullbackError
-from pullback.grid.estimates import steps
+from pullback.errors import DeviceError, IndexRangeError, PullbackError
+from pullback.grid.estimates import launches, steps
 from pullback.ir.index import Index
 from pullback.ir.program import Program
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import For, Function, Kernel, Stmt
 from pullback.loops.program.schedule import Numbered
 from pullback.runtime.buffer import address, aligned_bytes
+from pullback.runtime.device.array import device_put
+from pullback.runtime.device.driver import Gpu
+from pullback.runtime.device.executor import DeviceExecutable
 from pullback.runtime.device.export import lowered_for
+from pullback.runtime.device.listing import gpu
 from pullback.runtime.emit import Lowered, emit_c
 from pullback.runtime.record import Record
 from pullback.runtime.timing import arguments
@@ -69,6 +75,7 @@ class Found:
         same: whether all orders of groups and threads give the same bits.
         launches: of a call.   looks: branches for which the host waits.   text: of the kernels.
         kernels: their number by strategy.   serial: long serial ones.
+        seconds: of a call with arrays on the device, where that is known.
     """
 
     name: str
@@ -80,6 +87,7 @@ class Found:
     text: str
     kernels: Counter[str]
     serial: list[str]
+    seconds: float | None = None
 
 
 def run(source: Source, function: Function, inputs: Sequence[NDArray[Any]]) -> tuple[list[NDArray[Any]], int]:
@@ -112,6 +120,7 @@ def examined(name: str, program: Program, dims: Mapping[str, int], slow: float =
     """
     lowered, driver = lowered_for(program, dims), fake.Driver()
     made = device_program(lowered.function, lowered.memory, CUDA, H100, exact=program.settings.exact)
+    assert restricted(made.kernels) == [], name
     beside = emit_c(program, dims, target=PLAIN_C)
     inputs = arguments(Record.of(lowered.function, beside))
     with hosted(made, lowered.function, *["--fmad=false"] * program.settings.exact) as call:
@@ -121,7 +130,7 @@ def examined(name: str, program: Program, dims: Mapping[str, int], slow: float =
         first = call([a.copy() for a in inputs])
         assert first.status >= 0, (name, first.status, driver.message)
         orders = ORDERS[:1] if time.perf_counter() - start > slow else ORDERS
-        launches = driver.count("cuLaunchKernel")
+        launched = driver.count("cuLaunchKernel")
         same = True
         for order in orders:
             driver.reset()
@@ -132,8 +141,47 @@ def examined(name: str, program: Program, dims: Mapping[str, int], slow: float =
     wanted, fault = run(beside, lowered.function, [a.copy() for a in inputs])
     assert bool(fault) == bool(first.status), (name, first.status, fault)
     worst = 0.0 if fault else max((apart(a, b) for a, b in zip(first.arrays, wanted, strict=True)), default=0.0)
-    return Found(name, first.status, worst, same, launches, looks(lowered.function.body), made.kernels,
+    return Found(name, first.status, worst, same, launched, looks(lowered.function.body), made.kernels,
                  Counter(strategies(lowered)), long_ones(lowered))  # fmt: skip
+
+
+def on_cuda(name: str, program: Program, dims: Mapping[str, int]) -> Found:
+    """Run a program on the first device of CUDA, twice with the same bits, and compare it with C for processors."""
+    lowered, device, exact = lowered_for(program, dims), gpu("cuda:0"), program.settings.exact
+    beside = emit_c(program, dims, target=PLAIN_C)
+    inputs = arguments(Record.of(lowered.function, beside))
+    made = device_program(lowered.function, lowered.memory, device.words, device.model, exact=exact)
+    call = DeviceExecutable(device, program, lowered, made, device.image(made, exact))
+    wanted, fault = run(beside, lowered.function, [a.copy() for a in inputs])
+    worst, same, seconds = 0.0, True, None
+    try:
+        found = call.run([a.copy() for a in inputs])
+    except IndexRangeError:
+        assert fault, name
+    else:
+        assert not fault, (name, fault)
+        worst = max((apart(a, b) for a, b in zip(found, wanted, strict=True)), default=0.0)
+        arrays = [device_put(a, "cuda:0") for a in inputs]
+        if arrays:
+            same = _bits([a.numpy() for a in call.run(arrays)]) == _bits(found)
+            seconds = _seconds(lambda: call.run(arrays), device)
+    launched = int(launches(lowered.function.body))
+    return Found(name, fault, worst, same, launched, looks(lowered.function.body), made.kernels,
+                 Counter(strategies(lowered)), long_ones(lowered), seconds)  # fmt: skip
+
+
+def _seconds(call: Callable[[], object], device: Gpu) -> float:
+    """The seconds of a call among several that are queued together."""
+    best, count = np.inf, 1
+    for _ in range(4):
+        device.wait()
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        device.wait()
+        best = min(best, (time.perf_counter() - start) / count)
+        count = max(1, min(50, int(0.05 / best)))
+    return float(best)
 
 
 def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
@@ -144,12 +192,22 @@ def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
     made = device_program(lowered.function, lowered.memory, OPENCL, H100, exact=True)
     with opencl.loaded(made, lowered.function) as call:
         found, fault, *_ = call(inputs)
-        launches = call.launches
+        launched = call.launches
     wanted, other = run(beside, lowered.function, [a.copy() for a in inputs])
     assert bool(fault) == bool(other), (name, fault, other)
     worst = 0.0 if fault else max((apart(a, b) for a, b in zip(found, wanted, strict=True)), default=0.0)
-    return Found(name, fault, worst, True, launches, looks(lowered.function.body), made.kernels,
+    return Found(name, fault, worst, True, launched, looks(lowered.function.body), made.kernels,
                  Counter(strategies(lowered)), long_ones(lowered))  # fmt: skip
+
+
+def restricted(text: str) -> list[str]:
+    """The arrays that a kernel writes through a restricted pointer though its threads meet.
+
+    A compiler may move an access through such a pointer across a barrier. Emulated devices do not show that.
+    """
+    kernels = re.split(r"^extern \"C\" ", text, flags=re.MULTILINE)[1:]
+    pointers = [x for k in kernels if CUDA.meet in k for x in re.findall(r"(?<!const )\b\w+ \*__restrict__ (\w+)", k)]
+    return [name for name in pointers if not name.startswith("fault")]
 
 
 def _bits(arrays: Sequence[NDArray[Any]]) -> list[bytes]:
@@ -239,6 +297,7 @@ def main(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.devices", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--opencl", action="store_true")
     parser.add_argument("--architecture", action="append", metavar="NAME",
                         help=f"for NVRTC, or none; by default {', '.join(ARCHITECTURES)}")  # fmt: skip
@@ -247,13 +306,21 @@ def main(given: Sequence[str]) -> int:
     if options.opencl and opencl.missing():
         print(opencl.missing())
         return SKIPPED
+    if options.cuda:
+        try:
+            print(gpu("cuda:0").entry)
+        except DeviceError as error:
+            print(error)
+            return SKIPPED
     part, parts = map(int, options.part.split("/"))
     entries = [e for e in corpus(example_modules(Path("examples")))
                if not options.words or any(w in e.name for w in options.words)][part - 1 :: parts]  # fmt: skip
     start = time.perf_counter()
-    found, wrong, refused = surveyed(entries, on_opencl if options.opencl else examined)
+    examine = on_cuda if options.cuda else on_opencl if options.opencl else examined
+    found, wrong, refused = surveyed(entries, examine)
     kernels = sum((row.kernels for row in found), Counter[str]())
-    how = "right on OpenCL" if options.opencl else "right and with the same bits in all orders"
+    how = {on_cuda: "right on CUDA and with the same bits twice", on_opencl: "right on OpenCL"}.get(
+        examine, "right and with the same bits in all orders")
     print(f"{len(entries)} programs, {len(found) - len(wrong)} {how}, {time.perf_counter() - start:.0f} s")
     print(f"{sum(row.launches for row in found)} launches, {sum(kernels.values())} kernels: "
           f"{dict(kernels.most_common())}")  # fmt: skip
@@ -261,9 +328,11 @@ def main(given: Sequence[str]) -> int:
     print(f"the host waits for {sum(row.looks for row in found)} conditions; most launches:",
           *(f"{row.launches} {row.name}" for row in most), sep="\n  ")  # fmt: skip
     print("long serial kernels:", *(f"{row.name}: {text}" for row in found for text in row.serial), sep="\n  ")
+    timed = [row for row in found if row.seconds is not None]
+    print(*(f"{1e6 * (row.seconds or 0):.1f} µs in {row.launches} launches: {row.name}" for row in timed), sep="\n")
     print("not right:", *wrong, sep="\n  ")
     print("not run:", *refused, sep="\n  ")
-    for architecture in options.architecture or (ARCHITECTURES if nvrtc.loaded() and not options.opencl else ()):
+    for architecture in options.architecture or (ARCHITECTURES if nvrtc.loaded() and examine is examined else ()):
         if architecture != "none":
             print(resources(found, architecture), flush=True)
     return int(bool(wrong))

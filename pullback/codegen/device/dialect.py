@@ -22,7 +22,9 @@ class DeviceWords:
         head: the text at the top of a file.
         kernel: the prefix of a kernel's definition; {0} is the number of threads in a group.
         function: the prefix of a helper function's definition.
-        array: the parameters for an array; {0}, {1} and {2} are its element type, its name and the name of an offset.
+        array: the parameters for an array; {0}, {1} and {2} are its element type, its name and the name of an offset,
+            {3} is `restrict` or empty.
+        restrict: the qualifier of an array that only one thread accesses, or that is only read.
         begin: the statement that adds the offset; empty if arrays have none.
         group, thread: the index of the current group, and of the current thread in it.
         meet: the barrier statement for all threads of a group.
@@ -44,6 +46,7 @@ class DeviceWords:
     kernel: str
     function: str
     array: str
+    restrict: str
     group: str
     thread: str
     meet: str
@@ -119,7 +122,8 @@ typedef unsigned long long uint64_t;
 """,
     kernel='extern "C" __global__ __launch_bounds__({0})\n',
     function="static __device__ inline ",
-    array="{0} *__restrict__ {1}",
+    array="{0} *{3}{1}",
+    restrict="__restrict__ ",
     group="blockIdx.x",
     thread="threadIdx.x",
     meet="__syncthreads();",
@@ -146,7 +150,8 @@ OPENCL: Final = DeviceWords(
     kernel="__kernel __attribute__((reqd_work_group_size({0}, 1, 1)))\n",
     function="static inline ",
     # an array begins anywhere in a buffer; a buffer that begins inside another has the alignment of the device
-    array="__global {0} *restrict {1}, const ulong {2}",
+    array="__global {0} *{3}{1}, const ulong {2}",
+    restrict="restrict ",
     begin="{1} += {2};",
     group="get_group_id(0)",
     thread="get_local_id(0)",

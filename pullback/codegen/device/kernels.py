@@ -340,9 +340,12 @@ class Kernels:
         tests = follows and uses_elements(group, variables_read(group.body))
         writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index)
         words = self.words
+        # a compiler moves an access by a restricted pointer across a barrier, as no other thread could use its array
+        others = changed if is_meeting(group) else frozenset()
         arrays = [("const " * (b not in changed) + words.element(b.dtype), names(b, b.name),
-                   names((b, "offset"), f"{b.name}_offset")) for b in params]  # fmt: skip
-        fault = [(words.code, "fault", names("fault", "fault_offset"))] * (checks or tests)
+                   names((b, "offset"), f"{b.name}_offset"), words.restrict * (b not in others))
+                  for b in params]  # fmt: skip
+        fault = [(words.code, "fault", names("fault", "fault_offset"), words.restrict)] * (checks or tests)
         head = [words.array.format(*a) for a in arrays]
         head += [f"const {index} {names(v, v.name)}" for v in indices]
         head += [words.array.format(*a) for a in fault]

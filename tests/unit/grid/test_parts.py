@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from benchmarks.devices import restricted
 from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.host import DeviceUnit
 from pullback.codegen.device.kernels import Touched
+from pullback.codegen.device.program import device_program
 from pullback.device import H100
 from pullback.grid.branches import predicated
 from pullback.grid.checks import uses_elements, variables_read
@@ -22,7 +26,7 @@ from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Break, Call, Fill, For, If, Kernel, Let, LetIndex, Loop, Store
 from pullback.loops.program.values import Buffer, Literal, Load, Read, Temp, scalar
 from pullback.runtime.device.export import lowered_for
-from tests.unit.grid.programs import program
+from tests.unit.grid.programs import PROGRAMS, program
 
 OUT = Buffer("out", f32, (as_index(64),), "parameter", as_index(64))
 PANEL = local_buffer("panel", f32, (64,), "shared")
@@ -153,3 +157,17 @@ def test_threads_meet_after_a_loop_that_they_leave_in_its_midst() -> None:
     leave = If(HOLDS, (Break(),))
     assert meets_at_end(Loop((WRITE, leave, reading(PANEL))), reading(PANEL))
     assert not meets_at_end(Loop((WRITE, reading(PANEL), leave)), reading(PANEL))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_arrays_that_other_threads_write_are_not_restricted(name: str) -> None:
+    """`examined` asks the same of the corpus."""
+    lowered = lowered_for(*program(name))
+    made = device_program(lowered.function, lowered.memory, CUDA, H100)
+    assert restricted(made.kernels) == []
+
+
+def test_a_restricted_array_is_found() -> None:
+    kernel = 'extern "C" __global__ void f(const float *__restrict__ x, float *{}y) {{\n    __syncthreads();\n}}\n'
+    assert restricted(kernel.format("__restrict__ ")) == ["y"]
+    assert restricted(kernel.format("")) == []
