@@ -14,7 +14,7 @@ from benchmarks.systems.networks_walk import run
 from pullback.nn.layer import Layer
 from pullback.tracing import tree
 
-__all__ = ["FORMS", "SLOW_FORMS", "infer", "train"]
+__all__ = ["FORMS", "SLOW_FORMS", "infer", "loss_of", "train"]
 
 FORMS = ("eager", "eager, channels last")
 SLOW_FORMS = ("compile",)
@@ -98,30 +98,44 @@ def infer(network: Layer, form: str, parameters: Any, state: Any, x: NDArray[Any
     return call
 
 
+def loss_of(
+    network: Layer,
+    parameters: Any,
+    state: Any,
+    x: NDArray[Any],
+    target: NDArray[Any],
+    device: str = "cpu",
+    form: str = "eager",
+) -> tuple[Call, list[Any]]:
+    """The mean cross-entropy as a function, and the parameters that it reads."""
+    torch = import_module("torch")
+    prepared = _prepared(torch, form, parameters, state, x)
+    p, s, inputs = (tree.map_leaves(lambda t: t.to(device), each) for each in prepared)
+    labels, leaves = torch.from_numpy(target).to(device), tree.flatten(p)[0]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    kinds, cross_entropy = _kinds(torch, training=True), torch.nn.functional.cross_entropy
+
+    def loss() -> Any:
+        found = run(network, kinds, p, s, inputs, True)
+        scores = found if isinstance(found, tuple) else (found,)
+        losses = [cross_entropy(y.reshape(-1, y.shape[-1]), labels.reshape(-1)) for y in scores]
+        return losses[0] + 0.3 * sum(losses[1:])
+
+    return loss, leaves
+
+
 def train(
     network: Layer, form: str, parameters: Any, state: Any, x: NDArray[Any], target: NDArray[Any], rate: float
 ) -> Call:
     """A step of descent on the cross-entropy: gives the loss before it."""
     torch = import_module("torch")
-    p, s, inputs = _prepared(torch, form, parameters, state, x)
-    labels = torch.from_numpy(target)
-    leaves = tree.flatten(p)[0]
-    for leaf in leaves:
-        leaf.requires_grad_()
-    kinds = _kinds(torch, training=True)
-    cross_entropy = torch.nn.functional.cross_entropy
-
-    def loss(p: Any, x: Any) -> Any:
-        found = run(network, kinds, p, s, x, True)
-        scores = found if isinstance(found, tuple) else (found,)
-        losses = [cross_entropy(y.reshape(-1, y.shape[-1]), labels.reshape(-1)) for y in scores]
-        return losses[0] + 0.3 * sum(losses[1:])
-
+    loss, leaves = loss_of(network, parameters, state, x, target, form=form)
     if form == "compile":
         loss = torch.compile(loss)
 
     def call() -> Any:
-        value = loss(p, inputs)
+        value = loss()
         gradients = torch.autograd.grad(value, leaves)
         with torch.no_grad():
             torch._foreach_add_(leaves, gradients, alpha=-rate)

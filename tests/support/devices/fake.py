@@ -2,6 +2,8 @@
 
 `c/driver.cpp` takes the place of `libcuda.so.1`, `c/nvrtc.cpp` that of NVRTC. Both are compiled at first use and kept
 by their content. A process that has loaded them finds them by their names, as it would find the real ones.
+
+PULLBACK_TEST_CUDA=1 leaves both out: tests of devices run on the computer's own device.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pytest
 
 from pullback.runtime.cache import cache_folder
 from tests.support.devices import nvrtc
@@ -27,6 +30,8 @@ HERE: Final = Path(__file__).parent / "c"
 SOURCES: Final = tuple(sorted(HERE.iterdir()))
 DRIVER, COMPILER = "libcuda.so.1", "libnvrtc.so.12"
 HAS_COMPILER: Final = shutil.which("g++") is not None
+REST: Final = "right on a real device so far; the rest controls the driver for tests"
+IS_REAL: Final = os.environ.get("PULLBACK_TEST_CUDA") == "1"
 _CACHE: Final = cache_folder()  # before a test names another
 
 
@@ -120,9 +125,40 @@ class Driver:
         """The number of texts that were compiled rather than found in the cache."""
         return int(self._compiler.fake_nvrtc_count())
 
+    @property
+    def launched(self) -> bool:
+        """Whether kernels were launched since `reset`."""
+        return self.count("cuLaunchKernel") > 0
+
     def reset(self) -> None:
         """Restore all settings and counts; contexts that had failed work again."""
         self._driver.fake_cuda_reset()
+
+
+class Real(Driver):
+    """The computer's own driver: PULLBACK_TEST_CUDA=1 runs tests on it up to the point where they control theirs."""
+
+    launched = True
+
+    def __init__(self) -> None:
+        pass
+
+    def set(self, **settings: int | str) -> None:
+        pytest.skip(REST)
+
+    def count(self, what: str) -> int:
+        pytest.skip(REST)
+
+    @property
+    def message(self) -> str:
+        return "of a real driver"
+
+    @property
+    def compilations(self) -> int:
+        pytest.skip(REST)
+
+    def reset(self) -> None:
+        pass
 
 
 def on_host(x: Any) -> np.ndarray[Any, Any]:
