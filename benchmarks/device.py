@@ -1,32 +1,28 @@
-"""Times on a GPU beside PyTorch, JAX and CuPy: what everyone's results are is compared before anything is timed.
-
-python -m benchmarks.device_times [WORD ...]             cases with one of these words in their names
-python -m benchmarks.device_times --save FILE [WORD ...] writes the table as Markdown, too
+"""Times on a GPU beside PyTorch, JAX and CuPy. The results of all systems are compared before anything is timed.
 
 A time is that of a call among many that are queued together, with arrays that are on the device: the larger of what
-the host and what the device need. Systems that are not installed, or fail, have a dash.
+the host and what the device need. Systems that are not installed, or give other results, have a dash.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 import pullback as pb
+from benchmarks.harness import Note
 from benchmarks.networks import NETWORKS, RATE, Network
-from benchmarks.suite import markdown, microseconds, shown
+from benchmarks.suite import microseconds, shown
 from benchmarks.systems.networks_torch import loss_of
 from pullback import nn
-from pullback.errors import DeviceError
 from pullback.runtime.device.listing import gpu
 from pullback.tracing import tree
 
@@ -34,7 +30,6 @@ SYSTEMS: Final = ("pullback", "torch", "torch compiled", "jax", "cupy")
 HEAD: Final = ("case", *(f"{s}, µs" for s in SYSTEMS), "best other / pullback", "TB/s", "TFLOP/s")
 SPAN: Final = 0.06  # seconds of queued calls
 ROUNDS: Final = 5
-SKIPPED: Final = 77
 Call = Callable[[], Any]
 
 
@@ -57,7 +52,6 @@ class Case:
     flops: float = 0.0
     tolerance: float = 1e-4
     special: Mapping[str, Callable[..., Any]] | None = None
-    compiled: bool = False
 
     def function(self, system: str) -> Callable[..., Any]:
         """The function of a system."""
@@ -209,7 +203,7 @@ def _wait(x: Any) -> None:
         x.block_until_ready()
 
 
-def seconds(call: Call) -> float:
+def time_of(call: Call) -> float:
     """The seconds of a call among many: the median of several rounds."""
     _wait(call())
     times, count = [], 1
@@ -276,84 +270,75 @@ def _our_step(layer: Any, parameters: Any, state: Any, x: Any, target: Any) -> C
 
 
 @dataclass(frozen=True)
-class Row:
-    """The times of a case by system; None where there is none. `why` has what was wrong."""
+class DeviceCase:
+    """A line of the table: its name, and what measures it with some systems."""
 
-    case: str
-    times: Mapping[str, float | None]
-    why: Mapping[str, str]
-    bytes: float = 0.0
-    flops: float = 0.0
-
-    def cells(self) -> list[str]:
-        """The cells of a line."""
-        own = self.times["pullback"]
-        others = [t for s, t in self.times.items() if s != "pullback" and t is not None]
-        ratio = min(others) / own if own and others else None
-        rate = [f / own / 1e12 if own and f else None for f in (self.bytes, self.flops)]
-        return [self.case, *(microseconds(self.times.get(s)) for s in SYSTEMS), shown(ratio),
-                *(shown(r) for r in rate)]  # fmt: skip
+    name: str
+    measure: Callable[[Sequence[str]], dict[str, Any]]
 
 
-def measured(name: str, calls: Mapping[str, Callable[[], Call]], tolerance: float, bytes: float = 0.0,
-             flops: float = 0.0, wanted: NDArray[Any] | None = None) -> Row:  # fmt: skip
+def _measured(name: str, calls: Mapping[str, Callable[[], Call]], tolerance: float, bytes: float = 0.0,
+              flops: float = 0.0) -> dict[str, Any]:  # fmt: skip
     """Make the calls of all systems, compare their first results, then time them."""
-    times: dict[str, float | None] = dict.fromkeys(SYSTEMS)
-    why: dict[str, str] = {}
+    seconds: dict[str, float | None] = dict.fromkeys(SYSTEMS)
+    faults: dict[str, str] = {}
+    wanted: NDArray[Any] | None = None
     for system, make in calls.items():
         try:
             call = make()
             found = _numbers(call())
             wanted = found if wanted is None else wanted
             if not (distance := apart(found, wanted)) <= tolerance:
-                why[system] = f"apart by {distance:.1e}"
+                faults[system] = f"apart by {distance:.1e}"
             else:
-                times[system] = seconds(call)
+                seconds[system] = time_of(call)
         except Exception as error:
-            why[system] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-    return Row(name, times, why, bytes, flops)
+            faults[system] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return {"case": name, "seconds": seconds, "faults": faults, "bytes": bytes, "flops": flops}
 
 
-def rows(words: Sequence[str], systems: Sequence[str]) -> Iterator[Row]:
-    """The rows of all chosen cases."""
-
-    def is_chosen(name: str) -> bool:
-        return not words or any(w in name for w in words)
-
-    for case in KERNELS:
-        if is_chosen(case.name):
-            arrays = case.inputs()
-            calls = {s: lambda s=s: MAKERS[s](case, arrays) for s in MAKERS if s in systems}
-            yield measured(case.name, calls, case.tolerance, case.bytes, case.flops)
-    for network in NETWORKS:
-        if is_chosen(f"step {network.name}"):
-            calls = {s: lambda s=s: _step(network, s) for s in SYSTEMS[:3] if s in systems}
-            yield measured(f"step {network.name} {network.batch}", calls, np.inf if network.random else 1e-3)
+def _kernel(case: Case, systems: Sequence[str]) -> dict[str, Any]:
+    arrays = case.inputs()
+    calls = {s: partial(make, case, arrays) for s, make in MAKERS.items() if s in systems}
+    return _measured(case.name, calls, case.tolerance, case.bytes, case.flops)
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.device_times", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("words", nargs="*", metavar="WORD")
-    parser.add_argument("--save", metavar="FILE")
-    parser.add_argument("--systems", default=",".join(SYSTEMS))
-    options = parser.parse_args(given)
-    try:
-        device = gpu("cuda:0").entry
-    except DeviceError as error:
-        print(error)
-        return SKIPPED
-    systems = [s for s in options.systems.split(",") if s == "pullback" or find_spec(s.split()[0])]
-    found = []
-    for row in rows(options.words, systems):
-        found.append(row)
-        print(" | ".join(row.cells()), *(f"{s}: {w}" for s, w in row.why.items()), sep="\n    ", flush=True)
-    if options.save:
-        text = f"# {device.title}\n\n{markdown(HEAD, [row.cells() for row in found])}"
-        Path(options.save).write_text(text)
-    return 0
+def _training(network: Network, systems: Sequence[str]) -> dict[str, Any]:
+    calls = {s: partial(_step, network, s) for s in SYSTEMS[:3] if s in systems}
+    return _measured(f"step {network.name} {network.batch}", calls, np.inf if network.random else 1e-3)
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+CASES: Final = (*(DeviceCase(c.name, partial(_kernel, c)) for c in KERNELS),
+                *(DeviceCase(f"step {n.name} {n.batch}", partial(_training, n)) for n in NETWORKS))  # fmt: skip
+
+
+def bench_device(cases: Sequence[str], systems: Sequence[str], note: Note) -> list[dict[str, Any]]:
+    """Measure the chosen cases on the first device of CUDA.
+
+    Raises:
+        DeviceError: [E418] there is none.
+    """
+    note(gpu("cuda:0").entry.title)
+    asked = [s for s in SYSTEMS if s.split()[0] in systems or s in systems]
+    installed = [s for s in asked if s == "pullback" or find_spec(s.split()[0])]
+    rows = []
+    for case in CASES:
+        if case.name in cases:
+            rows.append(case.measure(installed))
+            note(" | ".join(cells(rows[-1:])[0]))
+            for system, fault in rows[-1]["faults"].items():
+                note(f"    {system}: {fault}")
+    return rows
+
+
+def cells(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """The cells of the table."""
+    out = []
+    for row in rows:
+        times = row["seconds"]
+        own = times["pullback"]
+        others = [t for s, t in times.items() if s != "pullback" and t is not None]
+        ratio = min(others) / own if own and others else None
+        rates = [row[what] / own / 1e12 if own and row[what] else None for what in ("bytes", "flops")]
+        out.append([row["case"], *(microseconds(times[s]) for s in SYSTEMS), shown(ratio), *map(shown, rates)])
+    return out
