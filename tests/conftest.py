@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from pullback.codegen.c import build as c_build
+from pullback.errors import DeviceError
 from pullback.lazy import places
 from pullback.runtime import arena, shim
 from pullback.runtime.device import cuda as cuda_driver
@@ -49,6 +50,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     machine_code = any(map(item.path.is_relative_to, OF_MACHINE_CODE)) and item.path not in OF_MEANING
     full = os.environ.get("PULLBACK_TEST_C") == "users" or machine_code
     c_build.FLAGS, c_build.GCC_FLAGS = AS_USERS if full else LITTLE  # type: ignore[misc]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip tests that need a second device where a real driver has one."""
+    try:
+        return (yield)
+    except DeviceError as error:
+        if fake.IS_REAL and "there is no device cuda:1" in str(error):
+            pytest.skip("there is no second device")
+        raise
 
 
 def pytest_sessionfinish() -> None:
