@@ -9,6 +9,7 @@ check a thread leaves its thread loop, and meets the others after it.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from pullback.device import Device
 from pullback.errors import VerifyError
@@ -52,7 +53,7 @@ class _Group:
         shared = sum(b.bytes for b in self.local if b.space == "shared")
         _require(shared <= self.device.shared, f"{self.name}: {shared} bytes of shared memory")
 
-    def _counts(self, s: For, most: int = (1 << 31) - 1) -> None:
+    def _counts(self, s: For, most: float = inf) -> None:
         trips = s.upper.constant if isinstance(s.upper, Index) else None
         begins = isinstance(s.lower, Index) and s.lower.constant == 0 and s.step == 1
         counted = begins and trips is not None and 1 <= trips <= most

@@ -19,13 +19,15 @@ from pullback.grid.sorts import MOST_SORTED
 from pullback.ir import nodes as ir
 from pullback.ir.dims import determined_dims
 from pullback.ir.foreign import Foreign
-from pullback.loops.program.nodes import Function, Procedure, kernels_of, walk
+from pullback.ir.index import Index
+from pullback.loops.program.nodes import For, Function, Procedure, Stmt, kernels_of, walk
 from pullback.runtime.emit import Lowered, lower_program, with_constants
 from pullback.runtime.export import put_files
 from pullback.source import user_position
 
 __all__ = ["compiled_text", "export", "loops_for", "lowered_for", "refuse"]
 
+MOST_LAUNCHED: Final = (1 << 31) - 1  # groups of a launch
 WITHOUT: Final = "a function without this part; calls and `export` run all of it on the processor"
 
 
@@ -98,8 +100,19 @@ def refuse(function: Function) -> None:
     """
     for k in kernels_of(function.body):
         for s in walk(k.body):
-            if isinstance(s, Procedure):
-                sorting = f"sorting of {MOST_SORTED:,} elements or more"
-                what = f"the C function {s.work.name}" if isinstance(s.work, Foreign) else sorting
+            if what := _refused(s):
                 raise CompilerError("E417", f"{function.name}: {what} is not supported on devices yet",
                                     position=k.position, remedy=WITHOUT)  # fmt: skip
+
+
+def _refused(s: Stmt) -> str:
+    """What a statement is that devices do not support; empty if they do."""
+    match s:
+        case Procedure(work=Foreign() as work):
+            return f"the C function {work.name}"
+        case Procedure():
+            return f"sorting of {MOST_SORTED:,} elements or more"
+        case For(kind="group", upper=Index() as groups) if (groups.constant or 0) > MOST_LAUNCHED:
+            return f"a launch of {groups.constant:,} groups of threads"
+        case _:
+            return ""
