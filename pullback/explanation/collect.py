@@ -54,12 +54,14 @@ def explanation_of(
 
 def _on_device(program: ir.Program, dims: Mapping[str, int], language: str) -> list[Explained]:
     """Collect the launches on a device, and the text of its kernels."""
+    from pullback.device import H100
+    from pullback.grid.roofline import roofline
     from pullback.grid.summary import summary
     from pullback.runtime.device.export import compiled_text, lowered_for
 
-    kernels = compiled_text(program, dims, language).kernels
-    launches = summary(lowered_for(program, dims).function)
-    return [Explained("launches", "what runs on the device, and what the host does between", launches, {}),
+    kernels, function = compiled_text(program, dims, language).kernels, lowered_for(program, dims).function
+    return [Explained("launches", "what runs on the device, and what the host does between", summary(function), {}),
+            Explained("roofline", "the least time of each kernel, and what bounds it", roofline(function, H100), {}),
             Explained(language, "what the device's compiler is given", kernels, {})]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from pullback import Array
 from pullback.cli.main import main
 from pullback.device import DEVICES, H100
 from pullback.errors import CompilerError, VerifyError
+from pullback.grid.roofline import roofs
 from pullback.grid.steps import group_loop, local_buffer, thread_loop
 from pullback.grid.summary import summary
 from pullback.grid.verify import verify_grid
@@ -230,12 +231,23 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
-    launches, kernels = doubled.explain(device="cuda", N=300).stages[-2:]
+    launches, roof, kernels = doubled.explain(device="cuda", N=300).stages[-3:]
     assert launches.text == ("multiply: elements: grid n 300 | threads 128\n"
                              "launches of a call: 1; the host waits for 0 conditions")  # fmt: skip
+    assert roof.text.splitlines()[2:] == [
+        "multiply      1  4,800         384         0.0             0.0           3.0  launches",
+        "the call      1  4,800         384         0.0             0.0           3.0  launches",
+        "the sum of all kernels' bounds on h100: 3.0 µs"]
     assert "__global__" in kernels.text
     assert main(["explain", f"{__file__}:doubled", "--device", "cuda", "--dim", "N=300"]) == 0
     assert launches.text in capsys.readouterr().out
+
+
+def test_the_roofline_counts_elements_and_operations() -> None:
+    [product] = roofs(lowered_for(*program("product")).function)
+    assert (product.bytes, product.operations) == (4 * (33 * 50 + 50 * 19 + 19 + 33 * 19), 48 * 32 * (64 * 2 + 2))
+    loop = roofs(lowered_for(*program("large")).function)
+    assert [k.calls for k in loop] == [3.0]
 
 
 SUMMARIES = {
