@@ -69,13 +69,13 @@ def _of_page(page: Path) -> list[tuple[str, str]]:
 
 
 def executed(name: str) -> list[list[dict[str, Any]]]:
-    """Return the outputs of each code cell of a notebook, run in a process of its own."""
+    """Return the outputs of each code cell of a notebook, run in a process of its own for a generic processor."""
     with tempfile.TemporaryDirectory() as folder:
         sources = [source for kind, source in cells(name) if kind == "code"]
         done = subprocess.run(
             [sys.executable, "-c", "from tests.docs.notebooks import serve; serve()"],
             input=json.dumps(sources), cwd=folder, capture_output=True, text=True, check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": folder},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": folder, "PULLBACK_MACHINE": "generic"},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         text = re.sub(r"<ipython-input-(\d+)-\w+>", r"In[\1]", done.stdout.replace(f"{folder}{os.sep}", ""))
