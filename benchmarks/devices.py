@@ -146,7 +146,7 @@ def examined(name: str, program: Program, dims: Mapping[str, int], slow: float =
 
 
 def on_cuda(name: str, program: Program, dims: Mapping[str, int]) -> Found:
-    """Run a program on the first device of CUDA, twice with the same bits, and compare it with C for processors."""
+    """Run a program on the first device of CUDA twice, and compare it with C for processors."""
     lowered, device, exact = lowered_for(program, dims), gpu("cuda:0"), program.settings.exact
     beside = emit_c(program, dims, target=PLAIN_C)
     inputs = arguments(Record.of(lowered.function, beside))

@@ -251,7 +251,7 @@ class Inspected(Definition, Displayed):
     def export_device(self, directory: Any, language: Literal["cuda", "opencl"] = "cuda", /, **dims: int) -> Any:
         """Write a program for GPUs: the kernels, a host program in C and its header.
 
-        No GPU has run it yet: CUDA was emulated, OpenCL ran on a processor. A call copies arguments and results.
+        A call copies arguments and results.
 
         Args:
             directory: the folder to write; created if needed. Files of the same names are replaced.
@@ -309,7 +309,7 @@ class Inspected(Definition, Displayed):
         >>> found = total.explain(N=3)
         >>> found.stages[0].name, found.stages[-1].name
         ('elaborated', 'C')
-        >>> print(total.explain(device="cuda", N=1000).stages[-2].text)
+        >>> print(total.explain(device="cuda", N=1000).stages[-3].text)
         sum: tree: grid 1 | threads n 256 | tree
         launches of a call: 1; the host waits for 0 conditions
         """

@@ -1,4 +1,4 @@
-"""A roofline of a function on a device: the least time of each kernel by memory, by arithmetic and by its launch.
+"""A roofline of a function on a device: the least time of each kernel, and the reason.
 
     kernel           calls  bytes    operations  memory, µs  arithmetic, µs  launches, µs  bound by
     h                    1  3.2 MB   410 M       1.0         6.2             3.0           arithmetic
@@ -58,7 +58,7 @@ class Roof:
                 "launches": self.launches * device.launch / device.clock}  # fmt: skip
 
     def bound(self, device: Device) -> tuple[str, float]:
-        """What limits it most, and the time."""
+        """Return the limit with the largest time, and this time."""
         return max(self.seconds(device).items(), key=lambda item: item[1])
 
 
@@ -92,7 +92,7 @@ def _cells(k: Roof, device: Device) -> tuple[str, ...]:
 
 
 def _calls(body: Sequence[Stmt], times: float) -> Iterator[tuple[Kernel, float]]:
-    """The kernels that statements of the host call, and how often; one iteration of a loop of unknown length."""
+    """The kernels that the host calls, and how often; one iteration of a loop of unknown length."""
     for s in body:
         match s:
             case Call():

@@ -106,7 +106,7 @@ def refuse(function: Function) -> None:
 
 
 def _refused(s: Stmt) -> str:
-    """What a statement is that devices do not support; empty if they do."""
+    """The name of a statement that devices do not support; empty if they do."""
     match s:
         case Procedure(work=Foreign() as work):
             return f"the C function {work.name}"

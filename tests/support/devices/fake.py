@@ -136,7 +136,7 @@ class Driver:
 
 
 class Real(Driver):
-    """The computer's own driver: PULLBACK_TEST_CUDA=1 runs tests on it up to the point where they control theirs."""
+    """The computer's own driver, for tests up to the point where they control theirs."""
 
     launched = True
 
