@@ -1,7 +1,8 @@
 """Times on a GPU beside PyTorch, JAX and CuPy.
 
-The results of all systems are compared before anything is timed. A time is that of a call among many that are queued together, with arrays that are on the device: the larger of what
-the host and what the device need. Systems that are not installed, or give other results, have a dash.
+The results of all systems are compared before anything is timed. A time is that of a call among many that are queued
+together, with arrays that are on the device: the larger of what the host and what the device need. Systems that are not
+installed, or give other results, have a dash.
 """
 
 from __future__ import annotations
