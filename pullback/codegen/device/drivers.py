@@ -17,6 +17,15 @@ the macros and functions below. All functions return 0, or an error below 0. `st
     copy(to, from, bytes, stream)              copy on the device
     zero(at, bytes, stream)                    set bytes to zero
     wait_for(stream)                           wait until a stream has done its work
+
+A driver may have graphs. ARRAYS is the number of arrays of a call, and a program has a `struct graphs`.
+
+    find_graphs(void)                          find the entry points, which the driver may lack
+    graph_of(struct graphs *, arrays, stream)  the graph for a call's arrays; NULL if the call launches its kernels
+    begin_capture(device), end_capture(graphs, graph, device, int status)
+                                               make a graph of the work queued in between; there is none after errors
+    launch_graph(graph, stream)                launch it
+    drop_graphs(struct graphs *)               destroy all graphs; the device is current
 """
 
 from __future__ import annotations
@@ -42,7 +51,7 @@ class Driver:
         extra: the prototypes of further functions, and the definitions of those that are no openings; {name} is the
             program's name.
         text: the functions that all programs use.   kernel: those of programs that have kernels.
-        copy, zero: functions for programs that use them.
+        copy, zero: functions for programs that use them.   graphs: those for graphs; empty if the driver has none.
         taken: the names that this text defines, in addition to those of all drivers.
     """
 
@@ -57,6 +66,7 @@ class Driver:
     taken: frozenset[str]
     stream: str
     declaration: str
+    graphs: str = ""
     array: str = ""
     address: str = "{1}"
     arrays: str = ""
@@ -199,8 +209,101 @@ static int zero(void *at, size_t bytes, STREAM stream) {
     return -cu.MemsetD8Async(ON_DEVICE(at), 0, bytes, stream);
 }
 """,
-    taken=frozenset(("cu", "CUdeviceptr", "CUcontext", "CUmodule", "ON_DEVICE", "find_driver", "failed", "wanted")),
-)
+    graphs="""\
+
+/* Graphs. The second call with the same arrays is captured, and later ones launch all of its work at once. */
+enum { GRAPHS = 8, RELAXED = 2, FEW = 8, SELDOM = 16 };
+struct graph {
+    const void *arrays[ARRAYS];
+    void *made;                   /* NULL up to the call that is captured */
+    unsigned long long last;      /* the number of the last call with these arrays */
+    unsigned calls;               /* their count */
+};
+struct graphs {
+    struct graph of[GRAPHS];
+    unsigned long long calls;
+    unsigned patience; /* 1 << patience calls launch their kernels before a capture; it grows if graphs are of no use */
+};
+static struct {
+    int (*StreamIsCapturing)(STREAM, int *), (*StreamBeginCapture)(STREAM, int), (*StreamEndCapture)(STREAM, void **);
+    int (*GraphInstantiate)(void **, void *, unsigned long long), (*GraphLaunch)(void *, STREAM);
+    int (*GraphDestroy)(void *), (*GraphExecDestroy)(void *);
+    bool found;
+} capture;
+
+static void find_graphs(void) {
+    static const struct { void *function; const char *name; } wanted[] = {
+        {&capture.StreamIsCapturing, "cuStreamIsCapturing"}, {&capture.StreamBeginCapture, "cuStreamBeginCapture_v2"},
+        {&capture.StreamEndCapture, "cuStreamEndCapture"}, {&capture.GraphInstantiate, "cuGraphInstantiateWithFlags"},
+        {&capture.GraphLaunch, "cuGraphLaunch"}, {&capture.GraphDestroy, "cuGraphDestroy"},
+        {&capture.GraphExecDestroy, "cuGraphExecDestroy"}};
+    void *const driver = dlopen("libcuda.so.1", RTLD_NOW);
+    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; ++k) {
+        if (!(*(void **)wanted[k].function = dlsym(driver, wanted[k].name))) return;
+    }
+    capture.found = true;
+}
+
+static bool is_of(const struct graph *g, const void *const *arrays) {
+    for (size_t k = 0; k < ARRAYS; ++k) {
+        if (g->arrays[k] != arrays[k]) return false;
+    }
+    return true;
+}
+
+/* Give the place of the arrays that were used longest ago to others. */
+static struct graph *replaced_graph(struct graphs *all, const void *const *arrays) {
+    struct graph *oldest = all->of;
+    for (struct graph *g = all->of; g < all->of + GRAPHS; ++g) oldest = g->last < oldest->last ? g : oldest;
+    if (oldest->made) {
+        const bool useful = oldest->calls > FEW + (1u << all->patience);
+        all->patience = useful ? 0 : all->patience + (all->patience < SELDOM);
+        capture.GraphExecDestroy(oldest->made);
+    }
+    for (size_t k = 0; k < ARRAYS; ++k) oldest->arrays[k] = arrays[k];
+    oldest->made = NULL, oldest->calls = 0;
+    return oldest;
+}
+
+/* The caller may capture its own stream; a graph cannot be launched there. */
+static struct graph *graph_of(struct graphs *all, const void *const *arrays, STREAM stream) {
+    struct graph *g = all->of;
+    int captured;
+    if (!capture.found || capture.StreamIsCapturing(stream, &captured) || captured) return NULL;
+    while (g < all->of + GRAPHS && !is_of(g, arrays)) ++g;
+    if (g == all->of + GRAPHS) g = replaced_graph(all, arrays);
+    g->last = ++all->calls;
+    return ++g->calls > 1u << all->patience || g->made ? g : NULL;
+}
+
+static bool begin_capture(const struct device *on) {
+    return !capture.StreamBeginCapture(on->stream, RELAXED);
+}
+
+/* Without a graph, `status` is known to be an error when the call launches its kernels. */
+static void end_capture(struct graphs *all, struct graph *g, const struct device *on, int status) {
+    void *graph = NULL;
+    const int failed = capture.StreamEndCapture(on->stream, &graph);
+    if (failed || status || capture.GraphInstantiate(&g->made, graph, 0)) {
+        g->made = NULL, g->calls = 0, all->patience = SELDOM;
+    }
+    if (graph) capture.GraphDestroy(graph);
+}
+
+static int launch_graph(const struct graph *g, STREAM stream) {
+    return -capture.GraphLaunch(g->made, stream);
+}
+
+static void drop_graphs(struct graphs *all) {
+    for (struct graph *g = all->of; g < all->of + GRAPHS; ++g) {
+        if (g->made) capture.GraphExecDestroy(g->made);
+    }
+}
+""",
+    taken=frozenset(("cu", "CUdeviceptr", "CUcontext", "CUmodule", "ON_DEVICE", "find_driver", "failed", "wanted",
+                     "capture", "graph", "graphs", "is_of", "replaced_graph", "ARRAYS", "GRAPHS", "RELAXED", "FEW",
+                     "SELDOM")),
+)  # fmt: skip
 
 OPENCL: Final = Driver(
     file="libOpenCL.so.1",

@@ -3,12 +3,15 @@
 A program is a handle. It has the loaded kernels and one block of device memory with precomputed offsets. A call on
 arrays of the host copies them to a second block, runs, waits and copies back. A call on arrays of the device runs on a
 stream of the caller, and returns before it is done. It waits only if it needs a condition from the device.
+
+Repeated calls with the same arrays are one launch of a graph, if the driver has graphs and the host reads no condition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from pullback.codegen.c.expressions import Expressions
@@ -23,12 +26,14 @@ from pullback.codegen.device.dialect import DeviceWords
 from pullback.codegen.device.drivers import DRIVERS
 from pullback.codegen.device.kernels import Kernels
 from pullback.codegen.target import Printing
+from pullback.grid.estimates import launches
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.nodes import Call, Copy, Fill, Function, If, Stmt
+from pullback.loops.program.nodes import Call, Copy, Fill, Function, If, Stmt, walk
 from pullback.loops.program.values import Buffer, Load, walk_value
 
 ALIGNED: Final = 256
 NO_DRIVER, OLD_DRIVER, NOT_OPEN, NO_MEMORY = -1001, -1002, -1003, -1004  # the driver's own errors are nearer to 0
+MOST_NODES: Final = 4096  # of a graph; loops of the host are unrolled in it
 FAULT_BYTES: Final = 24  # the code of the check that failed first, its index and its size
 
 # stdlib.h has more names, such as `random`, that a function of the user may have
@@ -60,7 +65,8 @@ static int failed_check(const void *at, int64_t *fault, STREAM stream) {
 _OWN: Final = frozenset((
     "device", "stream", "self", "on", "memory", "arrays", "attach", "enter", "leave", "load", "kernel", "detach",
     "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "failed_check", "seen", "run",
-    "call", "prepare", "failed", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "ARRAY", "NUMBER",
+    "call", "queue", "prepare", "failed", "graph_of", "begin_capture", "end_capture", "launch_graph", "drop_graphs",
+    "find_graphs", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "ARRAY", "NUMBER",
     "MEMORY_BYTES", "ARRAY_BYTES", "STREAM", "KERNEL", "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NULL",
     "dlopen", "dlsym", "dlclose", "dlerror", "calloc", "realloc", "free"))  # fmt: skip
 
@@ -131,6 +137,16 @@ class DeviceUnit(Unit):
         self.taken |= {self.name, *(f"{self.name}_{part}" for part in parts)}
         self.kernels = Kernels(self, words)
 
+    @cached_property
+    def has_graphs(self) -> bool:
+        """Whether repeated calls are graphs: of several launches, and without a condition for the host.
+
+        It is known when all kernels are printed.
+        """
+        body = self.function.body
+        is_straight = not any(isinstance(s, If) for s in walk(body))
+        return bool(self.driver.graphs) and is_straight and 1 < launches(body) + self.kernels.checks <= MOST_NODES
+
     def places(self) -> Places:
         """The offsets of all arrays in device memory."""
         f, plan = self.function, self.plan
@@ -190,7 +206,7 @@ def host_text(unit: DeviceUnit) -> HostText:
     called, entry = _call(unit, places, checks)
     enqueued, enqueue = _enqueue(unit, checks)
     count = len(unit.function.given) + len(unit.function.outputs) + checks
-    members = "".join(f"    KERNEL {k};\n" for k in kernels)
+    members = "".join(f"    KERNEL {k};\n" for k in kernels) + "    struct graphs graphs;\n" * unit.has_graphs
     parts = [
         f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n\n{MEMORY}',
         f"enum {{ NO_DRIVER = {NO_DRIVER}, OLD_DRIVER = {OLD_DRIVER}, NOT_OPEN = {NOT_OPEN}, ",
@@ -200,8 +216,9 @@ def host_text(unit: DeviceUnit) -> HostText:
         driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
+        f"\n#define ARRAYS {count} /* of a call */\n{driver.graphs}" * unit.has_graphs,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
-        run, _open(unit, kernels, places), driver.extra[1].format(name=name), entry, enqueue]  # fmt: skip
+        run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name), entry, enqueue]  # fmt: skip
     return HostText(fit("".join(parts)), (called, enqueued), places.memory_bytes, array_bytes)
 
 
@@ -233,6 +250,28 @@ def _run(unit: DeviceUnit, places: Places) -> tuple[str, str]:
     return "\n" + wrap("static int run", names.resolve(raw, "user", taken)), inside
 
 
+def _queue(unit: DeviceUnit) -> str:
+    """The function that launches the graph for a call's arrays, or all kernels."""
+    f, names, checks = unit.function, Names(), unit.kernels.checks
+    arrays = ", ".join([*(names(b, b.name) for b in (*f.given, *f.outputs)), *["fault"] * checks])
+    params = [f"struct {unit.name} *self", "STREAM stream", *_parameters(f, names), *["void *fault"] * checks]
+    raw = f"""({', '.join(params)}) {{
+    const void *const arrays[ARRAYS] = {{{arrays}}};
+    struct graph *const graph = graph_of(&self->graphs, arrays, stream);
+    if (graph && !graph->made && begin_capture(&self->on)) {{
+        end_capture(&self->graphs, graph, &self->on, run(self, self->on.stream, {arrays}));
+    }}
+    return graph && graph->made ? launch_graph(graph, stream) : run(self, stream, {arrays});
+}}
+"""
+    return "\n" + wrap("static int queue", names.resolve(raw, "user", frozenset((*unit.taken, *unit.own))))
+
+
+def _started(unit: DeviceUnit) -> str:
+    """The name of the function that does the work of a call."""
+    return "queue" if unit.has_graphs else "run"
+
+
 def _open(unit: DeviceUnit, kernels: list[str], places: Places) -> str:
     """The functions that open and close the program."""
     f, name = unit.function, unit.name
@@ -241,7 +280,8 @@ def _open(unit: DeviceUnit, kernels: list[str], places: Places) -> str:
     steps += [f"send(self->memory + {places.memory[b]}, table{k}, {b.bytes}, self->on.stream)"
               for k, b in enumerate(f.constants)]  # fmt: skip
     steps += ["wait_for(self->on.stream)"] * bool(f.constants)
-    prepared = "".join(f"    OK({step});\n" for step in steps)
+    prepared = "".join(f"    OK({step});\n" for step in steps) + "    find_graphs();\n" * unit.has_graphs
+    dropped = "        drop_graphs(&self->graphs);\n" * unit.has_graphs
     return _tables(f) + f"""
 static int prepare(struct {name} *self, const void *image) {{
     OK(load(&self->on, image));
@@ -252,7 +292,7 @@ void {name}_close(struct {name} *self) {{
     if (!self) return;
     if (self->on.context && !enter(&self->on)) {{
         freed(self->memory), freed(self->arrays);
-        detach(&self->on);
+{dropped}        detach(&self->on);
         leave();
     }}
     release(&self->on);
@@ -296,7 +336,7 @@ def _call(unit: DeviceUnit, places: Places, checks: bool) -> tuple[str, str]:
     lines = ["    const STREAM stream = self->on.stream;"]
     lines += ["    if (!self->arrays) OK(allocate(&self->arrays, ARRAY_BYTES));"]
     lines += [f"    OK(send({arrays[b]}, {names(b, b.name)}, {b.bytes}, stream));" for b in f.given if b.bytes]
-    lines += [f"    OK(run({run}));"]
+    lines += [f"    OK({_started(unit)}({run}));"]
     lines += [f"    OK(fetch({names(b, b.name)}, {arrays[b]}, {b.bytes}, stream));" for b in f.outputs if b.bytes]
     lines += [f"    return {f'failed_check({place}, fault, stream)' if checks else 'wait_for(stream)'};"]
     params = [f"struct {unit.name} *self", *_parameters(f, names), *["int64_t *fault"] * checks]
@@ -312,7 +352,8 @@ def _enqueue(unit: DeviceUnit, checks: bool) -> tuple[str, str]:
     given = [f"{driver.array}{a}" for a in arrays] if driver.array else pointers
     params = [f"struct {unit.name} *self", f"{driver.stream}stream", *given]
     passed = ["self", "stream", *(driver.address.format(k, a) for k, a in enumerate(arrays))]
-    return _defined(unit, names, f"{unit.name}_enqueue", params, [], f"run({', '.join(passed)})")
+    return _defined(unit, names, f"{unit.name}_enqueue", params, [],
+                    f"{_started(unit)}({', '.join(passed)})")
 
 
 def _defined(unit: DeviceUnit, names: Names, name: str, params: Sequence[str], lines: Sequence[str],

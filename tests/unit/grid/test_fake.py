@@ -202,14 +202,72 @@ def test_graphs(cu: Calls) -> None:
     stream, graph, made = c_void_p(), c_void_p(), c_void_p()
     x = cu.array(X)
     assert cu.StreamCreate(byref(stream), 1) == 0 == cu.StreamBeginCapture_v2(stream, 0)
-    assert cu.launch("doubled", 1, 64, x, x, 64, stream=stream) == 0
-    assert cu.StreamSynchronize(stream) == 900
-    assert cu.launch("doubled", 1, 64, x, x, 64, stream=stream) == 0
+    for _ in range(2):
+        assert cu.launch("doubled", 1, 64, x, x, 64, stream=stream) == 0
     assert cu.StreamEndCapture(stream, byref(graph)) == 0
     np.testing.assert_array_equal(cu.values(x, X), X)
     assert cu.GraphInstantiateWithFlags(byref(made), graph, c_uint64(0)) == 0
     assert cu.GraphLaunch(made, stream) == 0 == cu.GraphLaunch(made, stream) == cu.StreamSynchronize(stream)
     np.testing.assert_array_equal(cu.values(x, X), 16 * X)
+
+
+REFUSED = {"wait": (900, 2), "wait for all": (900, 2), "allocation": (900, 1), "freed": (900, 2), "asked": (900, 2)}
+
+
+@pytest.mark.parametrize("mode", range(3))
+@pytest.mark.parametrize("what", REFUSED)
+def test_calls_that_end_a_capture(what: str, mode: int, cu: Calls) -> None:
+    """A refused call spoils the capture, and the stream works again when it has ended."""
+    stream, graph, y = c_void_p(), c_void_p(), c_uint64()
+    x, other = cu.array(X), cu.array(X)
+    assert cu.StreamCreate(byref(stream), 1) == 0 == cu.StreamBeginCapture_v2(stream, mode)
+    match what:
+        case "wait":
+            found = cu.StreamSynchronize(stream)
+        case "wait for all":
+            found = cu.CtxSynchronize()
+        case "allocation":
+            found = cu.MemAlloc_v2(byref(y), c_size_t(8))
+        case "freed":
+            found = cu.MemFree_v2(c_uint64(other))
+        case _:
+            found = cu.StreamQuery(stream)
+    error, most_strict = REFUSED[what]
+    wanted = error if mode <= most_strict else 0
+    assert found == wanted
+    assert cu.launch("doubled", 1, 64, x, x, 64, stream=stream) == (901 if wanted else 0)
+    assert cu.StreamEndCapture(stream, byref(graph)) == (901 if wanted else 0)
+    assert bool(graph.value) == (not wanted)
+    assert cu.launch("doubled", 1, 64, x, x, 64, stream=stream) == 0 == cu.StreamSynchronize(stream)
+    np.testing.assert_array_equal(cu.values(x, X), 2 * X)
+
+
+def test_the_null_stream_beside_a_capture(cu: Calls) -> None:
+    """The null stream waits for streams that are not alone, which a captured one cannot do."""
+    x = cu.array(X)
+    for alone, wanted in ((1, 0), (0, 906)):
+        stream, graph = c_void_p(), c_void_p()
+        assert cu.StreamCreate(byref(stream), alone) == 0 == cu.StreamBeginCapture_v2(stream, 2)
+        assert cu.launch("doubled", 1, 64, x, x, 64) == wanted
+        assert cu.StreamEndCapture(stream, byref(graph)) == (901 if wanted else 0)
+
+
+def test_failing_graphs(cu: Calls) -> None:
+    """The end of a capture that fails on request ends it; living graphs are counted."""
+    stream, graph, made = c_void_p(), c_void_p(), c_void_p()
+    assert cu.StreamCreate(byref(stream), 1) == 0 == cu.StreamBeginCapture_v2(stream, 2)
+    cu.driver.fail("cuStreamEndCapture", 999)
+    assert cu.StreamEndCapture(stream, byref(graph)) == 999 and not graph.value
+    assert cu.StreamEndCapture(stream, byref(graph)) == 401
+    assert cu.StreamBeginCapture_v2(stream, 2) == 0 == cu.StreamEndCapture(stream, byref(graph))
+    cu.driver.fail("cuGraphInstantiateWithFlags", 2)
+    assert cu.GraphInstantiateWithFlags(byref(made), graph, c_uint64(0)) == 2
+    assert cu.GraphInstantiateWithFlags(byref(made), graph, c_uint64(0)) == 0 == cu.GraphDestroy(graph)
+    assert cu.driver.count("graphs") == 1
+    assert cu.StreamBeginCapture_v2(stream, 2) == 0
+    assert cu.GraphLaunch(made, stream) == 900
+    cu.StreamEndCapture(stream, byref(graph))
+    assert cu.GraphExecDestroy(made) == 0 and cu.GraphExecDestroy(made) == 400 and cu.driver.count("graphs") == 0
 
 
 def test_devices(cu: Calls) -> None:
@@ -256,7 +314,12 @@ def test_odd_host_programs(text: str, cuda: fake.Driver) -> None:
 CLOSING = ("cuMemFree_v2", "cuModuleUnload", "cuStreamDestroy_v2", "cuDevicePrimaryCtxRelease_v2")
 
 
-@pytest.mark.parametrize("call", re.findall(r'"(cu[A-Z]\w+)"', CUDA.text))
+def entries(text: str) -> list[str]:
+    """The driver's entry points in a text."""
+    return re.findall(r'"(cu[A-Z]\w+)"', text)
+
+
+@pytest.mark.parametrize("call", entries(CUDA.text))
 def test_each_call_of_the_host_program_may_fail(call: str, cuda: fake.Driver) -> None:
     """The program returns the error, leaves nothing allocated, and runs when it is opened again."""
     made = compiled_text(*program("branch"))

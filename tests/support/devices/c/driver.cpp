@@ -36,6 +36,9 @@ struct call {
 #define CALL(name) \
     const call begun(#name, true); \
     if (begun.error) return begun.error
+#define CALL_ENDING(name) \
+    const call begun(#name, true); \
+    if (begun.error && !here()) return begun.error
 #define NEED(condition, error, why) \
     if (!(condition)) return refuse(error, why)
 
@@ -45,6 +48,8 @@ static stream *of(void *given) { return (uintptr_t)given <= 2 ? &here()->null : 
 #define STREAM(s, given) \
     stream *const s = of(given); \
     NEED(is_own(s), 400, "the stream is not of the current context")
+#define NOT_CAPTURED(mode, what) \
+    if (const int error = while_captured(here(), what, mode)) return error
 #define DEVICE(n) NEED(is_device(n), 101, "there is no such device")
 
 extern "C" {
@@ -57,9 +62,9 @@ const char *fake_cuda_message() { return message.c_str(); }
 
 /* Settings as at first, no counts, and contexts that work again. */
 void fake_cuda_reset() {
-    const uint64_t bytes = counts["bytes"];
+    const uint64_t bytes = counts["bytes"], graphs = counts["graphs"];
     wanted = initial(), counts.clear(), message.clear();
-    counts["bytes"] = counts["most bytes"] = bytes;
+    counts["bytes"] = counts["most bytes"] = bytes, counts["graphs"] = graphs;
     for (auto &c : primary) c.second->failed = 0;
 }
 
@@ -162,6 +167,7 @@ int cuCtxGetDevice(int *out) {
 }
 int cuCtxSynchronize() {
     CALL(cuCtxSynchronize);
+    NOT_CAPTURED(2, "a wait");
     const int error = drain_all(here());
     return close_all(), error;
 }
@@ -170,10 +176,12 @@ int cuCtxSynchronize() {
 
 int cuModuleLoadData(module **out, const void *image) {
     CALL(cuModuleLoadData);
+    NOT_CAPTURED(1, "loading a module");
     return load(here(), (const char *)image, out);
 }
 int cuModuleUnload(module *m) {
     CALL(cuModuleUnload);
+    NOT_CAPTURED(2, "a wait");
     NEED(alive.count(m), 400, "there is no such module");
     const int error = drain_all(here());
     return unload(m), error;
@@ -221,32 +229,37 @@ int cuMemGetInfo_v2(size_t *free, size_t *all) {
 }
 int cuMemAlloc_v2(address *out, size_t bytes) {
     CALL(cuMemAlloc_v2);
+    NOT_CAPTURED(1, "an allocation");
     return allocate(here(), bytes, out);
 }
 int cuMemFree_v2(address at) {
     CALL(cuMemFree_v2);
+    NOT_CAPTURED(2, "a wait");
     const int error = drain_all(here());
     return error ? error : at ? release(at) : 0;
 }
 int cuMemAllocAsync(address *out, size_t bytes, void *given) {
     CALL(cuMemAllocAsync);
     STREAM(s, given);
-    (void)s;
+    NEED(!s->capturing, 801, "an allocation as a part of a graph");
     return allocate(here(), bytes, out);
 }
 int cuMemFreeAsync(address at, void *given) {
     CALL(cuMemFreeAsync);
     STREAM(s, given);
     NEED(allocations.count(at), 1, "nothing was allocated at this address");
+    NEED(!s->capturing, 801, "a release of memory as a part of a graph");
     return put(s, [at] { return release(at); });
 }
 int cuMemAllocHost_v2(char **out, size_t bytes) {
     CALL(cuMemAllocHost_v2);
+    NOT_CAPTURED(1, "an allocation");
     *out = (char *)aligned_alloc(PAGE, up(bytes, PAGE));
     return pinned[*out] = bytes, 0;
 }
 int cuMemFreeHost(char *at) {
     CALL(cuMemFreeHost);
+    NOT_CAPTURED(2, "a wait");
     NEED(pinned.erase(at), 1, "no such memory of the host");
     const int error = drain_all(here());
     return free(at), error;
@@ -403,13 +416,14 @@ int cuStreamDestroy_v2(stream *s) {
 int cuStreamSynchronize(void *given) {
     CALL(cuStreamSynchronize);
     STREAM(s, given);
-    NEED(!s->capturing, 900, "a stream that is captured does not wait");
+    if (s->capturing) return s->capturing->whole = false, refuse(900, "a stream that is captured does not wait");
     return waited(s);
 }
 /* Work goes on a step with each question. */
 int cuStreamQuery(void *given) {
     CALL(cuStreamQuery);
     STREAM(s, given);
+    if (s->capturing) return s->capturing->whole = false, refuse(900, "a stream that is captured is not asked");
     if (!s->queue.empty()) step(s);
     return s->queue.empty() ? s->owner->failed : 600;
 }
@@ -469,19 +483,23 @@ int cuLaunchHostFunc(void *given, void (*f)(void *), void *data) {
 
 /* Graphs ------------------------------------------------------------------------------------------------------- */
 
-int cuStreamBeginCapture_v2(void *given, int) {
+int cuStreamBeginCapture_v2(void *given, int mode) {
     CALL(cuStreamBeginCapture_v2);
     STREAM(s, given);
     NEED(s != &here()->null && !s->capturing, 900, "this stream is not captured");
-    return s->capturing = made(new graph{{}, here()}), 0;
+    NEED(mode >= 0 && mode <= 2, 1, "there is no such mode");
+    return s->capturing = made(new graph{{}, here(), mode}), 0;
 }
+/* The capture ends in any case. */
 int cuStreamEndCapture(void *given, graph **out) {
-    CALL(cuStreamEndCapture);
+    CALL_ENDING(cuStreamEndCapture);
     STREAM(s, given);
-    NEED(s->capturing, 901, "nothing is captured");
-    graph *const g = *out = s->capturing;
+    NEED(s->capturing, 401, "nothing is captured");
+    graph *const g = s->capturing;
     for (stream *other : here()->streams) other->capturing = other->capturing == g ? nullptr : other->capturing;
-    return 0;
+    *out = nullptr;
+    if (begun.error || !g->whole) return destroyed(g), begun.error ? begun.error : refuse(901, "the capture has failed");
+    return *out = g, 0;
 }
 int cuStreamIsCapturing(void *given, int *out) {
     CALL(cuStreamIsCapturing);
@@ -491,7 +509,7 @@ int cuStreamIsCapturing(void *given, int *out) {
 int cuGraphInstantiateWithFlags(graph **out, graph *g, unsigned long long) {
     CALL(cuGraphInstantiateWithFlags);
     NEED(alive.count(g), 400, "there is no such graph");
-    return *out = made(new graph(*g)), 0;
+    return *out = made(new graph(*g)), ++counts["graphs"], 0;
 }
 int cuGraphGetNodes(graph *g, void **, size_t *n) {
     CALL(cuGraphGetNodes);
@@ -502,6 +520,7 @@ int cuGraphLaunch(graph *g, void *given) {
     CALL(cuGraphLaunch);
     STREAM(s, given);
     NEED(alive.count(g) && g->owner == here(), 400, "the graph is not of the current context");
+    NEED(!s->capturing, 900, "a graph as a part of a capture");
     int error = 0;
     for (const work &w : g->nodes) error = error ? error : put(s, w);
     return error;
@@ -512,7 +531,8 @@ int cuGraphDestroy(graph *g) {
 }
 int cuGraphExecDestroy(graph *g) {
     CALL(cuGraphExecDestroy);
-    return destroyed(g);
+    if (const int error = destroyed(g)) return error;
+    return --counts["graphs"], 0;
 }
 
 /* The newest version of an entry point. */

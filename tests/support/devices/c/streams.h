@@ -11,6 +11,8 @@ typedef std::function<int()> work;
 struct graph {
     std::vector<work> nodes;
     context *owner;
+    int mode = 0;       /* of its capture: 0 global, 1 of the thread, 2 relaxed */
+    bool whole = true;  /* false once a call was refused because of the capture */
 };
 struct stream {
     context *owner;
@@ -64,11 +66,27 @@ static int drain_all(context *c) {
     return c->failed;
 }
 
+/* Refuse a call that a capture in some mode forbids. The capture then fails as a whole. */
+static int while_captured(context *c, const char *what, int most_strict) {
+    int error = 0;
+    for (stream *s : c->streams) {
+        if (!s->capturing || s->capturing->mode > most_strict) continue;
+        s->capturing->whole = false;
+        error = refuse(900, std::string(what) + " while a stream is captured");
+    }
+    return error;
+}
+
 /* Put work into a stream, which may be captured. The null stream and those that are not alone wait for each other. */
 static int put(stream *s, work w) {
+    if (s->capturing && !s->capturing->whole) return refuse(901, "the capture has failed");
     if (s->capturing) return s->capturing->nodes.push_back(std::move(w)), 0;
     if (s == &s->owner->null) {
-        for (stream *other : s->owner->streams) other->alone ? 0 : drain(other);
+        for (stream *other : s->owner->streams) {
+            if (other->alone) continue;
+            if (other->capturing) return other->capturing->whole = false, refuse(906, "work would wait for a capture");
+            drain(other);
+        }
     } else if (!s->alone) {
         drain(&s->owner->null);
     }
