@@ -190,7 +190,7 @@ class PythonEntry:
         code, fault = self._call(pointers + targets)
         if code:
             return NotImplemented if code < 0 else self._failed(code, *fault)
-        return _tree(self._result_form, iter(results)) if out is None else out
+        return tree_of(self._result_form, iter(results)) if out is None else out
 
     def _values(self, leaves: Sequence[Any]) -> tuple[list[Any] | None, list[int]]:
         """The values of the inputs in storage form, and their addresses; None if one does not fit."""
@@ -338,8 +338,8 @@ def _children(x: Any, form: Form) -> tuple[Sequence[Any] | None, Sequence[Form]]
         return None, forms
 
 
-def _tree(form: Form, arrays: Iterator[NDArray]) -> Any:
-    """Rebuild a tree from its arrays; rank 0 becomes a scalar unless the form says otherwise."""
+def tree_of(form: Form, arrays: Iterator[Any]) -> Any:
+    """Rebuild a tree from its arrays; NumPy's of rank 0 become scalars unless the form says otherwise."""
     if form is None:
         return None
     if type(form) is int:
@@ -347,11 +347,11 @@ def _tree(form: Form, arrays: Iterator[NDArray]) -> Any:
         if form & COMPLEX:
             real, array = array, np.empty(array.shape, np.result_type(array.dtype, np.complex64))
             array.real, array.imag = real, next(arrays)
-        return array if array.ndim or form & AS_ARRAY else array[()]
+        return array if array.ndim or form & AS_ARRAY or type(array) is not np.ndarray else array[()]
     if type(form) is tuple:
-        return tuple([_tree(f, arrays) for f in form])
+        return tuple([tree_of(f, arrays) for f in form])
     kind, keys, forms, make = form
-    children = [_tree(f, arrays) for f in forms]
+    children = [tree_of(f, arrays) for f in forms]
     if kind is list:
         return children
     return dict(zip(keys, children, strict=True)) if kind is dict else make(tuple(children))

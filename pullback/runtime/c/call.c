@@ -14,7 +14,8 @@
 
    `quick_class` makes a subclass of a Python class whose instances, once quickened, try the entries in the list of their
    slot `_entries` when they are called, and then their method `_call_slowly`: the arguments come as CPython's vectorcall
-   has them, so neither a tuple nor a dict is made. The entry that served a call comes to the front of the list.
+   has them, so neither a tuple nor a dict is made. The entry that served a call comes to the front of the list. Other
+   callables in the list, entries in Python, take the arguments as they are.
 
    Wheels may bring this file compiled (`build_shim.py`), for CPython 3.12 and later with Py_LIMITED_API and so for the
    stable ABI, which has CPython's form of calls since then. */
@@ -897,12 +898,15 @@ static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(entries); ++k) {
             PyObject *item = PyList_GET_ITEM(entries, k);
             Entry *entry = (Entry *)item;
-            if ((PyObject *)Py_TYPE(item) != entry_type || entry->count != (asked ? asked : entry->usual)) continue;
-            if (given > entry->positional) continue;
-            int whole = !own && given == entry->arguments;
-            if (!whole && !in_order(entry, args, given, names, own, bound)) continue;
+            int ours = (PyObject *)Py_TYPE(item) == entry_type, whole = 0;
+            if (ours) {
+                if (entry->count != (asked ? asked : entry->usual) || given > entry->positional) continue;
+                whole = !own && given == entry->arguments;
+                if (!whole && !in_order(entry, args, given, names, own, bound)) continue;
+            }
             Py_INCREF(item);
-            PyObject *answer = entry_run(entry, whole ? args : bound, entry->arguments, out);
+            PyObject *answer = ours ? entry_run(entry, whole ? args : bound, entry->arguments, out)
+                                    : PyObject_Vectorcall(item, args, given, names);
             if (answer != Py_NotImplemented && k) to_front(entries, k, item);
             Py_DECREF(item);
             if (answer != Py_NotImplemented) {

@@ -36,21 +36,31 @@ class Memory:
     __slots__ = ("_count", "_gpu", "at", "shared")
 
     def __init__(self, gpu: Gpu, count: int, what: str) -> None:
-        """Allocate `count` bytes on the device, which is current; `what` is a row for the error."""
-        self._gpu, self._count, self.at, self.shared = gpu, count, 0, False
-        try:
-            self.at = gpu.allocate(count)
-        except StatusError as error:
-            if error.status in gpu.full:
-                raise no_memory(gpu, what, count, [f"{what}, {count:,} bytes"]) from None
-            raise
+        """Allocate `count` bytes; `what` is a row for the error."""
+        self._gpu, self._count, self.shared = gpu, count, False
+        self.at = gpu.kept(count)
+        if not self.at:
+            with gpu.current(what):
+                self.at = _allocated(gpu, count, what)
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.at and not is_ending():  # then names of modules may be gone
             try:
-                self._gpu.free(self.at, self._count, self.shared)
+                self._gpu.release(self.at, self._count, self.shared)
             except DeviceError:  # the device is lost, and its memory with it
                 pass
+
+
+def _allocated(gpu: Gpu, count: int, what: str) -> int:
+    """Allocate memory of the driver, if need be after it has got back what is kept."""
+    try:
+        return gpu.allocate(count)
+    except StatusError as error:
+        if error.status not in gpu.full:
+            raise
+        if not gpu.trim():
+            raise no_memory(gpu, what, count, [f"{what}, {count:,} bytes"]) from None
+    return _allocated(gpu, count, what)
 
 
 def no_memory(gpu: Gpu, what: str, count: int, rows: Sequence[str]) -> OutOfMemoryError:
@@ -324,10 +334,13 @@ def copied(x: DeviceArray) -> DeviceArray:
 
 def empty(gpu: Gpu, shape: tuple[int, ...], storage: DType, what: str) -> DeviceArray:
     """Allocate an array without initial values; `what` names it in errors."""
-    sizes = ", ".join(map(str, shape))
-    with gpu.current(what):
-        memory = Memory(gpu, prod(shape) * storage.size, f"{what} : {storage.name}[{sizes}]")
+    memory = Memory(gpu, prod(shape) * storage.size, row(what, storage, shape))
     return DeviceArray(gpu, shape, storage, memory, memory.at)
+
+
+def row(what: str, storage: DType, shape: tuple[int, ...]) -> str:
+    """The description of an array in errors."""
+    return f"{what} : {storage.name}[{', '.join(map(str, shape))}]"
 
 
 def sent(gpu: Gpu, array: NDArray, storage: DType, what: str) -> DeviceArray:

@@ -150,7 +150,7 @@ def driver() -> Driver:
 class CudaGpu(Gpu):
     """A device of CUDA with its primary context, which all libraries share."""
 
-    kind, tool = "cuda", "nvidia-smi"
+    kind, tool, keeps = "cuda", "nvidia-smi", True
     full = frozenset((2,))
     lost = frozenset((4, 46, 101, 201, 214, 220, 226, 709, 999))
     failed = frozenset((700, 702, 710, 713, 714, 715, 716, 717, 718, 719))  # all work ends

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pullback.codegen.device.dialect import DIALECTS, DeviceWords
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pullback.runtime.buffer import NDArray
 
 MOST_PENDING: Final = 256
+KEPT: Final = 16  # this part of a device's memory is kept when arrays are freed
 
 
 class StatusError(Exception):
@@ -69,6 +71,7 @@ class Gpu(ABC):
         largest: the most bytes of an allocation.
         entry: its name, memory and architecture.   number: its number.   model: the model for estimates.
         opening: the function of a host program that opens it here, and the last arguments of this function.
+        keeps: whether freed memory is kept for later arrays.
     """
 
     kind: ClassVar[str]
@@ -77,10 +80,14 @@ class Gpu(ABC):
     lost: ClassVar[frozenset[int]]
     failed: ClassVar[frozenset[int]]
     largest = sys.maxsize
+    keeps: ClassVar[bool] = False
 
     def __init__(self, number: int, entry: DeviceEntry, model: Device) -> None:
         self.number, self.entry, self.model = number, entry, model
         self._pending: deque[tuple[Any, object]] = deque()
+        self._kept: dict[int, list[int]] = {}
+        self._kept_bytes = 0
+        self._most_kept = entry.memory // KEPT * self.keeps
         self._lock = threading.RLock()
 
     @property
@@ -130,6 +137,38 @@ class Gpu(ABC):
             text, remedy = f"the driver of {self.name} refused {step}", "another device, or report this"
         return DeviceError("E420", f"{what}: {text}", position=user_position(), facts=[self.said(status)],
                            remedy=remedy)  # fmt: skip
+
+    def kept(self, count: int) -> int:
+        """Take a block of `count` bytes that was freed before; return 0 if there is none.
+
+        The work queued so far may still use the block, and later work comes after it. It is the block with the lowest
+        address: then the addresses of a repeated call depend only on which blocks are free, and soon repeat.
+        """
+        try:
+            found = heappop(self._kept[count])
+        except (KeyError, IndexError):
+            self._kept_bytes = sum(n * len(blocks) for n, blocks in self._kept.copy().items())  # exact again
+            return 0
+        self._kept_bytes -= count  # another thread may be here, too
+        return found
+
+    def release(self, at: int, count: int, shared: bool) -> None:
+        """Keep a block for later arrays, or free it; see `free`."""
+        if shared or self._kept_bytes + count > self._most_kept:
+            self.free(at, count, shared)
+        else:
+            self._kept_bytes += count
+            heappush(self._kept.setdefault(count, []), at)
+
+    def trim(self) -> bool:
+        """Free the memory that is kept; return whether there was any. Errors have codes."""
+        kept, self._kept, self._kept_bytes = self._kept, {}, 0
+        blocks = [(blocks.pop(), count) for count, blocks in kept.items() for _ in range(len(blocks))]
+        for at, count in blocks:
+            self.free(at, count, shared=False)
+        if blocks:
+            self.wait()  # before that the driver keeps it
+        return bool(blocks)
 
     def keep(self, what: object) -> None:
         """Keep an object until the work queued so far is done."""

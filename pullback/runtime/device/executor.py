@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
@@ -19,17 +20,19 @@ from pullback.device import FALLS_BACK
 from pullback.errors import CompilerError, DeviceError, PullbackError
 from pullback.ir import nodes as ir
 from pullback.ir.program import program_of
-from pullback.ir.types import dtype_named
+from pullback.ir.types import DType, dtype_named
 from pullback.memory.rows import BufferRow
 from pullback.memory.table import MemoryTable, memory_table
 from pullback.runtime.buffer import NDArray, address, prepared
-from pullback.runtime.device.array import DeviceArray, Memory, empty, no_memory, sent
+from pullback.runtime.device.array import DeviceArray, Memory, Pending, no_memory, row, sent
 from pullback.runtime.device.driver import Gpu, StatusError
+from pullback.runtime.device.entry import DeviceEntry, has_complex
 from pullback.runtime.device.export import loops_for
 from pullback.runtime.device.listing import gpu, named
 from pullback.runtime.emit import Lowered
 from pullback.runtime.executor import check_error
 from pullback.runtime.record import Parameter, Record
+from pullback.runtime.shim import Form, Look
 from pullback.source import user_position
 from pullback.state import registered
 
@@ -40,10 +43,14 @@ FAULT_BYTES: Final = 24
 
 
 class Checks:
-    """The index checks of a call that may still run."""
+    """The index checks of a call that may still run.
+
+    Attributes:
+        memory: the code of the check that failed first, its index and its size.
+    """
 
     def __init__(self, gpu: Gpu, memory: Memory, sites: Sequence[Site]) -> None:
-        self._gpu, self._memory, self._sites = gpu, memory, sites
+        self._gpu, self.memory, self._sites = gpu, memory, sites
         self._error: PullbackError | None = None
         self._is_known = False
 
@@ -52,7 +59,7 @@ class Checks:
         if not self._is_known:
             found = np.empty(3, np.int64)
             with self._gpu.current("the checks of a call"):
-                self._gpu.fetch(found, self._memory.at)
+                self._gpu.fetch(found, self.memory.at)
             if found[0]:
                 self._error = check_error(self._sites[int(found[0]) - 1], int(found[1]), int(found[2]))
             self._is_known = True
@@ -95,8 +102,9 @@ class DeviceExecutable:
         self._has_arrays = False  # whether there is memory for arrays of the host
         self._reserved = 0
         self._reserve(program.memory_bytes, self._working_rows)
+        self._results = [_result(p, name) for p in self.record.outputs]
         suffix, place = gpu.opening
-        status = library[f"{name}_{suffix}"](ctypes.byref(self._handle), image, *place)
+        status = self._with_room(lambda: library[f"{name}_{suffix}"](ctypes.byref(self._handle), image, *place))
         if refused := gpu.refusal(name, -status, library):
             raise refused
         self._check(status, self._working_rows)
@@ -130,8 +138,14 @@ class DeviceExecutable:
         """The memory table."""
         return memory_table(self.lowered.function, self.lowered.memory, self.lowered.mode)
 
-    def entry(self, *_: Any) -> None:
-        """The entry for fast calls, which devices lack."""
+    def entry(self, form: Form, look: Look, held: Sequence[Any], calls: int) -> DeviceEntry | None:
+        """The entry for fast calls on arrays of this device; None if impossible."""
+        return None if has_complex(form) else DeviceEntry(self, form, look, held, calls)
+
+    def _with_room(self, call: Callable[[], int]) -> int:
+        """The status of a call, which is repeated if memory that is kept for arrays helps it."""
+        status = call()
+        return call() if -status in self.gpu.full and self.gpu.trim() else status
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[NDArray] | None = None) -> list[Any]:
         """Call the program.
@@ -170,39 +184,42 @@ class DeviceExecutable:
             if not self._has_arrays:
                 self._reserve(self.program.array_bytes, self._array_rows)
                 self._has_arrays = True
-            status = self._run(self._handle, *map(address, ready), *map(address, results), *last)
+            places = (*map(address, ready), *map(address, results), *last)
+            status = self._with_room(lambda: self._run(self._handle, *places))
         self._check(status, self._array_rows, fault)
         return results
 
     def enqueued(self, inputs: Sequence[Any]) -> list[DeviceArray]:
         """Call the program without waiting; NumPy arrays among the inputs are sent to the device."""
-        gpu, name = self.gpu, self.program.name
-        given = [a if isinstance(a, DeviceArray) else sent(
-                     gpu, prepared(a, p.name, dtype_named(p.dtype).numpy, p.shape), dtype_named(p.dtype), p.name)
-                 for a, p in zip(inputs, self.record.inputs, strict=True)]  # fmt: skip
-        results = [empty(gpu, p.shape, dtype_named(p.dtype), f"{name}: the result {p.name}")
-                   for p in self.record.outputs]  # fmt: skip
+        return self.queued([a if isinstance(a, DeviceArray) else sent(
+                                self.gpu, prepared(a, p.name, dtype_named(p.dtype).numpy, p.shape),
+                                dtype_named(p.dtype), p.name)
+                            for a, p in zip(inputs, self.record.inputs, strict=True)])  # fmt: skip
+
+    def queued(self, given: Sequence[DeviceArray]) -> list[DeviceArray]:
+        """Call the program with arrays of this device, without waiting."""
+        gpu = self.gpu
+        results = [DeviceArray(gpu, shape, storage, m := Memory(gpu, count, title), m.at)
+                   for shape, storage, count, title in self._results]  # fmt: skip
+        places = [a.at for a in given]
+        places += [r.at for r in results]
         pending = {check: None for a in given for check in a.pending}
-        last: tuple[int, ...] = ()
         if self.program.sites:
-            with gpu.current(name):
-                fault = Memory(gpu, FAULT_BYTES, name)
-            pending[Checks(gpu, fault, self.program.sites)] = None
-            last = (fault.at,)
-        places = (a.at for a in (*given, *results))
+            own = Checks(gpu, Memory(gpu, FAULT_BYTES, self.program.name), self.program.sites)
+            pending[own] = None
+            places.append(own.memory.at)
         with self._lock:
             self._is_busy = True
-            status = self._enqueue(self._handle, gpu.stream, *places, *last)
+            status = self._with_room(lambda: self._enqueue(self._handle, gpu.stream, *places))
         self._check(status, self._working_rows)
         gpu.begin()
         for a in given:
-            if not isinstance(a.memory, Memory):
+            if type(a.memory) is not Memory:
                 a.memory.was_read(gpu)
-        left = list(pending)
-        for check in left[:-MOST_CHECKS]:
-            check.verify()
-        for r in results:
-            r.pending = tuple(left[-MOST_CHECKS:])
+        if pending:
+            left = _recent(list(pending))
+            for r in results:
+                r.pending = left
         return results
 
     def _check(self, status: int, rows: Any, fault: NDArray | None = None) -> None:
@@ -236,6 +253,22 @@ class DeviceExecutable:
 
 
 MOST_CHECKS: Final = 64  # most calls whose checks a result waits for
+
+
+def _recent(checks: Sequence[Pending]) -> tuple[Pending, ...]:
+    """The checks that are left when there are too many: the older ones are waited for, all at once."""
+    if len(checks) <= MOST_CHECKS:
+        return tuple(checks)
+    older = len(checks) - MOST_CHECKS // 2
+    for check in checks[:older]:
+        check.verify()
+    return tuple(checks[older:])
+
+
+def _result(p: Parameter, name: str) -> tuple[tuple[int, ...], DType, int, str]:
+    """The shape, the element type and the bytes of a result, and its row in errors."""
+    storage = dtype_named(p.dtype)
+    return p.shape, storage, prod(p.shape) * storage.size, row(f"{name}: the result {p.name}", storage, p.shape)
 
 
 def _row(r: BufferRow) -> str:

@@ -401,8 +401,8 @@ def test_no_memory(devices: fake.Driver) -> None:
 
 
 def test_a_device_that_fails(devices: fake.Driver) -> None:
-    loss(W, X, Y)
-    devices.fail("cuLaunchKernel", 719)
+    loss(W, X, Y), loss(W, X, Y)
+    devices.fail("cuGraphLaunch", 719)
     assert said(lambda: loss(W, X, Y)) == (
         "DeviceError [E420] loss: a kernel failed on cuda:0\n"
         "   | CUDA_ERROR_LAUNCH_FAILED, the words of the driver for tests\n"
@@ -565,8 +565,8 @@ def test_memory_of_a_lost_device(devices: fake.Driver, monkeypatch: pytest.Monke
     """An array on a lost device ends without an error."""
     gpu, errors = listing.gpu("cuda:0"), []
     monkeypatch.setattr(sys, "unraisablehook", errors.append)
-    with gpu.current("test"):
-        memory = Memory(gpu, 100, "test")
+    monkeypatch.setattr(gpu, "_most_kept", 0)
+    memory = Memory(gpu, 100, "test")
     devices.set(lost=1)
     del memory
     gc.collect()

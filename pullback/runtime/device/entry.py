@@ -1,0 +1,89 @@
+"""Entries for arrays on a device: checks of the arguments, and a call without the steps of a first one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.errors import PullbackError
+from pullback.ir.types import dtype_named
+from pullback.runtime.device.array import DeviceArray, Memory, sent
+from pullback.runtime.entry import COMPLEX, PythonEntry, tree_of
+from pullback.runtime.shim import Form, Look
+
+if TYPE_CHECKING:
+    from pullback.runtime.device.executor import DeviceExecutable
+
+
+class DeviceEntry(PythonEntry):
+    """A call of a program whose arguments are arrays on its device, with NumPy arrays and numbers among them."""
+
+    __slots__ = ("_executable", "_gpu", "_last", "_names", "_storages")
+
+    def __init__(self, executable: DeviceExecutable, form: Form, look: Look, held: Sequence[Any], calls: int) -> None:
+        """Create the entry from the arguments of `DeviceExecutable.entry`."""
+        inputs = executable.record.inputs
+        numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
+        super().__init__(_no_function, inputs, (), form, 0, None, look, numbers, held, (), None, calls)
+        self._executable, self._gpu = executable, executable.gpu
+        self._storages = [dtype_named(p.dtype) for p in inputs]
+        self._names = [p.name for p in inputs]
+        self._last: dict[int, tuple[bytes, DeviceArray]] = {}  # the last number of each input, and its array
+
+    def __call__(self, *args: Any, out: Any = None, **others: Any) -> Any:
+        """The results for arguments as the function takes them; NotImplemented where they do not fit."""
+        given = args if len(args) == self.whole and not others else self.in_order(args, others)
+        return NotImplemented if given is None else self.run(given, out)
+
+    def _called(self, leaves: Any, out: Any) -> Any:
+        if out is not None:
+            return NotImplemented
+        try:
+            given = self._given((*leaves, *self._held) if self._held else leaves)
+            results = None if given is None else self._executable.queued(given)
+        except PullbackError:  # the slow path reports it
+            return NotImplemented
+        if results is None:
+            return NotImplemented
+        self.used = True
+        return results[0] if self._result_form == 0 else tree_of(self._result_form, iter(results))
+
+    def _given(self, leaves: Any) -> list[DeviceArray] | None:
+        """The arguments as arrays on the device; None if one does not fit, or none of them is there."""
+        gpu, given, is_here, k = self._gpu, [], False, 0
+        for x, (dtype, shape, number), storage in zip(leaves, self._inputs, self._storages, strict=True):
+            if type(x) is DeviceArray:
+                if x.gpu is not gpu or x.storage is not storage or x.shape != shape or type(x.memory) is not Memory:
+                    return None
+                is_here = True
+            elif type(x) is np.ndarray and x.shape == shape and x.dtype == dtype:
+                x = sent(gpu, x, storage, self._names[k])
+            elif number is None or (cell := number(x)) is None:
+                return None
+            else:
+                x = self._number(k, bytes(cell))
+            given.append(x)
+            k += 1
+        return given if is_here else None
+
+    def _number(self, k: int, value: bytes) -> DeviceArray:
+        """A number on the device; one that comes again is there already."""
+        known = self._last.get(k)
+        if known is None or known[0] != value:
+            dtype, _, _ = self._inputs[k]
+            array = np.frombuffer(value, dtype).reshape(())
+            known = self._last[k] = value, sent(self._gpu, array, self._storages[k], self._names[k])
+        return known[1]
+
+
+def _no_function(*_: Any) -> int:
+    raise AssertionError("a program on a device is called by its executable")
+
+
+def has_complex(form: Form) -> bool:
+    """Whether a tree of this form has complex arrays, which are two arrays on a device."""
+    if type(form) is int:
+        return bool(form & COMPLEX)
+    return form is not None and any(map(has_complex, form if type(form) is tuple else form[2]))
