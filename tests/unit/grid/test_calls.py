@@ -571,3 +571,124 @@ def test_memory_of_a_lost_device(devices: fake.Driver, monkeypatch: pytest.Monke
     del memory
     gc.collect()
     assert not errors and devices.count("cuMemFreeAsync") == 1
+
+
+# Repeated calls -------------------------------------------------------------------------------------------------
+
+
+def test_repeated_calls_take_no_steps_of_the_driver(devices: fake.Driver) -> None:
+    """Once memory of the results is there, a call is one launch, and memory is neither allocated nor freed."""
+
+    @pb.function
+    def chain(w: Float64[Array, "M"], x: Float64[Array, "N M"], scale: float) -> Any:
+        return {"a": pb.sum(x @ w), "b": (x.T @ (x @ w) * scale,)}
+
+    w, x = device_put(W), device_put(X)
+    wanted = chain(W, X, 0.5)
+    for _ in range(4):
+        found = chain(w, x, scale=0.5)
+    devices.reset()
+    devices.set(devices=2, late=1)
+    found = chain(w, x, 0.5)
+    called = {name: devices.count(name) for name in ("cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2",
+                                                     "cuLaunchKernel", "cuEventRecord", "cuStreamSynchronize")}
+    assert set(called.values()) == {0} and devices.count("cuGraphLaunch") == 1
+    assert found["a"].shape == () and type(found["b"]) is tuple
+    np.testing.assert_allclose(found["a"], wanted["a"])
+    np.testing.assert_allclose(found["b"][0], wanted["b"][0])
+    np.testing.assert_allclose(chain(w, x, 1.5)["b"][0], 3 * wanted["b"][0])
+
+
+def test_results_outlive_their_graph(devices: fake.Driver) -> None:
+    """Results that are kept are not overwritten by later calls, and arguments may be results."""
+    f = pb.function(lambda x: pb.sum(x) + pb.cumulative_sum(x, axis=0))
+    x = device_put(W)
+    kept = [f(x) for _ in range(20)]
+    for _ in range(20):
+        f(kept[-1])
+    once = np.sum(W) + np.cumsum(W)
+    for k in kept:
+        np.testing.assert_allclose(k, once)
+    y = x
+    for _ in range(12):
+        y = f(y)
+    wanted = W
+    for _ in range(12):
+        wanted = np.sum(wanted) + np.cumsum(wanted)
+    np.testing.assert_allclose(y, wanted)
+
+
+def test_other_arguments_of_a_repeated_call() -> None:
+    """Repeated calls check their arguments: other shapes, types, devices and trees get calls of their own."""
+    @pb.function
+    def scaled(x: Float[Array, "N"], by: float = 2.0) -> Any:
+        return x * by
+
+    x = device_put(W)
+    for _ in range(2):
+        np.testing.assert_array_equal(scaled(x), 2 * W)
+        np.testing.assert_array_equal(scaled(x, 3.0), 3 * W)
+        np.testing.assert_array_equal(scaled(by=-0.0, x=x), -0.0 * W)
+        np.testing.assert_array_equal(scaled(device_put(W[:3])), 2 * W[:3])
+        np.testing.assert_array_equal(scaled(device_put(W.astype(np.float32))), 2 * W.astype(np.float32))
+        np.testing.assert_array_equal(scaled(W), 2 * W)
+        assert isinstance(scaled(W), np.ndarray)
+        second = scaled(device_put(W, "cuda:1"))
+        assert second.device == "cuda:1"
+        np.testing.assert_array_equal(second, 2 * W)
+        out = np.empty_like(W)
+        assert scaled(x, out=out) is out
+        np.testing.assert_array_equal(out, 2 * W)
+    with pytest.raises(TraceError, match="unknown argument 'at'"):
+        scaled(x, at=1)
+
+
+def test_numpy_arrays_beside_those_of_the_device() -> None:
+    """They are sent with each call, with the elements that they have then; so are captured ones."""
+    table = W.copy()
+    f = pb.function(lambda x, y: x * y + pb.asarray(table))
+    x, y = device_put(W), X[:, 0].copy()[:5]
+    for k in range(4):
+        y[0], table[1] = k, k
+        np.testing.assert_allclose(f(x, y), W * y + table)
+        np.testing.assert_allclose(f(x, X.T[:, 0]), W * X.T[:, 0] + table)  # not contiguous
+
+
+def test_checks_of_repeated_calls(devices: fake.Driver) -> None:
+    """A failed check comes with the results, and many calls in a row wait now and then."""
+    x, good, bad = device_put(W), device_put(np.array([4, 0])), device_put(np.array([0, 9]))
+    for _ in range(3):
+        found = read(x, good)
+        wrong = read(x, bad)
+        with pytest.raises(IndexError, match="the index 9 on axis 0 of x is outside 0 … 4"):
+            wrong.numpy()
+        np.testing.assert_array_equal(found, W[[4, 0]])
+    waits, steps = devices.count("cuStreamSynchronize"), pb.function(lambda x, at: x[at])
+    order = device_put(np.array([1, 2, 3, 4, 0]))
+    for _ in range(200):
+        x = steps(x, order)
+    assert devices.count("cuStreamSynchronize") - waits < 250
+    np.testing.assert_array_equal(x, W)
+
+
+def test_kept_memory(devices: fake.Driver) -> None:
+    """Freed memory serves arrays of its size; it is given back if it is too much, or if others need it."""
+    gpu = listing.gpu("cuda:0")
+    gpu.trim()
+    first = device_put(np.ones(1000))
+    at = first.at
+    del first
+    again = device_put(np.ones(1000))
+    other = device_put(np.ones(1000))
+    assert again.at == at != other.at
+    del again, other
+    free, total = gpu.free_bytes()
+    devices.reset()
+    devices.set(devices=2, late=1, memory=total - free + 4000)
+    np.testing.assert_array_equal(device_put(np.ones(2400)), np.ones(2400))
+    assert devices.count("cuMemFreeAsync") == 2
+    devices.set(memory=1 << 31)
+    many = [Memory(gpu, 1 << 20, "test") for _ in range(200)]
+    del many
+    assert sum(n * len(b) for n, b in gpu._kept.items()) <= gpu._most_kept
+    assert gpu.trim() and not gpu.trim()

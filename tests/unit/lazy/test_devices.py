@@ -402,6 +402,7 @@ def test_out_of_memory(devices: fake.Driver) -> None:
     """The error names the array, and the process goes on: the same node is computed when there is memory."""
     x = on(A)
     large = on(np.ones(20_000)) * 2.0
+    listing.gpu("cuda:0").trim()
     free, total = listing.gpu("cuda:0").free_bytes()
     devices.set(memory=total - free + 90_000)  # beside what earlier tests hold
     free, total = listing.gpu("cuda:0").free_bytes()
