@@ -218,7 +218,8 @@ def host_text(unit: DeviceUnit) -> HostText:
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
         f"\n#define ARRAYS {count} /* of a call */\n{driver.graphs}" * unit.has_graphs,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
-        run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name), entry, enqueue]  # fmt: skip
+        run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name), entry,
+        enqueue]  # fmt: skip
     return HostText(fit("".join(parts)), (called, enqueued), places.memory_bytes, array_bytes)
 
 

@@ -101,7 +101,7 @@ int {name}_open(struct {name} **made, const void *image, int device);
 {failures}*/
 {called}
 
-/* Call it with arrays of the device. It does not wait{but}.
+/* Call it with arrays of the device. It does not wait{but}.{repeated}
    Calls share working memory, so calls on different streams need an order.{given}{fault} */
 {enqueued}
 
@@ -129,7 +129,9 @@ def _header(unit: DeviceUnit, host: HostText, device: Device, exact: bool) -> st
     return HEADER.format(
         about=about, name=name, macro=name.upper(), arrays=given, kernels=kernels, image=driver.image,
         memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=declared, given=driver.arrays,
-        but=", except for conditions that are computed on the device" * looks, fault=fault * unit.kernels.checks,
+        but=", except for conditions that are computed on the device" * looks,
+        repeated="\n   Repeated calls with the same arrays are one launch of a graph." * unit.has_graphs,
+        fault=fault * unit.kernels.checks,
         declaration=driver.declaration, file=driver.file, errors=driver.errors,
         extra=driver.extra[0].format(name=name), no_driver=NO_DRIVER, old_driver=OLD_DRIVER, not_open=NOT_OPEN,
         no_memory=NO_MEMORY, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip

@@ -334,11 +334,11 @@ def copied(x: DeviceArray) -> DeviceArray:
 
 def empty(gpu: Gpu, shape: tuple[int, ...], storage: DType, what: str) -> DeviceArray:
     """Allocate an array without initial values; `what` names it in errors."""
-    memory = Memory(gpu, prod(shape) * storage.size, row(what, storage, shape))
+    memory = Memory(gpu, prod(shape) * storage.size, described(what, storage, shape))
     return DeviceArray(gpu, shape, storage, memory, memory.at)
 
 
-def row(what: str, storage: DType, shape: tuple[int, ...]) -> str:
+def described(what: str, storage: DType, shape: tuple[int, ...]) -> str:
     """The description of an array in errors."""
     return f"{what} : {storage.name}[{', '.join(map(str, shape))}]"
 

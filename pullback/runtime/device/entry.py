@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.device import is_on_device
 from pullback.errors import PullbackError
 from pullback.ir.types import dtype_named
-from pullback.runtime.device.array import DeviceArray, Memory, sent
+from pullback.runtime.device.array import DeviceArray, sent, taken
 from pullback.runtime.entry import COMPLEX, PythonEntry, tree_of
 from pullback.runtime.shim import Form, Look
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class DeviceEntry(PythonEntry):
     """A call of a program whose arguments are arrays on its device, with NumPy arrays and numbers among them."""
 
-    __slots__ = ("_executable", "_gpu", "_last", "_names", "_storages")
+    __slots__ = ("_executable", "_gpu", "_last", "_names", "_wanted")
 
     def __init__(self, executable: DeviceExecutable, form: Form, look: Look, held: Sequence[Any], calls: int) -> None:
         """Create the entry from the arguments of `DeviceExecutable.entry`."""
@@ -28,7 +29,7 @@ class DeviceEntry(PythonEntry):
         numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
         super().__init__(_no_function, inputs, (), form, 0, None, look, numbers, held, (), None, calls)
         self._executable, self._gpu = executable, executable.gpu
-        self._storages = [dtype_named(p.dtype) for p in inputs]
+        self._wanted = [(k, dtype_named(p.dtype), *read) for k, (p, read) in enumerate(zip(inputs, self._inputs))]
         self._names = [p.name for p in inputs]
         self._last: dict[int, tuple[bytes, DeviceArray]] = {}  # the last number of each input, and its array
 
@@ -52,29 +53,30 @@ class DeviceEntry(PythonEntry):
 
     def _given(self, leaves: Any) -> list[DeviceArray] | None:
         """The arguments as arrays on the device; None if one does not fit, or none of them is there."""
-        gpu, given, is_here, k = self._gpu, [], False, 0
-        for x, (dtype, shape, number), storage in zip(leaves, self._inputs, self._storages, strict=True):
-            if type(x) is DeviceArray:
-                if x.gpu is not gpu or x.storage is not storage or x.shape != shape or type(x.memory) is not Memory:
+        gpu, given, is_here = self._gpu, [], False
+        for x, (k, storage, dtype, shape, number) in zip(leaves, self._wanted, strict=True):
+            if type(x) is not DeviceArray:
+                if type(x) is np.ndarray and x.shape == shape and x.dtype == dtype:
+                    given.append(sent(gpu, x, storage, self._names[k]))
+                    continue
+                if number is not None and (cell := number(x)) is not None:
+                    given.append(self._number(k, bytes(cell)))
+                    continue
+                if not is_on_device(x) or type(x := taken(x, self._names[k])) is not DeviceArray:
                     return None
-                is_here = True
-            elif type(x) is np.ndarray and x.shape == shape and x.dtype == dtype:
-                x = sent(gpu, x, storage, self._names[k])
-            elif number is None or (cell := number(x)) is None:
+            if x.gpu is not gpu or x.storage is not storage or x.shape != shape:
                 return None
-            else:
-                x = self._number(k, bytes(cell))
             given.append(x)
-            k += 1
+            is_here = True
         return given if is_here else None
 
     def _number(self, k: int, value: bytes) -> DeviceArray:
         """A number on the device; one that comes again is there already."""
         known = self._last.get(k)
         if known is None or known[0] != value:
-            dtype, _, _ = self._inputs[k]
+            _, storage, dtype, *_ = self._wanted[k]
             array = np.frombuffer(value, dtype).reshape(())
-            known = self._last[k] = value, sent(self._gpu, array, self._storages[k], self._names[k])
+            known = self._last[k] = value, sent(self._gpu, array, storage, self._names[k])
         return known[1]
 
 

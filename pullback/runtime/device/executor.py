@@ -24,7 +24,7 @@ from pullback.ir.types import DType, dtype_named
 from pullback.memory.rows import BufferRow
 from pullback.memory.table import MemoryTable, memory_table
 from pullback.runtime.buffer import NDArray, address, prepared
-from pullback.runtime.device.array import DeviceArray, Memory, Pending, no_memory, row, sent
+from pullback.runtime.device.array import DeviceArray, Memory, Pending, described, no_memory, sent
 from pullback.runtime.device.driver import Gpu, StatusError
 from pullback.runtime.device.entry import DeviceEntry, has_complex
 from pullback.runtime.device.export import loops_for
@@ -214,7 +214,7 @@ class DeviceExecutable:
         self._check(status, self._working_rows)
         gpu.begin()
         for a in given:
-            if type(a.memory) is not Memory:
+            if not isinstance(a.memory, Memory):
                 a.memory.was_read(gpu)
         if pending:
             left = _recent(list(pending))
@@ -268,7 +268,7 @@ def _recent(checks: Sequence[Pending]) -> tuple[Pending, ...]:
 def _result(p: Parameter, name: str) -> tuple[tuple[int, ...], DType, int, str]:
     """The shape, the element type and the bytes of a result, and its row in errors."""
     storage = dtype_named(p.dtype)
-    return p.shape, storage, prod(p.shape) * storage.size, row(f"{name}: the result {p.name}", storage, p.shape)
+    return p.shape, storage, prod(p.shape) * storage.size, described(f"{name}: the result {p.name}", storage, p.shape)
 
 
 def _row(r: BufferRow) -> str:
