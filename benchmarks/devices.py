@@ -76,6 +76,7 @@ class Found:
         launches: of a call.   looks: branches for which the host waits.   text: of the kernels.
         kernels: their number by strategy.   serial: long serial ones.
         seconds: of a call with arrays on the device, where that is known.
+        again: launches of a repeated call, where a graph counts once.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Found:
     kernels: Counter[str]
     serial: list[str]
     seconds: float | None = None
+    again: int = 0
 
 
 def run(source: Source, function: Function, inputs: Sequence[NDArray[Any]]) -> tuple[list[NDArray[Any]], int]:
@@ -132,17 +134,18 @@ def examined(name: str, program: Program, dims: Mapping[str, int], slow: float =
         orders = ORDERS[:1] if time.perf_counter() - start > slow else ORDERS
         launched = driver.count("cuLaunchKernel")
         same = True
-        for order in orders:
+        for order in orders:  # the first call of these is captured as a graph
             driver.reset()
             driver.set(**order)
             again = call([a.copy() for a in inputs])
             same &= again.status == first.status != 0 or _bits(again.arrays) == _bits(first.arrays)
+        repeated = driver.count("cuGraphLaunch") or driver.count("cuLaunchKernel")
         driver.reset()
     wanted, fault = run(beside, lowered.function, [a.copy() for a in inputs])
     assert bool(fault) == bool(first.status), (name, first.status, fault)
     worst = 0.0 if fault else max((apart(a, b) for a, b in zip(first.arrays, wanted, strict=True)), default=0.0)
     return Found(name, first.status, worst, same, launched, looks(lowered.function.body), made.kernels,
-                 Counter(strategies(lowered)), long_ones(lowered))  # fmt: skip
+                 Counter(strategies(lowered)), long_ones(lowered), again=repeated)  # fmt: skip
 
 
 def on_cuda(name: str, program: Program, dims: Mapping[str, int]) -> Found:
@@ -165,6 +168,7 @@ def on_cuda(name: str, program: Program, dims: Mapping[str, int]) -> Found:
         if arrays:
             same = _bits([a.numpy() for a in call.run(arrays)]) == _bits(found)
             seconds = _seconds(lambda: call.run(arrays), device)
+            same &= _bits([a.numpy() for a in call.run(arrays)]) == _bits(found)  # by a graph
     launched = int(launches(lowered.function.body))
     return Found(name, fault, worst, same, launched, looks(lowered.function.body), made.kernels,
                  Counter(strategies(lowered)), long_ones(lowered), seconds)  # fmt: skip
@@ -322,7 +326,8 @@ def main(given: Sequence[str]) -> int:
     how = {on_cuda: "right on CUDA and with the same bits twice", on_opencl: "right on OpenCL"}.get(
         examine, "right and with the same bits in all orders")
     print(f"{len(entries)} programs, {len(found) - len(wrong)} {how}, {time.perf_counter() - start:.0f} s")
-    print(f"{sum(row.launches for row in found)} launches, {sum(kernels.values())} kernels: "
+    print(f"{sum(row.launches for row in found)} launches, {sum(row.again for row in found)} of repeated calls, "
+          f"{sum(kernels.values())} kernels: "
           f"{dict(kernels.most_common())}")  # fmt: skip
     most = sorted(found, key=lambda row: -row.launches)[:10]
     print(f"the host waits for {sum(row.looks for row in found)} conditions; most launches:",
