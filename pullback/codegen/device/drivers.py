@@ -18,13 +18,14 @@ the macros and functions below. All functions return 0, or an error below 0. `st
     zero(at, bytes, stream)                    set bytes to zero
     wait_for(stream)                           wait until a stream has done its work
 
-A driver may have graphs. ARRAYS is the number of arrays of a call, and a program has a `struct graphs`.
+A driver may have graphs. A program with graphs has a `struct graphs`. It defines ARRAYS and INPUTS, the numbers of a
+call's arrays and arguments, and `places` for the small ones in APART_BYTES.
 
     find_graphs(void)                          find the entry points, which the driver may lack
     graph_of(struct graphs *, arrays, stream)  the graph for a call's arrays; NULL if the call launches its kernels
     begin_capture(device), end_capture(graphs, graph, device, int status)
                                                make a graph of the work queued in between; there is none after errors
-    launch_graph(graph, stream)                launch it
+    launch_graph(graph, arrays, stream)        launch it
     drop_graphs(struct graphs *)               destroy all graphs; the device is current
 """
 
@@ -211,18 +212,21 @@ static int zero(void *at, size_t bytes, STREAM stream) {
 """,
     graphs="""\
 
-/* Graphs. The second call with the same arrays is captured, and later ones launch all of its work at once. */
-enum { GRAPHS = 8, RELAXED = 2, FEW = 8, SELDOM = 16 };
+/* Graphs. The second call with the same arrays is captured, and later ones launch all of its work at once. If only
+   small arrays are new in each call, such as a number that the caller keeps, the graph has its own places for them. */
+enum { GRAPHS = 8, RELAXED = 2, FEW = 8, SELDOM = 6, MOST_APART = 4 };
 struct graph {
-    const void *arrays[ARRAYS];
-    void *made;                   /* NULL up to the call that is captured */
-    unsigned long long last;      /* the number of the last call with these arrays */
-    unsigned calls;               /* their count */
+    void *arrays[ARRAYS];
+    void *made;              /* NULL up to the call that is captured */
+    unsigned long long last; /* the number of the last call with these arrays */
+    unsigned calls;          /* their count */
 };
 struct graphs {
     struct graph of[GRAPHS];
     unsigned long long calls;
     unsigned patience; /* 1 << patience calls launch their kernels before a capture; it grows if graphs are of no use */
+    char *memory;      /* for arrays that are apart */
+    bool apart[ARRAYS];
 };
 static struct {
     int (*StreamIsCapturing)(STREAM, int *), (*StreamBeginCapture)(STREAM, int), (*StreamEndCapture)(STREAM, void **);
@@ -244,17 +248,25 @@ static void find_graphs(void) {
     capture.found = true;
 }
 
-static bool is_of(const struct graph *g, const void *const *arrays) {
-    for (size_t k = 0; k < ARRAYS; ++k) {
-        if (g->arrays[k] != arrays[k]) return false;
+/* Put the arrays that differ from those of an earlier call apart, if they are few and small. */
+static bool set_apart(struct graphs *all, void *const *arrays) {
+    for (const struct graph *g = all->of; g < all->of + GRAPHS; ++g) {
+        unsigned count = 0, more = 0;
+        bool small = true;
+        for (size_t k = 0; k < ARRAYS; ++k) {
+            count += all->apart[k];
+            if (!all->apart[k] && g->arrays[k] != arrays[k]) small &= places[k].bytes > 0, ++more;
+        }
+        if (!small || !more || count + more > MOST_APART) continue;
+        if (!all->memory && allocate(&all->memory, APART_BYTES)) return false;
+        for (size_t k = 0; k < ARRAYS; ++k) all->apart[k] |= g->arrays[k] != arrays[k];
+        return true;
     }
-    return true;
+    return false;
 }
 
 /* Give the place of the arrays that were used longest ago to others. */
-static struct graph *replaced_graph(struct graphs *all, const void *const *arrays) {
-    struct graph *oldest = all->of;
-    for (struct graph *g = all->of; g < all->of + GRAPHS; ++g) oldest = g->last < oldest->last ? g : oldest;
+static struct graph *replaced_graph(struct graphs *all, struct graph *oldest, void *const *arrays) {
     if (oldest->made) {
         const bool useful = oldest->calls > FEW + (1u << all->patience);
         all->patience = useful ? 0 : all->patience + (all->patience < SELDOM);
@@ -265,13 +277,24 @@ static struct graph *replaced_graph(struct graphs *all, const void *const *array
     return oldest;
 }
 
+static struct graph *graph_for(struct graphs *all, void *const *given) {
+    struct graph *oldest = all->of;
+    void *arrays[ARRAYS];
+    for (size_t k = 0; k < ARRAYS; ++k) arrays[k] = all->apart[k] ? all->memory + places[k].at : given[k];
+    for (struct graph *g = all->of; g < all->of + GRAPHS; ++g) {
+        size_t k = 0;
+        while (k < ARRAYS && g->arrays[k] == arrays[k]) ++k;
+        if (k == ARRAYS) return g;
+        if (g->last < oldest->last) oldest = g;
+    }
+    return oldest->last && set_apart(all, arrays) ? graph_for(all, given) : replaced_graph(all, oldest, arrays);
+}
+
 /* The caller may capture its own stream; a graph cannot be launched there. */
-static struct graph *graph_of(struct graphs *all, const void *const *arrays, STREAM stream) {
-    struct graph *g = all->of;
+static struct graph *graph_of(struct graphs *all, void *const *given, STREAM stream) {
     int captured;
     if (!capture.found || capture.StreamIsCapturing(stream, &captured) || captured) return NULL;
-    while (g < all->of + GRAPHS && !is_of(g, arrays)) ++g;
-    if (g == all->of + GRAPHS) g = replaced_graph(all, arrays);
+    struct graph *const g = graph_for(all, given);
     g->last = ++all->calls;
     return ++g->calls > 1u << all->patience || g->made ? g : NULL;
 }
@@ -290,19 +313,26 @@ static void end_capture(struct graphs *all, struct graph *g, const struct device
     if (graph) capture.GraphDestroy(graph);
 }
 
-static int launch_graph(const struct graph *g, STREAM stream) {
-    return -capture.GraphLaunch(g->made, stream);
+static int launch_graph(const struct graph *g, void *const *given, STREAM stream) {
+    for (size_t k = 0; k < ARRAYS + 1; ++k) {
+        if (k == INPUTS) OK(capture.GraphLaunch(g->made, stream));
+        if (k == ARRAYS || given[k] == g->arrays[k]) continue;
+        void *const to = k < INPUTS ? g->arrays[k] : given[k], *const from = k < INPUTS ? given[k] : g->arrays[k];
+        OK(cu.MemcpyDtoDAsync(ON_DEVICE(to), ON_DEVICE(from), places[k].bytes, stream));
+    }
+    return 0;
 }
 
 static void drop_graphs(struct graphs *all) {
+    freed(all->memory);
     for (struct graph *g = all->of; g < all->of + GRAPHS; ++g) {
         if (g->made) capture.GraphExecDestroy(g->made);
     }
 }
 """,
     taken=frozenset(("cu", "CUdeviceptr", "CUcontext", "CUmodule", "ON_DEVICE", "find_driver", "failed", "wanted",
-                     "capture", "graph", "graphs", "is_of", "replaced_graph", "ARRAYS", "GRAPHS", "RELAXED", "FEW",
-                     "SELDOM")),
+                     "capture", "graph", "graphs", "graph_for", "set_apart", "replaced_graph", "GRAPHS", "RELAXED",
+                     "FEW", "SELDOM", "MOST_APART")),
 )  # fmt: skip
 
 OPENCL: Final = Driver(

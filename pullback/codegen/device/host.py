@@ -33,6 +33,7 @@ from pullback.loops.program.values import Buffer, Load, walk_value
 
 ALIGNED: Final = 256
 NO_DRIVER, OLD_DRIVER, NOT_OPEN, NO_MEMORY = -1001, -1002, -1003, -1004  # the driver's own errors are nearer to 0
+MOST_APART: Final = 1 << 20  # bytes of an array that a graph may have at a place of its own
 MOST_NODES: Final = 4096  # of a graph; loops of the host are unrolled in it
 FAULT_BYTES: Final = 24  # the code of the check that failed first, its index and its size
 
@@ -67,8 +68,9 @@ _OWN: Final = frozenset((
     "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "failed_check", "seen", "run",
     "call", "queue", "prepare", "failed", "graph_of", "begin_capture", "end_capture", "launch_graph", "drop_graphs",
     "find_graphs", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "ARRAY", "NUMBER",
-    "MEMORY_BYTES", "ARRAY_BYTES", "STREAM", "KERNEL", "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NULL",
-    "dlopen", "dlsym", "dlclose", "dlerror", "calloc", "realloc", "free"))  # fmt: skip
+    "MEMORY_BYTES", "ARRAY_BYTES", "APART_BYTES", "ARRAYS", "INPUTS", "places", "STREAM", "KERNEL", "NO_DRIVER",
+    "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NULL", "dlopen", "dlsym", "dlclose", "dlerror", "calloc",
+    "realloc", "free"))  # fmt: skip
 
 
 class HostExpressions(Expressions):
@@ -216,7 +218,7 @@ def host_text(unit: DeviceUnit) -> HostText:
         driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
-        f"\n#define ARRAYS {count} /* of a call */\n{driver.graphs}" * unit.has_graphs,
+        _small(unit) * unit.has_graphs, driver.graphs * unit.has_graphs,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
         run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name), entry,
         enqueue]  # fmt: skip
@@ -251,18 +253,38 @@ def _run(unit: DeviceUnit, places: Places) -> tuple[str, str]:
     return "\n" + wrap("static int run", names.resolve(raw, "user", taken)), inside
 
 
+def _small(unit: DeviceUnit) -> str:
+    """The places of small arrays of a call beside its graph."""
+    f = unit.function
+    sizes = [*(b.bytes for b in (*f.given, *f.outputs)), *[FAULT_BYTES] * unit.kernels.checks]
+    end, places = 0, []
+    for n in sizes:
+        small = n if n <= MOST_APART else 0
+        places.append(f"{{{end}, {small}}}")
+        end += _up(small)
+    return f"""
+#define ARRAYS {len(sizes)} /* of a call */
+#define INPUTS {len(f.given)} /* the first of these */
+#define APART_BYTES {end} /* for small ones */
+static const struct {{ size_t at, bytes; }} places[ARRAYS] = {{{", ".join(places)}}};
+"""
+
+
 def _queue(unit: DeviceUnit) -> str:
     """The function that launches the graph for a call's arrays, or all kernels."""
     f, names, checks = unit.function, Names(), unit.kernels.checks
-    arrays = ", ".join([*(names(b, b.name) for b in (*f.given, *f.outputs)), *["fault"] * checks])
+    arrays = [*(names(b, b.name) for b in (*f.given, *f.outputs)), *["fault"] * checks]
+    given = ", ".join(f"(void *){a}" for a in arrays)
+    there = ", ".join(f"graph->arrays[{k}]" for k in range(len(arrays)))
     params = [f"struct {unit.name} *self", "STREAM stream", *_parameters(f, names), *["void *fault"] * checks]
     raw = f"""({', '.join(params)}) {{
-    const void *const arrays[ARRAYS] = {{{arrays}}};
+    void *const arrays[ARRAYS] = {{{given}}};
     struct graph *const graph = graph_of(&self->graphs, arrays, stream);
     if (graph && !graph->made && begin_capture(&self->on)) {{
-        end_capture(&self->graphs, graph, &self->on, run(self, self->on.stream, {arrays}));
+        end_capture(&self->graphs, graph, &self->on, run(self, self->on.stream, {there}));
     }}
-    return graph && graph->made ? launch_graph(graph, stream) : run(self, stream, {arrays});
+    if (graph && graph->made) return launch_graph(graph, arrays, stream);
+    return run(self, stream, {", ".join(arrays)});
 }}
 """
     return "\n" + wrap("static int queue", names.resolve(raw, "user", frozenset((*unit.taken, *unit.own))))

@@ -692,3 +692,27 @@ def test_kept_memory(devices: fake.Driver) -> None:
     del many
     assert sum(n * len(b) for n, b in gpu._kept.items()) <= gpu._most_kept
     assert gpu.trim() and not gpu.trim()
+
+
+def test_results_that_are_kept_have_graphs(devices: fake.Driver) -> None:
+    """A loop that keeps each loss, and whose calls have checks, is one launch a step."""
+
+    @pb.function
+    def step(w: Float64[Array, "M"], x: Float64[Array, "N M"], at: Int64[Array, "K"]) -> Any:
+        value, slope = pb.value_and_grad(lambda w: pb.sum((x @ w)[at] ** 2))(w)
+        return w - 0.01 * slope, value
+
+    w, x, at, losses = device_put(W), device_put(X), device_put(np.array([0, 2, 5])), []
+    for k in range(40):
+        if k == 30:
+            devices.reset()
+            devices.set(devices=2, late=1)
+        w, value = step(w, x, at)
+        losses.append(value)
+    assert devices.count("cuGraphLaunch") == 10 and devices.count("cuLaunchKernel") == 0
+    here, wanted, rows = W, [], X[[0, 2, 5]]
+    for _ in range(40):
+        wanted.append(np.sum((rows @ here) ** 2))
+        here = here - 0.02 * rows.T @ (rows @ here)
+    np.testing.assert_allclose([float(v) for v in losses], wanted)
+    np.testing.assert_allclose(w, here)

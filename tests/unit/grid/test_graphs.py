@@ -77,8 +77,8 @@ class Arrays:
         assert self.cu.cuStreamSynchronize(None) == 0
         return at.value
 
-    def values(self, at: int) -> np.ndarray[Any, Any]:
-        out = np.zeros_like(X)
+    def values(self, at: int, like: np.ndarray[Any, Any] = X) -> np.ndarray[Any, Any]:
+        out = np.zeros_like(like)
         self.cu.cuStreamSynchronize(self.stream)
         assert self.cu.cuMemcpyDtoHAsync_v2(c_void_p(address(out)), c_uint64(at), c_size_t(out.nbytes), None) == 0
         return out
@@ -130,24 +130,64 @@ def test_arrays_that_change(nested: Arrays, cuda: fake.Driver) -> None:
     assert (cuda.count("cuLaunchKernel"), cuda.count("cuGraphLaunch")) == (0, 2)
 
 
-def test_arrays_that_do_not_come_again(nested: Arrays, cuda: fake.Driver) -> None:
-    """Calls launch kernels; arrays that come twice and never again cost few captures."""
+def test_small_arrays_that_are_new_in_each_call(nested: Arrays, cuda: fake.Driver) -> None:
+    """A graph has places of its own for results that the caller keeps, and for small arguments."""
     x, w = nested.made(X), nested.made(W)
-    for _ in range(20):
-        y = nested.made(0 * X)
+    results = [nested.made(0 * X) for _ in range(20)]
+    for y in results:
         assert nested(x, w, y) == 0
+    launches, copies = cuda.count("cuGraphLaunch"), cuda.count("cuMemcpyDtoDAsync_v2")
+    assert launches >= 8 and cuda.count("cuStreamBeginCapture_v2") == 1
+    for y in results:
         np.testing.assert_allclose(nested.values(y), wanted(X, W))
-    assert cuda.count("cuStreamBeginCapture_v2") == 0
-    for _ in range(100):
-        y = nested.made(0 * X)
-        assert nested(x, w, y) == 0 == nested(x, w, y)
-    np.testing.assert_allclose(nested.values(y), wanted(X, W))
-    assert cuda.count("cuStreamBeginCapture_v2") < 20
-    y = nested.made(0 * X)
-    for _ in range(1000):
-        assert nested(x, w, y) == 0
     cuda.reset()
-    assert nested(x, w, y) == 0 and cuda.count("cuGraphLaunch") == 1
+    for k in range(20):
+        other, y = nested.made(X + k), nested.made(0 * X)
+        assert nested(other, w, y) == 0
+        np.testing.assert_allclose(nested.values(y), wanted(X + k, W))
+        np.testing.assert_array_equal(nested.values(other), X + k)
+    assert cuda.count("cuGraphLaunch") >= 15 and cuda.count("cuStreamBeginCapture_v2") == 1
+    cuda.reset()
+    assert nested(other, w, y) == 0
+    assert [cuda.count(n) for n in ("cuLaunchKernel", "cuGraphLaunch", "cuMemcpyDtoDAsync_v2")] == [0, 1, 2]
+    assert copies > 0
+
+
+def test_checks_of_calls_that_are_kept(cuda: fake.Driver) -> None:
+    """Each call has a fault of its own."""
+    with opened("around") as call:
+        made = Arrays(call)
+        at = np.arange(7)[::-1].copy()
+        bad = at.copy()
+        bad[3] = 9
+        x, good, wrong = made.made(at), made.made(at), made.made(bad)
+        results = [(made.made(at), made.made(np.zeros(3, np.int64)), k % 3 == 2) for k in range(30)]
+        for y, fault, fails in results:
+            assert made(x, wrong if fails else good, y, fault) == 0
+        assert cuda.count("cuGraphLaunch") > 10
+        for _, fault, fails in results:
+            assert bool(made.values(fault, np.zeros(3, np.int64))[0]) == fails
+        made.end()
+
+
+def test_arrays_that_do_not_come_again(cuda: fake.Driver) -> None:
+    """Calls launch kernels; arrays that come twice and never again cost few captures."""
+    with opened("large") as call:
+        made, values = Arrays(call), np.linspace(0, 1, 400_000)
+        x, many = made.made(values), [made.made(0 * values) for _ in range(12)]
+        for _ in range(2):
+            for y in many:
+                assert made(x, y) == 0
+        assert cuda.count("cuStreamBeginCapture_v2") == 0
+        for _ in range(5):
+            for y in many:
+                assert made(x, y) == 0 == made(x, y)
+        assert cuda.count("cuStreamBeginCapture_v2") < 18
+        for _ in range(70):
+            assert made(x, y) == 0
+        cuda.reset()
+        assert made(x, y) == 0 and cuda.count("cuGraphLaunch") == 1
+        made.end()
 
 
 def test_memory_that_was_freed(nested: Arrays, cuda: fake.Driver) -> None:
