@@ -255,7 +255,7 @@ class CudaGpu(Gpu):
         if array.nbytes:
             own = array.copy()
             self.driver("cuMemcpyHtoDAsync_v2", to, address(own), own.nbytes, self.stream)
-            self.keep(own)
+            self.keep_array(own)
 
     def fetch(self, array: NDArray, at: int) -> None:
         """Copy memory to an array, and wait."""

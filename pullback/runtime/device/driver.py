@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pullback.runtime.buffer import NDArray
 
 MOST_PENDING: Final = 256
+SMALL, MOST_SMALL = 1 << 16, 32  # the bytes of small arrays, and how many share an event
 KEPT: Final = 16  # this part of a device's memory is kept when arrays are freed
 
 
@@ -85,6 +86,7 @@ class Gpu(ABC):
     def __init__(self, number: int, entry: DeviceEntry, model: Device) -> None:
         self.number, self.entry, self.model = number, entry, model
         self._pending: deque[tuple[Any, object]] = deque()
+        self._small: list[NDArray] = []
         self._kept: dict[int, list[int]] = {}
         self._kept_bytes = 0
         self._most_kept = entry.memory // KEPT * self.keeps
@@ -184,6 +186,18 @@ class Gpu(ABC):
                 event, held = pending.popleft()
                 done.append(held)
                 self._drop(event)
+
+    def keep_array(self, array: NDArray) -> None:
+        """Keep an array that the work queued so far reads; small ones are kept until there are several."""
+        if array.nbytes > SMALL:
+            self.keep(array)
+            return
+        with self._lock:
+            self._small.append(array)
+            if len(self._small) < MOST_SMALL:
+                return
+            several, self._small = self._small, []
+        self.keep(several)
 
     def wait(self) -> None:
         """Wait for the work queued so far; errors have codes."""

@@ -104,7 +104,11 @@ class DeviceExecutable:
         self._reserve(program.memory_bytes, self._working_rows)
         self._results = [_result(p, name) for p in self.record.outputs]
         suffix, place = gpu.opening
-        status = self._with_room(lambda: library[f"{name}_{suffix}"](ctypes.byref(self._handle), image, *place))
+
+        def opened() -> int:
+            return int(library[f"{name}_{suffix}"](ctypes.byref(self._handle), image, *place))
+
+        status = self._with_room(opened(), opened)
         if refused := gpu.refusal(name, -status, library):
             raise refused
         self._check(status, self._working_rows)
@@ -142,10 +146,9 @@ class DeviceExecutable:
         """The entry for fast calls on arrays of this device; None if impossible."""
         return None if has_complex(form) else DeviceEntry(self, form, look, held, calls)
 
-    def _with_room(self, call: Callable[[], int]) -> int:
-        """The status of a call, which is repeated if memory that is kept for arrays helps it."""
-        status = call()
-        return call() if -status in self.gpu.full and self.gpu.trim() else status
+    def _with_room(self, status: int, again: Callable[[], int]) -> int:
+        """The status of a call, which is repeated if it lacked memory, and there is some that is kept for arrays."""
+        return again() if -status in self.gpu.full and self.gpu.trim() else status
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[NDArray] | None = None) -> list[Any]:
         """Call the program.
@@ -185,7 +188,8 @@ class DeviceExecutable:
                 self._reserve(self.program.array_bytes, self._array_rows)
                 self._has_arrays = True
             places = (*map(address, ready), *map(address, results), *last)
-            status = self._with_room(lambda: self._run(self._handle, *places))
+            status = self._run(self._handle, *places)
+            status = self._with_room(status, lambda: self._run(self._handle, *places))
         self._check(status, self._array_rows, fault)
         return results
 
@@ -210,7 +214,9 @@ class DeviceExecutable:
             places.append(own.memory.at)
         with self._lock:
             self._is_busy = True
-            status = self._with_room(lambda: self._enqueue(self._handle, gpu.stream, *places))
+            status = self._enqueue(self._handle, gpu.stream, *places)
+            if status:
+                status = self._with_room(status, lambda: self._enqueue(self._handle, gpu.stream, *places))
         self._check(status, self._working_rows)
         gpu.begin()
         for a in given:

@@ -88,16 +88,20 @@ def test_events_and_sent_arrays_do_not_pile_up(devices: fake.Driver, monkeypatch
             gpu.keep(None)
         return devices.count("cuEventCreate") - devices.count("cuEventDestroy_v2")
 
-    before = left()
+    before, large = left(), np.zeros(10_000)
     for count, waits in ((200, False), (300, True)):
         start = devices.count("cuStreamSynchronize")
         with monkeypatch.context() as patch:
             patch.setattr(driver.CudaGpu, "_is_done", lambda *_: False)
             for _ in range(count):
-                x = device_put(W)
+                x = device_put(large)
         assert (devices.count("cuStreamSynchronize") > start) == waits
         x.__dlpack__(stream=1)
         assert left() == before
+    recorded = devices.count("cuEventRecord")
+    for _ in range(320):
+        device_put(W)
+    assert devices.count("cuEventRecord") - recorded <= 11  # small arrays share events
 
 
 def test_exact_kernels_have_no_contraction(monkeypatch: pytest.MonkeyPatch) -> None:
