@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pullback.grid.accesses import Warp
 from pullback.grid.spread import spread
 from pullback.grid.steps import count_of
 from pullback.ir import expr
 from pullback.ir import nodes as ir
-from pullback.ir.index import ONE_INDEX, Data, Var, as_index
+from pullback.ir.index import ONE_INDEX, Data, Index, Var, as_index
 from pullback.ir.program import statement_reads
 from pullback.ir.traverse import indices_of, rewrite, walk
 from pullback.loops.analysis.joined import elements
-from pullback.loops.plain.builder import KernelBuilder, flat_position
+from pullback.loops.plain.builder import KernelBuilder, flat_index, flat_position
 from pullback.loops.plain.lower import element_loops, without_units
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.program import nodes
@@ -60,9 +61,20 @@ def reduction(s: ir.Statement) -> Reduction | None:
     return Reduction(build, total, results, terms)
 
 
-def moved(s: ir.Statement) -> float:
-    """The bytes of the arrays that a statement reads and writes."""
-    return sum(r.dtype.size * typical_count(elements(r.shape)) for r in {*statement_reads(s), *s.outs})
+def moved(s: ir.Statement, warp: Warp | None = None) -> float:
+    """The bytes of the arrays that a statement reads and writes; with a warp, those of the sectors that it touches."""
+    waste = dict.fromkeys((*statement_reads(s), *s.outs), 1.0)
+    if warp is not None and isinstance(s, ir.Build):
+        at = [*((g.ref, flat_index(g.ref, g.indices)) for v in s.values for g in walk(v) if isinstance(g, ir.Get)),
+              *((o, flat_position(s.vars)) for o in s.outs)]  # fmt: skip
+        for ref, place in dict.fromkeys(at):
+            waste[ref] = max(waste[ref], warp.waste(place, ref.dtype.size))
+    return sum(r.dtype.size * typical_count(elements(r.shape)) * times for r, times in waste.items())
+
+
+def places(e: ir.Scalar) -> list[Index]:
+    """The flat indices of the elements that an expression reads."""
+    return list(dict.fromkeys(flat_index(g.ref, g.indices) for g in walk(e) if isinstance(g, ir.Get)))
 
 
 def store_values(build: ir.Build, lowering: ScalarLowering, builder: KernelBuilder, scope: Scope) -> None:

@@ -2,8 +2,9 @@
 
     for n, for m: y[n, m] = ..      -->  group g: thread t: if (128 g + t < N M) n = .., m = ..: y[n, m] = ..
 
-Each top-level loop is a separate launch. The outermost independent loops of a nest become the grid. A nest without an
-independent outermost loop runs on one thread, and its schedule says so.
+Each top-level loop is a separate launch. The outermost independent loops of a nest become the grid, in the order in
+which neighboring threads access the fewest sectors of memory. A nest without an independent outermost loop runs on one
+thread, and its schedule says so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
+import numpy as np
+
+from pullback.grid.accesses import WARP, Seen, Warp, accesses, orders
 from pullback.grid.steps import Alone, Grid, Threads, decoded, group_loop, thread_loop
 from pullback.ir.index import ONE_INDEX, Atom, Index, Var, as_index, cond
 from pullback.loops.analysis.footprint import independent
@@ -20,7 +24,7 @@ from pullback.loops.analysis.intervals import Interval
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Check, Comment, Fill, For, If, Kernel, Let, LetIndex, Stmt, Store
 from pullback.loops.program.schedule import Chosen, Numbered, Schedule, Step
-from pullback.loops.program.values import Buffer, Holds, Literal, View, scalar
+from pullback.loops.program.values import LOCAL, Buffer, Holds, Literal, View, scalar
 
 THREADS: Final = 128  # threads in a group, if they do not cooperate
 ENDLESS: Final = 1 << 30  # the assumed iterations of a host loop of unknown length
@@ -30,7 +34,7 @@ def spread(k: Kernel) -> Kernel:
     """Turn a kernel into group loops, with the schedule's steps; return it unchanged if it already is."""
     if is_launched(k):
         return k
-    parts = parts_of(k.body, k)
+    parts = [_ordered(p) for p in parts_of(k.body, k)]
     steps = [_steps(p) for p in parts]
     numbered = len(steps) > 1
     schedule = tuple(s for n, own in enumerate(steps, 1) for s in ((Numbered(n, len(steps)),) * numbered + own))
@@ -136,6 +140,27 @@ def _trips(s: For) -> tuple[int | None, int | None]:
     if not isinstance(s.lower, Index) or not isinstance(s.upper, Index):
         return None, None
     return s.lower.constant, (s.upper - s.lower).constant
+
+
+def _ordered(p: Part) -> Part:
+    """The part with its loops in the order in which neighboring threads touch the fewest sectors of memory."""
+    if len(p.loops) < 2 or not any(x.kind == "strided" for x in _seen(p)):
+        return p
+    own = {v: loop for loop in p.loops for v in (loop[0],)}
+    places = dict.fromkeys(a.offset for s in nodes.walk(p.body) for a in nodes.accesses(s) if a.buffer.space not in LOCAL)
+    found = [p._replace(loops=[own[v] for v in order]) for order in orders(list(own), places)]
+    return min(found, key=lambda p: sum(x.moved for x in _seen(p)))
+
+
+def _seen(p: Part) -> list[Seen]:
+    """The accesses of the first warp, and of one in the middle."""
+    at = Var("at", as_index(p.total))
+    body = iteration(p, at)
+    out = list[Seen]()
+    for first in {0, p.total // 2 // WARP * WARP}:
+        threads = first + np.arange(WARP)
+        out += accesses(body, Warp({at: threads}, threads < p.total, 1.0))
+    return out
 
 
 def _steps(p: Part) -> tuple[Step, ...]:

@@ -39,6 +39,17 @@ class Threads(Step):
 
 
 @dataclass(frozen=True)
+class Several(Step):
+    """The step that gives a group several results; `across` if neighboring threads have neighboring results."""
+
+    results: int
+    across: bool = False
+
+    def __str__(self) -> str:
+        return f"results {self.results}{' across' * self.across}"
+
+
+@dataclass(frozen=True)
 class Tree(Step):
     """The step that combines the values of threads in a tree."""
 
