@@ -7,6 +7,8 @@ scans.py      scans, a group of threads for each row; tiles.py has their launche
 scatters.py   scatters: keys, then each element collects its terms
 writes.py     loops that set elements, of which the last write counts
 sorts.py      sorts by merging; runs.py finds the place of one element
+transposes.py arrays that are read along another axis, through tiles in shared memory
+accesses.py   how the elements of neighboring threads lie in memory
 products.py   tiled products, with panels in shared memory and sums in registers
 table.py      the table of strategies, in order
 estimates.py  counts of a thread's steps, and of launches

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.grid.accesses import Warp
@@ -61,11 +61,16 @@ def reduction(s: ir.Statement) -> Reduction | None:
     return Reduction(build, total, results, terms)
 
 
-def moved(s: ir.Statement, warp: Warp | None = None) -> float:
-    """The bytes of the arrays that a statement reads and writes; with a warp, those of the sectors that it touches."""
+def moved(s: ir.Statement, warp: Warp | None = None, whole: Container[ir.Get] = ()) -> float:
+    """The bytes of the arrays that a statement reads and writes.
+
+    Args:
+        warp: count the sectors that such warps touch.   whole: except for these reads, which use sectors whole.
+    """
     waste = dict.fromkeys((*statement_reads(s), *s.outs), 1.0)
     if warp is not None and isinstance(s, ir.Build):
-        at = [*((g.ref, flat_index(g.ref, g.indices)) for v in s.values for g in walk(v) if isinstance(g, ir.Get)),
+        at = [*((g.ref, flat_index(g.ref, g.indices)) for v in s.values for g in walk(v)
+                if isinstance(g, ir.Get) and g not in whole),
               *((o, flat_position(s.vars)) for o in s.outs)]  # fmt: skip
         for ref, place in dict.fromkeys(at):
             waste[ref] = max(waste[ref], warp.waste(place, ref.dtype.size))

@@ -7,20 +7,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
+import numpy as np
+
 from pullback.device import Device
+from pullback.grid.accesses import WARP, in_order, orders
 from pullback.grid.products import products
-from pullback.grid.reductions import independent_loops, moved
+from pullback.grid.reductions import independent_loops, moved, places
 from pullback.grid.scans import scans
 from pullback.grid.scatters import scatters
 from pullback.grid.sorts import sorts
 from pullback.grid.spread import THREADS, is_launched
+from pullback.grid.transposes import transposes
 from pullback.grid.trees import trees
 from pullback.grid.writes import writes
 from pullback.ir import nodes as ir
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
 from pullback.loops.plain.candidates import Candidate, Chooser, Strategies
-from pullback.loops.plain.lower import element_loops, plain_scatter
+from pullback.loops.plain.lower import element_loops, plain_scatter, without_units
 from pullback.loops.plain.updates import updates
 from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Kernel, Stmt, without_unread
@@ -50,9 +54,18 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
             count *= typical(v)
         wide = any(o.dtype.bits > 32 for o in s.outs)
         groups = -(-int(count) // THREADS)
-        cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, wide=wide, moved=moved(s))
+        cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, wide=wide, moved=_touched(s))
         cycles += device.launch * isinstance(s, ir.Scatter)  # zeros first
         yield Candidate("elements", cycles, build, exact=True)
+
+
+def _touched(s: ir.Build | ir.Scatter) -> float:
+    """The bytes of the sectors that a statement touches, in the best order of its loops."""
+    if not isinstance(s, ir.Build) or len(s.vars) < 2:
+        return moved(s)
+    build = without_units(s)
+    at = [flat_position(build.vars), *(p for v in build.values for p in places(v))]
+    return min(moved(build, in_order(order, np.arange(WARP))) for order in orders(build.vars, at))
 
 
 def parts(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
@@ -88,7 +101,7 @@ def _offered(work: Work, machine: Machine, strategy: DeviceStrategy, device: Dev
     return (with_loops(c, work.statement) for c in strategy(work, machine, device))
 
 
-STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, scatters, elements)
+STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, transposes, scatters, elements)
 LOOPS: Final[tuple[DeviceStrategy, ...]] = (writes, scans)  # for loops with states
 SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)
 
