@@ -24,15 +24,17 @@ from pullback.grid.steps import (
     Grid,
     Shared,
     Threads,
+    below,
     count_of,
     decoded,
     group_loop,
     local_buffer,
     thread_loop,
     unrolled,
+    within,
 )
 from pullback.ir import nodes as ir
-from pullback.ir.index import Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.index import Index, Var, as_index, floor_divide, modulo
 from pullback.ir.traverse import children
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.intervals import interval
@@ -40,10 +42,10 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_index
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.lower import without_units
 from pullback.loops.plain.scalar import ScalarLowering
-from pullback.loops.program.nodes import For, If, Kernel, LetIndex, Stmt, Store
+from pullback.loops.program.nodes import For, Kernel, LetIndex, Stmt, Store
 from pullback.loops.program.schedule import Schedule
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import Holds, Load, Value, scalar
+from pullback.loops.program.values import Load, Value, scalar
 from pullback.machine import Machine
 
 SIDE: Final = 32  # the rows and columns of a tile
@@ -179,14 +181,10 @@ class _Transpose:
         each.statements += map(LetIndex, (i, j), (fast, slow) if across else (slow, fast))
         at = [as_index(block) * SIDE + as_index(k) for block, k in zip(self.blocks, (j, i), strict=True)]
         own = (self.x.column, self.x.row)
-        conds = [c for v, k in zip(own, at, strict=True) if (v.extent.constant or 1) % SIDE
-                 for c in [cond(">=", v.extent - 1 - k)] if not isinstance(c, bool)]  # fmt: skip
-        inside = each.guard(conds) if conds else each
-        inside.statements += map(LetIndex, own, at)
-        scope = Scope(inside, frozenset(own), inside.known, not conds, True, statements=inside.statements)
-        write(scope, as_index(i) * (SIDE + 1) + as_index(j))
-        if conds:
-            each.statements.append(If(Holds(tuple(conds)), tuple(inside.statements)))
+        conds = [c for v, k in zip(own, at, strict=True) for c in below(k, v.extent.constant or 1, SIDE)]
+        inside = within(each, conds, [*map(LetIndex, own, at)])
+        write(inside.scope, as_index(i) * (SIDE + 1) + as_index(j))
+        inside.close()
         body: tuple[Stmt, ...] = (*thread.statements, unrolled(turn, each.statements))
         return thread_loop(t, body)
 

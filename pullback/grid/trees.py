@@ -27,20 +27,23 @@ from pullback.grid.reductions import Reduction, leaves, moved, places, reduction
 from pullback.grid.spread import THREADS
 from pullback.grid.steps import (
     Grid,
+    Inside,
     Several,
     Threads,
     Tree,
     axes_of,
+    below,
     count_of,
     decoded,
     group_loop,
     local_buffer,
     parts_schedule,
     thread_loop,
+    within,
 )
 from pullback.ir import nodes as ir
 from pullback.ir.expr import POSITIONS, ReduceOp
-from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.reduction import neutral
 from pullback.ir.types import bool_, i64
 from pullback.loops.analysis.estimates import statement_cycles
@@ -270,6 +273,67 @@ def state(total: ir.Reduce) -> State:
     return State(total.op, (scalar(total.dtype),), ("total",))
 
 
+@dataclass
+class Combined:
+    """Trees over the lanes of a group's results, in shared memory.
+
+    Attributes:
+        partials: the states of lanes.   left: the lanes that are left.
+    """
+
+    state: State
+    lanes: Lanes
+
+    def __post_init__(self) -> None:
+        self.partials = [local_buffer(f"partial_{name}", t.dtype, (self.lanes.threads,), "shared")
+                         for name, t in zip(self.state.names, self.state.types, strict=True)]  # fmt: skip
+        self.left = self.lanes.count
+
+    def begin(self, group: Scope) -> tuple[Var, Scope, Index, Index]:
+        """A thread loop over the lanes that are left: its variable, its scope, the result and the lane."""
+        t = Var("thread", as_index(self.lanes.results * self.left))
+        thread = group.inside(t, True)
+        own, lane = self.lanes.of(as_index(t), self.left)
+        if self.lanes.results > 1 and self.left > 1:
+            names = Var("own", as_index(self.lanes.results)), Var("lane", as_index(self.left))
+            thread.statements += map(LetIndex, names, (own, lane))
+            own, lane = map(as_index, names)
+        return t, thread, own, lane
+
+    def stores(self, at: Index, temps: Sequence[Temp]) -> list[Stmt]:
+        """Store the state of a thread."""
+        return [Store(b, at, Read(temp)) for b, temp in zip(self.partials, temps, strict=True)]
+
+    def combine(self, group: Scope) -> None:
+        """Combine the states of lanes until few are left."""
+        while self.left > FAN:
+            self.left //= FAN
+            t, thread, own, lane = self.begin(group)
+            temps, combine = self._of(own, lane, self.left, FAN)
+            stores = self.stores(self.lanes.place(own, lane), temps)
+            group.statements.append(thread_loop(t, (*thread.statements, *combine, *stores)))
+
+    def rest(self, own: Index) -> tuple[list[Temp], list[Stmt]]:
+        """Combine the states that are left, in one thread for each result."""
+        left, self.left = self.left, 1
+        return self._of(own, ZERO_INDEX, 1, left)
+
+    def _of(self, own: Index, lane: Index, step: int, count: int) -> tuple[list[Temp], list[Stmt]]:
+        """Reduce the states of `count` lanes in order, from `lane` on in steps."""
+        temps, begin = self.state.begun()
+        k = Var("k", as_index(count))
+        at = self.lanes.place(own, lane + as_index(k) * step)
+        loads = [Load(b, at, t) for b, t in zip(self.partials, self.state.types, strict=True)]
+        return temps, [*begin, For(k, ZERO_INDEX, k.extent, tuple(self.state.add(temps, loads)))]
+
+
+def argument(total: ir.Reduce) -> tuple[ir.Scalar, tuple[Cond, ...]]:
+    """The terms of a reduction, and conditions without which they change nothing."""
+    if total.op in ("sum", "any") and isinstance(total.arg, ir.Bracket):
+        return total.arg.arg, total.arg.conds
+    return total.arg, ()
+
+
 Add = Callable[[Scope, Sequence[Value]], None]
 
 
@@ -286,11 +350,8 @@ class _Launch:
     def __post_init__(self) -> None:
         self.lowering = ScalarLowering(self.builder.parameter, self.builder.site, self.r.build.values)
         self.lowering.sums = frozenset((self.r.total,))
-        self.state = state(self.r.total)
-        self.partials = [local_buffer(f"partial_{name}", t.dtype, (self.lanes.threads,), "shared")
-                         for name, t in zip(self.state.names, self.state.types, strict=True)]  # fmt: skip
+        self.tree = Combined(state(self.r.total), self.lanes)
         self.root = Scope()
-        self.left = self.lanes.count  # lanes whose states are left
 
     def of_terms(self, length: int, partials: Sequence[Buffer]) -> For:
         """The launch whose groups each reduce a run of `length` terms, into `partials` or into results."""
@@ -305,10 +366,7 @@ class _Launch:
             total = self.r.total
             scope.statements += decoded(k, total.vars)
             inner = Scope(scope, frozenset(total.vars), scope.known, False, True, statements=scope.statements)
-            arg, conds = (
-                (total.arg.arg, total.arg.conds)
-                if total.op in ("sum", "any") and isinstance(total.arg, ir.Bracket) else (total.arg, ())
-            )  # fmt: skip
+            arg, conds = argument(total)
             tests = self.lowering.conditions(conds, inner)
             body = inner.guard(conds) if conds else inner
             add(body, [self.lowering.value(arg, body), IndexValue(k, scalar(i64))])
@@ -324,7 +382,8 @@ class _Launch:
         g, group = self._group(())
 
         def term(k: Index, result: Index, scope: Scope, add: Add) -> None:
-            add(scope, self._loads(partials, self._partial(result, k)))
+            at = self._partial(result, k)
+            add(scope, [Load(b, at, t) for b, t in zip(partials, self.tree.state.types, strict=True)])
 
         self._threads(g, group, ZERO_INDEX, as_index(self.runs), term)
         self._last(g, group, (), ZERO_INDEX)
@@ -333,12 +392,6 @@ class _Launch:
     def _partial(self, result: Index, run: Index) -> Index:
         """The place of the partial result of a run."""
         return run * self.r.results + result if self.lanes.across else result * self.runs + run
-
-    def _loads(self, buffers: Sequence[Buffer], at: Index) -> list[Value]:
-        return [Load(b, at, t) for b, t in zip(buffers, self.state.types, strict=True)]
-
-    def _stores(self, buffers: Sequence[Buffer], at: Index, temps: Sequence[Temp]) -> list[Stmt]:
-        return [Store(b, at, Read(temp)) for b, temp in zip(buffers, temps, strict=True)]
 
     def _group(self, run: tuple[Var, ...]) -> tuple[Var, Scope]:
         """A scope for a group, which knows its result if it has a single one, or else the block of its results."""
@@ -350,83 +403,52 @@ class _Launch:
         scope = Scope(outer, frozenset(variables), outer.known, loop=True, statements=outer.statements)
         return g, scope
 
-    def _lane(self, thread: Scope, t: Var, left: int) -> tuple[Index, Index]:
-        """The result within the group, and the lane, of a thread."""
-        own, lane = self.lanes.of(as_index(t), left)
-        if self.lanes.results == 1:
-            return own, lane
-        names = Var("own", as_index(self.lanes.results)), Var("lane", as_index(left))
-        thread.statements += map(LetIndex, names, (own, lane))
-        return as_index(names[0]), as_index(names[1])
-
-    def _result(self, g: Var, scope: Scope, own: Index) -> tuple[Index, Scope, tuple[Cond, ...]]:
-        """The number of a thread's result, a scope that knows its indices, and the condition that it exists."""
+    def _result(self, g: Var, thread: Scope, own: Index) -> tuple[Index, Inside]:
+        """The number of a thread's result, and a scope that knows its indices."""
         many = self.lanes.results
         if many == 1:
-            return as_index(g), scope, ()
+            return as_index(g), within(thread, (), ())
         result, at = Var("result", as_index(self.r.results)), as_index(self.block) * many + own
-        exists = cond(">=", as_index(self.r.results - 1) - at) if self.r.results % many else True
-        conds = () if isinstance(exists, bool) else (exists,)
-        inside = scope.guard(conds) if conds else scope
-        inside.statements += [LetIndex(result, at), *decoded(as_index(result), self.variables)]
-        known = frozenset((result, *self.variables))
-        return as_index(result), Scope(inside, known, inside.known, not conds, True, statements=inside.statements), conds
+        lets = [LetIndex(result, at), *decoded(as_index(result), self.variables)]
+        return as_index(result), within(thread, below(at, self.r.results, many), lets)
 
     def _threads(self, g: Var, group: Scope, start: Index, end: Bound,
                  term: Callable[[Index, Index, Scope, Add], None]) -> None:
         """Reduce each thread's terms, then combine the threads' states in a tree until few are left."""
-        k, t = Var("term", as_index(self.r.terms)), Var("thread", as_index(self.lanes.threads))
-        temps, begin = self.state.begun()
-        thread = group.inside(t, True)
-        own, lane = self._lane(thread, t, self.left)
-        result, inside, conds = self._result(g, thread, own)
-        inner = inside.inside(k, False)
+        k, tree = Var("term", as_index(self.r.terms)), self.tree
+        t, thread, own, lane = tree.begin(group)
+        temps, begin = tree.state.begun()
+        thread.statements += begin
+        result, inside = self._result(g, thread, own)
+        inner = inside.scope.inside(k, False)
 
         def add(scope: Scope, values: Sequence[Value]) -> None:
-            scope.statements += self.state.add(temps, values)
+            scope.statements += tree.state.add(temps, values)
 
         term(as_index(k), result, inner, add)
-        if not conds:
-            thread.statements += begin
-        loop = For(k, start + lane, end, tuple(inner.statements), self.lanes.count)
-        inside.statements.append(loop)
-        if conds:
-            thread.statements += [*begin, If(Holds(conds), tuple(inside.statements))]
-        thread.statements += self._stores(self.partials, as_index(t), temps)
-        group.statements.append(thread_loop(t, thread.statements))
-        while self.left > FAN:
-            self.left //= FAN
-            t = Var("thread", as_index(self.left * self.lanes.results))
-            thread = group.inside(t, True)
-            own, lane = self._lane(thread, t, self.left)
-            temps, combine = self._combined(own, lane, FAN)
-            stores = self._stores(self.partials, self.lanes.place(own, lane), temps)
-            group.statements.append(thread_loop(t, (*thread.statements, *combine, *stores)))
-
-    def _combined(self, own: Index, lane: Index, count: int) -> tuple[list[Temp], list[Stmt]]:
-        """Reduce the states of `count` lanes in order, from `lane` on, each as far away as there are lanes left."""
-        temps, begin = self.state.begun()
-        k, step = Var("k", as_index(count)), 1 if lane is ZERO_INDEX else self.left
-        add = self.state.add(temps, self._loads(self.partials, self.lanes.place(own, lane + as_index(k) * step)))
-        return temps, [*begin, For(k, ZERO_INDEX, k.extent, tuple(add))]
+        inside.scope.statements.append(For(k, start + lane, end, tuple(inner.statements), self.lanes.count))
+        inside.close()
+        group.statements.append(thread_loop(t, (*thread.statements, *tree.stores(as_index(t), temps))))
+        tree.combine(group)
 
     def _last(self, g: Var, group: Scope, partials: Sequence[Buffer], run: Index) -> None:
         """Let the first lane combine the remaining states and store the result."""
+        own = ZERO_INDEX
         t, total = Var("thread", as_index(self.lanes.results)), self.r.total
         thread = group.inside(t, True)
-        own = as_index(t) if self.lanes.results > 1 else ZERO_INDEX
-        result, inside, conds = self._result(g, thread, own)
-        last = Scope(inside, total.free, inside.known, loop=True, statements=inside.statements)
-        temps, combine = self._combined(own, ZERO_INDEX, self.left)
+        if self.lanes.results > 1:
+            own = as_index(t)
+        result, inside = self._result(g, thread, own)
+        last = Scope(inside.scope, total.free, inside.scope.known, loop=True, statements=inside.scope.statements)
+        temps, combine = self.tree.rest(own)
         last.statements += combine
         last.temps[total] = Read(temps[-1])
         if partials:
             at = as_index(g) if self.lanes.results == 1 else self._partial(result, run)
-            last.statements += self._stores(partials, at, temps)
+            last.statements += [Store(b, at, Read(temp)) for b, temp in zip(partials, temps, strict=True)]
         else:
             store_values(self.r.build, self.lowering, self.builder, last)
-        if conds:
-            thread.statements.append(If(Holds(conds), tuple(inside.statements)))
+        inside.close()
         group.statements.append(thread_loop(t, thread.statements))
 
     def _closed(self, g: Var, group: Scope) -> For:
