@@ -13,6 +13,7 @@ from pullback.device import Device
 from pullback.grid.accesses import WARP, in_order, orders
 from pullback.grid.products import products
 from pullback.grid.reductions import independent_loops, moved, places
+from pullback.grid.rows import head, rows
 from pullback.grid.scans import scans
 from pullback.grid.scatters import scatters
 from pullback.grid.sorts import sorts
@@ -30,6 +31,7 @@ from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Kernel, Stmt, without_unread
 from pullback.machine import SCALAR, Machine
 
+HOST: Final = replace(SCALAR, waits=(0.0, 0.0))  # by whose cycles work is counted; `Device` knows its memory
 FEWEST: Final = 4.0  # cycles of a processor core for an element at least
 
 
@@ -111,4 +113,5 @@ def device_chooser(device: Device) -> Chooser:
     single, loops, orders = (tuple(partial(_offered, strategy=s, device=device) for s in table)
                              for table in (STRATEGIES, LOOPS, SORTS))  # fmt: skip
     own = partial(parts, device=device)
-    return Chooser(SCALAR, Strategies(single=(own, *single), loops=loops, sorts=orders))
+    several = (partial(rows, device=device),)
+    return Chooser(HOST, Strategies((own, *single), several, head, loops, orders, nested=False))

@@ -122,6 +122,17 @@ class Lanes(NamedTuple):
         one, two = floor_divide(t, by), modulo(t, by)
         return (two, one) if self.across else (one, two)
 
+    def begin(self, group: Scope, left: int) -> tuple[Var, Scope, Index, Index]:
+        """A thread loop over the lanes that are left: its variable, its scope, the result and the lane."""
+        t = Var("thread", as_index(self.results * left))
+        thread = group.inside(t, True)
+        own, lane = self.of(as_index(t), left)
+        if self.results > 1 and left > 1:
+            names = Var("own", as_index(self.results)), Var("lane", as_index(left))
+            thread.statements += map(LetIndex, names, (own, lane))
+            own, lane = map(as_index, names)
+        return t, thread, own, lane
+
     def place(self, result: Index, lane: Index) -> Index:
         """The place of a lane's state in shared memory."""
         return lane * self.results + result if self.across else result * self.count + lane
@@ -290,15 +301,8 @@ class Combined:
         self.left = self.lanes.count
 
     def begin(self, group: Scope) -> tuple[Var, Scope, Index, Index]:
-        """A thread loop over the lanes that are left: its variable, its scope, the result and the lane."""
-        t = Var("thread", as_index(self.lanes.results * self.left))
-        thread = group.inside(t, True)
-        own, lane = self.lanes.of(as_index(t), self.left)
-        if self.lanes.results > 1 and self.left > 1:
-            names = Var("own", as_index(self.lanes.results)), Var("lane", as_index(self.left))
-            thread.statements += map(LetIndex, names, (own, lane))
-            own, lane = map(as_index, names)
-        return t, thread, own, lane
+        """A thread loop over the lanes that are left, see `Lanes.begin`."""
+        return self.lanes.begin(group, self.left)
 
     def stores(self, at: Index, temps: Sequence[Temp]) -> list[Stmt]:
         """Store the state of a thread."""
@@ -433,11 +437,8 @@ class _Launch:
 
     def _last(self, g: Var, group: Scope, partials: Sequence[Buffer], run: Index) -> None:
         """Let the first lane combine the remaining states and store the result."""
-        own = ZERO_INDEX
-        t, total = Var("thread", as_index(self.lanes.results)), self.r.total
-        thread = group.inside(t, True)
-        if self.lanes.results > 1:
-            own = as_index(t)
+        total = self.r.total
+        t, thread, own, _ = self.lanes.begin(group, 1)
         result, inside = self._result(g, thread, own)
         last = Scope(inside.scope, total.free, inside.scope.known, loop=True, statements=inside.scope.statements)
         temps, combine = self.tree.rest(own)
