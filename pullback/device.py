@@ -21,6 +21,7 @@ from pullback.records import dataclass
 __all__ = ["DEVICES", "FALLS_BACK", "H100", "KINDS", "NAME", "Device", "is_on_device"]
 
 
+OWN_REGISTERS: Final = 32  # the registers of a thread for addresses and values
 MOST_GROUPS: Final = 32  # most groups resident on a multiprocessor
 
 
@@ -63,7 +64,7 @@ class Device:
     look: float = 30_000.0
 
     def cycles(self, work: float, chain: float, groups: int, threads: int, meetings: int = 0, wide: bool = True,
-               moved: float = 0.0, flight: float = 0.0) -> float:
+               moved: float = 0.0, flight: float = 0.0, kept: int = 0) -> float:
         """Estimate the cycles of a launch.
 
         Args:
@@ -73,9 +74,11 @@ class Device:
             wide: whether the kernel computes in f64.
             moved: bytes from and to memory, counting each array once.
             flight: the bytes that a thread waits for at once; 0 if these are enough.
+            kept: the registers in which a thread keeps elements.
         """
         rate = self.multiprocessors * (self.double if wide else self.single)
-        most = self.multiprocessors * min(MOST_GROUPS, self.resident // threads)
+        fit = min(self.resident, self.registers // (OWN_REGISTERS + kept)) // threads
+        most = self.multiprocessors * max(1, min(MOST_GROUPS, fit))
         rounds = -(-groups // most)
         reach = min(groups, most) * threads * flight / self.latency or math.inf  # bytes in a cycle
         times = work / rate, rounds * chain * self.serial, moved / min(self.bandwidth / self.clock, reach)

@@ -26,6 +26,7 @@ from pullback.loops.program.values import LOCAL, Bound, Buffer, Extreme, Holds
 WARP: Final = 32  # threads that access memory together
 SECTOR: Final = 32  # bytes that memory moves at least
 NEAR: Final = 0.75  # the share of neighbors that access neighboring elements, where an access counts as contiguous
+CACHED: Final = 4.0  # what remains of the waste if the next iterations of a serial loop find their elements in a cache
 MOST_ORDERS: Final = 6  # orders of loops that are compared
 TYPICAL: Final = 64  # the assumed value of an open size
 
@@ -117,7 +118,11 @@ class Warp:
     def waste(self, i: Index, size: int) -> float:
         """The bytes of sectors for each byte of an array that is gone through once, by elements of this size."""
         at = np.unique(self.index(i)[self.active])
-        return max(_sectors(at * size, at * size) * SECTOR / (len(at) * size), 1.0) if len(at) > 1 else 1.0
+        if len(at) < 2:
+            return 1.0
+        found = max(_sectors(at * size, at * size) * SECTOR / (len(at) * size), 1.0)
+        serial = any(c in (1, -1) and len(m) == 1 and m[0] not in self.values for m, c in i.terms)
+        return min(found, CACHED) if serial else found
 
 
 def _sectors(first: Numbers, last: Numbers) -> int:

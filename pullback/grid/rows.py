@@ -11,7 +11,7 @@ that several members read. Arrays that only members read are not stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -143,6 +143,13 @@ class Rows:
         """The arrays of members whose elements later members read."""
         return {g.ref for m in self.members for v in m.build.values for g in gets(v)} & self.elements
 
+    def registers(self, kept: Container[ir.Ref]) -> int:
+        """The most registers for an element of each array between its first and its last use."""
+        uses = [{r for r in (*m.build.outs, *(g.ref for v in m.build.values for g in gets(v))) if r in kept}
+                for m in self.members]  # fmt: skip
+        live = ([r for r in set().union(*uses[: k + 1]) & set().union(*uses[k:])] for k in range(len(uses)))
+        return max((sum(max(1, r.dtype.bits // 32) for r in refs) for refs in live), default=0)
+
 
 def gets(e: ir.Scalar) -> Iterator[ir.Get]:
     """The elements that an expression reads."""
@@ -214,29 +221,24 @@ def rows(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
     bytes_moved = float(sum(a.dtype.size * prod(d.constant or 1 for d in a.shape) for a in arrays))
     for count in LANES:
         own = -(-r.length // count)
-        kept = _registers(r, own)
+        kept = _kept(r, own)
         if own > OWN or kept is None or (count > LANES[0] and count >= 2 * r.length):
             continue
         lanes = Lanes(count, max(1, THREADS // count))
         groups = -(-r.count // lanes.results)
         meetings = sum(m.total is not None for m in r.members) * (lanes.levels + 1)
         cycles = device.cycles(whole, whole / (r.count * count), groups, lanes.threads, meetings, wide, bytes_moved,
-                               min(4.0 * own, FLIGHT))  # fmt: skip
+                               min(4.0 * own, FLIGHT), r.registers(kept) * own)  # fmt: skip
         several = (Several(lanes.results),) * (lanes.results > 1)
         steps = (Grid((("row", r.count),)), *several, Threads((count,), "column"), Tree(), Fuse(len(r.members)))
         yield Candidate("rows", cycles, partial(_build, r, lanes, kept), Schedule(steps))
 
 
-def _registers(r: Rows, own: int) -> frozenset[ir.Ref] | None:
+def _kept(r: Rows, own: int) -> frozenset[ir.Ref] | None:
     """The arrays whose elements a thread keeps, if it has some elements of each row; None if these are too many."""
-
-    def size(refs: set[ir.Ref]) -> int:
-        return own * sum(max(1, ref.dtype.bits // 32) for ref in refs)
-
-    needed, again = r.kept(), r.again()
-    if size(needed) > REGISTERS:
-        return None
-    return frozenset(needed | again if size(needed | again) <= REGISTERS else needed)
+    needed = frozenset(r.kept())
+    found = (x for x in (needed | r.again(), needed) if r.registers(x) * own <= REGISTERS)
+    return next(found, None)
 
 
 def _apart(r: Rows, work: Work) -> bool:

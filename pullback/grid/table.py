@@ -19,7 +19,7 @@ from pullback.grid.scatters import scatters
 from pullback.grid.sorts import sorts
 from pullback.grid.spread import THREADS, is_launched
 from pullback.grid.transposes import transposes
-from pullback.grid.trees import trees
+from pullback.grid.trees import FLIGHT, trees
 from pullback.grid.writes import writes
 from pullback.ir import nodes as ir
 from pullback.loops.analysis.estimates import statement_cycles
@@ -56,14 +56,14 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
             count *= typical(v)
         wide = any(o.dtype.bits > 32 for o in s.outs)
         groups = -(-int(count) // THREADS)
-        cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, wide=wide, moved=_touched(s))
+        cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, 0, wide, _touched(s), FLIGHT)
         cycles += device.launch * isinstance(s, ir.Scatter)  # zeros first
         yield Candidate("elements", cycles, build, exact=True)
 
 
 def _touched(s: ir.Build | ir.Scatter) -> float:
     """The bytes of the sectors that a statement touches, in the best order of its loops."""
-    if not isinstance(s, ir.Build) or len(s.vars) < 2:
+    if not isinstance(s, ir.Build):
         return moved(s)
     build = without_units(s)
     at = [flat_position(build.vars), *(p for v in build.values for p in places(v))]

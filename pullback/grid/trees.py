@@ -178,8 +178,8 @@ def _lanes(r: Reduction) -> Iterator[Lanes]:
         while threads < MOST and threads * 4 <= r.terms:
             threads *= 2
         yield Lanes(threads)
-    for count in (FAN, FAN * FAN):
-        if r.terms >= 2 * count and r.results * count >= MOST:
+    for count, most in ((2, 64), (4, 128), (FAN, 256), (FAN * FAN, 1 << 31)):  # more lanes read longer runs
+        if count <= r.terms <= most and r.results * count >= MOST:
             yield Lanes(count, MOST // count)
     side = min(WARP, 1 << (r.results - 1).bit_length())
     if side >= FAN // 2 and r.terms >= 2 * MOST // side and not r.checked:  # stored terms have other places
