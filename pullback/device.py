@@ -64,7 +64,8 @@ class Device:
     look: float = 30_000.0
 
     def cycles(self, work: float, chain: float, groups: int, threads: int, meetings: int = 0, wide: bool = True,
-               moved: float = 0.0, flight: float = 0.0, kept: int = 0) -> float:
+               moved: float = 0.0, flight: float = 0.0, kept: int = 0,
+               lines: float = 0.0) -> float:
         """Estimate the cycles of a launch.
 
         Args:
@@ -75,13 +76,15 @@ class Device:
             moved: bytes from and to memory, counting each array once.
             flight: the bytes that a thread waits for at once; 0 if these are enough.
             kept: the registers in which a thread keeps elements.
+            lines: the lines of the cache that all warps touch.
         """
         rate = self.multiprocessors * (self.double if wide else self.single)
         fit = min(self.resident, self.registers // (OWN_REGISTERS + kept)) // threads
         most = self.multiprocessors * max(1, min(MOST_GROUPS, fit))
         rounds = -(-groups // most)
         reach = min(groups, most) * threads * flight / self.latency or math.inf  # bytes in a cycle
-        times = work / rate, rounds * chain * self.serial, moved / min(self.bandwidth / self.clock, reach)
+        times = work / rate, rounds * chain * self.serial, (
+            moved / min(self.bandwidth / self.clock, reach)), lines / self.multiprocessors
         return self.launch + max(times) + rounds * meetings * self.meeting
 
 

@@ -25,6 +25,7 @@ from pullback.loops.program.values import LOCAL, Bound, Buffer, Extreme, Holds
 
 WARP: Final = 32  # threads that access memory together
 SECTOR: Final = 32  # bytes that memory moves at least
+LINE: Final = 128  # bytes of a line of the cache; each line that a warp touches takes a cycle of its multiprocessor
 NEAR: Final = 0.75  # the share of neighbors that access neighboring elements, where an access counts as contiguous
 CACHED: Final = 4.0  # what remains of the waste if the next iterations of a serial loop find their elements in a cache
 MOST_ORDERS: Final = 6  # orders of loops that are compared
@@ -115,14 +116,19 @@ class Warp:
         moved = _sectors(at * size, (at + more) * size) * SECTOR
         return Seen(a.buffer, a.write, _kind(a.offset, at, more), wanted * self.times, moved * self.times)
 
-    def waste(self, i: Index, size: int) -> float:
-        """The bytes of sectors for each byte of an array that is gone through once, by elements of this size."""
-        at = np.unique(self.index(i)[self.active])
+    def touched(self, i: Index, size: int) -> tuple[float, int]:
+        """What the warp touches at elements of this size, for an array that is gone through once.
+
+        Returns:
+            The bytes of sectors for each byte of an element, and the number of lines of the cache.
+        """
+        at = np.unique(self.index(i)[self.active]) * size
+        lines = len(np.unique(at // LINE))
         if len(at) < 2:
-            return 1.0
-        found = max(_sectors(at * size, at * size) * SECTOR / (len(at) * size), 1.0)
+            return 1.0, lines
+        waste = max(len(np.unique(at // SECTOR)) * SECTOR / (len(at) * size), 1.0)
         serial = any(c in (1, -1) and len(m) == 1 and m[0] not in self.values for m, c in i.terms)
-        return min(found, CACHED) if serial else found
+        return min(waste, CACHED) if serial else waste, lines
 
 
 def _sectors(first: Numbers, last: Numbers) -> int:

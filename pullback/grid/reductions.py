@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from math import prod
+from typing import NamedTuple
 
-from pullback.grid.accesses import Warp
+from pullback.grid.accesses import WARP, Warp
 from pullback.grid.spread import spread
 from pullback.grid.steps import count_of
 from pullback.ir import expr
@@ -61,20 +63,38 @@ def reduction(s: ir.Statement) -> Reduction | None:
     return Reduction(build, total, results, terms)
 
 
-def moved(s: ir.Statement, warp: Warp | None = None, whole: Container[ir.Get] = ()) -> float:
-    """The bytes of the arrays that a statement reads and writes.
+def moved(s: ir.Statement) -> float:
+    """The bytes of the arrays that a statement reads and writes."""
+    return sum(r.dtype.size * typical_count(elements(r.shape)) for r in {*statement_reads(s), *s.outs})
+
+
+class Traffic(NamedTuple):
+    """What a build asks of memory: the bytes of sectors, and the lines of the cache that all its warps touch."""
+
+    moved: float
+    lines: float
+
+
+def traffic(build: ir.Build, warp: Warp, whole: Collection[ir.Get] = ()) -> Traffic:
+    """The traffic of a build with such warps.
 
     Args:
-        warp: count the sectors that such warps touch.   whole: except for these reads, which use sectors whole.
+        whole: reads that use sectors whole.
     """
-    waste = dict.fromkeys((*statement_reads(s), *s.outs), 1.0)
-    if warp is not None and isinstance(s, ir.Build):
-        at = [*((g.ref, flat_index(g.ref, g.indices)) for v in s.values for g in walk(v)
-                if isinstance(g, ir.Get) and g not in whole),
-              *((o, flat_position(s.vars)) for o in s.outs)]  # fmt: skip
-        for ref, place in dict.fromkeys(at):
-            waste[ref] = max(waste[ref], warp.waste(place, ref.dtype.size))
-    return sum(r.dtype.size * typical_count(elements(r.shape)) * times for r, times in waste.items())
+    waste = dict.fromkeys((*statement_reads(build), *build.outs), 1.0)
+    points, lines = count_of(build.vars) or 1, 0.0
+    reads = dict.fromkeys(n for v in build.values for n in walk(v) if isinstance(n, ir.Get | ir.Reduce))
+    inner = {v: v.extent.constant or 1 for n in reads if isinstance(n, ir.Reduce) for v in n.vars}
+    at = [(g.ref, flat_index(g.ref, g.indices), prod(n for v, n in inner.items() if v in g.free))
+          for g in reads if isinstance(g, ir.Get)]  # fmt: skip
+    at += ((o, flat_position(build.vars), 1) for o in build.outs)
+    for ref, place, times in at:
+        own, touched = warp.touched(place, ref.dtype.size)
+        waste[ref] = max(waste[ref], own)
+        lines += touched * times * points / WARP
+    for g in whole:
+        waste[g.ref] = 1.0
+    return Traffic(sum(r.dtype.size * typical_count(elements(r.shape)) * n for r, n in waste.items()), lines)
 
 
 def places(e: ir.Scalar) -> list[Index]:

@@ -12,7 +12,7 @@ import numpy as np
 from pullback.device import Device
 from pullback.grid.accesses import WARP, in_order, orders
 from pullback.grid.products import products
-from pullback.grid.reductions import independent_loops, moved, places
+from pullback.grid.reductions import Traffic, independent_loops, moved, places, traffic
 from pullback.grid.rows import head, rows
 from pullback.grid.scans import scans
 from pullback.grid.scatters import scatters
@@ -55,19 +55,20 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
         for v in s.vars if isinstance(s, ir.Build) else ():
             count *= typical(v)
         wide = any(o.dtype.bits > 32 for o in s.outs)
-        groups = -(-int(count) // THREADS)
-        cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, 0, wide, _touched(s), FLIGHT)
+        groups, asked = -(-int(count) // THREADS), _traffic(s)
+        cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, 0, wide, asked.moved, FLIGHT, 0, asked.lines)
         cycles += device.launch * isinstance(s, ir.Scatter)  # zeros first
         yield Candidate("elements", cycles, build, exact=True)
 
 
-def _touched(s: ir.Build | ir.Scatter) -> float:
-    """The bytes of the sectors that a statement touches, in the best order of its loops."""
+def _traffic(s: ir.Build | ir.Scatter) -> Traffic:
+    """The traffic of a statement, in the best order of its loops."""
     if not isinstance(s, ir.Build):
-        return moved(s)
+        return Traffic(moved(s), 0.0)
     build = without_units(s)
     at = [flat_position(build.vars), *(p for v in build.values for p in places(v))]
-    return min(moved(build, in_order(order, np.arange(WARP))) for order in orders(build.vars, at))
+    found = (traffic(build, in_order(order, np.arange(WARP))) for order in orders(build.vars, at))
+    return min(found, key=lambda x: x.moved)
 
 
 def parts(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:

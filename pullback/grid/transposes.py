@@ -19,7 +19,7 @@ import numpy as np
 
 from pullback.device import Device
 from pullback.grid.accesses import WARP, in_order
-from pullback.grid.reductions import leaves, moved, store_values
+from pullback.grid.reductions import leaves, store_values, traffic
 from pullback.grid.steps import (
     Grid,
     Shared,
@@ -87,8 +87,8 @@ def transposes(work: Work, machine: Machine, device: Device) -> Iterator[Candida
         tiles = [-(-(v.extent.constant or 1) // SIDE) for v in (x.column, x.row)]
         groups = (count_of(x.around) or 1) * tiles[0] * tiles[1]
         warp = in_order((*x.around, x.column, x.row), np.arange(WARP))
-        cycles = device.cycles(whole, whole / (groups * SIDE * ROWS), groups, SIDE * ROWS, 1, wide,
-                               moved(x.build, warp, x.reads), FLIGHT)  # fmt: skip
+        asked = traffic(x.build, warp, x.reads)
+        cycles = device.cycles(whole, whole / (groups * SIDE * ROWS), groups, SIDE * ROWS, 1, wide, asked.moved, FLIGHT)
         grid = Grid((*((v.name, v.extent.constant or 1) for v in x.around),
                      *((v.name, n) for v, n in zip((x.column, x.row), tiles, strict=True))))  # fmt: skip
         shared = Shared(tuple((g.ref.name, SIDE, SIDE) for g in x.reads))

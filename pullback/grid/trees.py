@@ -23,7 +23,7 @@ import numpy as np
 
 from pullback.device import Device
 from pullback.grid.accesses import WARP, Warp, in_order, orders
-from pullback.grid.reductions import Reduction, leaves, moved, places, reduction, store_values, stored_terms
+from pullback.grid.reductions import Reduction, leaves, places, reduction, store_values, stored_terms, traffic
 from pullback.grid.spread import THREADS
 from pullback.grid.steps import (
     Grid,
@@ -162,11 +162,12 @@ def plans(r: Reduction, whole: float, device: Device) -> Iterator[Plan]:
     for lanes in _lanes(r):
         for variables in orders(r.build.vars, places(r.total)) if lanes.across else [r.build.vars]:
             blocks = -(-r.results // lanes.results)
-            bytes_moved = moved(r.build, _warp(r, variables, lanes))
+            asked = traffic(r.build, _warp(r, variables, lanes))
             for runs in {1, _runs(r, blocks, lanes)}:
                 second = lanes if lanes.across else Lanes(max(LEAST, 1 << (runs - 1).bit_length()))
                 chain = whole / (r.results * runs * lanes.count)
-                cycles = device.cycles(whole, chain, blocks * runs, lanes.threads, lanes.levels, wide, bytes_moved, FLIGHT)
+                cycles = device.cycles(whole, chain, blocks * runs, lanes.threads, lanes.levels, wide, asked.moved,
+                                       FLIGHT, 0, asked.lines)  # fmt: skip
                 cycles += (runs > 1) * (device.launch + 2 * second.levels * device.meeting)
                 yield Plan(cycles, variables, lanes, runs, second, _parts(r, variables, lanes, runs, second))
 
