@@ -224,7 +224,7 @@ def rows(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
         kept = _kept(r, own)
         if own > OWN or kept is None or (count > LANES[0] and count >= 2 * r.length):
             continue
-        lanes = Lanes(count, max(1, THREADS // count))
+        lanes = Lanes(count, max(1, min(THREADS // count, 1 << (r.count - 1).bit_length())))
         groups = -(-r.count // lanes.results)
         meetings = sum(m.total is not None for m in r.members) * (lanes.levels + 1)
         cycles = device.cycles(whole, whole / (r.count * count), groups, lanes.threads, meetings, wide, bytes_moved,
@@ -376,7 +376,8 @@ class _Written:
 
     def _value(self, total: ir.Reduce | None, tree: Combined | None) -> None:
         """Let a thread for each row compute its value."""
-        t, thread, own, _ = self.lanes.begin(self.launch.scope, 1)
+        t, thread, *_ = self.lanes.begin(self.launch.scope, 1)
+        own = as_index(t)  # so the writer sees that the next value's thread has written what it reads
         with self._row(thread, own) as row:
             last = Scope(row, frozenset() if total is None else total.free, row.known, loop=True,
                          statements=row.statements)  # fmt: skip

@@ -56,7 +56,8 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
             count *= typical(v)
         wide = any(o.dtype.bits > 32 for o in s.outs)
         groups, asked = -(-int(count) // THREADS), _traffic(s)
-        cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, 0, wide, asked.moved, FLIGHT, 0, asked.lines)
+        cycles = device.cycles(whole, whole / max(count, 1.0), groups, min(THREADS, max(int(count), 1)), 0, wide,
+                               asked.moved, FLIGHT, 0, asked.lines)  # fmt: skip
         cycles += device.launch * isinstance(s, ir.Scatter)  # zeros first
         yield Candidate("elements", cycles, build, exact=True)
 
@@ -105,6 +106,7 @@ def _offered(work: Work, machine: Machine, strategy: DeviceStrategy, device: Dev
 
 
 STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, transposes, scatters, elements)
+SEVERAL: Final[tuple[DeviceStrategy, ...]] = (rows,)  # for neighboring statements
 LOOPS: Final[tuple[DeviceStrategy, ...]] = (writes, scans)  # for loops with states
 SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)
 
@@ -114,5 +116,5 @@ def device_chooser(device: Device) -> Chooser:
     single, loops, orders = (tuple(partial(_offered, strategy=s, device=device) for s in table)
                              for table in (STRATEGIES, LOOPS, SORTS))  # fmt: skip
     own = partial(parts, device=device)
-    several = (partial(rows, device=device),)
+    several = tuple(partial(strategy, device=device) for strategy in SEVERAL)
     return Chooser(HOST, Strategies((own, *single), several, head, loops, orders, nested=False))

@@ -45,6 +45,7 @@ from pullback.ir import nodes as ir
 from pullback.ir.expr import POSITIONS, ReduceOp
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.reduction import neutral
+from pullback.ir.traverse import walk
 from pullback.ir.types import bool_, i64
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.plain.builder import KernelBuilder, Work
@@ -179,6 +180,8 @@ def _lanes(r: Reduction) -> Iterator[Lanes]:
         while threads < MOST and threads * 4 <= r.terms:
             threads *= 2
         yield Lanes(threads)
+    if not any(g.free.issuperset((*r.build.vars, *r.total.vars)) for g in walk(r.total.arg) if isinstance(g, ir.Get)):
+        return  # a product, whose operands have fewer elements than it has terms
     for count, most in ((2, 64), (4, 128), (FAN, 256), (FAN * FAN, 1 << 31)):  # more lanes read longer runs
         if count <= r.terms <= most and r.results * count >= MOST:
             yield Lanes(count, MOST // count)
