@@ -1,6 +1,9 @@
 """Kernels for devices as loop IR: group loops of thread loops, one launch for each group loop.
 
 spread.py     any kernel as launches: a thread for each iteration of independent loops
+parts.py      nests of independent loops
+wide.py       several elements for each thread
+rows.py       chains of statements over the same rows
 trees.py      tree reductions in a fixed order
 states.py     loops whose states are scans
 scans.py      scans, a group of threads for each row; tiles.py has their launches

@@ -147,7 +147,7 @@ class Rows:
         """The most registers for an element of each array between its first and its last use."""
         uses = [{r for r in (*m.build.outs, *(g.ref for v in m.build.values for g in gets(v))) if r in kept}
                 for m in self.members]  # fmt: skip
-        live = ([r for r in set().union(*uses[: k + 1]) & set().union(*uses[k:])] for k in range(len(uses)))
+        live = (set[ir.Ref]().union(*uses[: k + 1]) & set[ir.Ref]().union(*uses[k:]) for k in range(len(uses)))
         return max((sum(max(1, r.dtype.bits // 32) for r in refs) for refs in live), default=0)
 
 

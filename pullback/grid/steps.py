@@ -51,6 +51,16 @@ class Several(Step):
 
 
 @dataclass(frozen=True)
+class Own(Step):
+    """The step that gives a thread several neighboring elements, which it reads and writes together."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"own {self.count}"
+
+
+@dataclass(frozen=True)
 class Tree(Step):
     """The step that combines the values of threads in a tree."""
 

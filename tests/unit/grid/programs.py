@@ -126,6 +126,10 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
       {"B": 3, "N": 70, "M": 100}),
     "columns": ("columns(x: f32[N, M]) { y = build m < M { sqrt(sum n < N { x[n, m] * x[n, m] }) } return y }",
                 {"N": 3000, "M": 41}),
+    "many": ("many(x: f32[N, M], w: f32[M]) { y = build n < N, m < M { exp(x[n, m]) * w[m] } return y }",
+             {"N": 3, "M": 250_000}),
+    "all": ("all(x: f64[N, M]) { y = build n < N, m < M { x[n, m] * x[n, m] + 1.0 } return y }",
+            {"N": 1001, "M": 601}),
     "short": ("short(x: f64[N, M]) { y = build n < N { max m < M { x[n, m] * x[n, m] } } return y }",
               {"N": 700, "M": 9}),
     "softmax": ("""softmax(x: f32[N, M]) {
