@@ -97,7 +97,8 @@ class Warp:
         """The value of a loop bound in each thread."""
         if isinstance(b, Index):
             return self.index(b)
-        return (np.maximum if b.op == "max" else np.minimum).reduce([self.bound(a) for a in b.args])
+        ends = np.stack([self.bound(a) for a in b.args])
+        return ends.max(axis=0) if b.op == "max" else ends.min(axis=0)
 
     def within(self, test: Holds) -> Warp:
         """The threads for which conditions hold."""
@@ -134,7 +135,8 @@ class Warp:
 def _sectors(first: Numbers, last: Numbers) -> int:
     """The number of sectors with bytes of runs."""
     low, high = first // SECTOR, last // SECTOR
-    return len(np.unique(np.concatenate([np.minimum(low + k, high) for k in range(int((high - low).max(initial=0)) + 1)])))
+    most = int((high - low).max(initial=0))
+    return len(np.unique(np.concatenate([np.minimum(low + k, high) for k in range(most + 1)])))
 
 
 def _kind(i: Index, at: Numbers, more: Numbers) -> Kind:

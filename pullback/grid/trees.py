@@ -93,7 +93,8 @@ def trees(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
                         partial(_build, r, plan), parts_schedule([*stored, *plan.parts]))  # fmt: skip
 
 
-class Lanes(NamedTuple):
+@dataclass(frozen=True)
+class Lanes:
     """The threads of a group.
 
     Attributes:
@@ -113,7 +114,7 @@ class Lanes(NamedTuple):
     @property
     def levels(self) -> int:
         """The number of barriers: the levels of the tree."""
-        return 1 if self.count <= FAN else 1 + self._replace(count=self.count // FAN).levels
+        return 1 if self.count <= FAN else 1 + replace(self, count=self.count // FAN).levels
 
     def of(self, t: Index, lanes: int) -> tuple[Index, Index]:
         """The result within the group, and the lane, of a thread, if only some lanes are left."""

@@ -156,7 +156,7 @@ def _always(s: Stmt) -> Iterator[Load]:
                 pass
 
 
-def _writes(body: Sequence[Stmt]) -> list[Place]:
+def _writes(body: tuple[Stmt, ...]) -> list[Place]:
     """The places that each iteration writes, if it writes no other place of their array."""
     found: dict[Buffer, list[Stmt]] = {}
     for s in nodes.walk(body):
