@@ -71,7 +71,7 @@ def main(given: Sequence[str]) -> int:
     print(f"{programs} programs; of {asked / 1e9:.3f} GB that threads access, and {moved / 1e9:.3f} GB of sectors:")
     for kind in KINDS:
         mean = share[kind] / max(programs, 1)
-        print(f"  {kind:10}  {total[kind] / asked:6.1%} of bytes, {mean:6.1%} in the mean program, {count[kind]} accesses")
+        print(f"  {kind:10}  {total[kind] / asked:6.1%} of bytes, {mean:6.1%} in the mean program, {count[kind]} times")
     print("most strided or scattered bytes:",
           *(f"{n / 1e6:10.1f} MB  {text}" for n, text in sorted(worst, reverse=True)[:SHOWN] if n), sep="\n  ")
     return 0

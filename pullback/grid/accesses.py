@@ -98,7 +98,8 @@ class Warp:
         if isinstance(b, Index):
             return self.index(b)
         ends = np.stack([self.bound(a) for a in b.args])
-        return ends.max(axis=0) if b.op == "max" else ends.min(axis=0)
+        out: Numbers = ends.max(axis=0) if b.op == "max" else ends.min(axis=0)
+        return out
 
     def within(self, test: Holds) -> Warp:
         """The threads for which conditions hold."""

@@ -14,7 +14,8 @@ from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, Data, Index, Var, as_index
 from pullback.ir.program import statement_reads
-from pullback.ir.traverse import indices_of, rewrite, walk
+from pullback.ir.traverse import children, indices_of, rewrite, walk
+from pullback.loops.analysis.intervals import interval
 from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import KernelBuilder, flat_index, flat_position
 from pullback.loops.plain.lower import element_loops, without_units
@@ -100,6 +101,31 @@ def traffic(build: ir.Build, warp: Warp, whole: Collection[ir.Get] = ()) -> Traf
 def places(e: ir.Scalar) -> list[Index]:
     """The flat indices of the elements that an expression reads."""
     return list(dict.fromkeys(flat_index(g.ref, g.indices) for g in walk(e) if isinstance(g, ir.Get)))
+
+
+def regular_reads(values: Sequence[ir.Scalar], variables: Sequence[Var]) -> list[ir.Get]:
+    """The elements that values read outside of reductions, at indices that are sums of multiples of variables.
+
+    They are in range for all values of the variables, so they can be read where conditions around them do not hold.
+    """
+    stack, out = [*values], dict[ir.Get, None]()
+    seen = set[ir.Scalar]()
+    while stack:
+        e = stack.pop()
+        if e in seen or isinstance(e, ir.Reduce):
+            continue
+        seen.add(e)
+        if isinstance(e, ir.Get) and _is_regular(e, variables):
+            out[e] = None
+        stack += children(e)
+    return list(out)
+
+
+def _is_regular(g: ir.Get, variables: Sequence[Var]) -> bool:
+    ranges = [(interval(i, {}), extent.constant) for i, extent in zip(g.indices, g.ref.shape, strict=True)]
+    inside = all(found is not None and n is not None and found[0] >= 0 and found[1] < n for found, n in ranges)
+    return inside and all(len(m) <= 1 and all(a in variables for a in m)
+                          for i in g.indices for m, _ in i.terms)  # fmt: skip
 
 
 def store_values(build: ir.Build, lowering: ScalarLowering, builder: KernelBuilder, scope: Scope) -> None:

@@ -10,7 +10,7 @@ lie in different banks. The rest of the statement is computed as it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,7 +19,7 @@ import numpy as np
 
 from pullback.device import Device
 from pullback.grid.accesses import WARP, in_order
-from pullback.grid.reductions import leaves, store_values, traffic
+from pullback.grid.reductions import leaves, regular_reads, store_values, traffic
 from pullback.grid.steps import (
     Grid,
     Shared,
@@ -35,9 +35,7 @@ from pullback.grid.steps import (
 )
 from pullback.ir import nodes as ir
 from pullback.ir.index import Index, Var, as_index, floor_divide, modulo
-from pullback.ir.traverse import children
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.analysis.intervals import interval
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_index
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.lower import without_units
@@ -101,32 +99,11 @@ def turned(s: ir.Build) -> Iterator[Turned]:
     if len(s.vars) < 2 or not count_of(s.vars):
         return
     *others, row = s.vars
-    reads = [g for g in dict.fromkeys(_gets(s.values)) if _is_regular(g, s.vars)]
+    reads = regular_reads(s.values, s.vars)
     for column in others:
         own = [g for g in reads if _step(g, column) == 1 and abs(_step(g, row)) > 1]
         if own and min(v.extent.constant or 0 for v in (row, column)) >= LEAST:
             yield Turned(s, row, column, tuple(own))
-
-
-def _gets(values: Sequence[ir.Scalar]) -> Iterator[ir.Get]:
-    """The elements that values read outside of reductions."""
-    stack, seen = [*values], set[ir.Scalar]()
-    while stack:
-        e = stack.pop()
-        if e in seen or isinstance(e, ir.Reduce):
-            continue
-        seen.add(e)
-        if isinstance(e, ir.Get):
-            yield e
-        stack += children(e)
-
-
-def _is_regular(g: ir.Get, variables: Sequence[Var]) -> bool:
-    """Whether an index is in range for all values of the variables, and a sum of multiples of them."""
-    ranges = [(interval(i, {}), extent.constant) for i, extent in zip(g.indices, g.ref.shape, strict=True)]
-    inside = all(found is not None and n is not None and found[0] >= 0 and found[1] < n for found, n in ranges)
-    return inside and all(len(m) <= 1 and all(a in variables for a in m)
-                          for i in g.indices for m, _ in i.terms)  # fmt: skip
 
 
 def _step(g: ir.Get, v: Var) -> int:

@@ -23,7 +23,16 @@ import numpy as np
 
 from pullback.device import Device
 from pullback.grid.accesses import WARP, Warp, in_order, orders
-from pullback.grid.reductions import Reduction, leaves, places, reduction, store_values, stored_terms, traffic
+from pullback.grid.reductions import (
+    Reduction,
+    leaves,
+    places,
+    reduction,
+    regular_reads,
+    store_values,
+    stored_terms,
+    traffic,
+)
 from pullback.grid.spread import THREADS
 from pullback.grid.steps import (
     Grid,
@@ -39,19 +48,21 @@ from pullback.grid.steps import (
     local_buffer,
     parts_schedule,
     thread_loop,
+    unrolled,
     within,
 )
+from pullback.grid.wide import BYTES
 from pullback.ir import nodes as ir
 from pullback.ir.expr import POSITIONS, ReduceOp
-from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide, modulo
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.reduction import neutral
-from pullback.ir.traverse import walk
+from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import bool_, i64
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_index
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.scalar import ScalarLowering, added
-from pullback.loops.program.nodes import Assign, For, If, Kernel, Let, LetIndex, Stmt, Store
+from pullback.loops.program.nodes import Assign, Copy, For, If, Kernel, Let, LetIndex, Stmt, Store
 from pullback.loops.program.schedule import Step
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import (
@@ -67,6 +78,7 @@ from pullback.loops.program.values import (
     Type,
     Unary,
     Value,
+    View,
     scalar,
     smallest,
 )
@@ -343,7 +355,28 @@ def argument(total: ir.Reduce) -> tuple[ir.Scalar, tuple[Cond, ...]]:
     return total.arg, ()
 
 
+class Run(NamedTuple):
+    """Neighboring terms that a thread reads at once: their number, and the reads of neighboring elements."""
+
+    count: int
+    reads: tuple[ir.Get, ...]
+
+
+def run_of_terms(r: Reduction, lanes: Lanes, length: int) -> Run | None:
+    """The neighboring terms that a lane reads at once, of `length` terms for all lanes."""
+    v = r.total.vars[-1]
+    reads = [g for g in regular_reads([r.total.arg], (*r.build.vars, *r.total.vars))
+             if flat_index(g.ref, g.indices).coefficient(v) is ONE_INDEX]  # fmt: skip
+    count = BYTES // max((g.ref.storage.size for g in reads), default=BYTES)
+    trips = v.extent.constant or 1
+    if lanes.across or count < 2 or trips % count or length % count or length < lanes.count * count:
+        return None
+    return Run(count, tuple(reads))
+
+
 Add = Callable[[Scope, Sequence[Value]], None]
+Term = Callable[[Index, Index, Var, Scope, Add], None]
+"""A function that adds a term to a thread's state, given its number, the result, the thread and a scope."""
 
 
 @dataclass
@@ -371,18 +404,8 @@ class _Launch:
         if self.r.terms % length:
             end = smallest(start + length, as_index(self.r.terms))
 
-        def term(k: Index, result: Index, scope: Scope, add: Add) -> None:
-            total = self.r.total
-            scope.statements += decoded(k, total.vars)
-            inner = Scope(scope, frozenset(total.vars), scope.known, False, True, statements=scope.statements)
-            arg, conds = argument(total)
-            tests = self.lowering.conditions(conds, inner)
-            body = inner.guard(conds) if conds else inner
-            add(body, [self.lowering.value(arg, body), IndexValue(k, scalar(i64))])
-            if conds:
-                inner.statements.append(If(Holds(tests), tuple(body.statements)))
-
-        self._threads(g, group, start, end, term)
+        run_of = run_of_terms(self.r, self.lanes, length)
+        self._threads(g, group, start, end, partial(self._of_run, run_of) if run_of else self._term, run_of)
         self._last(g, group, partials, as_index(run[0]) if run else ZERO_INDEX)
         return self._closed(g, group)
 
@@ -390,13 +413,47 @@ class _Launch:
         """The launch whose groups reduce the partial results of an earlier launch to results."""
         g, group = self._group(())
 
-        def term(k: Index, result: Index, scope: Scope, add: Add) -> None:
+        def term(k: Index, result: Index, t: Var, scope: Scope, add: Add) -> None:
             at = self._partial(result, k)
             add(scope, [Load(b, at, t) for b, t in zip(partials, self.tree.state.types, strict=True)])
 
-        self._threads(g, group, ZERO_INDEX, as_index(self.runs), term)
+        self._threads(g, group, ZERO_INDEX, as_index(self.runs), term, None)
         self._last(g, group, (), ZERO_INDEX)
         return self._closed(g, group)
+
+    def _term(self, k: Index, result: Index, t: Var, scope: Scope, add: Add) -> None:
+        """Add a term, given its number."""
+        total = self.r.total
+        scope.statements += decoded(k, total.vars)
+        self._added(k, Scope(scope, frozenset(total.vars), scope.known, False, True, statements=scope.statements), add)
+
+    def _of_run(self, own: Run, k: Index, result: Index, t: Var, scope: Scope, add: Add) -> None:
+        """Read the elements of neighboring terms at once, then add the terms, given the number of the first one."""
+        *others, v = self.r.total.vars
+        first, e, row = Var(f"{v.name}_first", v.extent), Var("e", as_index(own.count)), as_index(t) * own.count
+        scope.statements += decoded(k, (*others, first))
+        inside = Scope(scope, frozenset((*others, first)), scope.known, False, True, statements=scope.statements)
+        each = inside.inside(e, True)
+        each.statements.append(LetIndex(v, as_index(first) + as_index(e)))
+        inner = Scope(each, frozenset((v,)), each.known, True, True, statements=each.statements)
+        at = Substitution(variables={v: as_index(first)}).index
+        for g in own.reads:
+            b = self.builder.parameter(g.ref)
+            to = local_buffer(f"{b.name}_own", b.dtype, (self.lanes.threads, own.count), "registers")
+            place = at(flat_index(g.ref, g.indices))
+            inside.statements.append(Copy(View(to, row), View(b, place), as_index(own.count)))
+            inner.temps[g] = Load(to, row + as_index(e), scalar(g.dtype))
+        self._added(k + as_index(e), inner, add)
+        inside.statements.append(unrolled(e, each.statements))
+
+    def _added(self, k: Index, inner: Scope, add: Add) -> None:
+        """Add a term in a scope that knows its indices."""
+        arg, conds = argument(self.r.total)
+        tests = self.lowering.conditions(conds, inner)
+        body = inner.guard(conds) if conds else inner
+        add(body, [self.lowering.value(arg, body), IndexValue(k, scalar(i64))])
+        if conds:
+            inner.statements.append(If(Holds(tests), tuple(body.statements)))
 
     def _partial(self, result: Index, run: Index) -> Index:
         """The place of the partial result of a run."""
@@ -421,10 +478,9 @@ class _Launch:
         lets = [LetIndex(result, at), *decoded(as_index(result), self.variables)]
         return as_index(result), within(thread, below(at, self.r.results, many), lets)
 
-    def _threads(self, g: Var, group: Scope, start: Index, end: Bound,
-                 term: Callable[[Index, Index, Scope, Add], None]) -> None:
+    def _threads(self, g: Var, group: Scope, start: Index, end: Bound, term: Term, run: Run | None) -> None:
         """Reduce each thread's terms, then combine the threads' states in a tree until few are left."""
-        k, tree = Var("term", as_index(self.r.terms)), self.tree
+        k, tree, count = Var("term", as_index(self.r.terms)), self.tree, 1 if run is None else run.count
         t, thread, own, lane = tree.begin(group)
         temps, begin = tree.state.begun()
         thread.statements += begin
@@ -434,8 +490,9 @@ class _Launch:
         def add(scope: Scope, values: Sequence[Value]) -> None:
             scope.statements += tree.state.add(temps, values)
 
-        term(as_index(k), result, inner, add)
-        inside.scope.statements.append(For(k, start + lane, end, tuple(inner.statements), self.lanes.count))
+        term(as_index(k), result, t, inner, add)
+        loop = For(k, start + lane * count, end, tuple(inner.statements), self.lanes.count * count)
+        inside.scope.statements.append(loop)
         inside.close()
         group.statements.append(thread_loop(t, (*thread.statements, *tree.stores(as_index(t), temps))))
         tree.combine(group)
