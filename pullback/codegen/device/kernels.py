@@ -409,8 +409,8 @@ class Kernels:
 
     def _starts(self, k: Kernel) -> dict[Buffer, int]:
         """For each parameter, a number that divides its offset in the arrays of all calls."""
-        places = zip(*(s.arguments for s in self._calls[k]), strict=True)
-        return {b: gcd(*(divisor(v.offset, {}) for v in own)) for b, own in zip(k.params, places, strict=True)}
+        calls = self._calls.get(k, [])
+        return {b: gcd(*(divisor(s.arguments[n].offset, {}) for s in calls)) for n, b in enumerate(k.params)}
 
     def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
         """The name of a launch's function, which is printed if it is new."""
