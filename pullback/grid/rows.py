@@ -261,14 +261,16 @@ def _build(r: Rows, lanes: Lanes, kept: frozenset[ir.Ref], builder: KernelBuilde
     launch = _Launch(r, lanes, kept, builder)
     for m in r.members:
         _Written(launch, m).write()
-    return builder.kernel((group_loop(launch.group, launch.scope.statements),))
+    body = (*launch.root.statements, *launch.scope.statements)
+    return builder.kernel((group_loop(launch.group, body),))
 
 
 class _Launch:
     """The launch of a chain, with a group for some rows.
 
     Attributes:
-        own: the elements of a row for each thread.   group: the group.   scope: its statements.
+        own: the elements of a row for each thread.   group: the group.
+        root: the values that depend on no variable.   scope: the other statements of the group.
         registers: the buffers of elements that threads keep.   loaded: those that are filled.
         shared: the buffers of values of rows.
     """
@@ -277,7 +279,8 @@ class _Launch:
         self.r, self.lanes, self.builder = r, lanes, builder
         self.own = -(-r.length // lanes.count)
         self.group = Var("group", as_index(-(-r.count // lanes.results)))
-        self.scope = Scope().inside(self.group, True)
+        self.root = Scope()
+        self.scope = self.root.inside(self.group, True)
         self.registers = {ref: local_buffer(f"{ref.name}_row", ref.dtype, (lanes.threads, self.own), "registers")
                           for ref in sorted(kept, key=lambda ref: ref.name)}  # fmt: skip
         self.loaded = set(r.elements)
