@@ -10,6 +10,7 @@ order of magnitude.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from pullback.records import dataclass
 __all__ = ["DEVICES", "FALLS_BACK", "H100", "KINDS", "NAME", "Device", "is_on_device"]
 
 
+OWN_REGISTERS: Final = 32  # the registers of a thread for addresses and values
 MOST_GROUPS: Final = 32  # most groups resident on a multiprocessor
 
 
@@ -39,6 +41,7 @@ class Device:
         serial: the cycles one thread needs for one cycle of work of a processor core.
         meeting: the cycles of a barrier in a group.
         launch: the cycles from one kernel to the next.
+        latency: the cycles until an element of memory arrives.
         look: the cycles until the host has read a condition from the device, and the next kernel begins.
     """
 
@@ -57,10 +60,12 @@ class Device:
     serial: float = 8.0
     meeting: float = 40.0
     launch: float = 6_000.0
+    latency: float = 800.0
     look: float = 30_000.0
 
     def cycles(self, work: float, chain: float, groups: int, threads: int, meetings: int = 0, wide: bool = True,
-               moved: float = 0.0) -> float:
+               moved: float = 0.0, flight: float = 0.0, kept: int = 0,
+               lines: float = 0.0) -> float:
         """Estimate the cycles of a launch.
 
         Args:
@@ -69,10 +74,17 @@ class Device:
             meetings: the number of barriers in each group.
             wide: whether the kernel computes in f64.
             moved: bytes from and to memory, counting each array once.
+            flight: the bytes that a thread waits for at once; 0 if these are enough.
+            kept: the registers in which a thread keeps elements.
+            lines: the lines of the cache that all warps touch.
         """
         rate = self.multiprocessors * (self.double if wide else self.single)
-        rounds = -(-groups // (self.multiprocessors * min(MOST_GROUPS, self.resident // threads)))
-        times = work / rate, rounds * chain * self.serial, moved * self.clock / self.bandwidth
+        fit = min(self.resident, self.registers // (OWN_REGISTERS + kept)) // threads
+        most = self.multiprocessors * max(1, min(MOST_GROUPS, fit))
+        rounds = -(-groups // most)
+        reach = min(groups, most) * threads * flight / self.latency or math.inf  # bytes in a cycle
+        times = work / rate, rounds * chain * self.serial, (
+            moved / min(self.bandwidth / self.clock, reach)), lines / self.multiprocessors
         return self.launch + max(times) + rounds * meetings * self.meeting
 
 

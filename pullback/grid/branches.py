@@ -15,7 +15,8 @@ from pullback.device import Device
 from pullback.grid.estimates import launches
 from pullback.grid.groups import copied
 from pullback.grid.inlining import Inlining
-from pullback.grid.spread import spread, zeros
+from pullback.grid.parts import zeros
+from pullback.grid.spread import spread
 from pullback.grid.steps import When
 from pullback.loops.analysis.footprint import written
 from pullback.loops.program.nodes import Call, Comment, Copy, Fill, For, If, Kernel, Stmt

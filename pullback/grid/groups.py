@@ -20,7 +20,8 @@ from pullback.device import Device
 from pullback.grid.checks import has_checks, is_read, variables_read
 from pullback.grid.estimates import launches, steps, trips
 from pullback.grid.inlining import Inlining
-from pullback.grid.spread import Part, is_launched, iteration, parts_of, zeros
+from pullback.grid.parts import Part, iteration, parts_of, zeros
+from pullback.grid.spread import is_launched
 from pullback.grid.steps import Alone, Grid, Repeat, Threads, When, group_loop, thread_loop
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.loops.analysis.first_reads import first_reads

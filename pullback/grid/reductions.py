@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from math import prod
+from typing import NamedTuple
 
+from pullback.grid.accesses import WARP, Warp
 from pullback.grid.spread import spread
 from pullback.grid.steps import count_of
 from pullback.ir import expr
 from pullback.ir import nodes as ir
-from pullback.ir.index import ONE_INDEX, Data, Var, as_index
+from pullback.ir.index import ONE_INDEX, Data, Index, Var, as_index
 from pullback.ir.program import statement_reads
-from pullback.ir.traverse import indices_of, rewrite, walk
+from pullback.ir.traverse import children, indices_of, rewrite, walk
+from pullback.loops.analysis.intervals import interval
 from pullback.loops.analysis.joined import elements
-from pullback.loops.plain.builder import KernelBuilder, flat_position
+from pullback.loops.plain.builder import KernelBuilder, flat_index, flat_position
 from pullback.loops.plain.lower import element_loops, without_units
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.program import nodes
@@ -63,6 +67,65 @@ def reduction(s: ir.Statement) -> Reduction | None:
 def moved(s: ir.Statement) -> float:
     """The bytes of the arrays that a statement reads and writes."""
     return sum(r.dtype.size * typical_count(elements(r.shape)) for r in {*statement_reads(s), *s.outs})
+
+
+class Traffic(NamedTuple):
+    """What a build asks of memory: the bytes of sectors, and the lines of the cache that all its warps touch."""
+
+    moved: float
+    lines: float
+
+
+def traffic(build: ir.Build, warp: Warp, whole: Collection[ir.Get] = ()) -> Traffic:
+    """The traffic of a build with such warps.
+
+    Args:
+        whole: reads that use sectors whole.
+    """
+    waste = dict.fromkeys((*statement_reads(build), *build.outs), 1.0)
+    points, lines = count_of(build.vars) or 1, 0.0
+    reads = dict.fromkeys(n for v in build.values for n in walk(v) if isinstance(n, ir.Get | ir.Reduce))
+    inner = {v: v.extent.constant or 1 for n in reads if isinstance(n, ir.Reduce) for v in n.vars}
+    at = [(g.ref, flat_index(g.ref, g.indices), prod(n for v, n in inner.items() if v in g.free))
+          for g in reads if isinstance(g, ir.Get)]  # fmt: skip
+    at += ((o, flat_position(build.vars), 1) for o in build.outs)
+    for ref, place, times in at:
+        own, touched = warp.touched(place, ref.dtype.size)
+        waste[ref] = max(waste[ref], own)
+        lines += touched * times * points / WARP
+    for g in whole:
+        waste[g.ref] = 1.0
+    return Traffic(sum(r.dtype.size * typical_count(elements(r.shape)) * n for r, n in waste.items()), lines)
+
+
+def places(e: ir.Scalar) -> list[Index]:
+    """The flat indices of the elements that an expression reads."""
+    return list(dict.fromkeys(flat_index(g.ref, g.indices) for g in walk(e) if isinstance(g, ir.Get)))
+
+
+def regular_reads(values: Sequence[ir.Scalar], variables: Sequence[Var]) -> list[ir.Get]:
+    """The elements that values read outside of reductions, at indices that are sums of multiples of variables.
+
+    They are in range for all values of the variables, so they can be read where conditions around them do not hold.
+    """
+    stack, out = [*values], dict[ir.Get, None]()
+    seen = set[ir.Scalar]()
+    while stack:
+        e = stack.pop()
+        if e in seen or isinstance(e, ir.Reduce):
+            continue
+        seen.add(e)
+        if isinstance(e, ir.Get) and _is_regular(e, variables):
+            out[e] = None
+        stack += children(e)
+    return list(out)
+
+
+def _is_regular(g: ir.Get, variables: Sequence[Var]) -> bool:
+    ranges = [(interval(i, {}), extent.constant) for i, extent in zip(g.indices, g.ref.shape, strict=True)]
+    inside = all(found is not None and n is not None and found[0] >= 0 and found[1] < n for found, n in ranges)
+    return inside and all(len(m) <= 1 and all(a in variables for a in m)
+                          for i in g.indices for m, _ in i.terms)  # fmt: skip
 
 
 def store_values(build: ir.Build, lowering: ScalarLowering, builder: KernelBuilder, scope: Scope) -> None:

@@ -120,7 +120,7 @@ def scatters(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
                     partial(_build, x, _sorted), parts_schedule(steps), exact=True)  # fmt: skip
     r = _reduction(x, ir.Ref("keys", i32, tuple(v.extent for v in x.keys)))
     if r is not None and not r.checked:
-        for plan in plans(r, results * (COMPARE * terms + own), bytes_moved, device):
+        for plan in plans(r, results * (COMPARE * terms + own), device):
             yield Candidate("scatter", first + plan.cycles, partial(_build, x, partial(_reduced, r, plan)),
                             parts_schedule([begin, *plan.parts]), not x.s.out.dtype.is_floating)  # fmt: skip
 

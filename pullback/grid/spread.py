@@ -2,35 +2,37 @@
 
     for n, for m: y[n, m] = ..      -->  group g: thread t: if (128 g + t < N M) n = .., m = ..: y[n, m] = ..
 
-Each top-level loop is a separate launch. The outermost independent loops of a nest become the grid. A nest without an
-independent outermost loop runs on one thread, and its schedule says so.
+Each top-level loop is a separate launch. The outermost independent loops of a nest become the grid, in the order in
+which neighboring threads access the fewest sectors of memory. A nest without an independent outermost loop runs on one
+thread, and its schedule says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
-from typing import Final, NamedTuple
+from typing import Final
 
-from pullback.grid.steps import Alone, Grid, Threads, decoded, group_loop, thread_loop
-from pullback.ir.index import ONE_INDEX, Atom, Index, Var, as_index, cond
-from pullback.loops.analysis.footprint import independent
-from pullback.loops.analysis.intervals import Interval
+import numpy as np
+
+from pullback.grid.accesses import WARP, Seen, Warp, accesses, orders
+from pullback.grid.parts import Part, iteration, parts_of
+from pullback.grid.steps import Alone, Grid, Own, Threads, below, group_loop, thread_loop
+from pullback.grid.wide import widened
+from pullback.ir.index import ONE_INDEX, Var, as_index
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Check, Comment, Fill, For, If, Kernel, Let, LetIndex, Stmt, Store
+from pullback.loops.program.nodes import For, If, Kernel, LetIndex, Stmt
 from pullback.loops.program.schedule import Chosen, Numbered, Schedule, Step
-from pullback.loops.program.values import Buffer, Holds, Literal, View, scalar
+from pullback.loops.program.values import LOCAL, Holds
 
 THREADS: Final = 128  # threads in a group, if they do not cooperate
-ENDLESS: Final = 1 << 30  # the assumed iterations of a host loop of unknown length
 
 
 def spread(k: Kernel) -> Kernel:
     """Turn a kernel into group loops, with the schedule's steps; return it unchanged if it already is."""
     if is_launched(k):
         return k
-    parts = parts_of(k.body, k)
+    parts = [_ordered(p) for p in parts_of(k.body, k)]
     steps = [_steps(p) for p in parts]
     numbered = len(steps) > 1
     schedule = tuple(s for n, own in enumerate(steps, 1) for s in ((Numbered(n, len(steps)),) * numbered + own))
@@ -49,117 +51,46 @@ def one_thread(body: Sequence[Stmt]) -> For:
     return group_loop(g, (thread_loop(t, body, independent=False),))
 
 
-class Part(NamedTuple):
-    """A part of a kernel: its outermost independent loops (variable, first value, trips), and their body.
-
-    `lets` are the values computed before the loops. Without loops one thread does all the work.
-    """
-
-    lets: tuple[Stmt, ...]
-    loops: list[tuple[Var, Index, int]]
-    body: tuple[Stmt, ...]
-
-    @property
-    def total(self) -> int:
-        """The number of iterations."""
-        return prod(n for _, _, n in self.loops)
+def _ordered(p: Part) -> Part:
+    """The part with its loops in the order in which neighboring threads touch the fewest sectors of memory."""
+    if len(p.loops) < 2 or not any(x.kind == "strided" for x in _seen(p)):
+        return p
+    own = {v: loop for loop in p.loops for v in (loop[0],)}
+    places = [a.offset for s in nodes.walk(p.body) for a in nodes.accesses(s) if a.buffer.space not in LOCAL]
+    found = [p._replace(loops=[own[v] for v in order]) for order in orders(list(own), places)]
+    return min(found, key=lambda p: sum(x.moved for x in _seen(p)))
 
 
-def parts_of(statements: tuple[Stmt, ...], k: Kernel) -> list[Part]:
-    """A part for each top-level loop of a kernel's statements; a single one if they cannot be split."""
-    body = [s for s in statements if not isinstance(s, Comment)]
-    lets = [s for s in body if _is_let(s)]
-    changed = {a.buffer for s in nodes.walk(statements) for a in nodes.accesses(s) if a.write}
-    apart = all(isinstance(s, For | Fill) or s in lets for s in body) and _reads(lets).isdisjoint(changed)
-    if not apart or len(lets) == len(body):
-        return [Part((), [], statements)]
-    return [_part(s, body[:n], k, changed) for n, s in enumerate(body) if s not in lets]
-
-
-def _is_let(s: Stmt) -> bool:
-    """Whether each thread may run the statement itself."""
-    return isinstance(s, LetIndex | Check) or (isinstance(s, Let) and not s.mutable)
-
-
-def _reads(body: Sequence[Stmt]) -> set[Buffer]:
-    return {a.buffer for s in body for a in nodes.accesses(s)}
-
-
-def _part(s: Stmt, before: Sequence[Stmt], k: Kernel, changed: set[Buffer]) -> Part:
-    """The part of one top-level loop, including the values computed before it that it reads."""
-    lets = nodes.without_unread((*(x for x in before if _is_let(x)), s))[:-1]
-    if isinstance(s, Fill):
-        s = zeros(s)
-    loops, body = _nest(s, k, changed)
-    return Part(lets, loops, body)
-
-
-def zeros(s: Fill) -> Stmt:
-    """Turn a fill into a loop that stores zeros; return it unchanged if its count is unknown."""
-    if not s.count.constant:
-        return s
-    v = Var("k", s.count)
-    dtype = s.buffer.dtype
-    zero = Literal(False if dtype.is_bool else 0.0 if dtype.is_floating else 0, scalar(dtype))
-    store = Store(s.buffer, s.offset + as_index(v), zero)
-    return For(v, as_index(0), s.count, (store,), independent=True)
-
-
-def _nest(s: Stmt, k: Kernel, changed: set[Buffer]) -> tuple[list[tuple[Var, Index, int]], tuple[Stmt, ...]]:
-    """The outermost independent loops of a nest, and their body."""
-    places = {b: View(b) for b in k.params}
-    ranges: dict[Atom, Interval] = {v: (0, (v.extent.constant or ENDLESS) - 1) for v in k.indices if isinstance(v, Var)}
-    loops: list[tuple[Var, Index, int]] = []
-    lets: list[Stmt] = []
-    body: tuple[Stmt, ...] = (s,)
-    while True:
-        rest = [x for x in body if not isinstance(x, Comment)]
-        first = next((n for n, x in enumerate(rest) if not _is_let(x)), len(rest))
-        own = rest[:first]
-        inner = rest[first] if len(rest) == first + 1 else None
-        if not isinstance(inner, For) or inner.step != 1 or _reads(own) & changed:
-            break
-        low, trips = _trips(inner)
-        if low is None or trips is None or trips < 1:
-            break
-        if not (inner.independent or independent(inner, places, ranges) == frozenset()):
-            break
-        loops.append((inner.var, as_index(low), trips))
-        ranges[inner.var] = low, low + trips - 1
-        lets += own
-        body = inner.body
-    return loops, (*lets, *body)
-
-
-def _trips(s: For) -> tuple[int | None, int | None]:
-    """The first value and the number of iterations of a loop, None where unknown."""
-    if not isinstance(s.lower, Index) or not isinstance(s.upper, Index):
-        return None, None
-    return s.lower.constant, (s.upper - s.lower).constant
+def _seen(p: Part) -> list[Seen]:
+    """The accesses of the first warp, and of one in the middle."""
+    at = Var("at", as_index(p.total))
+    body = iteration(p, at)
+    out = list[Seen]()
+    for first in {0, p.total // 2 // WARP * WARP}:
+        threads = first + np.arange(WARP)
+        out += accesses(body, Warp({at: threads}, threads < p.total, 1.0))
+    return out
 
 
 def _steps(p: Part) -> tuple[Step, ...]:
-    return (Grid(tuple((v.name, n) for v, _, n in p.loops)), Threads((THREADS,))) if p.loops else (Alone(),)
+    if not p.loops:
+        return (Alone(),)
+    wide = widened(p)
+    own = () if wide is None else (Own(wide.count),)
+    return (Grid(tuple((v.name, n) for v, _, n in p.loops)), Threads((THREADS,)), *own)
 
 
 def _launch(p: Part) -> For:
-    """The launch of a part, with a thread for each iteration of its loops."""
+    """The launch of a part, with a thread for each iteration of its loops, or for a run of them."""
     if not p.loops:
         return one_thread((*p.lets, *p.body))
+    t, wide = Var("thread", as_index(THREADS)), widened(p)
+    if wide is not None:
+        p = wide.by(t)
     total = p.total
-    g, t = Var("group", as_index(-(-total // THREADS))), Var("thread", as_index(THREADS))
-    at = Var("at", as_index(total))
+    g, at = Var("group", as_index(-(-total // THREADS))), Var("at", as_index(total))
     flat = as_index(g) * THREADS + as_index(t)
-    inside = cond(">=", as_index(total) - 1 - flat) if total % THREADS else True
     body: tuple[Stmt, ...] = (LetIndex(at, flat), *iteration(p, at))
-    if not isinstance(inside, bool):
-        body = (If(Holds((inside,)), body),)
+    if conds := below(flat, total, THREADS):
+        body = (If(Holds(tuple(conds)), body),)
     return group_loop(g, (thread_loop(t, body),))
-
-
-def iteration(p: Part, at: Var) -> tuple[Stmt, ...]:
-    """The statements of one iteration, given its row-major number."""
-    counters = [v if low.constant == 0 and v.extent.constant == n else Var(v.name, as_index(n))
-                for v, low, n in p.loops]  # fmt: skip
-    bound = [LetIndex(v, as_index(c) + low) for (v, low, _), c in zip(p.loops, counters, strict=True) if c is not v]
-    return (*decoded(as_index(at), counters), *bound, *p.lets, *p.body)

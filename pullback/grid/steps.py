@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide, modulo
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.types import DType
-from pullback.loops.program.nodes import For, LetIndex, Stmt
+from pullback.loops.program.nodes import For, If, LetIndex, Stmt
 from pullback.loops.program.schedule import Numbered, Schedule, Step
-from pullback.loops.program.values import Buffer, Space
+from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Buffer, Holds, Space
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,27 @@ class Threads(Step):
 
     def __str__(self) -> str:
         return f"threads {self.axis + ' ' if self.axis else ''}{' × '.join(map(str, self.counts))}"
+
+
+@dataclass(frozen=True)
+class Several(Step):
+    """The step that gives a group several results; `across` if neighboring threads have neighboring results."""
+
+    results: int
+    across: bool = False
+
+    def __str__(self) -> str:
+        return f"results {self.results}{' across' * self.across}"
+
+
+@dataclass(frozen=True)
+class Own(Step):
+    """The step that gives a thread several neighboring elements, which it reads and writes together."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"own {self.count}"
 
 
 @dataclass(frozen=True)
@@ -134,15 +156,43 @@ def local_buffer(name: str, dtype: DType, shape: tuple[int, ...], space: Space) 
     return Buffer(name, dtype, tuple(map(as_index, shape)), space, as_index(prod(shape)))
 
 
+@dataclass(frozen=True)
+class Inside:
+    """Statements that threads run where conditions hold: `scope`, a part of `outer` once it is closed."""
+
+    outer: Scope
+    scope: Scope
+    conds: tuple[Cond, ...]
+
+    def close(self) -> None:
+        """Add the statements to the outer scope."""
+        if self.conds:
+            self.outer.statements.append(If(Holds(self.conds), tuple(self.scope.statements)))
+
+
+def within(outer: Scope, conds: Sequence[Cond], lets: Sequence[LetIndex]) -> Inside:
+    """A scope in which conditions hold and index variables are bound."""
+    own = outer.guard(conds) if conds else outer
+    own.statements += lets
+    bound = frozenset(s.var for s in lets if isinstance(s.var, Var))
+    return Inside(outer, Scope(own, bound, own.known, not conds, True, statements=own.statements), tuple(conds))
+
+
+def below(i: Index, count: int, by: int) -> list[Cond]:
+    """The condition that an index is below `count`; none if `count` is a multiple of `by`."""
+    found = cond(">=", as_index(count) - 1 - i) if count % by else True
+    return [] if isinstance(found, bool) else [found]
+
+
 def count_of(variables: Sequence[Var]) -> int | None:
     """The number of combinations of the variables' values; None if a size is open or 0."""
     sizes = [v.extent.constant for v in variables]
     return None if not all(sizes) else prod(n for n in sizes if n)
 
 
-def decoded(flat: Index, variables: Sequence[Var]) -> list[Stmt]:
+def decoded(flat: Index, variables: Sequence[Var]) -> list[LetIndex]:
     """Bind variables to the indices of a row-major position."""
-    below, out = count_of(variables), list[Stmt]()
+    below, out = count_of(variables), list[LetIndex]()
     for k, v in enumerate(variables):
         assert below is not None and v.extent.constant
         above, below = below, below // v.extent.constant

@@ -7,25 +7,31 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
+import numpy as np
+
 from pullback.device import Device
+from pullback.grid.accesses import WARP, in_order, orders
 from pullback.grid.products import products
-from pullback.grid.reductions import independent_loops, moved
+from pullback.grid.reductions import Traffic, independent_loops, moved, places, traffic
+from pullback.grid.rows import head, rows
 from pullback.grid.scans import scans
 from pullback.grid.scatters import scatters
 from pullback.grid.sorts import sorts
 from pullback.grid.spread import THREADS, is_launched
-from pullback.grid.trees import trees
+from pullback.grid.transposes import transposes
+from pullback.grid.trees import FLIGHT, trees
 from pullback.grid.writes import writes
 from pullback.ir import nodes as ir
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
 from pullback.loops.plain.candidates import Candidate, Chooser, Strategies
-from pullback.loops.plain.lower import element_loops, plain_scatter
+from pullback.loops.plain.lower import element_loops, plain_scatter, without_units
 from pullback.loops.plain.updates import updates
 from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Kernel, Stmt, without_unread
 from pullback.machine import SCALAR, Machine
 
+HOST: Final = replace(SCALAR, waits=(0.0, 0.0))  # by whose cycles work is counted; `Device` knows its memory
 FEWEST: Final = 4.0  # cycles of a processor core for an element at least
 
 
@@ -49,10 +55,21 @@ def elements(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
         for v in s.vars if isinstance(s, ir.Build) else ():
             count *= typical(v)
         wide = any(o.dtype.bits > 32 for o in s.outs)
-        groups = -(-int(count) // THREADS)
-        cycles = device.cycles(whole, whole / max(count, 1.0), groups, THREADS, wide=wide, moved=moved(s))
+        groups, asked = -(-int(count) // THREADS), _traffic(s)
+        cycles = device.cycles(whole, whole / max(count, 1.0), groups, min(THREADS, max(int(count), 1)), 0, wide,
+                               asked.moved, FLIGHT, 0, asked.lines)  # fmt: skip
         cycles += device.launch * isinstance(s, ir.Scatter)  # zeros first
         yield Candidate("elements", cycles, build, exact=True)
+
+
+def _traffic(s: ir.Build | ir.Scatter) -> Traffic:
+    """The traffic of a statement, in the best order of its loops."""
+    if not isinstance(s, ir.Build):
+        return Traffic(moved(s), 0.0)
+    build = without_units(s)
+    at = [flat_position(build.vars), *(p for v in build.values for p in places(v))]
+    found = (traffic(build, in_order(order, np.arange(WARP))) for order in orders(build.vars, at))
+    return min(found, key=lambda x: x.moved)
 
 
 def parts(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
@@ -88,7 +105,8 @@ def _offered(work: Work, machine: Machine, strategy: DeviceStrategy, device: Dev
     return (with_loops(c, work.statement) for c in strategy(work, machine, device))
 
 
-STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, scatters, elements)
+STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, transposes, scatters, elements)
+SEVERAL: Final[tuple[DeviceStrategy, ...]] = (rows,)  # for neighboring statements
 LOOPS: Final[tuple[DeviceStrategy, ...]] = (writes, scans)  # for loops with states
 SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)
 
@@ -98,4 +116,5 @@ def device_chooser(device: Device) -> Chooser:
     single, loops, orders = (tuple(partial(_offered, strategy=s, device=device) for s in table)
                              for table in (STRATEGIES, LOOPS, SORTS))  # fmt: skip
     own = partial(parts, device=device)
-    return Chooser(SCALAR, Strategies(single=(own, *single), loops=loops, sorts=orders))
+    several = tuple(partial(strategy, device=device) for strategy in SEVERAL)
+    return Chooser(HOST, Strategies((own, *single), several, head, loops, orders, nested=False))

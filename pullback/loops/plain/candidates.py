@@ -77,6 +77,7 @@ class Strategies:
         head: returns how many of the first statements may be one kernel.
         loops: for a Fold; without a candidate it is a loop around the kernels of its body.
         sorts: for a Sort; without a candidate it is a procedure of the target.
+        nested: whether several statements may be one kernel inside loops and branches, too.
     """
 
     single: tuple[Strategy, ...]
@@ -84,6 +85,7 @@ class Strategies:
     head: Head = alone
     loops: tuple[Strategy, ...] = ()
     sorts: tuple[Strategy, ...] = ()
+    nested: bool = True
 
     def of(self, work: Work) -> tuple[Strategy, ...]:
         """The strategies for some work."""

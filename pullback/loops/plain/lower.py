@@ -148,6 +148,14 @@ class Lowering:
         self.exact = exact
         self.triangles: Mapping[ir.Ref, Axes] = {}
         self.known: Templates = {}
+        self.inner = 0  # the loops and branches around the present block
+
+    def inside(self, b: ir.Block) -> list[Stmt]:
+        """The statements of a block in a loop or a branch."""
+        self.inner += 1
+        out = self.block(b)
+        self.inner -= 1
+        return out
 
     def block(self, b: ir.Block) -> list[Stmt]:
         """The statements of a block."""
@@ -174,7 +182,7 @@ class Lowering:
         Args:
             start: the position of the first in its block.   last: the position of each array's last reader there.
         """
-        count = self.chooser.head(statements)
+        count = 1 if self.inner and not self.chooser.strategies.nested else self.chooser.head(statements)
         first = tuple(statements[:count])
         stored = tuple(o for s in first for o in s.outs if last.get(o, -1) >= start + count)
         if count < 2 or not stored:
@@ -291,7 +299,7 @@ class Lowering:
         call = self._chosen(Work.of(s, self.views, self.exact), self.comment(s))
         if call is not None:
             return [*copies.before, call]
-        body = (*copies.first, *self._note(s.states), *self.block(s.body), *copies.last[0])
+        body = (*copies.first, *self._note(s.states), *self.inside(s.body), *copies.last[0])
         return [*_headline(self.comment(s)), *copies.before, For(s.var, ZERO_INDEX, s.var.extent, body)]
 
     def _while(self, s: ir.While) -> list[Stmt]:
@@ -299,7 +307,7 @@ class Lowering:
         test = self.views[s.test.results[0]]
         going = Load(test.buffer, test.offset, scalar(bool_))
         leave = If(Unary("!", going, scalar(bool_)), (Break(),))
-        body = (*self._note(s.states), *self.block(s.test), leave, *self.block(s.body), *copies.last[0])
+        body = (*self._note(s.states), *self.inside(s.test), leave, *self.inside(s.body), *copies.last[0])
         loop: Stmt = Loop(body)
         if s.max_trips is not None:
             loop = For(Var("trip", s.max_trips), ZERO_INDEX, s.max_trips, body)
@@ -313,8 +321,8 @@ class Lowering:
         copies = self.storage.copies[s]
         view = self.views[s.test]
         test = Load(view.buffer, view.offset, scalar(bool_))
-        then = (*self.block(s.then), *copies.last[0])
-        otherwise = (*self.block(s.otherwise), *copies.last[1])
+        then = (*self.inside(s.then), *copies.last[0])
+        otherwise = (*self.inside(s.otherwise), *copies.last[1])
         return [*_headline(self.comment(s)), If(test, then, otherwise)]
 
     def entry_checks(self, program: ir.Program) -> list[Stmt]:

@@ -24,7 +24,7 @@ from pullback.ir.types import DType, dtype_named
 from pullback.memory.rows import BufferRow
 from pullback.memory.table import MemoryTable, memory_table
 from pullback.runtime.buffer import NDArray, address, prepared
-from pullback.runtime.device.array import DeviceArray, Memory, Pending, described, no_memory, sent
+from pullback.runtime.device.array import DeviceArray, Memory, Pending, aligned, described, no_memory, sent
 from pullback.runtime.device.driver import Gpu, StatusError
 from pullback.runtime.device.entry import DeviceEntry, has_complex
 from pullback.runtime.device.export import loops_for
@@ -202,12 +202,12 @@ class DeviceExecutable:
 
     def queued(self, given: Sequence[DeviceArray]) -> list[DeviceArray]:
         """Call the program with arrays of this device, without waiting."""
-        gpu = self.gpu
+        gpu, pending = self.gpu, {check: None for a in given for check in a.pending}
+        given = [aligned(a, self.program.start) for a in given]
         results = [DeviceArray(gpu, shape, storage, m := Memory(gpu, count, title), m.at)
                    for shape, storage, count, title in self._results]  # fmt: skip
         places = [a.at for a in given]
         places += [r.at for r in results]
-        pending = {check: None for a in given for check in a.pending}
         if self.program.sites:
             own = Checks(gpu, Memory(gpu, FAULT_BYTES, self.program.name), self.program.sites)
             pending[own] = None

@@ -121,6 +121,31 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "large": ("""large(x: f64[N]) {
       y = fold t < 3 (a = x) { b = build n < N { a[n] * 0.5 + a[N - 1 - n] } yield b }
       return y }""", {"N": 400_000}),
+    "turn": ("""turn(x: f32[B, N, M], z: f32[B, M, N]) {
+      y = build b < B, m < M, n < N { x[b, n, m] + exp(z[b, m, n]) * x[B - 1 - b, n, m] } return y }""",
+      {"B": 3, "N": 70, "M": 100}),
+    "columns": ("columns(x: f32[N, M]) { y = build m < M { sqrt(sum n < N { x[n, m] * x[n, m] }) } return y }",
+                {"N": 3000, "M": 41}),
+    "many": ("many(x: f32[N, M], w: f32[M]) { y = build n < N, m < M { exp(x[n, m]) * w[m] } return y }",
+             {"N": 3, "M": 250_000}),
+    "all": ("all(x: f64[N, M]) { y = build n < N, m < M { x[n, m] * x[n, m] + 1.0 } return y }",
+            {"N": 1001, "M": 601}),
+    "short": ("short(x: f64[N, M]) { y = build n < N { max m < M { x[n, m] * x[n, m] } } return y }",
+              {"N": 700, "M": 9}),
+    "softmax": ("""softmax(x: f32[N, M]) {
+      a = build n < N { max m < M { x[n, m] } }
+      e = build n < N, m < M { exp(x[n, m] - a[n]) }
+      s = build n < N { sum m < M { e[n, m] } }
+      y = build n < N, m < M { e[n, m] / s[n] }
+      return y, s }""", {"N": 33, "M": 70}),
+    "normal": ("""normal(x: f64[N, M], g: f64[M]) {
+      a = build n < N { sum m < M { x[n, m] } / as_f64(M) }
+      c = build n < N, m < M { x[n, m] - a[n] }
+      v = build n < N { sum m < M { c[n, m] * c[n, m] } / as_f64(M) }
+      r = build n < N { 1.0 / sqrt(v[n] + 0.00001) }
+      y = build n < N, m < M { c[n, m] * r[n] * g[m] }
+      p = build n < N { argmax m < M { y[n, m] } }
+      return y, p }""", {"N": 5, "M": 600}),
 }  # fmt: skip
 
 

@@ -37,7 +37,7 @@ SCHEDULES = {
     "position": ["trees: part 1 of 2: grid run 25 | threads n 256 | tree "
                  "| part 2 of 2: grid 1 | threads run 32 | tree"],
     "positions": ["tree: grid n 3 | threads m 128 | tree"],
-    "rest": ["tree: grid 1 | threads n 256 | tree"],
+    "rest": ["trees: part 1 of 2: grid run 15 | threads n 256 | tree | part 2 of 2: grid 1 | threads run 32 | tree"],
     "checked": ["tree: part 1 of 2: grid n 300 | threads 128 | part 2 of 2: grid 1 | threads n 128 | tree"],
     "scan": ["elements: grid n 3 | threads 128", "scan: grid n 3 | threads m 64 | in order 10"],
     "scans": ["elements: one thread",
@@ -50,7 +50,7 @@ SCHEDULES = {
                 "| part 2 of 2: grid place0 9 × m 30 | threads n 32 | tree"],
     "tally": ["scatter: part 1 of 2: grid n 9000 | threads 128 | part 2 of 2: grid place0 5 | threads n 256 | tree"],
     "check": ["elements: grid n 40 | threads 128"],
-    "branch": ["tree: grid 1 | threads n 64 | tree", "elements: one thread",
+    "branch": ["rows: grid row 1 | threads column 128 | tree | fuse 2",
                "branch: grid 1 | threads 130 | when condition | fuse 2"],
     "sides": ["trees: part 1 of 2: grid run 30 | threads n 256 | tree | part 2 of 2: grid 1 | threads run 32 | tree",
               "elements: one thread",
@@ -72,6 +72,14 @@ SCHEDULES = {
     "batch": ["loop: grid row 24 | threads 60 | repeat t 5 | fuse 2"],
     "mixed": ["loop: grid 1 | threads 512 | repeat t 4 | fuse 2"],
     "large": ["elements: grid n 400000 | threads 128"],
+    "turn": ["transpose: grid b 3 × m 4 × n 3 | shared x 32 × 32, x 32 × 32 | threads 32 × 8"],
+    "columns": ["trees: part 1 of 2: grid m 41 × run 23 | results 32 across | threads n 8 | tree "
+                "| part 2 of 2: grid m 41 | results 32 across | threads run 8 | tree"],
+    "many": ["elements: grid n 3 × m 250000 | threads 128 | own 4"],
+    "all": ["elements: grid n 1001 × m 601 | threads 128 | own 2"],
+    "short": ["tree: grid n 700 | results 32 | threads m 8 | tree"],
+    "softmax": ["rows: grid row 33 | results 4 | threads column 64 | tree | fuse 4"],
+    "normal": ["rows: grid row 5 | threads column 512 | tree | fuse 5"],
 }  # fmt: skip
 
 

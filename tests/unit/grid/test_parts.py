@@ -15,7 +15,7 @@ from pullback.device import H100
 from pullback.grid.branches import predicated
 from pullback.grid.checks import uses_elements, variables_read
 from pullback.grid.groups import are_apart
-from pullback.grid.spread import parts_of
+from pullback.grid.parts import parts_of
 from pullback.grid.steps import group_loop, local_buffer, thread_loop
 from pullback.ir import expr
 from pullback.ir.index import Index, Var, as_index

@@ -44,7 +44,9 @@ SMALL = {
     "recurrent": {"N": 4, "T": 3},
     "scalar": {}, "nested": {"N": 4}, "until": {"N": 4}, "choice": {"N": 5, "T": 4}, "rows": {"N": 2, "M": 5},
     "hops": {"N": 7}, "batch": {"N": 20, "T": 2, "B": 12, "G": 2}, "mixed": {"N": 2, "B": 3},
-    "large": {"N": 5}}  # fmt: skip
+    "large": {"N": 5}, "turn": {"B": 2, "N": 9, "M": 10}, "columns": {"N": 40, "M": 9},
+    "many": {"N": 2, "M": 5}, "all": {"N": 3, "M": 3}, "short": {"N": 130, "M": 3},
+    "softmax": {"N": 3, "M": 10}, "normal": {"N": 3, "M": 5}}  # fmt: skip
 SLOW = replace(H100, meeting=1e9)  # a device whose host launches each kernel
 APART = replace(SLOW, launch=1.0, look=0.0)  # and reads each condition
 FEW_GROUPS = {"trees": {"N": 50_000}}  # in two parts
@@ -171,7 +173,7 @@ def test_each_strategy_has_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return candidates
 
-    tables = {name: getattr(table, name) for name in ("STRATEGIES", "LOOPS", "SORTS")}
+    tables = {name: getattr(table, name) for name in ("STRATEGIES", "SEVERAL", "LOOPS", "SORTS")}
     for name, strategies in tables.items():
         monkeypatch.setattr(table, name, tuple(map(named, strategies)))
     for name in PROGRAMS:
