@@ -2,12 +2,16 @@
 
 The group and thread indices replace the variables of their loops. A barrier follows a thread loop if later loops may
 read what it has written. Indices have 32 bits if no index of the kernel is larger.
+
+A `Copy` of 4, 8 or 16 bytes is one access if both places are proven to be multiples of its size. Arrays begin at
+multiples of 16 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import Final
 
 from pullback.codegen.c.expressions import Expressions
@@ -17,14 +21,17 @@ from pullback.codegen.c.statements import Writer
 from pullback.codegen.c.text import wrap
 from pullback.codegen.device.dialect import DeviceWords
 from pullback.grid.checks import after_checks, has_checks, uses_elements, variables_read
-from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var, as_index
+from pullback.ir.index import ZERO_INDEX, Atom, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.divisors import divisor
 from pullback.loops.analysis.intervals import atom_range
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Access, Break, Check, Copy, Fill, For, If, Kernel, LetIndex, Loop, Stmt
-from pullback.loops.program.values import Buffer, Extreme, loaded_name
+from pullback.loops.program.nodes import Access, Break, Call, Check, Copy, Fill, For, If, Kernel, LetIndex, Loop, Stmt
+from pullback.loops.program.values import Buffer, Extreme, View, loaded_name
 
 MOST_INT: Final = (1 << 31) - 1
+WIDE: Final = (4, 8, 16)  # bytes of an access to several elements
+STRAIGHT: Final = 16  # most elements that are copied one by one without a loop
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Launch:
         name: the function's name.   groups, threads: the number of groups, and of threads in each.
         params: the kernel parameters that it takes.   indices: the index values that it takes.
         index: the C type of these values.   checks: whether it takes `fault`.
-        shared: the bytes of shared memory of a group.
+        shared: the bytes of shared memory of a group.   aligned: whether its arrays must begin at multiples of 16 bytes.
     """
 
     name: str
@@ -46,6 +53,7 @@ class Launch:
     index: str
     checks: bool
     shared: int
+    aligned: bool
 
 
 class DeviceExpressions(Expressions):
@@ -123,6 +131,9 @@ class KernelWriter(Writer):
     words: DeviceWords = field(kw_only=True)
     threads: int = field(kw_only=True)
     index: str = field(kw_only=True)
+    divisors: dict[Atom, int] = field(default_factory=dict)  # of the present values of variables
+    starts: Mapping[Buffer, int] = field(default_factory=dict)  # divisors of the offsets of parameters in arrays
+    aligned: bool = False  # whether an access needs arrays that are aligned
     since: Touched = field(default_factory=lambda: Touched())  # since the last barrier
     meets: bool = False  # whether there is more than one thread loop
     read: frozenset[Var] | None = None  # the variables that depend on elements, where each thread loop tests for it
@@ -256,14 +267,13 @@ class KernelWriter(Writer):
                 self.block(self._head(s), s.body)
             case LetIndex():
                 direct = isinstance(s.value, Index | Extreme)
+                self.divisors[s.var] = divisor(s.value, self.divisors) if isinstance(s.value, Index) else 1
                 self._number(s.var, e.bound(s.value) if direct else f"({self.index}){e.value(s.value, 14)}")  # type: ignore[arg-type]
             case Fill():
                 to, at = e.place(s.buffer, s.offset)
                 self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = 0;")
             case Copy():
-                to, at = e.place(s.target.buffer, s.target.offset)
-                source, start = e.place(s.source.buffer, s.source.offset)
-                self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = {source}[{e.index(start)} + {k}];")
+                self._move(s)
             case Check():
                 i, low, high = e.index(s.index, 11), e.index(s.lower, 11), e.index(s.extent, 11)
                 self.line(f"if ({i} < {low} || {i} >= {high}) {{")
@@ -277,8 +287,31 @@ class KernelWriter(Writer):
 
     def _head(self, s: For) -> str:
         e, v = self.expressions, self.names(s.var, s.var.name)
+        self.divisors[s.var] = gcd(divisor(s.lower, self.divisors), s.step) if isinstance(s.lower, Index) else 1
         step = f"++{v}" if s.step == 1 else f"{v} += {s.step}"
         return f"for ({self.index} {v} = {e.bound(s.lower)}; {v} < {e.bound(s.upper)}; {step})"
+
+    def _move(self, s: Copy) -> None:
+        """Add a copy: one access where both places are aligned, else one for each element."""
+        e, count = self.expressions, s.count.constant
+        (to, at), (source, start) = (e.place(v.buffer, v.offset) for v in (s.target, s.source))
+        if count and self.words.wide and self._is_wide(s, count):
+            self.line(self.words.wide.format(count, f"&{to}[{e.index(at)}]", f"&{source}[{e.index(start)}]"))
+            self.aligned |= any(v.buffer in self.starts for v in (s.target, s.source))
+        elif count and count <= STRAIGHT:
+            for k in range(count):
+                self.line(f"{to}[{e.index(at + k)}] = {source}[{e.index(start + k)}];")
+        else:
+            self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = {source}[{e.index(start)} + {k}];")
+
+    def _is_wide(self, s: Copy, count: int) -> bool:
+        """Whether both places of a copy are proven to be multiples of its size."""
+
+        def offset(v: View) -> int:
+            return gcd(divisor(v.offset, self.divisors), self.starts.get(v.buffer, 0))
+
+        fits = count > 1 and count * s.target.buffer.dtype.size in WIDE
+        return fits and all(offset(v) % count == 0 for v in (s.target, s.source))
 
     def _each(self, s: Fill | Copy, count: Index, line: Callable[[str], str]) -> None:
         k = self.names(s, "k")
@@ -309,6 +342,10 @@ class Kernels:
         self.unit = unit
         self.words = words
         self._after_checks = after_checks(unit.function.body)
+        self._calls: dict[Kernel, list[Call]] = {}
+        for s in nodes.walk(unit.function.body):
+            if isinstance(s, Call):
+                self._calls.setdefault(s.kernel, []).append(s)
         self.texts: dict[str, str] = {}
         self._by_text: dict[str, str] = {}
         self._launches: dict[Kernel, tuple[Launch, ...]] = {}
@@ -317,6 +354,11 @@ class Kernels:
     def checks(self) -> bool:
         """Whether a kernel has a check that can fail."""
         return any(launch.checks for own in self._launches.values() for launch in own)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether arrays must begin at multiples of 16 bytes."""
+        return any(launch.aligned for own in self._launches.values() for launch in own)
 
     def launches(self, k: Kernel) -> tuple[Launch, ...]:
         """The launches of a kernel, in order."""
@@ -338,7 +380,8 @@ class Kernels:
         checks = has_checks(group)
         follows = group in self._after_checks or (checks and is_meeting(group))
         tests = follows and uses_elements(group, variables_read(group.body))
-        writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index)
+        starts = self._starts(k)
+        writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index, starts=starts)
         words = self.words
         # a compiler moves an access by a restricted pointer across a barrier, as no other thread could use its array
         others = changed if is_meeting(group) else frozenset()
@@ -355,13 +398,19 @@ class Kernels:
             if b.space in ("shared", "registers"):
                 size = b.shape[-1] if b.space == "registers" else b.elements
                 name, element = names(b, b.name), words.element(b.dtype)
-                writer.line(f"{words.shared * (b.space == 'shared')}{element} {name}[{size}];")
+                writer.line(f"{words.shared if b.space == 'shared' else words.local}{element} {name}[{size}];")
         writer.launch(group, tests)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         name = self._named(k, raw, names, threads)
         assert isinstance(group.upper, Index) and group.upper.constant
         shared = sum(b.bytes for b in used if b.space == "shared")
-        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared)
+        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared,
+                      writer.aligned)
+
+    def _starts(self, k: Kernel) -> dict[Buffer, int]:
+        """For each parameter, a number that divides its offset in the arrays of all calls."""
+        places = zip(*(s.arguments for s in self._calls[k]), strict=True)
+        return {b: gcd(*(divisor(v.offset, {}) for v in own)) for b, own in zip(k.params, places, strict=True)}
 
     def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
         """The name of a launch's function, which is printed if it is new."""
