@@ -31,6 +31,8 @@ from pullback.loops.program.values import Buffer, Extreme, View, loaded_name
 
 MOST_INT: Final = (1 << 31) - 1
 WIDE: Final = (4, 8, 16)  # bytes of an access to several elements
+HELD: Final = range(64, 97)  # registers of a thread's arrays, with which it shall have 128 in all
+RESIDENT: Final = 512  # threads of a multiprocessor with 128 registers each
 STRAIGHT: Final = 16  # most elements that are copied one by one without a loop
 
 
@@ -401,7 +403,9 @@ class Kernels:
                 writer.line(f"{words.shared if b.space == 'shared' else words.local}{element} {name}[{size}];")
         writer.launch(group, tests)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
-        name = self._named(k, raw, names, threads)
+        held = sum((b.shape[-1].constant or 0) * b.dtype.size // 4 for b in used if b.space == "registers")
+        resident = max(RESIDENT // threads, 1) if held in HELD else 0
+        name = self._named(k, raw, names, threads, resident)
         assert isinstance(group.upper, Index) and group.upper.constant
         shared = sum(b.bytes for b in used if b.space == "shared")
         return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared,
@@ -412,7 +416,7 @@ class Kernels:
         places = zip(*(s.arguments for s in self._calls[k]), strict=True)
         return {b: gcd(*(divisor(v.offset, {}) for v in own)) for b, own in zip(k.params, places, strict=True)}
 
-    def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
+    def _named(self, k: Kernel, raw: str, names: Names, threads: int, resident: int) -> str:
         """The name of a launch's function, which is printed if it is new."""
         key = f"{threads}{names.numbered(raw)}"
         if key in self._by_text:
@@ -427,7 +431,8 @@ class Kernels:
             comment.comment((str(k.choice),))
         head = "".join(f"{t}\n" for t in comment.lines)
         text = names.resolve(raw, "user", self.words.reserved)
-        self.texts[name] = head + self.words.kernel.format(threads) + wrap(f"void {name}", text)
+        prefix = self.words.resident if resident and self.words.resident else self.words.kernel
+        self.texts[name] = head + prefix.format(threads, resident) + wrap(f"void {name}", text)
         return name
 
 
