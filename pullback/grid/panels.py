@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, NamedTuple
 
 from pullback.grid.steps import count_of, decoded, local_buffer, thread_loop, unrolled
@@ -25,7 +24,7 @@ from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Operand, is_affine
 from pullback.loops.program.nodes import Copy, For, If, LetIndex, Stmt, Store
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import Buffer, Holds, Literal, Load, View, scalar
+from pullback.loops.program.values import Holds, Literal, Load, View, scalar
 
 ACCESS: Final = 16  # bytes of the widest access of a thread
 PADDING: Final = 4  # elements behind a row of shared memory
@@ -106,30 +105,26 @@ class Panel:
         size = self.width * self.depth // self.threads
         assert size % self.layout.lanes == 0, "a panel has the same number of accesses for each thread"
         self.turn = Var("turn", as_index(size // self.layout.lanes))
+        self.panel = local_buffer(f"{self.name}_panels", self.dtype, (2 * self.depth, self.stride), "shared")
         self.next = local_buffer(f"{self.name}_next", self.dtype, (self.threads, size), "registers")
 
-    @cached_property
-    def halves(self) -> tuple[Buffer, Buffer]:
-        """Shared memory for a panel and the next one."""
-        one, two = (local_buffer(f"{self.name}_{which}", self.dtype, (self.depth, self.stride), "shared")
-                    for which in ("even", "odd"))  # fmt: skip
-        return one, two
+    def place(self, half: int, term: Index, axis: Index) -> Index:
+        """The place of an element in one half of shared memory."""
+        return (term + half * self.depth) * self.stride + axis
 
-    def _place(self, t: Var) -> tuple[list[Stmt], Index, Index]:
+    def _split(self, t: Var) -> tuple[list[Stmt], Index, Index]:
         """The first axis and term of a thread's access in a panel."""
-        lanes, width = self.layout.lanes, as_index(self.width)
+        lanes, along_terms = self.layout.lanes, self.layout.along_terms
         flat = as_index(self.turn) * self.threads + as_index(t)
-        p, q = Var("p", width), Var("q", as_index(self.depth))
-        if not self.layout.along_terms:
-            units = as_index(self.width // lanes)
-            return [LetIndex(p, modulo(flat, units) * lanes), LetIndex(q, floor_divide(flat, units))], *_both(p, q)
-        if lanes == 1:
-            depth = as_index(self.depth)
-            return [LetIndex(p, floor_divide(flat, depth)), LetIndex(q, modulo(flat, depth))], *_both(p, q)
-        near = as_index(TURNED)
-        far = floor_divide(flat, near * width)
-        column = (far * near + modulo(flat, near)) * lanes
-        return [LetIndex(p, modulo(floor_divide(flat, near), width)), LetIndex(q, column)], *_both(p, q)
+        p = Var("p", as_index(self.width if along_terms else self.width // lanes))
+        q = Var("q", as_index(self.depth // lanes if along_terms else self.depth))
+        if not along_terms:
+            return [LetIndex(p, modulo(flat, p.extent)), LetIndex(q, floor_divide(flat, p.extent))], \
+                as_index(p) * lanes, as_index(q)
+        near = as_index(TURNED) if lanes > 1 else q.extent
+        far = floor_divide(flat, near * p.extent) * near
+        return [LetIndex(p, modulo(floor_divide(flat, near), p.extent)), LetIndex(q, far + modulo(flat, near))], \
+            as_index(p), as_index(q) * lanes
 
     def _kept(self, t: Var) -> Index:
         """The first register of a thread's access."""
@@ -141,7 +136,7 @@ class Panel:
         t, lanes = Var("thread", as_index(self.threads)), self.layout.lanes
         thread = group.inside(t, True)
         each = thread.inside(self.turn, True)
-        split, p, q = self._place(t)
+        split, p, q = self._split(t)
         each.statements += split
         count, terms = count_of(self.axes) or 1, count_of(self.terms) or 1
         along, term = Var("along", as_index(count)), Var("term", as_index(terms))
@@ -165,14 +160,11 @@ class Panel:
 
     def put(self, half: int) -> For:
         """Store the panel in registers to shared memory."""
-        t, lanes, to = Var("thread", as_index(self.threads)), self.layout.lanes, self.halves[half]
-        split, p, q = self._place(t)
+        t, lanes = Var("thread", as_index(self.threads)), self.layout.lanes
+        split, p, q = self._split(t)
         kept, own = self._kept(t), scalar(self.dtype)
-        copies: list[Stmt] = [Copy(View(to, q * self.stride + p), View(self.next, kept), as_index(lanes))]
+        copies: list[Stmt] = [Copy(View(self.panel, self.place(half, q, p)), View(self.next, kept), as_index(lanes))]
         if self.layout.along_terms:
-            copies = [Store(to, (q + n) * self.stride + p, Load(self.next, kept + n, own)) for n in range(lanes)]
+            copies = [Store(self.panel, self.place(half, q + n, p), Load(self.next, kept + n, own))
+                      for n in range(lanes)]  # fmt: skip
         return thread_loop(t, (unrolled(self.turn, (*split, *copies)),))
-
-
-def _both(p: Var, q: Var) -> tuple[Index, Index]:
-    return as_index(p), as_index(q)

@@ -86,7 +86,7 @@ class Tile(NamedTuple):
         return prod(self.threads)
 
 
-TILES: Final = (Tile((16, 16), (8, 8), 8), Tile((8, 16), (8, 8), 8), Tile((8, 16), (8, 4), 16),
+TILES: Final = (Tile((16, 16), (8, 8), 8), Tile((8, 16), (8, 4), 16),
                 Tile((8, 8), (4, 4), 16), Tile((8, 8), (2, 2), 16))  # fmt: skip
 
 
@@ -313,8 +313,8 @@ class _Product:
         lets, first = self._first(t)
         body: list[Stmt] = []
         for side, (panel, own) in enumerate(zip(self.panels, self.own, strict=True)):
-            at, n, run = as_index(k) * panel.stride + first[side], tile.results[side], self.run[side]
-            body += [Copy(View(own, as_index(t) * n + m * run), View(panel.halves[half], at + m * self._apart(side)),
+            at, n, run = panel.place(half, as_index(k), first[side]), tile.results[side], self.run[side]
+            body += [Copy(View(own, as_index(t) * n + m * run), View(panel.panel, at + m * self._apart(side)),
                           as_index(run)) for m in range(n // run)]  # fmt: skip
         i, j = (Var(name, as_index(n)) for name, n in zip("ij", tile.results, strict=True))
         a, b = (Load(own, as_index(t) * v.extent + as_index(v), self.type)

@@ -102,7 +102,7 @@ def test_corpus_equals_the_source(entry: Entry, monkeypatch: pytest.MonkeyPatch)
     lowered_for(made, dims)
 
 
-WRONG = [(trees, "neutral", lambda *_: 1), (products, "_below", lambda *_: [])]
+WRONG = [(trees, "neutral", lambda *_: 1), (products, "below", lambda *_: [])]
 
 
 @pytest.mark.parametrize(("module", "name", "wrong"), WRONG, ids=["tree", "product"])
