@@ -4,8 +4,11 @@
     put:    it stores them to shared memory, as [terms, width]
 
 Between both a group computes with the panel before, so loads have time. Where neighbors in memory are neighbors in
-the panel, a thread copies 16 bytes at once. If they are terms, it stores them one by one; rows of shared memory are
-then longer than the panel, so that the stores of a warp hit different banks.
+the panel, a thread copies 16 bytes at once. If they are terms, it stores them one by one. Where a thread loads single
+elements, all its elements belong to one term, so it computes the place of a term once for a panel, and the places of
+its axes once for all panels.
+
+Rows of shared memory are longer than the panel where a warp stores to several of them, so that it hits different banks.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Final, NamedTuple
 
 from pullback.grid.steps import count_of, decoded, local_buffer, thread_loop, unrolled
 from pullback.ir import nodes as ir
-from pullback.ir.index import Cond, Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.traverse import walk
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import Address
@@ -24,11 +27,13 @@ from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Operand, is_affine
 from pullback.loops.program.nodes import Copy, For, If, LetIndex, Stmt, Store
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import Holds, Literal, Load, View, scalar
+from pullback.loops.program.values import Buffer, Holds, Literal, Load, Value, View, scalar
 
 ACCESS: Final = 16  # bytes of the widest access of a thread
-PADDING: Final = 4  # elements behind a row of shared memory
+BANKS: Final = 32  # of shared memory
+PADDING: Final = 4  # elements behind a row of shared memory to which neighboring terms are stored
 TURNED: Final = 2  # neighboring accesses along terms in a warp; the others are at neighboring rows
+NEAR: Final = 8  # least threads that load single elements side by side
 
 
 def lanes_of(dtype: DType) -> int:
@@ -36,28 +41,59 @@ def lanes_of(dtype: DType) -> int:
     return ACCESS // dtype.size
 
 
+Run = tuple[Var, int]
+"""A variable of an address, and its factor there."""
+
+
 class Layout(NamedTuple):
     """The order of an operand in memory.
 
     Attributes:
         along_terms: whether neighbors are terms of the sum.   lanes: the neighbors that a thread copies at once.
+        plain: the buffer of a plain element, and the part of its address that depends on other variables.
+        axes, terms: the runs of a plain operand: variables that are one run in memory are merged.
     """
 
     along_terms: bool
-    lanes: int
+    lanes: int = 1
+    plain: tuple[Buffer, Index] | None = None
+    axes: tuple[Run, ...] = ()
+    terms: tuple[Run, ...] = ()
 
 
 def layout(operand: Operand, axes: Sequence[Var], terms: Sequence[Var], dtype: DType, address: Address) -> Layout:
     """Find the order of an operand whose axes in the result are `axes`."""
-    unit = _unit(operand.term, address)
-    along_terms = unit in terms
-    if unit is None or operand.plain is None or operand.plain[0].dtype is not dtype:
-        return Layout(along_terms, 1)
-    n = lanes_of(dtype)
-    rest = operand.plain[1] - as_index(unit)
-    last = (terms if along_terms else axes)[-1]
-    whole = unit is last and (unit.extent.constant or 1) % n == 0 and all(c % n == 0 for _, c in rest.terms)
-    return Layout(along_terms, n if whole else 1)
+    if operand.plain is None or operand.plain[0].dtype is not dtype or not _is_numeric(operand.plain[1]):
+        return Layout(_unit(operand.term, address) in terms)
+    buffer, flat = operand.plain
+    runs = [_runs(flat, group) for group in (axes, terms)]
+    rest = flat
+    for v in (*axes, *terms):
+        rest = rest.without(v)
+    n, others = lanes_of(dtype), [c for own in runs for _, c in own[:-1]] + [c for _, c in rest.terms]
+    for which, own in enumerate(runs):
+        last, other = own[-1], runs[1 - which][-1]
+        if last[1] == 1:
+            whole = not any(c % n for c in (*others, other[1], last[0].extent.constant or 1))
+            return Layout(bool(which), n if whole else 1, (buffer, rest), *map(tuple, runs))
+    return Layout(False, 1, (buffer, rest), *map(tuple, runs))
+
+
+def _is_numeric(flat: Index) -> bool:
+    return all(len(m) == 0 or (len(m) == 1 and isinstance(m[0], Var)) for m, _ in flat.terms)
+
+
+def _runs(flat: Index, group: Sequence[Var]) -> list[Run]:
+    """The variables of a group with their factors in an address; those that are one run in memory are merged."""
+    out: list[Run] = []
+    for v in group:
+        found = flat.coefficient(v)
+        factor = 0 if found is None else found.constant or 0
+        if out and out[-1][1] == factor * (v.extent.constant or 1):
+            before, _ = out.pop()
+            v = Var(f"{before.name}_{v.name}", before.extent * v.extent)
+        out.append((v, factor))
+    return out
 
 
 def _unit(term: ir.Scalar, address: Address) -> Var | None:
@@ -101,10 +137,12 @@ class Panel:
     lowering: ScalarLowering
 
     def __post_init__(self) -> None:
-        self.stride = self.width + PADDING * self.layout.along_terms
-        size = self.width * self.depth // self.threads
-        assert size % self.layout.lanes == 0, "a panel has the same number of accesses for each thread"
-        self.turn = Var("turn", as_index(size // self.layout.lanes))
+        lanes, size = self.layout.lanes, self.width * self.depth // self.threads
+        assert size % lanes == 0, "a panel has the same number of accesses for each thread"
+        self.near = max(NEAR, self.threads // self.depth)  # threads side by side along axes, of single elements
+        single = self.near if self.near < BANKS else 0
+        self.stride = self.width + (PADDING if self.layout.along_terms else single if lanes == 1 else 0)
+        self.turn = Var("turn", as_index(size // lanes))
         self.panel = local_buffer(f"{self.name}_panels", self.dtype, (2 * self.depth, self.stride), "shared")
         self.next = local_buffer(f"{self.name}_next", self.dtype, (self.threads, size), "registers")
 
@@ -114,17 +152,23 @@ class Panel:
 
     def _split(self, t: Var) -> tuple[list[Stmt], Index, Index]:
         """The first axis and term of a thread's access in a panel."""
-        lanes, along_terms = self.layout.lanes, self.layout.along_terms
-        flat = as_index(self.turn) * self.threads + as_index(t)
-        p = Var("p", as_index(self.width if along_terms else self.width // lanes))
-        q = Var("q", as_index(self.depth // lanes if along_terms else self.depth))
-        if not along_terms:
-            return [LetIndex(p, modulo(flat, p.extent)), LetIndex(q, floor_divide(flat, p.extent))], \
-                as_index(p) * lanes, as_index(q)
-        near = as_index(TURNED) if lanes > 1 else q.extent
-        far = floor_divide(flat, near * p.extent) * near
-        return [LetIndex(p, modulo(floor_divide(flat, near), p.extent)), LetIndex(q, far + modulo(flat, near))], \
-            as_index(p), as_index(q) * lanes
+        lanes, turn, own = self.layout.lanes, as_index(self.turn), as_index(t)
+        p, q = Var("p", as_index(self.width)), Var("q", as_index(self.depth))
+        flat = turn * self.threads + own
+        if self.layout.along_terms:
+            q = Var("q", as_index(self.depth // lanes))
+            near = as_index(TURNED) if lanes > 1 else q.extent
+            far = floor_divide(flat, near * p.extent) * near
+            axis, term = modulo(floor_divide(flat, near), p.extent), far + modulo(flat, near)
+            return [LetIndex(p, axis), LetIndex(q, term)], as_index(p), as_index(q) * lanes
+        if lanes > 1:
+            p = Var("p", as_index(self.width // lanes))
+            axis, term = modulo(flat, p.extent), floor_divide(flat, p.extent)
+            return [LetIndex(p, axis), LetIndex(q, term)], as_index(p) * lanes, as_index(q)
+        near, across = as_index(self.near), as_index(self.width // self.near)
+        axis = modulo(turn, across) * near + modulo(own, near)
+        term = floor_divide(turn, across) * (self.threads // self.near) + floor_divide(own, near)
+        return [LetIndex(p, axis), LetIndex(q, term)], as_index(p), as_index(q)
 
     def _kept(self, t: Var) -> Index:
         """The first register of a thread's access."""
@@ -139,24 +183,38 @@ class Panel:
         split, p, q = self._split(t)
         each.statements += split
         count, terms = count_of(self.axes) or 1, count_of(self.terms) or 1
-        along, term = Var("along", as_index(count)), Var("term", as_index(terms))
         there, k = block * self.width + p, panel * self.depth + q
         conds = [*below(there, count, self.width), *below(k, terms, self.ends)]
         inside = each.guard(conds) if conds else each
-        scope = Scope(inside, frozenset((*self.axes, *self.terms)), inside.known, not conds, True,
-                      statements=inside.statements)  # fmt: skip
-        scope.statements += [LetIndex(along, there), LetIndex(term, k)]
-        scope.statements += [*decoded(as_index(along), self.axes), *decoded(as_index(term), self.terms)]
-        value, kept = self.lowering.value(self.operand.term, scope), self._kept(t)
-        if isinstance(value, Load) and value.buffer.dtype is self.dtype:
-            scope.statements.append(Copy(View(self.next, kept), View(value.buffer, value.offset), as_index(lanes)))
+        along, term = Var("along", as_index(count)), Var("term", as_index(terms))
+        inside.statements += [LetIndex(along, there), LetIndex(term, k)]
+        value, kept = self._value(inside, along, term, not conds), self._kept(t)
+        if isinstance(value, View):
+            inside.statements.append(Copy(View(self.next, kept), value, as_index(lanes)))
         else:
-            assert lanes == 1, "only plain elements have neighbors"
-            scope.statements.append(Store(self.next, kept, value))
+            inside.statements.append(Store(self.next, kept, value))
         if conds:
             nothing = (Store(self.next, kept + n, Literal(0.0, scalar(self.dtype))) for n in range(lanes))
-            each.statements.append(If(Holds(tuple(conds)), tuple(scope.statements), tuple(nothing)))
+            each.statements.append(If(Holds(tuple(conds)), tuple(inside.statements), tuple(nothing)))
         return thread_loop(t, (*thread.statements, unrolled(self.turn, each.statements)))
+
+    def _value(self, scope: Scope, along: Var, term: Var, certain: bool) -> View | Value:
+        """The place of a plain element, or the value of another one."""
+        if self.layout.plain is None:
+            inner = Scope(scope, frozenset((*self.axes, *self.terms)), scope.known, certain, True,
+                          statements=scope.statements)  # fmt: skip
+            inner.statements += [*decoded(as_index(along), self.axes), *decoded(as_index(term), self.terms)]
+            return self.lowering.value(self.operand.term, inner)
+        buffer, place = self.layout.plain
+        for name, flat, runs in (("start", along, self.layout.axes), ("ahead", term, self.layout.terms)):
+            scope.statements += decoded(as_index(flat), [v for v, _ in runs])
+            part = sum((as_index(v) * factor for v, factor in runs), ZERO_INDEX)
+            if all(factor >= 0 for _, factor in runs):  # one variable, which does not change between panels or turns
+                v = Var(name, buffer.elements)
+                scope.statements.append(LetIndex(v, part))
+                part = as_index(v)
+            place = place + part
+        return View(buffer, place)
 
     def put(self, half: int) -> For:
         """Store the panel in registers to shared memory."""

@@ -31,8 +31,8 @@ from pullback.loops.program.values import Buffer, Extreme, View, loaded_name
 
 MOST_INT: Final = (1 << 31) - 1
 WIDE: Final = (4, 8, 16)  # bytes of an access to several elements
-HELD: Final = range(64, 97)  # registers of a thread's arrays, with which it shall have 128 in all
-RESIDENT: Final = 512  # threads of a multiprocessor with 128 registers each
+HELD: Final = range(48, 97)  # registers of the arrays of a thread that hold the results of a group
+RESIDENT: Final = 384  # threads of such groups that shall fit on a multiprocessor; at least two groups
 STRAIGHT: Final = 16  # most elements that are copied one by one without a loop
 
 
@@ -430,7 +430,7 @@ class Kernels:
         writer.launch(group, tests)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         held = sum((b.shape[-1].constant or 0) * b.dtype.size // 4 for b in used if b.space == "registers")
-        resident = max(RESIDENT // threads, 1) if held in HELD else 0
+        resident = max(RESIDENT // threads, 2) if held in HELD else 0
         name = self._named(k, raw, names, threads, resident)
         assert isinstance(group.upper, Index) and group.upper.constant
         shared = sum(b.bytes for b in used if b.space == "shared")
