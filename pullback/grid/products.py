@@ -58,8 +58,9 @@ LEAST: Final = (8, 8, 4)  # least rows, columns and terms; with fewer, tiles are
 LANES: Final = (4, 8)  # the threads of a warp, along rows and columns
 PARTS: Final = (1, 2, 4, 8, 16)  # parts of the terms
 LEAST_PANELS: Final = 4  # in a part
+MOST_SUMS: Final = 256  # bytes of the sums of a thread
 REGISTERS: Final = 56  # of a thread, beside its sums
-LATENCY: Final = 800.0  # cycles from a load until its value is in shared memory
+LATENCY: Final = 360.0  # cycles from a load from the cache of the device until the value is in shared memory
 FLOW: Final = 32.0  # bytes that a multiprocessor loads in a cycle
 
 
@@ -117,7 +118,7 @@ def products(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
     if r is None or r.total.op != "sum" or (found := _best(r, work.address)) is None:
         return
     (c, shape), least = found, moved(work.statement)
-    for plan in _plans(shape, device):
+    for plan in _plans(shape, device, r.total.dtype.size):
         cycles = max(_cycles(shape, plan, device, r.total.dtype.size), device.cycles(0, 0, 1, 1, moved=least))
         cycles += _adding(shape, plan, device, r.total.dtype.size)
         yield Candidate("product", cycles, partial(_build, r, c, shape, plan, work.address), _schedule(r, c, shape, plan))
@@ -142,8 +143,10 @@ def _around(r: Reduction, c: Contraction) -> tuple[Var, ...]:
     return tuple(v for v in r.build.vars if v not in c.rows and v not in c.columns)
 
 
-def _plans(shape: _Shape, device: Device) -> Iterator[_Plan]:
+def _plans(shape: _Shape, device: Device, size: int) -> Iterator[_Plan]:
     for tile in TILES:
+        if prod(tile.results) * size > MOST_SUMS:
+            continue
         panels, groups = -(-shape.terms // tile.depth), shape.many * prod(shape.across(tile))
         for parts in PARTS:
             own = -(-panels // parts)
