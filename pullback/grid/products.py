@@ -23,7 +23,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from pullback.device import Device
-from pullback.grid.panels import Panel, below, lanes_of, layout
+from pullback.grid.panels import ACCESS, Panel, below, lanes_of, layout
 from pullback.grid.reductions import Reduction, leaves, moved, named_values, reduction, spread_loops
 from pullback.grid.spread import THREADS
 from pullback.grid.steps import (
@@ -61,7 +61,8 @@ LEAST_PANELS: Final = 4  # in a part
 MOST_SUMS: Final = 256  # bytes of the sums of a thread
 REGISTERS: Final = 56  # of a thread, beside its sums
 LATENCY: Final = 360.0  # cycles from a load from the cache of the device until the value is in shared memory
-FLOW: Final = 32.0  # bytes that a multiprocessor loads in a cycle
+FLOW: Final = 24.0  # bytes that a multiprocessor loads in a cycle
+ISSUED: Final = 16.0  # elements of panels that four instructions of a warp copy
 
 
 class Tile(NamedTuple):
@@ -165,10 +166,11 @@ def _cycles(shape: _Shape, plan: _Plan, device: Device, size: int) -> float:
     registers = prod(tile.results) * size // 4 + REGISTERS
     most = min(device.resident // threads, device.registers // (threads * registers))
     multiply = threads * prod(tile.results) / (device.double if size > 4 else device.single)
-    reads = threads / device.warp * sum(tile.results) * size / 16  # of 16 bytes
-    step = max(multiply + reads / 4, 2 * reads, (tile.rows + tile.columns) * size / FLOW)
+    reads, width = threads / device.warp * sum(tile.results) * size / ACCESS, tile.rows + tile.columns
+    step = max(multiply + (reads + width / ISSUED) / 4, 2 * reads, width * size / FLOW)
+    alone = max(LATENCY, tile.depth * prod(tile.results))  # of a group that has a multiprocessor to itself
     rounds, rest = divmod(-(-groups // device.multiprocessors), most)
-    panel = [max(n * tile.depth * step + device.meeting, LATENCY) for n in (most, rest)]
+    panel = [max(n * tile.depth * step, alone) + device.meeting for n in (most, rest)]
     return device.launch + plan.panels * (rounds * panel[0] + (rest > 0) * panel[1])
 
 
