@@ -33,8 +33,9 @@ class Device:
         warp: the number of threads that run in lockstep.
         threads: the most threads in a group.   resident: the most threads on a multiprocessor.
         registers: the number of 32-bit registers of a multiprocessor.
-        shared: the shared memory that a group may use without an explicit request.
+        shared: the shared memory that a group may use without an explicit request.   most_shared: with a request.
         single, double: f32 and f64 multiply-adds that a multiprocessor starts per cycle.
+        tensor: the same for numbers of 16 bits on tensor cores; 0 if there are none.
         bandwidth: bytes per second from and to memory.
         serial: the cycles one thread needs for one cycle of work of a processor core.
         meeting: the cycles of a barrier in a group.
@@ -54,6 +55,8 @@ class Device:
     single: int
     double: int
     bandwidth: float
+    tensor: int = 0
+    most_shared: int = 0
     serial: float = 8.0
     meeting: float = 40.0
     launch: float = 6_000.0
@@ -77,7 +80,8 @@ class Device:
 
 
 H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=32, threads=1024, resident=2048,
-                     registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12)  # fmt: skip
+                     registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12, tensor=2048,
+                     most_shared=227 * 1024)  # fmt: skip
 
 DEVICES: Final = {d.name: d for d in (H100,)}
 KINDS: Final = {"cuda": 2, "opencl": 4}  # drivers: the first part of the name of a device, and its number in DLPack

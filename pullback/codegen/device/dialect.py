@@ -10,6 +10,7 @@ from typing import Final
 from pullback.codegen.c.libm import FUNCTIONS
 from pullback.codegen.c.text import reached
 from pullback.codegen.c.types import c_type
+from pullback.codegen.device.tensor import TENSOR
 from pullback.ir.types import DType
 
 
@@ -29,6 +30,8 @@ class DeviceWords:
         group, thread: the index of the current group, and of the current thread in it.
         meet: the barrier statement for all threads of a group.
         shared: the prefix of a shared array's declaration.
+        requested: the declaration of shared memory that a launch requests; {0} is its bytes. Empty if all is declared.
+        tensor: whether the language has the helper functions of `tensor`.
         unroll: the line before an unrolled loop.
         boolean, code: the element types of boolean arrays, and of the array for the first failed check.
         fault: the statement that stores the first failed check; {0}, {1} and {2} are its code, index and size.
@@ -57,6 +60,8 @@ class DeviceWords:
     failed: str
     reserved: frozenset[str]
     begin: str = ""
+    requested: str = ""
+    tensor: bool = False
     boolean: str = "bool"
     exact: str = ""
     double: str = ""
@@ -83,7 +88,7 @@ class DeviceWords:
 _CUDA: Final = """
     asm blockDim blockIdx catch class const_cast delete dim3 explicit export fault friend gridDim mutable namespace new
     operator private protected public template this threadIdx throw try typename using virtual warpSize clock clock64
-    float2 float4 double2 int2 int4 uint ushort ulong atomicAdd atomicCAS min max
+    float2 float4 double2 int2 int4 uint ushort ulong atomicAdd atomicCAS min max requested
 """
 CUDA: Final = DeviceWords(
     name="cuda",
@@ -133,6 +138,9 @@ typedef unsigned long long uint64_t;
     fault="if (atomicCAS(&fault[0], 0ull, {0}ull) == 0) fault[1] = {1}, fault[2] = {2};",
     failed="*(volatile unsigned long long *)fault",
     reserved=frozenset(_CUDA.split()),
+    requested="PB_REQUESTED(requested, {0});",
+    tensor=True,
+    definitions=TENSOR,
 )
 
 _NUMBERS: Final = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")

@@ -59,8 +59,8 @@ static int failed_check(const void *at, int64_t *fault, STREAM stream) {
 
 _OWN: Final = frozenset((
     "device", "stream", "self", "on", "memory", "arrays", "attach", "enter", "leave", "load", "kernel", "detach",
-    "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "failed_check", "seen", "run",
-    "call", "prepare", "failed", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "ARRAY", "NUMBER",
+    "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "request", "failed_check", "seen", "run",
+    "call", "prepare", "failed", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "LAUNCH_WITH", "ARRAY", "NUMBER",
     "MEMORY_BYTES", "ARRAY_BYTES", "STREAM", "KERNEL", "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NULL",
     "dlopen", "dlsym", "dlclose", "dlerror", "calloc", "realloc", "free"))  # fmt: skip
 
@@ -114,8 +114,11 @@ class HostWriter(Writer):
             arguments = [f"ARRAY({e.pointer(views[b].buffer, views[b].offset)})" for b in launch.params]
             arguments += [f"NUMBER({launch.index}, {e.index(numbers[v])})" for v in launch.indices]
             arguments += ["ARRAY((uint64_t *)fault)"] * launch.checks
-            given = ", ".join((f"self->{launch.name}", str(launch.groups), str(launch.threads), *arguments))
-            self.line(f"LAUNCH({given});")
+            given = (f"self->{launch.name}", str(launch.groups), str(launch.threads), *arguments)
+            if launch.requested:
+                self.line(f"LAUNCH_WITH({launch.requested}, {', '.join(given)});")
+            else:
+                self.line(f"LAUNCH({', '.join(given)});")
 
 
 class DeviceUnit(Unit):
@@ -200,6 +203,7 @@ def host_text(unit: DeviceUnit) -> HostText:
         driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
+        driver.request * bool(unit.kernels.requested),
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
         run, _open(unit, kernels, places), driver.extra[1].format(name=name), entry, enqueue]  # fmt: skip
     return HostText(fit("".join(parts)), (called, enqueued), places.memory_bytes, array_bytes)
@@ -237,6 +241,7 @@ def _open(unit: DeviceUnit, kernels: list[str], places: Places) -> str:
     """The functions that open and close the program."""
     f, name = unit.function, unit.name
     steps = [f'kernel(&self->on, &self->{k}, "{k}")' for k in kernels]
+    steps += [f"request(self->{k}, {count})" for k, count in unit.kernels.requested.items()]
     steps += ["allocate(&self->memory, MEMORY_BYTES)"] * (places.memory_bytes > 0)
     steps += [f"send(self->memory + {places.memory[b]}, table{k}, {b.bytes}, self->on.stream)"
               for k, b in enumerate(f.constants)]  # fmt: skip

@@ -19,12 +19,30 @@ from pullback.codegen.device.dialect import DeviceWords
 from pullback.grid.checks import after_checks, has_checks, uses_elements, variables_read
 from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import Substitution
-from pullback.loops.analysis.intervals import atom_range
+from pullback.loops.analysis.intervals import atom_range, interval
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Access, Break, Check, Copy, Fill, For, If, Kernel, LetIndex, Loop, Stmt
+from pullback.loops.program.nodes import (
+    Access,
+    Break,
+    Check,
+    Copy,
+    EndBatch,
+    Fill,
+    For,
+    If,
+    Kernel,
+    LetIndex,
+    Loop,
+    Multiply,
+    Prefetch,
+    Stmt,
+    Store,
+    Wait,
+)
 from pullback.loops.program.values import Buffer, Extreme, loaded_name
 
 MOST_INT: Final = (1 << 31) - 1
+STATIC: Final = 48 * 1024  # the most bytes of shared memory that a kernel can declare
 
 
 @dataclass(frozen=True)
@@ -35,7 +53,7 @@ class Launch:
         name: the function's name.   groups, threads: the number of groups, and of threads in each.
         params: the kernel parameters that it takes.   indices: the index values that it takes.
         index: the C type of these values.   checks: whether it takes `fault`.
-        shared: the bytes of shared memory of a group.
+        shared: the bytes of shared memory of a group.   requested: the bytes that the launch has to request.
     """
 
     name: str
@@ -46,6 +64,7 @@ class Launch:
     index: str
     checks: bool
     shared: int
+    requested: int
 
 
 class DeviceExpressions(Expressions):
@@ -60,8 +79,42 @@ class DeviceExpressions(Expressions):
         return super().place(buffer, offset)
 
 
-Place = tuple[Index, int] | None
-"""Thread t accesses the elements t + k n behind a first element: that element, and n; None for any other access."""
+@dataclass(frozen=True)
+class Place:
+    """The elements that the threads of a thread loop access.
+
+    Attributes:
+        own: thread t accesses the elements t + k n behind a first element: that element, and n; None if unknown.
+        slot: all elements are in the slot of the buffer with this number; None if unknown.
+        slots: the number of slots.   ahead: whether each thread fetches its own elements ahead.
+        earlier: whether `slot` is that of an earlier iteration.
+    """
+
+    own: tuple[Index, int] | None = None
+    slot: Index | None = None
+    slots: int = 1
+    ahead: bool = False
+    earlier: bool = False
+
+    def is_apart(self, other: Place) -> bool:
+        """Whether no element of one place belongs to another thread's part of the other place."""
+        if self.slot is not None and other.slot is not None and (self.slot - other.slot).constant is not None:
+            if ((self.slot - other.slot).constant or 0) % self.slots:
+                return True
+        return (self.own is not None and self.own == other.own) or (self.ahead and other.ahead)
+
+    def after(self, s: For) -> Place:
+        """The place as seen from the next iteration of a loop."""
+        own = None if self.own is not None and s.var in self.own[0].free else self.own
+        if self.slot is None or s.var not in self.slot.free:
+            return replace(self, own=own)
+        earlier = Substitution(variables={s.var: as_index(s.var) - s.step}).index(self.slot)
+        return replace(self, own=own, slot=None if self.earlier else earlier, earlier=True)
+
+    def behind(self, v: Var) -> Place:
+        """The place as seen from the statements after a loop over `v`."""
+        own = None if self.own is not None and v in self.own[0].free else self.own
+        return replace(self, own=own, slot=None if self.slot is not None and v in self.slot.free else self.slot)
 
 
 @dataclass(frozen=True)
@@ -77,6 +130,10 @@ class Touched:
         found = [(a.buffer, place, a.write) for a, place in _places(s, threads) if a.buffer.space != "registers"]
         return Touched(frozenset((b, p) for b, p, _ in found), frozenset((b, p) for b, p, write in found if write))
 
+    def _with(self, change: Callable[[Place], Place]) -> Touched:
+        touched, written = (frozenset((b, change(p)) for b, p in side) for side in (self.touched, self.written))
+        return Touched(touched, written)
+
     def __or__(self, other: Touched) -> Touched:
         return Touched(self.touched | other.touched, self.written | other.written)
 
@@ -84,15 +141,17 @@ class Touched:
         """Whether `other` contains all of these accesses."""
         return self.touched <= other.touched and self.written <= other.written
 
-    def after(self, v: Var) -> Touched:
-        """The accesses as seen from another iteration of a loop, which changes the value of `v`."""
-        touched, written = (frozenset((b, None if p is not None and v in p[0].free else p) for b, p in side)
-                            for side in (self.touched, self.written))  # fmt: skip
-        return Touched(touched, written)
+    def after(self, s: For) -> Touched:
+        """The accesses as seen from the next iteration of a loop."""
+        return self._with(lambda p: p.after(s))
+
+    def behind(self, s: For) -> Touched:
+        """The accesses as seen from the statements after a loop."""
+        return self._with(lambda p: p.behind(s.var))
 
     def conflicts(self, other: Touched) -> bool:
         """Whether one side writes an element that another thread may access on the other side."""
-        return any(b is c and (p is None or p != q) for one, two in ((self, other), (other, self))
+        return any(b is c and not p.is_apart(q) for one, two in ((self, other), (other, self))
                    for b, p in one.written for c, q in two.touched)  # fmt: skip
 
 
@@ -113,7 +172,22 @@ def _places(s: Stmt, threads: int) -> Iterator[tuple[Access, Place]]:
             offset = m.index(a.offset)
             first = ((offset - as_index(v), step) for v, step in at.items())
             fixed = (p for p in first if bound.isdisjoint(p[0].every_atom) and not p[0].data)
-            yield a, next(fixed, None) if a.more == 0 else None
+            ahead = a.write and isinstance(x, Prefetch | Wait)
+            yield a, Place(next(fixed, None) if a.more == 0 else None, _slot(a), a.buffer.slots, ahead)
+
+
+def _slot(a: Access) -> Index | None:
+    """The number of the slot in which all accessed elements are; None if the buffer has one slot, or it is unknown."""
+    size = (a.buffer.elements.constant or 0) // a.buffer.slots
+    factors = [m[0] for m, c in a.offset.terms if c == size and len(m) == 1] if a.buffer.slots > 1 else []
+    for number in (*map(as_index, factors), *([ZERO_INDEX] if a.buffer.slots > 1 else [])):
+        ends = [interval(i - number * size, {}) for i in (a.offset, a.offset + a.more)]
+        if None not in ends:
+            first, last = ends[0][0] // size, ends[1][1] // size  # type: ignore[index]
+            if first == last:
+                atom = number.single
+                return (atom.numerator if isinstance(atom, Mod) else number) + first
+    return None
 
 
 @dataclass
@@ -182,13 +256,13 @@ class KernelWriter(Writer):
             self.line(f"{head} {{")
             self._inside(s.body)
             self.line("}")
-            again = self.since.after(s.var) if isinstance(s, For) else self.since
+            again = self.since.after(s) if isinstance(s, For) else self.since
             if again.within(known) or (isinstance(s, For) and least == 1):
                 break
             known |= again
             del self.lines[start:]
         left = self.left | (self.since if isinstance(s, For) else Touched())
-        self.since = (left.after(s.var) if isinstance(s, For) else left) | (Touched() if least else before)
+        self.since = (left.behind(s) if isinstance(s, For) else left) | (Touched() if least else before)
         self.left = outer
 
     def _either(self, s: If) -> None:
@@ -264,6 +338,20 @@ class KernelWriter(Writer):
                 to, at = e.place(s.target.buffer, s.target.offset)
                 source, start = e.place(s.source.buffer, s.source.offset)
                 self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = {source}[{e.index(start)} + {k}];")
+            case Store() if s.buffer.swizzled and self.words.tensor:
+                name, at = e.place(s.buffer, s.offset)
+                self.line(f"{name}[pb_swizzled<{s.buffer.dtype.size}>({e.index(at)})] = {e.value(s.value)};")
+            case Prefetch() if self.words.tensor:
+                name, at = e.place(s.target.buffer, s.target.offset)
+                test = "" if s.test is None else f", {e.value(s.test)}"
+                to = f"{name} + pb_swizzled<{s.target.buffer.dtype.size}>({e.index(at)})"
+                self.line(f"pb_fetch({to}, {e.pointer(s.source.buffer, s.source.offset)}{test});")
+            case EndBatch() if self.words.tensor:
+                self.line("pb_fetched();")
+            case Wait() if self.words.tensor:
+                self.line(f"pb_wait<{s.pending}>();")
+            case Multiply() if self.words.tensor:
+                self._multiply(s)
             case Check():
                 i, low, high = e.index(s.index, 11), e.index(s.lower, 11), e.index(s.extent, 11)
                 self.line(f"if ({i} < {low} || {i} >= {high}) {{")
@@ -274,6 +362,18 @@ class KernelWriter(Writer):
                 self.line("}")
             case _:
                 super().statement(s)
+
+    def _multiply(self, s: Multiply) -> None:
+        """Add a call of the helper function for an instruction of tensor cores."""
+        e, tile = self.expressions, s.tile
+        assert isinstance(e, DeviceExpressions) and e.thread is not None
+        kind = s.left.buffer.dtype.name
+        shape = ", ".join(map(str, (tile.rows, tile.columns, tile.across, tile.depth)))
+        ways = ", ".join("true" if along else "false" for along in s.along)
+        panels = ", ".join(e.pointer(v.buffer, v.offset) for v in (s.left, s.right))
+        sums, thread = self.names(s.sums, s.sums.name), self.names(e.thread, e.thread.name)
+        name = "pb_multiply_together" if tile.together else "pb_multiply"
+        self.line(f"{name}<PB_{kind.upper()}, {shape}, {ways}>({sums}, {panels}, {thread});")
 
     def _head(self, s: For) -> str:
         e, v = self.expressions, self.names(s.var, s.var.name)
@@ -318,6 +418,11 @@ class Kernels:
         """Whether a kernel has a check that can fail."""
         return any(launch.checks for own in self._launches.values() for launch in own)
 
+    @property
+    def requested(self) -> dict[str, int]:
+        """The bytes of shared memory that kernels have to request."""
+        return {x.name: x.requested for own in self._launches.values() for x in own if x.requested}
+
     def launches(self, k: Kernel) -> tuple[Launch, ...]:
         """The launches of a kernel, in order."""
         if k not in self._launches:
@@ -351,17 +456,26 @@ class Kernels:
         head += [words.array.format(*a) for a in fault]
         for a in (arrays + fault) * bool(words.begin):
             writer.line(words.begin.format(*a))
+        shared = sum(b.bytes for b in used if b.space == "shared")
+        large = shared > STATIC or any(b.swizzled for b in used)
+        requested = shared if large and words.requested else 0
+        place = 0
+        if requested:
+            writer.line(words.requested.format(requested))
         for b in used:
-            if b.space in ("shared", "registers"):
-                size = b.shape[-1] if b.space == "registers" else b.elements
-                name, element = names(b, b.name), words.element(b.dtype)
-                writer.line(f"{words.shared * (b.space == 'shared')}{element} {name}[{size}];")
+            size, name, element = b.elements, names(b, b.name), words.element(b.dtype)
+            if b.space == "registers":
+                writer.line(f"{element} {name}[{b.shape[-1]}];")
+            elif b.space == "shared" and requested:  # panels are multiples of the alignment
+                writer.line(f"{element} *const {name} = ({element} *)(requested + {place});")
+                place += b.bytes
+            elif b.space == "shared":
+                writer.line(f"{words.shared}{element} {name}[{size}];")
         writer.launch(group, tests)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         name = self._named(k, raw, names, threads)
         assert isinstance(group.upper, Index) and group.upper.constant
-        shared = sum(b.bytes for b in used if b.space == "shared")
-        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared)
+        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared, requested)
 
     def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
         """The name of a launch's function, which is printed if it is new."""
