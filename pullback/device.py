@@ -62,6 +62,11 @@ class Device:
     launch: float = 6_000.0
     look: float = 30_000.0
 
+    @property
+    def has_warp_groups(self) -> bool:
+        """Whether four warps multiply together, which only one architecture can."""
+        return self.architecture == "sm_90a"
+
     def cycles(self, work: float, chain: float, groups: int, threads: int, meetings: int = 0, wide: bool = True,
                moved: float = 0.0) -> float:
         """Estimate the cycles of a launch.

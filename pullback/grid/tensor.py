@@ -33,6 +33,7 @@ from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Contraction, Operand, contractions, is_affine
 from pullback.loops.program.nodes import (
     EndBatch,
+    Finish,
     For,
     If,
     Kernel,
@@ -57,11 +58,15 @@ BAND: Final = 8  # rows of tiles that groups walk through column by column, so t
 
 
 class Tile(NamedTuple):
-    """The tile of a group: warps in rows and columns, the part of each, and the slots for panels."""
+    """The tile of a group: warps in rows and columns, the part of each, and the slots for panels.
+
+    With `together`, instructions of four warps multiply 64 rows.
+    """
 
     warps: tuple[int, int]
     part: tuple[int, int]
     slots: int
+    together: bool = False
 
     @property
     def threads(self) -> int:
@@ -84,7 +89,14 @@ class Tile(NamedTuple):
         return prod(self.part) // 32
 
 
-TILES: Final = (Tile((2, 2), (64, 64), 3), Tile((2, 2), (32, 32), 3))
+    @property
+    def held(self) -> int:
+        """The panels that are read while later ones are copied: the present one, and one of unfinished instructions."""
+        return 1 + self.together
+
+
+TILES: Final = (Tile((8, 1), (16, 256), 4, True), Tile((8, 1), (16, 128), 3, True), Tile((2, 2), (64, 64), 3),
+                Tile((2, 2), (32, 32), 3))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -160,6 +172,8 @@ def tensor_products(work: Work, machine: Machine, device: Device) -> Iterator[Ca
     least = moved(work.statement)
     for tile in TILES:
         depth = found.depth
+        if tile.together and not device.has_warp_groups:
+            continue
         a = Shared(((found.left.name, tile.rows, depth), (found.right.name, depth, tile.columns)))
         across = (-(-found.rows // tile.rows), -(-found.columns // tile.columns))
         grid = Grid((*((v.name, v.extent.constant or 0) for v in _around(r, found.c)), ("rows", across[0]),
@@ -224,7 +238,7 @@ def _cycles(f: Found, tile: Tile, device: Device) -> float:
     """Estimate the cycles: groups run in rounds, a multiprocessor has room for two or more."""
     groups = f.many * -(-f.rows // tile.rows) * -(-f.columns // tile.columns)
     panels = -(-f.terms // f.depth)
-    step = tile.rows * tile.columns * f.depth / (device.tensor * WARPS)
+    step = tile.rows * tile.columns * f.depth / (device.tensor * (TOGETHER if tile.together else WARPS))
     bytes_ = (tile.rows + tile.columns) * f.depth * f.left.dtype.size
     computed = 2 - f.left.fetched - f.right.fetched
     rate = device.tensor / 32 / (1 + 15 * computed)  # bytes that a multiprocessor takes from the cache in a cycle
@@ -233,7 +247,8 @@ def _cycles(f: Found, tile: Tile, device: Device) -> float:
     return device.launch + rounds * (panels * max(step, bytes_ / rate, device.meeting) + waits)
 
 
-WARPS: Final = 0.6  # the part of the tensor cores' rate that instructions of single warps reach
+WARPS: Final = 0.6  # the part of the tensor cores' rate that instructions of one warp reach
+TOGETHER: Final = 0.8  # the same for four warps
 
 
 def _build(r: Reduction, found: Found, tile: Tile, address: Address, builder: KernelBuilder) -> Kernel:
@@ -280,7 +295,7 @@ class _Product:
         self.lowering = ScalarLowering(self.builder.parameter, self.builder.site, self.r.build.values)
         self.lowering.sums = frozenset((self.r.total,))
         self.panels = -(-self.f.terms // depth)
-        self.slots = min(tile.slots, self.panels + 1)
+        self.slots = min(tile.slots, self.panels + tile.held)
         self.left, self.right = (
             Buffer(f"{p.name}_panels", dtype, tuple(map(as_index, (self.slots, size))), "shared",
                    as_index(self.slots * size), slots=self.slots, swizzled=True)
@@ -304,15 +319,16 @@ class _Product:
         outer.statements.append(LetIndex(self.row_tile, as_index(down) * band + as_index(within)))
         group = Scope(outer, frozenset((*which, self.row_tile)), outer.known, loop=True, statements=outer.statements)
         group.statements.append(self._zeros())
-        ahead = self.slots - 1
+        ahead = self.slots - tile.held
         for panel in range(ahead):
             group.statements.append(self._copies(group, as_index(panel)))
         panel = Var("panel", as_index(self.panels))
         step = group.inside(panel, True)
         step.statements.append(self._wait(panel, ahead - 1))
-        step.statements.append(self._copies(step, as_index(panel) + ahead))
-        step.statements.append(self._multiply(panel))
+        copies = self._copies(step, as_index(panel) + ahead)
+        step.statements += [self._multiply(panel), copies] if tile.together else [copies, self._multiply(panel)]
         group.statements.append(For(panel, ZERO_INDEX, panel.extent, tuple(step.statements)))
+        group.statements += [thread_loop(self._thread(), (Finish(self.sums),))] * tile.together
         group.statements.append(self._results(group))
         return group_loop(g, (*root.statements, *group.statements))
 
@@ -401,7 +417,7 @@ class _Product:
         """Wait for the copies of a panel."""
         runs = tuple(Run(to, self._slot(panel, to), to.shape[1])
                      for p, to in ((self.f.left, self.left), (self.f.right, self.right)) if p.fetched)  # fmt: skip
-        return thread_loop(self._thread(), (Wait(runs, pending),))
+        return thread_loop(self._thread(), (Wait(runs, pending, self.tile.together),))
 
     def _multiply(self, panel: Var) -> For:
         """Add the products of a panel to the sums."""
@@ -413,9 +429,12 @@ class _Product:
         add = Store(self.sums, sums.at, Binary("*", a, b, self.type), accumulate=True)
         body = *sums.lets, sums.loop((For(k, ZERO_INDEX, k.extent, (add,)),))
         (left, at_left, *_), (right, at_right, *_) = places
-        tile = WarpTile(*self._sizes(), self.tile.warps[1], self.f.depth)
+        tile = WarpTile(*self._sizes(), self.tile.warps[1], self.f.depth, self.tile.together)
         both = self.f.left.along, self.f.right.along
-        return thread_loop(t, (Multiply(body, tile, self.sums, View(left, at_left), View(right, at_right), both),))
+        before = as_index(panel) + (self.slots - 1)
+        pending = [Run(to, self._slot(before, to), to.shape[1]) for to in (left, right)] * tile.together
+        views = View(left, at_left), View(right, at_right)
+        return thread_loop(t, (Multiply(body, tile, self.sums, *views, both, tuple(pending)),))
 
     def _within(self, p: Panel, i: Index, k: Index) -> Index:
         """The place of a row (or column) and a term in a panel."""

@@ -22,6 +22,7 @@ from pullback.loops.program.nodes import (
     Copy,
     EndBatch,
     Fill,
+    Finish,
     For,
     If,
     Kernel,
@@ -160,7 +161,7 @@ class Writer:
                 self._prefetch(s)
             case Multiply():
                 self.body(s.body)
-            case EndBatch() | Wait():
+            case EndBatch() | Wait() | Finish():
                 pass
             case Procedure():
                 name = self.unit.words.procedure(s.work)

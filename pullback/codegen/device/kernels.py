@@ -28,6 +28,7 @@ from pullback.loops.program.nodes import (
     Copy,
     EndBatch,
     Fill,
+    Finish,
     For,
     If,
     Kernel,
@@ -349,7 +350,9 @@ class KernelWriter(Writer):
             case EndBatch() if self.words.tensor:
                 self.line("pb_fetched();")
             case Wait() if self.words.tensor:
-                self.line(f"pb_wait<{s.pending}>();")
+                self.line(f"pb_wait{'_together' * s.together}<{s.pending}>();")
+            case Finish() if self.words.tensor:
+                self.line(f"pb_finish({self.names(s.sums, s.sums.name)});")
             case Multiply() if self.words.tensor:
                 self._multiply(s)
             case Check():
@@ -368,11 +371,12 @@ class KernelWriter(Writer):
         e, tile = self.expressions, s.tile
         assert isinstance(e, DeviceExpressions) and e.thread is not None
         kind = s.left.buffer.dtype.name
-        shape = ", ".join(map(str, (tile.rows, tile.columns, tile.across, tile.depth)))
+        sizes = (tile.depth,) if tile.together else (tile.rows, tile.columns, tile.across, tile.depth)
+        shape = ", ".join(map(str, sizes))
         ways = ", ".join("true" if along else "false" for along in s.along)
         panels = ", ".join(e.pointer(v.buffer, v.offset) for v in (s.left, s.right))
         sums, thread = self.names(s.sums, s.sums.name), self.names(e.thread, e.thread.name)
-        name = "pb_multiply_together" if tile.together else "pb_multiply"
+        name = f"pb_multiply_64x{8 * tile.columns}" if tile.together else "pb_multiply"
         self.line(f"{name}<PB_{kind.upper()}, {shape}, {ways}>({sums}, {panels}, {thread});")
 
     def _head(self, s: For) -> str:

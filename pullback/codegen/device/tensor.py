@@ -95,6 +95,52 @@ static __device__ __forceinline__ void pb_multiply(float *sums, const void *left
 """
 
 
+_TOGETHER: Final = """\
+template <int pending> static __device__ __forceinline__ void pb_wait_together() {
+    asm volatile("cp.async.wait_group %0;\\n\\tfence.proxy.async.shared::cta;" :: "n"(pending) : "memory");
+}
+"""
+_FINISH: Final = """\
+template <int count> static __device__ __forceinline__ void pb_finish(float (&sums)[count]) {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    #pragma unroll
+    for (int k = 0; k < count; ++k) asm volatile("" : "+f"(sums[k]) :: "memory");
+}
+"""
+_PANEL: Final = """\
+/* The descriptor of a panel: the bytes between blocks of 64 rows (or columns), and those of 8 lines. */
+static __device__ __forceinline__ uint64_t pb_panel(unsigned at, int block) {
+    return (at & 0x3ffff) >> 4 | (uint64_t)(block >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+"""
+
+
+def _wgmma(columns: int) -> str:
+    """The multiplication of 64 rows by four warps; the products of the panel before are done when it returns."""
+    count = columns // 2
+    sums, places = (", ".join(map(word.format, range(count))) for word in ('"+f"(sums[{0}])', "%{0}"))
+    return f"""\
+#define PB_WGMMA_{columns}(type) \\
+    asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32." type "." type " {{{{{places}}}}}, %{count}, %{count + 1}, 1, 1, 1, %{count + 2}, %{count + 3};" \\
+                 : {sums} : "l"(a), "l"(b), "n"(!left_along), "n"(!right_along))
+template <int kind, int depth, bool left_along, bool right_along>
+static __device__ __forceinline__ void pb_multiply_64x{columns}(float *sums, const void *left, const void *right, int thread) {{{{
+    const unsigned l = (unsigned)__cvta_generic_to_shared(left) + thread / 128 * (left_along ? 64 : depth) * 128;
+    const unsigned r = (unsigned)__cvta_generic_to_shared(right);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    #pragma unroll
+    for (int step = 0; step < depth / 16; ++step) {{{{
+        const uint64_t a = pb_panel(l + step * (left_along ? 32 : 2048), depth * 128);
+        const uint64_t b = pb_panel(r + step * (right_along ? 32 : 2048), depth * 128);
+        if constexpr (kind == PB_BF16) PB_WGMMA_{columns}("bf16");
+        else PB_WGMMA_{columns}("f16");
+    }}}}
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}}}}
+""".replace("{{", "{").replace("}}", "}")
+
+
 def _real(text: str) -> str:
     return f"#ifndef PB_EMULATED\n{text}#endif\n"
 
@@ -108,4 +154,8 @@ TENSOR: Final[Mapping[str, str]] = {
     "pb_mma": _real(_MMA),
     "pb_fragment": _real(_FRAGMENT),
     "pb_multiply": _real(_MULTIPLY),
+    "pb_wait_together": _real(_TOGETHER),
+    "pb_finish": _real(_FINISH),
+    "pb_panel": _real(_PANEL),
+    **{f"pb_multiply_64x{n}": _real(_wgmma(n)) for n in (128, 256)},
 }

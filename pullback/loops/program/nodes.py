@@ -6,7 +6,7 @@ are in `values`.
     Function      parameters, kernels and the statements of the whole program
     Kernel        a static function over its own parameter buffers; `Call` hands it views of the program's buffers
     Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Prefetch EndBatch Wait Multiply
-                  Procedure Call Parallel Comment
+                  Finish Procedure Call Parallel Comment
 
 Nodes are compared by identity; nothing here is interned.
 """
@@ -216,10 +216,21 @@ class EndBatch:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Wait:
-    """The end of the prefetches of a thread, except its last `pending` batches; they are in these runs."""
+    """The end of the prefetches of a thread, except its last `pending` batches; they are in these runs.
+
+    With `together`, instructions of four warps read them.
+    """
 
     runs: tuple[Run, ...]
     pending: int
+    together: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Finish:
+    """The end of the multiplications of four warps, whose sums can be used then."""
+
+    sums: Buffer
 
 
 class WarpTile(NamedTuple):
@@ -414,7 +425,7 @@ class Parallel:
 
 
 Stmt = (For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Prefetch | EndBatch
-        | Wait | Multiply | Procedure | Comment | Call | Parallel)
+        | Wait | Multiply | Finish | Procedure | Comment | Call | Parallel)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,6 +95,15 @@ static inline void pb_multiply(float *sums, const void *left, const void *right,
             sums[n] += operand<kind, left_along, depth>(left, i, k) * operand<kind, right_along, depth>(right, j, k);
     }
 }
+#define MULTIPLY(columns) \
+    template <int kind, int depth, bool left_along, bool right_along> \
+    static inline void pb_multiply_64x##columns(float *sums, const void *left, const void *right, int thread) { \
+        pb_multiply<kind, 1, columns / 8, 1, depth, left_along, right_along>(sums, left, right, thread); \
+    }
+MULTIPLY(128)
+MULTIPLY(256)
+template <int pending> static inline void pb_wait_together() { pb_wait<pending>(); }
+static inline void pb_finish(float *) {}
 
 /* The k-th iteration of three loops, x innermost. */
 static inline position at(position size, uint64_t k) {
