@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
-__all__ = ["DEVICES", "FALLS_BACK", "H100", "KINDS", "NAME", "Device", "is_on_device"]
+__all__ = ["DEVICES", "FALLS_BACK", "GENERIC", "H100", "KINDS", "NAME", "Device", "is_on_device"]
 
 
 MOST_GROUPS: Final = 32  # most groups resident on a multiprocessor
@@ -87,6 +87,8 @@ class Device:
 H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=32, threads=1024, resident=2048,
                      registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12, tensor=2048,
                      most_shared=227 * 1024)  # fmt: skip
+
+GENERIC: Final = replace(H100, architecture="", tensor=0, most_shared=0)  # what all devices of OpenCL have
 
 DEVICES: Final = {d.name: d for d in (H100,)}
 KINDS: Final = {"cuda": 2, "opencl": 4}  # drivers: the first part of the name of a device, and its number in DLPack
