@@ -29,10 +29,12 @@ class DeviceWords:
         begin: the statement that adds the offset; empty if arrays have none.
         group, thread: the index of the current group, and of the current thread in it.
         meet: the barrier statement for all threads of a group.
-        shared: the prefix of a shared array's declaration.
+        shared: the prefix of a shared array's declaration.   local: the same for an array in registers.
         requested: the declaration of shared memory that a launch requests; {0} is its bytes. Empty if all is declared.
         tensor: whether the language has the helper functions of `tensor`.
         unroll: the line before an unrolled loop.
+        wide: the statement that copies {0} neighboring elements at once, from {2} to {1}, which are aligned; empty if
+            compilers find such copies.
         boolean, code: the element types of boolean arrays, and of the array for the first failed check.
         fault: the statement that stores the first failed check; {0}, {1} and {2} are its code, index and size.
         failed: the condition that a check has failed.
@@ -62,6 +64,8 @@ class DeviceWords:
     begin: str = ""
     requested: str = ""
     tensor: bool = False
+    wide: str = ""
+    local: str = ""
     boolean: str = "bool"
     exact: str = ""
     double: str = ""
@@ -132,7 +136,9 @@ typedef unsigned long long uint64_t;
     group="blockIdx.x",
     thread="threadIdx.x",
     meet="__syncthreads();",
-    shared="__shared__ ",
+    shared="alignas(16) __shared__ ",
+    local="alignas(16) ",
+    wide="pb_wide<{0}>({1}, {2});",
     unroll="#pragma unroll",
     code="unsigned long long",
     fault="if (atomicCAS(&fault[0], 0ull, {0}ull) == 0) fault[1] = {1}, fault[2] = {2};",
@@ -140,7 +146,15 @@ typedef unsigned long long uint64_t;
     reserved=frozenset(_CUDA.split()),
     requested="PB_REQUESTED(requested, {0});",
     tensor=True,
-    definitions=TENSOR,
+    definitions={
+        **TENSOR,
+        "pb_wide": """\
+template <class T, int n> struct alignas(n * sizeof(T)) pb_run { T lanes[n]; };
+template <int n, class T> static __device__ inline void pb_wide(T *to, const T *from) {
+    *(pb_run<T, n> *)to = *(const pb_run<T, n> *)from;
+}
+""",
+    },
 )
 
 _NUMBERS: Final = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")

@@ -28,7 +28,9 @@ from pullback.loops.program.nodes import Call, Copy, Fill, Function, If, Stmt
 from pullback.loops.program.values import Buffer, Load, walk_value
 
 ALIGNED: Final = 256
-NO_DRIVER, OLD_DRIVER, NOT_OPEN, NO_MEMORY = -1001, -1002, -1003, -1004  # the driver's own errors are nearer to 0
+START: Final = 16  # arrays of the caller begin at multiples of it, where a kernel needs that
+NO_DRIVER, OLD_DRIVER, NOT_OPEN, NO_MEMORY, NOT_ALIGNED = -1001, -1002, -1003, -1004, -1005
+# the driver's own errors are nearer to 0
 FAULT_BYTES: Final = 24  # the code of the check that failed first, its index and its size
 
 # stdlib.h has more names, such as `random`, that a function of the user may have
@@ -61,7 +63,8 @@ _OWN: Final = frozenset((
     "device", "stream", "self", "on", "memory", "arrays", "attach", "enter", "leave", "load", "kernel", "detach",
     "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "request", "failed_check", "seen", "run",
     "call", "prepare", "failed", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "LAUNCH_WITH", "ARRAY", "NUMBER",
-    "MEMORY_BYTES", "ARRAY_BYTES", "STREAM", "KERNEL", "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NULL",
+    "MEMORY_BYTES", "ARRAY_BYTES", "STREAM", "KERNEL", "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY",
+    "NOT_ALIGNED", "NULL",
     "dlopen", "dlsym", "dlclose", "dlerror", "calloc", "realloc", "free"))  # fmt: skip
 
 
@@ -197,7 +200,7 @@ def host_text(unit: DeviceUnit) -> HostText:
     parts = [
         f'#include "{name}.h"\n\n#include <dlfcn.h>\n#include <stddef.h>\n\n{MEMORY}',
         f"enum {{ NO_DRIVER = {NO_DRIVER}, OLD_DRIVER = {OLD_DRIVER}, NOT_OPEN = {NOT_OPEN}, ",
-        f"NO_MEMORY = {NO_MEMORY} }};\n",
+        f"NO_MEMORY = {NO_MEMORY}, NOT_ALIGNED = {NOT_ALIGNED} }};\n",
         f"#define MEMORY_BYTES {places.memory_bytes} /* working memory */\n",
         f"#define ARRAY_BYTES {array_bytes} /* arguments and results */\n\n",
         driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
@@ -317,17 +320,20 @@ def _enqueue(unit: DeviceUnit, checks: bool) -> tuple[str, str]:
     given = [f"{driver.array}{a}" for a in arrays] if driver.array else pointers
     params = [f"struct {unit.name} *self", f"{driver.stream}stream", *given]
     passed = ["self", "stream", *(driver.address.format(k, a) for k, a in enumerate(arrays))]
-    return _defined(unit, names, f"{unit.name}_enqueue", params, [], f"run({', '.join(passed)})")
+    places = " | ".join(f"(uintptr_t){names(b, b.name)}" for b in (*f.given, *f.outputs) if b.bytes)
+    first = [f"    if (({places}) % {START}) return NOT_ALIGNED;"] * unit.kernels.aligned
+    return _defined(unit, names, f"{unit.name}_enqueue", params, [], f"run({', '.join(passed)})", first)
 
 
 def _defined(unit: DeviceUnit, names: Names, name: str, params: Sequence[str], lines: Sequence[str],
-             status: str) -> tuple[str, str]:
+             status: str, first: Sequence[str] = ()) -> tuple[str, str]:
     """The prototype and the definition of a function that makes its device the current one.
 
     Args:
         lines: the statements of the function `call` that it needs, if any.   status: the call that it makes.
+        first: statements before that call.
     """
-    entry = ["    if (!self) return NOT_OPEN;", "    OK(enter(&self->on));", f"    const int status = {status};",
+    entry = ["    if (!self) return NOT_OPEN;", *first, "    OK(enter(&self->on));", f"    const int status = {status};",
              "    leave();", "    return status;"]  # fmt: skip
     head = f"({', '.join(params)})"
     parts = [(f"int {name}", entry)] + [("static int call", lines)] * bool(lines)

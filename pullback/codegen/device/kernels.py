@@ -2,12 +2,16 @@
 
 The group and thread indices replace the variables of their loops. A barrier follows a thread loop if later loops may
 read what it has written. Indices have 32 bits if no index of the kernel is larger.
+
+A `Copy` of 4, 8 or 16 bytes is one access if both places are proven to be multiples of its size. Arrays begin at
+multiples of 16 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import Final
 
 from pullback.codegen.c.expressions import Expressions
@@ -17,13 +21,15 @@ from pullback.codegen.c.statements import Writer
 from pullback.codegen.c.text import wrap
 from pullback.codegen.device.dialect import DeviceWords
 from pullback.grid.checks import after_checks, has_checks, uses_elements, variables_read
-from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var, as_index
+from pullback.ir.index import ZERO_INDEX, Atom, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.divisors import divisor
 from pullback.loops.analysis.intervals import atom_range, interval
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Access,
     Break,
+    Call,
     Check,
     Copy,
     EndBatch,
@@ -40,10 +46,13 @@ from pullback.loops.program.nodes import (
     Store,
     Wait,
 )
-from pullback.loops.program.values import Buffer, Extreme, loaded_name
+from pullback.loops.program.values import Buffer, Extreme, View, loaded_name
 
 MOST_INT: Final = (1 << 31) - 1
 STATIC: Final = 48 * 1024  # the most bytes of shared memory that a kernel can declare
+PLACED: Final = 1024  # arrays in requested memory begin at multiples of it
+WIDE: Final = (4, 8, 16)  # bytes of an access to several elements
+STRAIGHT: Final = 16  # most elements that are copied one by one without a loop
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class Launch:
         params: the kernel parameters that it takes.   indices: the index values that it takes.
         index: the C type of these values.   checks: whether it takes `fault`.
         shared: the bytes of shared memory of a group.   requested: the bytes that the launch has to request.
+        aligned: whether its arrays must begin at multiples of 16 bytes.
     """
 
     name: str
@@ -66,6 +76,7 @@ class Launch:
     checks: bool
     shared: int
     requested: int
+    aligned: bool
 
 
 class DeviceExpressions(Expressions):
@@ -198,6 +209,9 @@ class KernelWriter(Writer):
     words: DeviceWords = field(kw_only=True)
     threads: int = field(kw_only=True)
     index: str = field(kw_only=True)
+    divisors: dict[Atom, int] = field(default_factory=dict)  # of the present values of variables
+    starts: Mapping[Buffer, int] = field(default_factory=dict)  # divisors of the offsets of parameters in arrays
+    aligned: bool = False  # whether an access needs arrays that are aligned
     since: Touched = field(default_factory=lambda: Touched())  # since the last barrier
     meets: bool = False  # whether there is more than one thread loop
     read: frozenset[Var] | None = None  # the variables that depend on elements, where each thread loop tests for it
@@ -331,22 +345,18 @@ class KernelWriter(Writer):
                 self.block(self._head(s), s.body)
             case LetIndex():
                 direct = isinstance(s.value, Index | Extreme)
+                self.divisors[s.var] = divisor(s.value, self.divisors) if isinstance(s.value, Index) else 1
                 self._number(s.var, e.bound(s.value) if direct else f"({self.index}){e.value(s.value, 14)}")  # type: ignore[arg-type]
             case Fill():
                 to, at = e.place(s.buffer, s.offset)
                 self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = 0;")
             case Copy():
-                to, at = e.place(s.target.buffer, s.target.offset)
-                source, start = e.place(s.source.buffer, s.source.offset)
-                self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = {source}[{e.index(start)} + {k}];")
+                self._move(s)
             case Store() if s.buffer.swizzled and self.words.tensor:
                 name, at = e.place(s.buffer, s.offset)
                 self.line(f"{name}[pb_swizzled<{s.buffer.dtype.size}>({e.index(at)})] = {e.value(s.value)};")
             case Prefetch() if self.words.tensor:
-                name, at = e.place(s.target.buffer, s.target.offset)
-                test = "" if s.test is None else f", {e.value(s.test)}"
-                to = f"{name} + pb_swizzled<{s.target.buffer.dtype.size}>({e.index(at)})"
-                self.line(f"pb_fetch({to}, {e.pointer(s.source.buffer, s.source.offset)}{test});")
+                self._prefetch(s)
             case EndBatch() if self.words.tensor:
                 self.line("pb_fetched();")
             case Wait() if self.words.tensor:
@@ -381,8 +391,43 @@ class KernelWriter(Writer):
 
     def _head(self, s: For) -> str:
         e, v = self.expressions, self.names(s.var, s.var.name)
+        self.divisors[s.var] = gcd(divisor(s.lower, self.divisors), s.step) if isinstance(s.lower, Index) else 1
         step = f"++{v}" if s.step == 1 else f"{v} += {s.step}"
         return f"for ({self.index} {v} = {e.bound(s.lower)}; {v} < {e.bound(s.upper)}; {step})"
+
+    def _move(self, s: Copy) -> None:
+        """Add a copy: one access where both places are aligned, else one for each element."""
+        e, count = self.expressions, s.count.constant
+        (to, at), (source, start) = (e.place(v.buffer, v.offset) for v in (s.target, s.source))
+        if count and self.words.wide and self._is_wide(s.target, s.source, count):
+            self.line(self.words.wide.format(count, f"&{to}[{e.index(at)}]", f"&{source}[{e.index(start)}]"))
+            self.aligned |= any(v.buffer in self.starts for v in (s.target, s.source))
+        elif count and count <= STRAIGHT:
+            for k in range(count):
+                self.line(f"{to}[{e.index(at + k)}] = {source}[{e.index(start + k)}];")
+        else:
+            self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = {source}[{e.index(start)} + {k}];")
+
+    def _is_wide(self, to: View, source: View, count: int) -> bool:
+        """Whether both places of a copy are proven to be multiples of its size."""
+
+        def offset(v: View) -> int:
+            return gcd(divisor(v.offset, self.divisors), self.starts.get(v.buffer, 0))
+
+        fits = count > 1 and count * to.buffer.dtype.size in WIDE
+        return fits and all(offset(v) % count == 0 for v in (to, source))
+
+    def _prefetch(self, s: Prefetch) -> None:
+        """Add an asynchronous copy where both places are aligned, else copy at once."""
+        e, target = self.expressions, s.target
+        if not self._is_wide(target, s.source, s.count):
+            super()._prefetch(s)
+            return
+        name, at = e.place(target.buffer, target.offset)
+        test = "" if s.test is None else f", {e.value(s.test)}"
+        to = f"{name} + pb_swizzled<{target.buffer.dtype.size}>({e.index(at)})"
+        self.line(f"pb_fetch({to}, {e.pointer(s.source.buffer, s.source.offset)}{test});")
+        self.aligned = True
 
     def _each(self, s: Fill | Copy, count: Index, line: Callable[[str], str]) -> None:
         k = self.names(s, "k")
@@ -413,6 +458,10 @@ class Kernels:
         self.unit = unit
         self.words = words
         self._after_checks = after_checks(unit.function.body)
+        self._calls: dict[Kernel, list[Call]] = {}
+        for s in nodes.walk(unit.function.body):
+            if isinstance(s, Call):
+                self._calls.setdefault(s.kernel, []).append(s)
         self.texts: dict[str, str] = {}
         self._by_text: dict[str, str] = {}
         self._launches: dict[Kernel, tuple[Launch, ...]] = {}
@@ -426,6 +475,11 @@ class Kernels:
     def requested(self) -> dict[str, int]:
         """The bytes of shared memory that kernels have to request."""
         return {x.name: x.requested for own in self._launches.values() for x in own if x.requested}
+
+    @property
+    def aligned(self) -> bool:
+        """Whether arrays must begin at multiples of 16 bytes."""
+        return any(launch.aligned for own in self._launches.values() for launch in own)
 
     def launches(self, k: Kernel) -> tuple[Launch, ...]:
         """The launches of a kernel, in order."""
@@ -447,7 +501,8 @@ class Kernels:
         checks = has_checks(group)
         follows = group in self._after_checks or (checks and is_meeting(group))
         tests = follows and uses_elements(group, variables_read(group.body))
-        writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index)
+        starts = self._starts(k)
+        writer = KernelWriter(self.unit, names, words=self.words, threads=threads, index=index, starts=starts)
         words = self.words
         # a compiler moves an access by a restricted pointer across a barrier, as no other thread could use its array
         others = changed if is_meeting(group) else frozenset()
@@ -460,26 +515,32 @@ class Kernels:
         head += [words.array.format(*a) for a in fault]
         for a in (arrays + fault) * bool(words.begin):
             writer.line(words.begin.format(*a))
-        shared = sum(b.bytes for b in used if b.space == "shared")
-        large = shared > STATIC or any(b.swizzled for b in used)
-        requested = shared if large and words.requested else 0
-        place = 0
+        shared, place = sum(b.bytes for b in used if b.space == "shared"), 0
+        requested = 0
+        if words.requested and (shared > STATIC or any(b.swizzled for b in used)):
+            requested = sum(_placed(b) for b in used if b.space == "shared")
         if requested:
             writer.line(words.requested.format(requested))
         for b in used:
             size, name, element = b.elements, names(b, b.name), words.element(b.dtype)
             if b.space == "registers":
-                writer.line(f"{element} {name}[{b.shape[-1]}];")
-            elif b.space == "shared" and requested:  # panels are multiples of the alignment
+                writer.line(f"{words.local}{element} {name}[{b.shape[-1]}];")
+            elif b.space == "shared" and requested:
                 writer.line(f"{element} *const {name} = ({element} *)(requested + {place});")
-                place += b.bytes
+                place += _placed(b)
             elif b.space == "shared":
                 writer.line(f"{words.shared}{element} {name}[{size}];")
         writer.launch(group, tests)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         name = self._named(k, raw, names, threads)
         assert isinstance(group.upper, Index) and group.upper.constant
-        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared, requested)
+        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared, requested,
+                      writer.aligned)
+
+    def _starts(self, k: Kernel) -> dict[Buffer, int]:
+        """For each parameter, a number that divides its offset in the arrays of all calls."""
+        places = zip(*(s.arguments for s in self._calls[k]), strict=True)
+        return {b: gcd(*(divisor(v.offset, {}) for v in own)) for b, own in zip(k.params, places, strict=True)}
 
     def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
         """The name of a launch's function, which is printed if it is new."""
@@ -498,6 +559,11 @@ class Kernels:
         text = names.resolve(raw, "user", self.words.reserved)
         self.texts[name] = head + self.words.kernel.format(threads) + wrap(f"void {name}", text)
         return name
+
+
+def _placed(b: Buffer) -> int:
+    """The bytes that a buffer takes of requested memory."""
+    return -(-b.bytes // PLACED) * PLACED
 
 
 # Index ranges ---------------------------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ from pullback.codegen.device.dialect import DeviceWords
 from pullback.codegen.device.host import (
     NO_DRIVER,
     NO_MEMORY,
+    NOT_ALIGNED,
     NOT_OPEN,
     OLD_DRIVER,
+    START,
     DeviceUnit,
     HostText,
     host_text,
@@ -47,6 +49,11 @@ class DeviceProgram:
     def device_bytes(self) -> int:
         """The bytes of device memory that the program uses."""
         return self.memory_bytes + self.array_bytes
+
+    @property
+    def start(self) -> int:
+        """The number of bytes of which the addresses of arguments must be multiples."""
+        return START if any(launch.aligned for launch in self.launches) else 1
 
 
 def device_program(function: Function, plan: MemoryPlan, words: DeviceWords, device: Device,
@@ -102,7 +109,7 @@ int {name}_open(struct {name} **made, const void *image, int device);
 {called}
 
 /* Call it with arrays of the device. It does not wait{but}.
-   Calls share working memory, so calls on different streams need an order.{given}{fault} */
+   Calls share working memory, so calls on different streams need an order.{given}{aligned}{fault} */
 {enqueued}
 
 /* Give everything back. */
@@ -125,11 +132,13 @@ def _header(unit: DeviceUnit, host: HostText, device: Device, exact: bool) -> st
     called, declared = host.declarations
     looks = any(isinstance(s, If) for s in walk(f.body))
     fault = "\n   `fault` is 24 bytes of the device: the code of the check that failed first or 0, its index, its size."
+    aligned = f"\n   Arrays begin at multiples of {START} bytes; otherwise it returns {NOT_ALIGNED}."
     kernels = driver.kernels.format(architecture=device.architecture, exact=" -fmad=false" * exact)
     return HEADER.format(
         about=about, name=name, macro=name.upper(), arrays=given, kernels=kernels, image=driver.image,
         memory=host.memory_bytes, arrays_bytes=host.array_bytes, called=called, enqueued=declared, given=driver.arrays,
         but=", except for conditions that are computed on the device" * looks, fault=fault * unit.kernels.checks,
+        aligned=aligned * unit.kernels.aligned,
         declaration=driver.declaration, file=driver.file, errors=driver.errors,
         extra=driver.extra[0].format(name=name), no_driver=NO_DRIVER, old_driver=OLD_DRIVER, not_open=NOT_OPEN,
         no_memory=NO_MEMORY, failures=f"   Returns also\n{failures}" if failures else "")  # fmt: skip

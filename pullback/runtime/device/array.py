@@ -322,6 +322,16 @@ def copied(x: DeviceArray) -> DeviceArray:
     return made
 
 
+def aligned(x: DeviceArray, to: int) -> DeviceArray:
+    """The array if its address is a multiple of `to`, else a copy; arrays of other libraries may begin anywhere."""
+    if x.at % to == 0:
+        return x
+    made = copied(x)
+    if not isinstance(x.memory, Memory):
+        x.memory.was_read(x.gpu)
+    return made
+
+
 def empty(gpu: Gpu, shape: tuple[int, ...], storage: DType, what: str) -> DeviceArray:
     """Allocate an array without initial values; `what` names it in errors."""
     sizes = ", ".join(map(str, shape))

@@ -23,7 +23,7 @@ from pullback.ir.types import dtype_named
 from pullback.memory.rows import BufferRow
 from pullback.memory.table import MemoryTable, memory_table
 from pullback.runtime.buffer import NDArray, address, prepared
-from pullback.runtime.device.array import DeviceArray, Memory, empty, no_memory, sent
+from pullback.runtime.device.array import DeviceArray, Memory, aligned, empty, no_memory, sent
 from pullback.runtime.device.driver import Gpu, StatusError
 from pullback.runtime.device.export import loops_for
 from pullback.runtime.device.listing import gpu, named
@@ -183,6 +183,7 @@ class DeviceExecutable:
         results = [empty(gpu, p.shape, dtype_named(p.dtype), f"{name}: the result {p.name}")
                    for p in self.record.outputs]  # fmt: skip
         pending = {check: None for a in given for check in a.pending}
+        given = [aligned(a, self.program.start) for a in given]
         last: tuple[int, ...] = ()
         if self.program.sites:
             with gpu.current(name):
