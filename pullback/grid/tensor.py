@@ -167,12 +167,12 @@ def tensor_products(work: Work, machine: Machine, device: Device) -> Iterator[Ca
     r = reduction(work.statement)
     if not device.tensor or r is None or r.total.op != "sum" or r.total.dtype is not f32:
         return
-    if (found := _best(r, work)) is None:
+    if (found := _best(r, work, device)) is None:
         return
     least = moved(work.statement)
     for tile in TILES:
         depth = found.depth
-        if tile.together and not device.has_warp_groups:
+        if tile.together and (not device.has_warp_groups or not found.left.dtype.is_half):
             continue
         a = Shared(((found.left.name, tile.rows, depth), (found.right.name, depth, tile.columns)))
         across = (-(-found.rows // tile.rows), -(-found.columns // tile.columns))
@@ -184,14 +184,14 @@ def tensor_products(work: Work, machine: Machine, device: Device) -> Iterator[Ca
         yield Candidate("tensor", cycles, partial(_build, r, found, tile, work.address), schedule)
 
 
-def _best(r: Reduction, work: Work) -> Found | None:
+def _best(r: Reduction, work: Work, device: Device) -> Found | None:
     """The contraction whose operands are fetched, among all readings of the statement as a product."""
     best: tuple[tuple[int, int], Found] | None = None
     for c in contractions(r.build, work.address):
         sizes = [count_of(v) or 0 for v in (c.rows, c.columns, c.depth)]
         if any(n < least for n, least in zip(sizes, LEAST, strict=True)):
             continue
-        left, right = (_panel(o, axes, c, work) for o, axes in ((c.a, c.rows), (c.b, c.columns)))
+        left, right = (_panel(o, axes, c, work, device) for o, axes in ((c.a, c.rows), (c.b, c.columns)))
         if left is None or right is None or left.dtype is not right.dtype:
             continue
         many = count_of(_around(r, c)) or 0
@@ -206,14 +206,15 @@ def _around(r: Reduction, c: Contraction) -> tuple[Var, ...]:
     return tuple(v for v in r.build.vars if v not in c.rows and v not in c.columns)
 
 
-def _panel(operand: Operand, axes: tuple[Var, ...], c: Contraction, work: Work) -> Panel | None:
-    """The operand as panels; None if its elements are not of 16 bits."""
+def _panel(operand: Operand, axes: tuple[Var, ...], c: Contraction, work: Work, device: Device) -> Panel | None:
+    """The operand as panels; None if tensor cores may not multiply its elements."""
     term, conds = operand.term, ()
     if isinstance(term, ir.Bracket):
         term, conds = term.arg, term.conds
-    if not isinstance(term, ir.Cast) or not term.arg.dtype.is_half:
+    if isinstance(term, ir.Cast) and term.arg.dtype.is_half:
+        term = term.arg
+    elif not device.tf32:
         return None
-    term = term.arg
     if not isinstance(term, ir.Get):
         return Panel("left" if axes is c.rows else "right", term, conds, True, False, axes)
     ways = [(along, _is_chunked(term, conds, c.depth if along else axes, work)) for along in (True, False)]
@@ -238,13 +239,14 @@ def _cycles(f: Found, tile: Tile, device: Device) -> float:
     """Estimate the cycles: groups run in rounds, a multiprocessor has room for two or more."""
     groups = f.many * -(-f.rows // tile.rows) * -(-f.columns // tile.columns)
     panels = -(-f.terms // f.depth)
-    step = tile.rows * tile.columns * f.depth / (device.tensor * (TOGETHER if tile.together else WARPS))
+    rate = device.tensor * 2 / f.left.dtype.size * (TOGETHER if tile.together else WARPS)
+    step = tile.rows * tile.columns * f.depth / rate
     bytes_ = (tile.rows + tile.columns) * f.depth * f.left.dtype.size
     computed = 2 - f.left.fetched - f.right.fetched
-    rate = device.tensor / 32 / (1 + 15 * computed)  # bytes that a multiprocessor takes from the cache in a cycle
+    speed = device.tensor / 32 / (1 + 15 * computed)  # bytes that a multiprocessor takes from the cache in a cycle
     rounds = -(-groups // device.multiprocessors)
     waits = 2 * device.serial * 64  # the first panels, and the results
-    return device.launch + rounds * (panels * max(step, bytes_ / rate, device.meeting) + waits)
+    return device.launch + rounds * (panels * max(step, bytes_ / speed, device.meeting) + waits)
 
 
 WARPS: Final = 0.6  # the part of the tensor cores' rate that instructions of one warp reach

@@ -58,8 +58,9 @@ static __device__ __forceinline__ void pb_fragment(unsigned *f, unsigned panel, 
     } else {
         for (int k = 0; k < 4; ++k) {
             const int more = left ? k % 2 : k / 2, later = left ? k / 2 : k % 2;
-            const int at = (first / 32 * depth + 8 * step + lane % 4 + 4 * later) * 32 + first % 32 + lane / 4 + 8 * more;
-            asm volatile("ld.shared.b32 %0, [%1];" : "=r"(f[k]) : "r"(panel + 4 * pb_swizzled<4>(at)) : "memory");
+            const int line = first / 32 * depth + 8 * step + 4 * later + lane % 4;
+            const int chunk = (first % 32 / 8 + more ^ lane % 4) * 2 + (lane / 16 ^ later);
+            asm volatile("ld.shared.b32 %0, [%1];" : "=r"(f[k]) : "r"(panel + line * 128 + chunk * 16 + lane / 4 % 4 * 4) : "memory");
         }
     }
     if constexpr (kind == PB_F32)
@@ -67,34 +68,37 @@ static __device__ __forceinline__ void pb_fragment(unsigned *f, unsigned panel, 
 }
 """
 _MULTIPLY: Final = """\
-/* Each warp adds to its sums, rows x 16 by columns x 8; fragments of a step are loaded during the step before. */
+/* Each warp adds to its sums, rows x 16 by columns x 8. Fragments of 16 bits are loaded during the step before. */
 template <int kind, int rows, int columns, int across, int depth, bool left_along, bool right_along>
 static __device__ __forceinline__ void pb_multiply(float *sums, const void *left, const void *right, int thread) {
-    constexpr int steps = kind == PB_F32 ? depth / 8 : depth / 16;
-    const unsigned l = (unsigned)__cvta_generic_to_shared(left), r = (unsigned)__cvta_generic_to_shared(right);
+    constexpr int steps = kind == PB_F32 ? depth / 8 : depth / 16, sets = kind == PB_F32 ? 1 : 2;
+    constexpr int line = kind == PB_F32 ? 32 : 64;
     const int lane = thread % 32, row = thread / 32 / across * (rows * 16), column = thread / 32 % across * (columns * 8);
-    unsigned a[2][rows][4], b[2][columns / 2][4];
+    const unsigned l = (unsigned)__cvta_generic_to_shared(left) + (left_along ? row : row / line * depth) * 128;
+    const unsigned r = (unsigned)__cvta_generic_to_shared(right) + (right_along ? column : column / line * depth) * 128;
+    const int first = left_along || rows * 16 % line == 0 ? 0 : row % line; /* in the first line */
+    const int second = right_along || columns * 8 % line == 0 ? 0 : column % line;
+    unsigned a[sets][rows][4], b[sets][columns / 2][4];
     #pragma unroll
-    for (int step = -1; step < steps; ++step) {
-        if (step + 1 < steps) {
+    for (int step = 1 - sets; step < steps; ++step) {
+        const int next = step + sets - 1;
+        if (next < steps) {
             #pragma unroll
             for (int i = 0; i < rows; ++i)
-                pb_fragment<kind, true, left_along, depth>(a[(step + 1) % 2][i], l, row + 16 * i, step + 1, lane);
+                pb_fragment<kind, true, left_along, depth>(a[next % sets][i], l, first + 16 * i, next, lane);
             #pragma unroll
             for (int j = 0; j < columns / 2; ++j)
-                pb_fragment<kind, false, right_along, depth>(b[(step + 1) % 2][j], r, column + 16 * j, step + 1, lane);
+                pb_fragment<kind, false, right_along, depth>(b[next % sets][j], r, second + 16 * j, next, lane);
         }
         if (step < 0) continue;
         #pragma unroll
         for (int i = 0; i < rows; ++i)
             #pragma unroll
             for (int j = 0; j < columns; ++j)
-                pb_mma<kind>(sums + (i * columns + j) * 4, a[step % 2][i], b[step % 2][j / 2] + j % 2 * 2);
+                pb_mma<kind>(sums + (i * columns + j) * 4, a[step % sets][i], b[step % sets][j / 2] + j % 2 * 2);
     }
 }
 """
-
-
 _TOGETHER: Final = """\
 template <int pending> static __device__ __forceinline__ void pb_wait_together() {
     asm volatile("cp.async.wait_group %0;\\n\\tfence.proxy.async.shared::cta;" :: "n"(pending) : "memory");
