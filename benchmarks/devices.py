@@ -34,7 +34,7 @@ from pullback.codegen.device.dialect import CUDA, OPENCL
 from pullback.codegen.device.program import device_program
 from pullback.codegen.target import Source
 from pullback.codegen.targets import PLAIN_C
-from pullback.device import H100
+from pullback.device import GENERIC, H100
 from pullback.errors import DeviceError, IndexRangeError, PullbackError
 from pullback.grid.estimates import launches, steps
 from pullback.ir.index import Index
@@ -190,10 +190,10 @@ def _seconds(call: Callable[[], object], device: Gpu) -> float:
 
 def on_opencl(name: str, program: Program, dims: Mapping[str, int]) -> Found:
     """Run a program on the first OpenCL device, and compare it with C for processors."""
-    lowered = lowered_for(program, dims)
+    lowered = lowered_for(program, dims, GENERIC)
     beside = emit_c(program, dims, target=PLAIN_C)
     inputs = arguments(Record.of(lowered.function, beside))
-    made = device_program(lowered.function, lowered.memory, OPENCL, H100, exact=True)
+    made = device_program(lowered.function, lowered.memory, OPENCL, GENERIC, exact=True)
     with opencl.loaded(made, lowered.function) as call:
         found, fault, *_ = call(inputs)
         launched = call.launches

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.records import dataclass
+from pullback.records import dataclass, replace
 
-__all__ = ["DEVICES", "FALLS_BACK", "H100", "KINDS", "NAME", "Device", "is_on_device"]
+__all__ = ["DEVICES", "FALLS_BACK", "GENERIC", "H100", "KINDS", "NAME", "Device", "is_on_device"]
 
 
 OWN_REGISTERS: Final = 32  # the registers of a thread for addresses and values
@@ -35,8 +35,10 @@ class Device:
         warp: the number of threads that run in lockstep.
         threads: the most threads in a group.   resident: the most threads on a multiprocessor.
         registers: the number of 32-bit registers of a multiprocessor.
-        shared: the shared memory that a group may use without an explicit request.
+        shared: the shared memory that a group may use without an explicit request.   most_shared: with a request.
         single, double: f32 and f64 multiply-adds that a multiprocessor starts per cycle.
+        tensor: the same for numbers of 16 bits on tensor cores; 0 if there are none.
+        tf32: whether tensor cores may multiply f32 numbers, rounded to 10 bits of mantissa.
         bandwidth: bytes per second from and to memory.
         serial: the cycles one thread needs for one cycle of work of a processor core.
         meeting: the cycles of a barrier in a group.
@@ -57,11 +59,19 @@ class Device:
     single: int
     double: int
     bandwidth: float
+    tensor: int = 0
+    most_shared: int = 0
+    tf32: bool = False
     serial: float = 8.0
     meeting: float = 40.0
     launch: float = 6_000.0
     latency: float = 800.0
     look: float = 30_000.0
+
+    @property
+    def has_warp_groups(self) -> bool:
+        """Whether four warps multiply together, which only one architecture can."""
+        return self.architecture == "sm_90a"
 
     def cycles(self, work: float, chain: float, groups: int, threads: int, meetings: int = 0, wide: bool = True,
                moved: float = 0.0, flight: float = 0.0, kept: int = 0,
@@ -89,7 +99,10 @@ class Device:
 
 
 H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=32, threads=1024, resident=2048,
-                     registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12)  # fmt: skip
+                     registers=65_536, shared=48 * 1024, single=128, double=64, bandwidth=3.35e12, tensor=2048,
+                     most_shared=227 * 1024)  # fmt: skip
+
+GENERIC: Final = replace(H100, architecture="", tensor=0, most_shared=0)  # what all devices of OpenCL have
 
 DEVICES: Final = {d.name: d for d in (H100,)}
 KINDS: Final = {"cuda": 2, "opencl": 4}  # drivers: the first part of the name of a device, and its number in DLPack

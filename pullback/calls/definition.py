@@ -27,7 +27,7 @@ from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.expr import in_order, is_in_order
 from pullback.ir.intern import uncollected
 from pullback.ir.program import program_of
-from pullback.ir.settings import MemoryMode, Settings, Specialize
+from pullback.ir.settings import MemoryMode, Precision, Settings, Specialize
 from pullback.single_flight import single_flight
 from pullback.source import user_position
 from pullback.state import PerThread, context_variable
@@ -85,6 +85,7 @@ class Definition:
         memory: MemoryMode = "fastest",
         memory_limit: int | None = None,
         debug: bool | None = None,
+        precision: Precision = "f32",
         device: str | None = None,
         exact: bool = False,
     ) -> None:
@@ -93,11 +94,12 @@ class Definition:
         self.place = user_position()  # the location of the definition
         self._exact = exact or is_in_order()
         self._options = {"threads": threads, "specialize": specialize, "donate": donate, "memory": memory,
-                         "memory_limit": memory_limit, "debug": debug, "device": device,
+                         "memory_limit": memory_limit, "debug": debug, "precision": precision, "device": device,
                          "exact": self._exact}  # fmt: skip
         self._threads = threads
         self._settings = Settings(memory=memory, memory_limit=memory_limit, debug=policy.is_debug(debug),
-                                  specialize=policy.specialize(specialize), device=policy.device(device))
+                                  specialize=policy.specialize(specialize), precision=precision,
+                                  device=policy.device(device))
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._annotated: Spec = AnySpec()  # the annotation of the result

@@ -19,7 +19,7 @@ from pullback.calls.traced import Traced
 from pullback.errors import PullbackError
 from pullback.ir.dims import solve_dims
 from pullback.ir.intern import uncollected
-from pullback.ir.settings import SPECIALIZE, MemoryMode, Specialize
+from pullback.ir.settings import PRECISIONS, SPECIALIZE, MemoryMode, Precision, Specialize
 from pullback.runtime.shim import answer_of, quick_class, quicken
 from pullback.tracing.active import TRACING, is_tracing
 from pullback.tracing.public import Answers, presented
@@ -150,6 +150,7 @@ def function(
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
     debug: bool | None = None,
+    precision: Precision = "f32",
     device: str | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 @public
@@ -163,6 +164,7 @@ def function(
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
     debug: bool | None = None,
+    precision: Precision = "f32",
     device: str | None = None,
 ) -> Any:
     """Make a Python function a traced one: checked when it is defined, compiled when it is called.
@@ -183,6 +185,8 @@ def function(
         debug: whether to compile it as written, with a test of every result. If a statement makes NaN or infinity from
             finite numbers, the error names the array, the element and the line. Debuggers show these lines. By default
             PULLBACK_DEBUG, 1 or 0. Derivatives inherit it.
+        precision: with "tf32" tensor cores of devices may multiply float32 numbers, rounded to 10 bits of mantissa;
+            sums are float32. Processors compute in float32. Derivatives inherit it.
         device: the device that calls run on: "cpu", "cuda", "cuda:1" or "opencl". By default PULLBACK_DEVICE, or the
             device of the arguments. If the function cannot run there, a warning says why, and it runs on the
             processor; with "cuda!" that is an error. Derivatives inherit it.
@@ -211,6 +215,8 @@ def function(
     """
     if specialize is not None and specialize not in SPECIALIZE:
         raise ValueError(f'specialize={specialize!r}: "auto", "always" or "never"')
+    if precision not in PRECISIONS:
+        raise ValueError(f'precision={precision!r}: "f32" or "tf32"')
     check_mode(memory)
     if threads is not None and not policy.is_count(threads):
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
@@ -220,7 +226,7 @@ def function(
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 
     options = {"threads": threads, "specialize": specialize, "donate": names, "memory": memory,
-               "memory_limit": memory_limit, "debug": debug, "device": device}  # fmt: skip
+               "memory_limit": memory_limit, "debug": debug, "precision": precision, "device": device}  # fmt: skip
     wishes = {key: value for key, value in options.items() if value != _DEFAULTS[key]}
 
     def make(g: Callable[..., Any]) -> Function:
@@ -230,7 +236,7 @@ def function(
 
 
 _DEFAULTS = {"threads": None, "specialize": None, "donate": (), "memory": "fastest", "memory_limit": None,
-             "debug": None, "device": None}  # fmt: skip
+             "debug": None, "precision": "f32", "device": None}  # fmt: skip
 
 
 def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:

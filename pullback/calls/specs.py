@@ -296,8 +296,8 @@ def _unannotated(value: Any, path: str) -> Leaf:
     if not is_array_like(value):
         # a Python object other than an array is fixed, like `self` of a method
         return Leaf(path, "static", value=value)
-    array = as_numpy(value, path)
-    return _array_leaf(path, numpy_dtype(array, path), array.shape)
+    array = as_numpy(value, path)  # one on a device has the bits of bfloat16
+    return _array_leaf(path, getattr(array, "storage", None) or numpy_dtype(array, path), array.shape)
 
 
 def spec_like(x: Any) -> Spec:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pullback.ir.index import Index
 from pullback.loops.analysis.intervals import interval
-from pullback.loops.program.nodes import Call, Copy, Fill, For, If, Loop, Stmt
+from pullback.loops.program.nodes import Call, Copy, Fill, For, If, Loop, Multiply, Stmt
 from pullback.loops.program.values import Extreme
 
 SEARCH: Final = 64  # the assumed iterations of a loop that ends at a `Break`
@@ -26,6 +26,8 @@ def steps(s: Stmt) -> float:
             return 1 + max(sum(map(steps, s.then)), sum(map(steps, s.otherwise)))
         case Fill():
             return s.count.constant or UNKNOWN
+        case Multiply():
+            return sum(map(steps, s.body))
         case _:
             return 1
 

@@ -201,6 +201,8 @@ class _OneGroup:
         """The cycles of a kernel's launches if their groups run one after another."""
         if not is_launched(s.kernel) or self.row is not None:
             return float("inf")
+        if any(isinstance(x, nodes.Multiply) for x in nodes.walk(s.kernel.body)):  # its group needs all shared memory
+            return float("inf")
         meetings = sum(isinstance(x, For) and x.kind == "thread" for x in nodes.walk(s.kernel.body))
         groups = [trips(g) * steps(g) for g in s.kernel.body if isinstance(g, For)]
         return sum(groups) * self.device.serial + meetings * self.device.meeting

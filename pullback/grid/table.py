@@ -18,6 +18,7 @@ from pullback.grid.scans import scans
 from pullback.grid.scatters import scatters
 from pullback.grid.sorts import sorts
 from pullback.grid.spread import THREADS, is_launched
+from pullback.grid.tensor import tensor_products
 from pullback.grid.transposes import transposes
 from pullback.grid.trees import FLIGHT, trees
 from pullback.grid.writes import writes
@@ -105,7 +106,7 @@ def _offered(work: Work, machine: Machine, strategy: DeviceStrategy, device: Dev
     return (with_loops(c, work.statement) for c in strategy(work, machine, device))
 
 
-STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (products, trees, transposes, scatters, elements)
+STRATEGIES: Final[tuple[DeviceStrategy, ...]] = (tensor_products, products, trees, transposes, scatters, elements)
 SEVERAL: Final[tuple[DeviceStrategy, ...]] = (rows,)  # for neighboring statements
 LOOPS: Final[tuple[DeviceStrategy, ...]] = (writes, scans)  # for loops with states
 SORTS: Final[tuple[DeviceStrategy, ...]] = (sorts,)

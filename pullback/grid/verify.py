@@ -51,7 +51,7 @@ class _Group:
         self._counts(self.group)
         self._together(self.group.body)
         shared = sum(b.bytes for b in self.local if b.space == "shared")
-        _require(shared <= self.device.shared, f"{self.name}: {shared} bytes of shared memory")
+        _require(shared <= max(self.device.shared, self.device.most_shared), f"{self.name}: {shared} bytes of shared memory")
 
     def _counts(self, s: For, most: float = inf) -> None:
         trips = s.upper.constant if isinstance(s.upper, Index) else None

@@ -11,6 +11,8 @@ from pullback.records import dataclass
 NDArray = np.ndarray[Any, Any]
 Specialize = Literal["auto", "always", "never"]
 SPECIALIZE: Final[tuple[Specialize, ...]] = get_args(Specialize)
+Precision = Literal["f32", "tf32"]
+PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
 
 # From the fastest to the smallest; no mode needs more memory than the one before:
 # fastest   the fastest order
@@ -33,6 +35,7 @@ class Settings:
         captured: the arrays that the function captured; they are the program's last inputs.
         debug: whether statements stay as written, and every result is tested for NaN and infinity.
         specialize: whether C is compiled for the sizes of each call.
+        precision: the numbers that products of f32 may be computed with: "tf32" permits 10 bits of mantissa.
         device: the device of calls, such as "cuda:0"; "" for that of the arguments. With "!" it runs nowhere else.
     """
 
@@ -43,12 +46,14 @@ class Settings:
     captured: tuple[NDArray, ...] = ()
     debug: bool = False
     specialize: Specialize = "auto"
+    precision: Precision = "f32"
     device: str = ""
 
     @property
     def text(self) -> str:
         """The settings that a program's derivatives and C depend on."""
-        return str((self.exact, self.memory_limit, self.memory, self.donate))
+        more = (self.precision,) * (self.precision != "f32")
+        return str((self.exact, self.memory_limit, self.memory, self.donate, *more))
 
 
 DEFAULT: Final = Settings()

@@ -21,7 +21,7 @@ from pullback.ir.index import Cond
 from pullback.ir.intern import uncollected
 from pullback.ir.printer import print_statement
 from pullback.ir.renewal import renewed
-from pullback.ir.settings import MODES, MemoryMode
+from pullback.ir.settings import MODES, MemoryMode, Settings
 from pullback.ir.traverse import specialize
 from pullback.ir.verify import verifying
 from pullback.loops.memory.ordering import schedule
@@ -144,7 +144,7 @@ class _Forms:
     def _lowered(self, form: _Form) -> Lowered:
         machine, needs, device = self.machine, self._needs(), self.settings.device
         optimized = self._optimized(form)
-        choose, spread = (chooser(machine), None) if device is None else _for_device(device)
+        choose, spread = (chooser(machine), None) if device is None else _for_device(device, self.program.settings)
         if form.mode != "fastest":
             with stage("schedule"):
                 optimized = schedule(optimized, choose.head)
@@ -186,11 +186,12 @@ class _Forms:
         return self._prepared[key]
 
 
-def _for_device(device: Device) -> tuple[Chooser, Callable[[Function], Function]]:
+def _for_device(device: Device, settings: Settings) -> tuple[Chooser, Callable[[Function], Function]]:
     """The chooser for a device, and the function that moves loops there."""
     from pullback.grid.function import on_device  # most processes use no device
     from pullback.grid.table import device_chooser
 
+    device = replace(device, tf32=settings.precision == "tf32")
     return device_chooser(device), lambda function: on_device(function, device)
 
 

@@ -11,7 +11,7 @@ from pullback.codegen.c.names import Names
 from pullback.codegen.c.tasks import Printed, TaskText
 from pullback.codegen.c.text import WIDTH, folded, line_of, written_line
 from pullback.codegen.c.types import c_type
-from pullback.ir.index import Data, Index
+from pullback.ir.index import ZERO_INDEX, Data, Index, Var, as_index
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Assign,
@@ -20,20 +20,25 @@ from pullback.loops.program.nodes import (
     Check,
     Comment,
     Copy,
+    EndBatch,
     Fill,
+    Finish,
     For,
     If,
     Kernel,
     Let,
     LetIndex,
     Loop,
+    Multiply,
     Parallel,
+    Prefetch,
     Procedure,
     Stmt,
     Store,
     StoreRows,
+    Wait,
 )
-from pullback.loops.program.values import Binary, Broadcast, Extreme, Load, Read, loaded_name
+from pullback.loops.program.values import Binary, Broadcast, Extreme, Literal, Load, Read, loaded_name, scalar
 from pullback.records import dataclass, field
 
 ELEMENTS: Final = 4  # the most elements that are copied one by one
@@ -152,6 +157,12 @@ class Writer:
             case Fill():
                 size = self.expressions.index(s.count * s.buffer.dtype.size)
                 self.line(f"memset({e.pointer(s.buffer, s.offset)}, 0, {_size(size, s.count)});")
+            case Prefetch():
+                self._prefetch(s)
+            case Multiply():
+                self.body(s.body)
+            case EndBatch() | Wait() | Finish():
+                pass
             case Procedure():
                 name = self.unit.words.procedure(s.work)
                 places = [e.pointer(run.buffer, run.offset) for run in (*s.reads, *s.writes)]
@@ -219,6 +230,14 @@ class Writer:
         size = _size(e.index(s.count * dtype.size), s.count)
         guard = f"if ({target} != {source}) " if s.maybe_same else ""
         self.line(f"{guard}memcpy({target}, {source}, {size});")
+
+    def _prefetch(self, s: Prefetch) -> None:
+        """Copy at once."""
+        k, dtype = Var("k", as_index(s.count)), scalar(s.target.buffer.dtype)
+        to, value = s.target.offset + as_index(k), Load(s.source.buffer, s.source.offset + as_index(k), dtype)
+        copy = For(k, ZERO_INDEX, k.extent, (Store(s.target.buffer, to, value),))
+        zero = For(k, ZERO_INDEX, k.extent, (Store(s.target.buffer, to, Literal(0, dtype)),))
+        self.statement(copy if s.test is None else If(s.test, (copy,), (zero,)))
 
     def call(self, s: Call) -> None:
         """Add a call of a kernel, or its statements if it is printed inside its caller."""

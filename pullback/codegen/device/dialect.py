@@ -10,6 +10,7 @@ from typing import Final
 from pullback.codegen.c.libm import FUNCTIONS
 from pullback.codegen.c.text import reached
 from pullback.codegen.c.types import c_type
+from pullback.codegen.device.tensor import TENSOR
 from pullback.ir.types import DType
 
 
@@ -30,6 +31,8 @@ class DeviceWords:
         group, thread: the index of the current group, and of the current thread in it.
         meet: the barrier statement for all threads of a group.
         shared: the prefix of a shared array's declaration.   local: the same for an array in registers.
+        requested: the declaration of shared memory that a launch requests; {0} is its bytes. Empty if all is declared.
+        tensor: whether the language has the helper functions of `tensor`.
         unroll: the line before an unrolled loop.
         wide: the statement that copies {0} neighboring elements at once, from {2} to {1}, which are aligned; empty if
             compilers find such copies.
@@ -61,6 +64,8 @@ class DeviceWords:
     reserved: frozenset[str]
     begin: str = ""
     resident: str = ""
+    requested: str = ""
+    tensor: bool = False
     wide: str = ""
     local: str = ""
     boolean: str = "bool"
@@ -89,7 +94,7 @@ class DeviceWords:
 _CUDA: Final = """
     asm blockDim blockIdx catch class const_cast delete dim3 explicit export fault friend gridDim mutable namespace new
     operator private protected public template this threadIdx throw try typename using virtual warpSize clock clock64
-    float2 float4 double2 int2 int4 uint ushort ulong atomicAdd atomicCAS min max
+    float2 float4 double2 int2 int4 uint ushort ulong atomicAdd atomicCAS min max requested
 """
 CUDA: Final = DeviceWords(
     name="cuda",
@@ -142,7 +147,10 @@ typedef unsigned long long uint64_t;
     fault="if (atomicCAS(&fault[0], 0ull, {0}ull) == 0) fault[1] = {1}, fault[2] = {2};",
     failed="*(volatile unsigned long long *)fault",
     reserved=frozenset(_CUDA.split()),
+    requested="PB_REQUESTED(requested, {0});",
+    tensor=True,
     definitions={
+        **TENSOR,
         "pb_wide": """\
 template <class T, int n> struct alignas(n * sizeof(T)) pb_run { T lanes[n]; };
 template <int n, class T> static __device__ inline void pb_wide(T *to, const T *from) {

@@ -5,10 +5,12 @@ the macros and functions below. All functions return 0, or an error below 0. `st
 
     OK(call)                                   leave the function with the error of a call
     LAUNCH(kernel, groups, threads, ...)       launch; the arguments are ARRAY(address) and NUMBER(type, n)
+    LAUNCH_WITH(shared, kernel, ...)           the same, with bytes of shared memory that `request` has requested
     attach(struct device *, int number)        find the driver and take the device; `Driver.openings` has other ways
     enter(struct device *), leave()            make the device current in the thread, and undo this
     load(struct device *, const void *image)   load machine code, and make a stream
     kernel(struct device *, KERNEL *, name)    find a kernel of the loaded code
+    request(KERNEL, bytes)                     request shared memory for a kernel
     detach(struct device *)                    release everything; the device is current
     release(struct device *)                   release the device; it is not current
     allocate(char **at, size_t), freed(char *) memory of the device
@@ -52,7 +54,8 @@ class Driver:
         extra: the prototypes of further functions, and the definitions of those that are no openings; {name} is the
             program's name.
         text: the functions that all programs use.   kernel: those of programs that have kernels.
-        copy, zero: functions for programs that use them.   graphs: those for graphs; empty if the driver has none.
+        copy, zero, request: functions for programs that use them.
+        graphs: those for graphs; empty if the driver has none.
         taken: the names that this text defines, in addition to those of all drivers.
     """
 
@@ -64,6 +67,7 @@ class Driver:
     kernel: str
     copy: str
     zero: str
+    request: str
     taken: frozenset[str]
     stream: str
     declaration: str
@@ -93,7 +97,7 @@ static struct {
     int (*Init)(unsigned), (*DeviceGet)(int *, int), (*DevicePrimaryCtxRetain)(CUcontext *, int);
     int (*DevicePrimaryCtxRelease)(int), (*CtxPushCurrent)(CUcontext), (*CtxPopCurrent)(CUcontext *);
     int (*ModuleLoadData)(CUmodule *, const void *), (*ModuleUnload)(CUmodule);
-    int (*ModuleGetFunction)(KERNEL *, CUmodule, const char *);
+    int (*ModuleGetFunction)(KERNEL *, CUmodule, const char *), (*FuncSetAttribute)(KERNEL, int, int);
     int (*MemAlloc)(CUdeviceptr *, size_t), (*MemFree)(CUdeviceptr);
     int (*StreamCreate)(STREAM *, unsigned), (*StreamDestroy)(STREAM), (*StreamSynchronize)(STREAM);
     int (*MemcpyHtoDAsync)(CUdeviceptr, const void *, size_t, STREAM);
@@ -125,8 +129,8 @@ static int find_driver(void) {
         {&cu.DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2"},
         {&cu.CtxPushCurrent, "cuCtxPushCurrent_v2"}, {&cu.CtxPopCurrent, "cuCtxPopCurrent_v2"},
         {&cu.ModuleLoadData, "cuModuleLoadData"}, {&cu.ModuleUnload, "cuModuleUnload"},
-        {&cu.ModuleGetFunction, "cuModuleGetFunction"}, {&cu.MemAlloc, "cuMemAlloc_v2"},
-        {&cu.MemFree, "cuMemFree_v2"}, {&cu.StreamCreate, "cuStreamCreate"},
+        {&cu.ModuleGetFunction, "cuModuleGetFunction"}, {&cu.FuncSetAttribute, "cuFuncSetAttribute"},
+        {&cu.MemAlloc, "cuMemAlloc_v2"}, {&cu.MemFree, "cuMemFree_v2"}, {&cu.StreamCreate, "cuStreamCreate"},
         {&cu.StreamDestroy, "cuStreamDestroy_v2"}, {&cu.StreamSynchronize, "cuStreamSynchronize"},
         {&cu.MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2"}, {&cu.MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2"},
         {&cu.MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2"}, {&cu.MemsetD8Async, "cuMemsetD8Async"},
@@ -208,6 +212,15 @@ static int copy(void *to, const void *from, size_t bytes, STREAM stream) {
 
 static int zero(void *at, size_t bytes, STREAM stream) {
     return -cu.MemsetD8Async(ON_DEVICE(at), 0, bytes, stream);
+}
+""",
+    request="""\
+
+#define LAUNCH_WITH(shared, kernel, groups, threads, ...) \\
+    OK(cu.LaunchKernel(kernel, groups, 1, 1, threads, 1, 1, shared, stream, (void *[]){__VA_ARGS__}, NULL))
+
+static int request(KERNEL kernel, int bytes) {
+    return -cu.FuncSetAttribute(kernel, 8, bytes); /* 8: the most bytes of shared memory that a launch may add */
 }
 """,
     graphs="""\
@@ -584,6 +597,7 @@ static int zero(void *at, size_t bytes, STREAM stream) {
     return cl.EnqueueFillBuffer(stream, BLOCK(at), &nothing, 1, OFFSET(at), bytes, 0, NULL, NULL);
 }
 """,
+    request="",
     taken=frozenset(("cl", "current", "messages", "join", "given", "context", "BLOCK", "BLOCKS", "OFFSET", "argument",
                      "find_driver", "launch", "failed", "wanted")),
 )  # fmt: skip

@@ -68,8 +68,8 @@ static int failed_check(const void *at, int64_t *fault, STREAM stream) {
 _OWN: Final = frozenset((
     "device", "stream", "self", "on", "memory", "arrays", "attach", "enter", "leave", "load", "kernel", "detach",
     "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "failed_check", "seen", "run",
-    "call", "queue", "prepare", "failed", "graph_of", "begin_capture", "end_capture", "launch_graph", "drop_graphs",
-    "find_graphs", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "ARRAY", "NUMBER",
+    "request", "call", "queue", "prepare", "failed", "graph_of", "begin_capture", "end_capture", "launch_graph", "drop_graphs",
+    "find_graphs", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "LAUNCH_WITH", "ARRAY", "NUMBER",
     "MEMORY_BYTES", "ARRAY_BYTES", "APART_BYTES", "ARRAYS", "INPUTS", "places", "STREAM", "KERNEL", "NO_DRIVER",
     "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NOT_ALIGNED", "NULL", "dlopen", "dlsym", "dlclose", "dlerror", "calloc",
     "realloc", "free"))  # fmt: skip
@@ -124,8 +124,11 @@ class HostWriter(Writer):
             arguments = [f"ARRAY({e.pointer(views[b].buffer, views[b].offset)})" for b in launch.params]
             arguments += [f"NUMBER({launch.index}, {e.index(numbers[v])})" for v in launch.indices]
             arguments += ["ARRAY((uint64_t *)fault)"] * launch.checks
-            given = ", ".join((f"self->{launch.name}", str(launch.groups), str(launch.threads), *arguments))
-            self.line(f"LAUNCH({given});")
+            given = (f"self->{launch.name}", str(launch.groups), str(launch.threads), *arguments)
+            if launch.requested:
+                self.line(f"LAUNCH_WITH({launch.requested}, {', '.join(given)});")
+            else:
+                self.line(f"LAUNCH({', '.join(given)});")
 
 
 class DeviceUnit(Unit):
@@ -220,6 +223,7 @@ def host_text(unit: DeviceUnit) -> HostText:
         driver.blocks.format(count + 2), driver.text, driver.kernel * bool(kernels),
         *(part for part, word in ((driver.copy, "copy("), (driver.zero, "zero("), (LOOK, "look("))
           if f"OK({word}" in inside or (part is driver.zero and checks)), CHECKED * checks,
+        driver.request * bool(unit.kernels.requested),
         _small(unit) * unit.has_graphs, driver.graphs * unit.has_graphs,
         f"\nstruct {name} {{\n    struct device on;\n{members}    char *memory, *arrays;\n}};\n",
         run, _queue(unit) * unit.has_graphs, _open(unit, kernels, places), driver.extra[1].format(name=name), entry,
@@ -301,6 +305,7 @@ def _open(unit: DeviceUnit, kernels: list[str], places: Places) -> str:
     """The functions that open and close the program."""
     f, name = unit.function, unit.name
     steps = [f'kernel(&self->on, &self->{k}, "{k}")' for k in kernels]
+    steps += [f"request(self->{k}, {count})" for k, count in unit.kernels.requested.items()]
     steps += ["allocate(&self->memory, MEMORY_BYTES)"] * (places.memory_bytes > 0)
     steps += [f"send(self->memory + {places.memory[b]}, table{k}, {b.bytes}, self->on.stream)"
               for k, b in enumerate(f.constants)]  # fmt: skip

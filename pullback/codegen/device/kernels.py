@@ -26,13 +26,34 @@ from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.divisors import divisor
 from pullback.loops.analysis.intervals import Interval, atom_range, interval
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Access, Break, Call, Check, Copy, Fill, For, If, Kernel, LetIndex, Loop, Stmt
+from pullback.loops.program.nodes import (
+    Access,
+    Break,
+    Call,
+    Check,
+    Copy,
+    EndBatch,
+    Fill,
+    Finish,
+    For,
+    If,
+    Kernel,
+    LetIndex,
+    Loop,
+    Multiply,
+    Prefetch,
+    Stmt,
+    Store,
+    Wait,
+)
 from pullback.loops.program.values import Buffer, Extreme, View, loaded_name
 
 MOST_INT: Final = (1 << 31) - 1
-WIDE: Final = (4, 8, 16)  # bytes of an access to several elements
 HELD: Final = range(48, 97)  # registers of the arrays of a thread that hold the results of a group
 RESIDENT: Final = 384  # threads of such groups that shall fit on a multiprocessor; at least two groups
+STATIC: Final = 48 * 1024  # the most bytes of shared memory that a kernel can declare
+PLACED: Final = 1024  # arrays in requested memory begin at multiples of it
+WIDE: Final = (4, 8, 16)  # bytes of an access to several elements
 STRAIGHT: Final = 16  # most elements that are copied one by one without a loop
 
 
@@ -44,7 +65,8 @@ class Launch:
         name: the function's name.   groups, threads: the number of groups, and of threads in each.
         params: the kernel parameters that it takes.   indices: the index values that it takes.
         index: the C type of these values.   checks: whether it takes `fault`.
-        shared: the bytes of shared memory of a group.   aligned: whether its arrays must begin at multiples of 16 bytes.
+        shared: the bytes of shared memory of a group.   requested: the bytes that the launch has to request.
+        aligned: whether its arrays must begin at multiples of 16 bytes.
     """
 
     name: str
@@ -55,6 +77,7 @@ class Launch:
     index: str
     checks: bool
     shared: int
+    requested: int
     aligned: bool
 
 
@@ -70,8 +93,42 @@ class DeviceExpressions(Expressions):
         return super().place(buffer, offset)
 
 
-Place = tuple[Index, int] | None
-"""Thread t accesses the elements t + k n behind a first element: that element, and n; None for any other access."""
+@dataclass(frozen=True)
+class Place:
+    """The elements that the threads of a thread loop access.
+
+    Attributes:
+        own: thread t accesses the elements t + k n behind a first element: that element, and n; None if unknown.
+        slot: all elements are in the slot of the buffer with this number; None if unknown.
+        slots: the number of slots.   ahead: whether each thread fetches its own elements ahead.
+        earlier: whether `slot` is that of an earlier iteration.
+    """
+
+    own: tuple[Index, int] | None = None
+    slot: Index | None = None
+    slots: int = 1
+    ahead: bool = False
+    earlier: bool = False
+
+    def is_apart(self, other: Place) -> bool:
+        """Whether no element of one place belongs to another thread's part of the other place."""
+        if self.slot is not None and other.slot is not None and (self.slot - other.slot).constant is not None:
+            if ((self.slot - other.slot).constant or 0) % self.slots:
+                return True
+        return (self.own is not None and self.own == other.own) or (self.ahead and other.ahead)
+
+    def after(self, s: For) -> Place:
+        """The place as seen from the next iteration of a loop."""
+        own = None if self.own is not None and s.var in self.own[0].free else self.own
+        if self.slot is None or s.var not in self.slot.free:
+            return replace(self, own=own)
+        earlier = Substitution(variables={s.var: as_index(s.var) - s.step}).index(self.slot)
+        return replace(self, own=own, slot=None if self.earlier else earlier, earlier=True)
+
+    def behind(self, v: Var) -> Place:
+        """The place as seen from the statements after a loop over `v`."""
+        own = None if self.own is not None and v in self.own[0].free else self.own
+        return replace(self, own=own, slot=None if self.slot is not None and v in self.slot.free else self.slot)
 
 
 class Where(NamedTuple):
@@ -89,7 +146,7 @@ class Where(NamedTuple):
         """Whether two threads may access the same element."""
         one, two = self.span, other.span
         apart = one is not None and two is not None and (one[1] < two[0] or two[1] < one[0])
-        return self.buffer is other.buffer and not apart and (self.place is None or self.place != other.place)
+        return self.buffer is other.buffer and not apart and not self.place.is_apart(other.place)
 
 
 def _span(a: Access) -> Interval | None:
@@ -112,6 +169,11 @@ class Touched:
                  if a.buffer.space != "registers"]  # fmt: skip
         return Touched(frozenset(w for w, _ in found), frozenset(w for w, write in found if write))
 
+    def _with(self, change: Callable[[Place], Place]) -> Touched:
+        touched, written = (frozenset(w._replace(place=change(w.place)) for w in side)
+                            for side in (self.touched, self.written))  # fmt: skip
+        return Touched(touched, written)
+
     def __or__(self, other: Touched) -> Touched:
         return Touched(self.touched | other.touched, self.written | other.written)
 
@@ -119,12 +181,13 @@ class Touched:
         """Whether `other` contains all of these accesses."""
         return self.touched <= other.touched and self.written <= other.written
 
-    def after(self, v: Var) -> Touched:
-        """The accesses as seen from another iteration of a loop, which changes the value of `v`."""
-        touched, written = (
-            frozenset(w._replace(place=None) if w.place is not None and v in w.place[0].free else w for w in side)
-            for side in (self.touched, self.written))  # fmt: skip
-        return Touched(touched, written)
+    def after(self, s: For) -> Touched:
+        """The accesses as seen from the next iteration of a loop."""
+        return self._with(lambda p: p.after(s))
+
+    def behind(self, s: For) -> Touched:
+        """The accesses as seen from the statements after a loop."""
+        return self._with(lambda p: p.behind(s.var))
 
     def conflicts(self, other: Touched) -> bool:
         """Whether one side writes an element that another thread may access on the other side."""
@@ -149,7 +212,22 @@ def _places(s: Stmt, threads: int) -> Iterator[tuple[Access, Place]]:
             offset = m.index(a.offset)
             first = ((offset - as_index(v), step) for v, step in at.items())
             fixed = (p for p in first if bound.isdisjoint(p[0].every_atom) and not p[0].data)
-            yield a, next(fixed, None) if a.more == 0 else None
+            ahead = a.write and isinstance(x, Prefetch | Wait)
+            yield a, Place(next(fixed, None) if a.more == 0 else None, _slot(a), a.buffer.slots, ahead)
+
+
+def _slot(a: Access) -> Index | None:
+    """The number of the slot in which all accessed elements are; None if the buffer has one slot, or it is unknown."""
+    size = (a.buffer.elements.constant or 0) // a.buffer.slots
+    factors = [m[0] for m, c in a.offset.terms if c == size and len(m) == 1] if a.buffer.slots > 1 else []
+    for number in (*map(as_index, factors), *([ZERO_INDEX] if a.buffer.slots > 1 else [])):
+        ends = [interval(i - number * size, {}) for i in (a.offset, a.offset + a.more)]
+        if None not in ends:
+            first, last = ends[0][0] // size, ends[1][1] // size  # type: ignore[index]
+            if first == last:
+                atom = number.single
+                return (atom.numerator if isinstance(atom, Mod) else number) + first
+    return None
 
 
 @dataclass
@@ -221,13 +299,13 @@ class KernelWriter(Writer):
             self.line(f"{head} {{")
             self._inside(s.body)
             self.line("}")
-            again = self.since.after(s.var) if isinstance(s, For) else self.since
+            again = self.since.after(s) if isinstance(s, For) else self.since
             if again.within(known) or (isinstance(s, For) and least == 1):
                 break
             known |= again
             del self.lines[start:]
         left = self.left | (self.since if isinstance(s, For) else Touched())
-        self.since = (left.after(s.var) if isinstance(s, For) else left) | (Touched() if least else before)
+        self.since = (left.behind(s) if isinstance(s, For) else left) | (Touched() if least else before)
         self.left = outer
 
     def _either(self, s: If) -> None:
@@ -302,6 +380,19 @@ class KernelWriter(Writer):
                 self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = 0;")
             case Copy():
                 self._move(s)
+            case Store() if s.buffer.swizzled and self.words.tensor:
+                name, at = e.place(s.buffer, s.offset)
+                self.line(f"{name}[pb_swizzled<{s.buffer.dtype.size}>({e.index(at)})] = {e.value(s.value)};")
+            case Prefetch() if self.words.tensor:
+                self._prefetch(s)
+            case EndBatch() if self.words.tensor:
+                self.line("pb_fetched();")
+            case Wait() if self.words.tensor:
+                self.line(f"pb_wait{'_together' * s.together}<{s.pending}>();")
+            case Finish() if self.words.tensor:
+                self.line(f"pb_finish({self.names(s.sums, s.sums.name)});")
+            case Multiply() if self.words.tensor:
+                self._multiply(s)
             case Check():
                 i, low, high = e.index(s.index, 11), e.index(s.lower, 11), e.index(s.extent, 11)
                 self.line(f"if ({i} < {low} || {i} >= {high}) {{")
@@ -313,6 +404,19 @@ class KernelWriter(Writer):
             case _:
                 super().statement(s)
 
+    def _multiply(self, s: Multiply) -> None:
+        """Add a call of the helper function for an instruction of tensor cores."""
+        e, tile = self.expressions, s.tile
+        assert isinstance(e, DeviceExpressions) and e.thread is not None
+        kind = s.left.buffer.dtype.name
+        sizes = (tile.depth,) if tile.together else (tile.rows, tile.columns, tile.across, tile.depth)
+        shape = ", ".join(map(str, sizes))
+        ways = ", ".join("true" if along else "false" for along in s.along)
+        panels = ", ".join(e.pointer(v.buffer, v.offset) for v in (s.left, s.right))
+        sums, thread = self.names(s.sums, s.sums.name), self.names(e.thread, e.thread.name)
+        name = f"pb_multiply_64x{8 * tile.columns}" if tile.together else "pb_multiply"
+        self.line(f"{name}<PB_{kind.upper()}, {shape}, {ways}>({sums}, {panels}, {thread});")
+
     def _head(self, s: For) -> str:
         e, v = self.expressions, self.names(s.var, s.var.name)
         self.divisors[s.var] = gcd(divisor(s.lower, self.divisors), s.step) if isinstance(s.lower, Index) else 1
@@ -323,7 +427,7 @@ class KernelWriter(Writer):
         """Add a copy: one access where both places are aligned, else one for each element."""
         e, count = self.expressions, s.count.constant
         (to, at), (source, start) = (e.place(v.buffer, v.offset) for v in (s.target, s.source))
-        if count and self.words.wide and self._is_wide(s, count):
+        if count and self.words.wide and self._is_wide(s.target, s.source, count):
             self.line(self.words.wide.format(count, f"&{to}[{e.index(at)}]", f"&{source}[{e.index(start)}]"))
             self.aligned |= any(v.buffer in self.starts for v in (s.target, s.source))
         elif count and count <= STRAIGHT:
@@ -332,14 +436,26 @@ class KernelWriter(Writer):
         else:
             self._each(s, s.count, lambda k: f"{to}[{e.index(at)} + {k}] = {source}[{e.index(start)} + {k}];")
 
-    def _is_wide(self, s: Copy, count: int) -> bool:
+    def _is_wide(self, to: View, source: View, count: int) -> bool:
         """Whether both places of a copy are proven to be multiples of its size."""
 
         def offset(v: View) -> int:
             return gcd(divisor(v.offset, self.divisors), self.starts.get(v.buffer, 0))
 
-        fits = count > 1 and count * s.target.buffer.dtype.size in WIDE
-        return fits and all(offset(v) % count == 0 for v in (s.target, s.source))
+        fits = count > 1 and count * to.buffer.dtype.size in WIDE
+        return fits and all(offset(v) % count == 0 for v in (to, source))
+
+    def _prefetch(self, s: Prefetch) -> None:
+        """Add an asynchronous copy where both places are aligned, else copy at once."""
+        e, target = self.expressions, s.target
+        if not self._is_wide(target, s.source, s.count):
+            super()._prefetch(s)
+            return
+        name, at = e.place(target.buffer, target.offset)
+        test = "" if s.test is None else f", {e.value(s.test)}"
+        to = f"{name} + pb_swizzled<{target.buffer.dtype.size}>({e.index(at)})"
+        self.line(f"pb_fetch({to}, {e.pointer(s.source.buffer, s.source.offset)}{test});")
+        self.aligned = True
 
     def _each(self, s: Fill | Copy, count: Index, line: Callable[[str], str]) -> None:
         k = self.names(s, "k")
@@ -384,6 +500,11 @@ class Kernels:
         return any(launch.checks for own in self._launches.values() for launch in own)
 
     @property
+    def requested(self) -> dict[str, int]:
+        """The bytes of shared memory that kernels have to request."""
+        return {x.name: x.requested for own in self._launches.values() for x in own if x.requested}
+
+    @property
     def aligned(self) -> bool:
         """Whether arrays must begin at multiples of 16 bytes."""
         return any(launch.aligned for own in self._launches.values() for launch in own)
@@ -422,19 +543,28 @@ class Kernels:
         head += [words.array.format(*a) for a in fault]
         for a in (arrays + fault) * bool(words.begin):
             writer.line(words.begin.format(*a))
+        shared, place = sum(b.bytes for b in used if b.space == "shared"), 0
+        requested = 0
+        if words.requested and (shared > STATIC or any(b.swizzled for b in used)):
+            requested = sum(_placed(b) for b in used if b.space == "shared")
+        if requested:
+            writer.line(words.requested.format(requested))
         for b in used:
-            if b.space in ("shared", "registers"):
-                size = b.shape[-1] if b.space == "registers" else b.elements
-                name, element = names(b, b.name), words.element(b.dtype)
-                writer.line(f"{words.shared if b.space == 'shared' else words.local}{element} {name}[{size}];")
+            size, name, element = b.elements, names(b, b.name), words.element(b.dtype)
+            if b.space == "registers":
+                writer.line(f"{words.local}{element} {name}[{b.shape[-1]}];")
+            elif b.space == "shared" and requested:
+                writer.line(f"{element} *const {name} = ({element} *)(requested + {place});")
+                place += _placed(b)
+            elif b.space == "shared":
+                writer.line(f"{words.shared}{element} {name}[{size}];")
         writer.launch(group, tests)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         held = sum((b.shape[-1].constant or 0) * b.dtype.size // 4 for b in used if b.space == "registers")
         resident = max(RESIDENT // threads, 2) if held in HELD else 0
         name = self._named(k, raw, names, threads, resident)
         assert isinstance(group.upper, Index) and group.upper.constant
-        shared = sum(b.bytes for b in used if b.space == "shared")
-        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared,
+        return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared, requested,
                       writer.aligned)
 
     def _starts(self, k: Kernel) -> dict[Buffer, int]:
@@ -460,6 +590,11 @@ class Kernels:
         prefix = self.words.resident if resident and self.words.resident else self.words.kernel
         self.texts[name] = head + prefix.format(threads, resident) + wrap(f"void {name}", text)
         return name
+
+
+def _placed(b: Buffer) -> int:
+    """The bytes that a buffer takes of requested memory."""
+    return -(-b.bytes // PLACED) * PLACED
 
 
 # Index ranges ---------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ are in `values`.
 
     Function      parameters, kernels and the statements of the whole program
     Kernel        a static function over its own parameter buffers; `Call` hands it views of the program's buffers
-    Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Procedure Call Parallel
-                  Comment
+    Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Prefetch EndBatch Wait Multiply
+                  Finish Procedure Call Parallel Comment
 
 Nodes are compared by identity; nothing here is interned.
 """
@@ -197,6 +197,79 @@ class Fill:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Prefetch:
+    """A copy of `count` elements to shared memory, which a device may do at any time until a `Wait` of the thread.
+
+    If a test fails, the elements become 0.
+    """
+
+    target: View
+    source: View
+    count: int
+    test: Value | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EndBatch:
+    """The end of a batch of prefetches of a thread, which may be empty."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Wait:
+    """The end of the prefetches of a thread, except its last `pending` batches; they are in these runs.
+
+    With `together`, instructions of four warps read them.
+    """
+
+    runs: tuple[Run, ...]
+    pending: int
+    together: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Finish:
+    """The end of the multiplications of four warps, whose sums can be used then."""
+
+    sums: Buffer
+
+
+class WarpTile(NamedTuple):
+    """The sums of a warp: `rows` times 16 rows, `columns` times 8 columns.
+
+    Thread t of a warp has these sums of a block of 16 × 8: rows t div 4 and t div 4 + 8, columns 2 (t mod 4) and the
+    next one. Warps lie row by row, `across` in a row. A panel has `depth` terms. With `together` four warps are one.
+    """
+
+    rows: int
+    columns: int
+    across: int
+    depth: int
+    together: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Multiply:
+    """Products of two panels in shared memory, added to the sums of a thread.
+
+    `body` is the meaning for one thread. All threads of a group run the statement, so a device may have instructions
+    for warps, which add in another order.
+
+    Attributes:
+        tile: the parts of the sums that warps and their threads have.
+        sums: the registers.   left, right: the panels.   along: whether a line of each panel runs along the terms.
+        pending: panels of earlier multiplications that may still be read while later statements run.
+    """
+
+    body: tuple[Stmt, ...]
+    tile: WarpTile
+    sums: Buffer
+    left: View
+    right: View
+    along: tuple[bool, bool]
+    pending: tuple[Run, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Run:
     """`count` elements of a buffer from `offset` on."""
 
@@ -351,8 +424,8 @@ class Parallel:
     tasks: tuple[Task, ...]
 
 
-Stmt = (For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Procedure
-        | Comment | Call | Parallel)
+Stmt = (For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Prefetch | EndBatch
+        | Wait | Multiply | Finish | Procedure | Comment | Call | Parallel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,7 +479,7 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for s in body:
         yield s
         match s:
-            case For() | Loop():
+            case For() | Loop() | Multiply():
                 yield from walk(s.body)
             case Parallel():
                 yield from (t.call for t in s.tasks)
@@ -431,7 +504,7 @@ def _read_later(body: tuple[Stmt, ...], read: set[Temp]) -> tuple[Stmt, ...]:
                 continue
             case Assign():
                 read.add(s.temp)
-            case For() | Loop():
+            case For() | Loop() | Multiply():
                 inner = _read_later(s.body, read)
                 s = s if inner == s.body else replace(s, body=inner)
             case If():
@@ -484,6 +557,12 @@ def accesses(s: Stmt) -> tuple[Access, ...]:
             out.append(Access(s.buffer, s.offset, s.count - 1, True))
         case Copy():
             out += (Access(v.buffer, v.offset, s.count - 1, v is s.target) for v in (s.source, s.target))
+        case Prefetch():
+            out += (Access(v.buffer, v.offset, s.count - 1, v is s.target) for v in (s.source, s.target))
+        case Wait():
+            out += (Access(r.buffer, r.offset, r.count - 1, True) for r in s.runs)
+        case Multiply():
+            out += (Access(r.buffer, r.offset, r.count - 1) for r in s.pending)
         case Procedure():
             runs = (*((r, False) for r in s.reads), *((r, True) for r in s.writes))
             out += (Access(r.buffer, r.offset, r.count - 1, write) for r, write in runs)
@@ -502,6 +581,8 @@ def _values_of(s: Stmt) -> tuple[Value, ...]:
         case LetIndex() if not isinstance(s.value, Index | Extreme):
             return (s.value,)
         case If():
+            return (s.test,)
+        case Prefetch() if s.test is not None:
             return (s.test,)
         case _:
             return ()
@@ -523,6 +604,13 @@ def statement_indices(s: Stmt) -> tuple[Index, ...]:
             out += (s.target.offset, s.source.offset, s.count)
         case Fill():
             out += (s.offset, s.count)
+        case Prefetch():
+            out += (s.target.offset, s.source.offset)
+        case Wait():
+            out += (i for run in s.runs for i in (run.offset, run.count))
+        case Multiply():
+            out += (s.left.offset, s.right.offset)
+            out += (i for run in s.pending for i in (run.offset, run.count))
         case Procedure():
             out += (i for run in (*s.reads, *s.writes) for i in (run.offset, run.count))
             out += s.numbers

@@ -62,7 +62,12 @@ def scalar(dtype: DType) -> Type:
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A flat run of `elements` elements. `shape` is for people: comments, tables and headers."""
+    """A flat run of `elements` elements. `shape` is for people: comments, tables and headers.
+
+    A "shared" buffer may have several `slots` of equal size, used in turn. If it is `swizzled`, a device stores the
+    eight chunks of 16 bytes in each line of 128 in an order of the line's own. So threads that read chunks below each
+    other find them in different banks of memory.
+    """
 
     name: str
     dtype: DType
@@ -70,6 +75,8 @@ class Buffer:
     space: Space
     elements: Index
     written: bool = True  # for a kernel's parameters: whether the kernel writes it
+    slots: int = 1
+    swizzled: bool = False
 
     @property
     def bytes(self) -> int:

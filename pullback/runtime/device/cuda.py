@@ -62,6 +62,7 @@ OLDEST: Final = 12_000  # the oldest driver, as cuDriverGetVersion counts: CUDA 
 INVALID_IMAGE: Final = frozenset((200, 209, 218, 222, 223))  # of code for another device, or of a newer compiler
 NO_DEVICE: Final = 100
 MAJOR, MINOR = 75, 76  # attributes of a device: its compute capability
+MOST_SHARED: Final = 97  # and the bytes of shared memory that a group may request
 ON_DEVICE: Final = 2  # the kind of memory
 
 
@@ -165,7 +166,9 @@ class CudaGpu(Gpu):
         major, minor = self._attribute(MAJOR), self._attribute(MINOR)
         architecture = f"sm_{major}{minor}" + "a" * (major >= 9)
         entry = DeviceEntry(f"cuda:{number}", title.value.decode(), memory.value, architecture)
-        super().__init__(number, entry, replace(H100, architecture=architecture))  # bits are of the family
+        most = self._attribute(MOST_SHARED) or H100.shared
+        model = replace(H100, architecture=architecture, tensor=H100.tensor * (major >= 8), most_shared=most)
+        super().__init__(number, entry, model)  # bits are of the family
 
     @property
     def opening(self) -> tuple[str, tuple[Any, ...]]:

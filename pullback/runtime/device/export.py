@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pullback.codegen.device.dialect import DIALECTS
 from pullback.codegen.device.program import DeviceProgram, device_program
-from pullback.device import H100, Device
+from pullback.device import GENERIC, H100, Device
 from pullback.errors import CompilerError
 from pullback.grid.sorts import MOST_SORTED
 from pullback.ir import nodes as ir
@@ -60,7 +60,7 @@ def compiled_text(program: ir.Program, dims: Mapping[str, int], language: str = 
     if language not in DIALECTS:
         raise CompilerError("E417", f"there are no devices with the language {language!r}", position=user_position(),
                             remedy=f"one of {', '.join(DIALECTS)}")  # fmt: skip
-    lowered = lowered_for(program, dims, device)
+    lowered = lowered_for(program, dims, device if DIALECTS[language].tensor else GENERIC)
     return device_program(lowered.function, lowered.memory, DIALECTS[language], device,
                           exact=program.settings.exact)  # fmt: skip
 

@@ -11,14 +11,13 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
 from pullback.codegen.device.dialect import OPENCL as WORDS
 from pullback.codegen.device.drivers import OPENCL
 from pullback.codegen.device.program import DeviceProgram
-from pullback.device import H100
+from pullback.device import GENERIC
 from pullback.errors import CompilerError, DeviceError
 from pullback.runtime.buffer import NDArray, address
 from pullback.runtime.device.driver import DeviceEntry, Gpu, StatusError, unusable
@@ -142,7 +141,7 @@ class OpenclGpu(Gpu):
         self.largest = self._number(LARGEST)
         self.has_double = "cl_khr_fp64" in self._text(EXTENSIONS).split()
         entry = DeviceEntry(f"opencl:{number}", self._text(NAME), self._number(MEMORY), self._text(LANGUAGE))
-        super().__init__(number, entry, replace(H100, architecture=""))  # bits are of the family
+        super().__init__(number, entry, GENERIC)
 
     def _number(self, which: int) -> int:
         found = c_uint64()  # little-endian, so that it holds shorter numbers, too

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import VerifyError
-from pullback.ir.index import Cond, Data, DimSymbol, Floor, Index, Mod, Var
+from pullback.ir.index import Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index
 from pullback.loops.program.nodes import (
     WORKERS,
     Assign,
@@ -21,19 +21,24 @@ from pullback.loops.program.nodes import (
     Check,
     Comment,
     Copy,
+    EndBatch,
     Fill,
+    Finish,
     For,
     Function,
     If,
     Let,
     LetIndex,
     Loop,
+    Multiply,
     Parallel,
+    Prefetch,
     Procedure,
     Sorting,
     Stmt,
     Store,
     StoreRows,
+    Wait,
 )
 from pullback.loops.program.values import (
     LOCAL,
@@ -235,6 +240,25 @@ class _Frame:
             source, there = self.elements(s.source.buffer, s.source.offset, count, many=True)
             memory, places = self.elements(s.target.buffer, s.target.offset, count, many=True)
             self.write(memory, places, source[there].copy())
+
+    def prefetch(self, s: Prefetch) -> None:
+        """Copy elements at once, or write zeros."""
+        test = np.broadcast_to(True if s.test is None else self.value(s.test), self.live.shape)
+        before = self.live
+        self.focus(before & test)
+        if self.live.any():
+            self.copy(Copy(s.target, s.source, as_index(s.count)))
+        self.focus(before & ~test)
+        if self.live.any():
+            self.fill(Fill(s.target.buffer, s.target.offset, as_index(s.count)))
+        self.focus(before)
+
+    def wait(self, s: EndBatch | Wait | Finish) -> None:
+        """Nothing."""
+
+    def multiply(self, s: Multiply) -> None:
+        """Run the meaning for a thread."""
+        self.body(s.body)
 
     def check(self, s: Check) -> None:
         """Leave the function where an index is outside."""
@@ -547,7 +571,8 @@ def _rest(n: Number, d: Number) -> Number:
 _STATEMENTS: dict[type, Callable[[_Frame, Any], None]] = {
     For: _Frame.for_, Loop: _Frame.loop, If: _Frame.if_, Break: _Frame.break_, Let: _Frame.let, Assign: _Frame.let,
     LetIndex: _Frame.let_index, Store: _Frame.store, StoreRows: _Frame.store_rows, Fill: _Frame.fill,
-    Copy: _Frame.copy, Check: _Frame.check, Procedure: _Frame.procedure, Call: _Frame.call,
+    Copy: _Frame.copy, Prefetch: _Frame.prefetch, EndBatch: _Frame.wait, Wait: _Frame.wait, Finish: _Frame.wait, Multiply: _Frame.multiply,
+    Check: _Frame.check, Procedure: _Frame.procedure, Call: _Frame.call,
     Parallel: _Frame.parallel, Comment: _Frame.comment,
 }  # fmt: skip
 _VALUES: dict[type, Callable[[_Frame, Any], Array]] = {

@@ -13,6 +13,9 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "product": ("""layer(x: f32[B, I], w: f32[I, O], b: f32[O]) {
       y = build b1 < B, o < O { tanh(sum i < I { x[b1, i] * w[i, o] } + b[o]) } return y }""",
       {"B": 33, "I": 50, "O": 19}),
+    "tensor": ("""products(x as bf16: f32[B, I], w as bf16: f32[I, O], b: f32[O]) {
+      y = build b1 < B, o < O { tanh(sum i < I { x[b1, i] * w[i, o] } + b[o]) } return y }""",
+      {"B": 260, "I": 136, "O": 200}),
     "tree": ("rows(x: f64[N, M]) { y = build n < N { sqrt(sum m < M { x[n, m] * x[n, m] }) } return y }",
              {"N": 5, "M": 300}),
     "trees": ("total(x: f32[N]) { y = build { max n < N { x[n] } } z = build { sum n < N { x[n] } } return y, z }",

@@ -22,6 +22,7 @@ from pullback.device import H100, Device
 from pullback.errors import VerifyError
 from pullback.grid import products, table, trees
 from pullback.grid.table import DeviceStrategy
+from pullback.ir.halves import to_half
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.loops.plain.builder import KernelBuilder, Work
@@ -50,7 +51,7 @@ SMALL = {
 SLOW = replace(H100, meeting=1e9)  # a device whose host launches each kernel
 APART = replace(SLOW, launch=1.0, look=0.0)  # and reads each condition
 FEW_GROUPS = {"trees": {"N": 50_000}}  # in two parts
-BARRIERS = {"product": 4, "tree": 3, "trees": 10, "position": 5, "scan": 3, "recurrent": 2, "nested": 2,
+BARRIERS = {"product": 4, "tensor": 1, "tree": 3, "trees": 10, "position": 5, "scan": 3, "recurrent": 2, "nested": 2,
             "until": 3, "choice": 3, "rows": 4, "hops": 2, "batch": 2}  # fmt: skip
 QUICK = [e for e in corpus() if e.name.startswith(("apl", "random", "derivative"))]
 
@@ -63,7 +64,8 @@ def text_of(name: str, device: Device = H100, **sizes: int) -> tuple[DeviceProgr
     inputs = []
     for b in lowered.function.given:
         shape = [i.constant or 0 for i in b.shape]
-        inputs.append(rng.integers(0, 7, shape) if b.dtype.is_integer else rng.normal(size=shape).astype(b.dtype.numpy))
+        numbers = rng.integers(0, 7, shape) if b.dtype.is_integer else rng.normal(size=shape)
+        inputs.append(to_half(numbers, b.dtype) if b.dtype.is_half else numbers.astype(b.dtype.numpy))
     return device_program(lowered.function, lowered.memory, CUDA, H100), lowered.function, inputs
 
 

@@ -38,6 +38,73 @@ static inline unsigned long long atomicCAS(unsigned long long *at, unsigned long
     return was;
 }
 
+/* Shared memory that a launch requests, copies that run ahead, and tensor cores. */
+#define PB_EMULATED
+#define PB_REQUESTED(name, bytes) alignas(1024) static unsigned char name[bytes]
+
+/* A thread copies at once, or as late as it may. */
+static const bool is_late = getenv("LATE_COPIES");
+struct ahead {
+    void *to;
+    const void *from;
+    bool inside;
+    unsigned batch;
+};
+static struct {
+    ahead queue[64];
+    unsigned first, end, batch;
+} copies[1024];
+
+static inline void copy_now(const ahead &a) { a.inside ? memcpy(a.to, a.from, 16) : memset(a.to, 0, 16); }
+static inline void pb_fetch(void *to, const void *from, bool inside = true) {
+    auto &own = copies[threadIdx.x];
+    const ahead made{to, from, inside, own.batch};
+    if (!is_late) return copy_now(made);
+    if (own.end - own.first == 64) abort();
+    own.queue[own.end++ % 64] = made;
+}
+static inline void pb_fetched() { ++copies[threadIdx.x].batch; }
+template <int pending> static inline void pb_wait() {
+    auto &own = copies[threadIdx.x];
+    while (own.first != own.end && int(own.batch - own.queue[own.first % 64].batch) > pending)
+        copy_now(own.queue[own.first++ % 64]);
+}
+
+/* An operand: its element in row (or column) i of term k. */
+template <int kind, bool along, int depth> static inline float operand(const void *panel, int i, int k) {
+    constexpr int bytes = kind == 2 ? 4 : 2, line = 128 / bytes;
+    int at = along ? i * line + k : (i / line * depth + k) * line + i % line;
+    at = bytes == 2 ? at ^ (at >> 3 & 56) : at ^ (at >> 2 & 24) ^ (at >> 5 & 4);
+    uint32_t bits = bytes == 2 ? ((const uint16_t *)panel)[at] : (((const uint32_t *)panel)[at] + 0x1000) & 0xffffe000;
+    float x;
+    if (kind == 1) {
+        _Float16 half;
+        return memcpy(&half, &bits, 2), half;
+    }
+    bits <<= kind == 0 ? 16 : 0;
+    return memcpy(&x, &bits, 4), x;
+}
+/* Each thread computes its own sums, whose places are those of the instructions. */
+template <int kind, int rows, int columns, int across, int depth, bool left_along, bool right_along>
+static inline void pb_multiply(float *sums, const void *left, const void *right, int thread) {
+    const int row = thread / 32 / across * (rows * 16) + thread % 32 / 4;
+    const int column = thread / 32 % across * (columns * 8) + thread % 4 * 2;
+    for (int n = 0; n < rows * columns * 4; ++n) {
+        const int i = row + n / 4 / columns * 16 + n / 2 % 2 * 8, j = column + n / 4 % columns * 8 + n % 2;
+        for (int k = 0; k < depth; ++k)
+            sums[n] += operand<kind, left_along, depth>(left, i, k) * operand<kind, right_along, depth>(right, j, k);
+    }
+}
+#define MULTIPLY(columns) \
+    template <int kind, int depth, bool left_along, bool right_along> \
+    static inline void pb_multiply_64x##columns(float *sums, const void *left, const void *right, int thread) { \
+        pb_multiply<kind, 1, columns / 8, 1, depth, left_along, right_along>(sums, left, right, thread); \
+    }
+MULTIPLY(128)
+MULTIPLY(256)
+template <int pending> static inline void pb_wait_together() { pb_wait<pending>(); }
+static inline void pb_finish(float *) {}
+
 /* The k-th iteration of three loops, x innermost. */
 static inline position at(position size, uint64_t k) {
     if (size.y == 1 && size.z == 1) return {unsigned(k), 0, 0};
