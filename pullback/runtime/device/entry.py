@@ -1,8 +1,8 @@
-"""Entries for arrays on a device: checks of the arguments, and a call without the steps of a first one."""
+"""Entries for arrays on a device, which check the arguments of a call and queue its work."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,20 +15,21 @@ from pullback.runtime.entry import COMPLEX, PythonEntry, tree_of
 from pullback.runtime.shim import Form, Look
 
 if TYPE_CHECKING:
-    from pullback.runtime.device.executor import DeviceExecutable
+    from pullback.runtime.device.driver import Gpu
+    from pullback.runtime.record import Parameter
 
 
-class DeviceEntry(PythonEntry):
-    """A call of a program whose arguments are arrays on its device, with NumPy arrays and numbers among them."""
+class DeviceCall(PythonEntry):
+    """The entry of a program for arrays on its device, with NumPy arrays and numbers among them."""
 
-    __slots__ = ("_executable", "_gpu", "_last", "_names", "_wanted")
+    __slots__ = ("_gpu", "_last", "_names", "_queued", "_wanted")
 
-    def __init__(self, executable: DeviceExecutable, form: Form, look: Look, held: Sequence[Any], calls: int) -> None:
-        """Create the entry from the arguments of `DeviceExecutable.entry`."""
-        inputs = executable.record.inputs
+    def __init__(self, gpu: Gpu, inputs: Sequence[Parameter], queued: Callable[[list[DeviceArray]], list[DeviceArray]],
+                 form: Form, look: Look, held: Sequence[Any], calls: int) -> None:  # fmt: skip
+        """Create the entry; `queued` calls the program, and the rest is as for `fast_entry`."""
         numbers = (*look.numbers, *[0] * (len(inputs) - len(look.numbers)))
         super().__init__(_no_function, inputs, (), form, 0, None, look, numbers, held, (), None, calls)
-        self._executable, self._gpu = executable, executable.gpu
+        self._gpu, self._queued = gpu, queued
         self._wanted = [(k, dtype_named(p.dtype), *read) for k, (p, read) in enumerate(zip(inputs, self._inputs))]
         self._names = [p.name for p in inputs]
         self._last: dict[int, tuple[bytes, DeviceArray]] = {}  # the last number of each input, and its array
@@ -43,7 +44,7 @@ class DeviceEntry(PythonEntry):
             return NotImplemented
         try:
             given = self._given((*leaves, *self._held) if self._held else leaves)
-            results = None if given is None else self._executable.queued(given)
+            results = None if given is None else self._queued(given)
         except PullbackError:  # the slow path reports it
             return NotImplemented
         if results is None:
@@ -81,7 +82,7 @@ class DeviceEntry(PythonEntry):
 
 
 def _no_function(*_: Any) -> int:
-    raise AssertionError("a program on a device is called by its executable")
+    raise AssertionError("a program on a device is called by `queued`")
 
 
 def has_complex(form: Form) -> bool:

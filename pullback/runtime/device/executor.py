@@ -26,7 +26,7 @@ from pullback.memory.table import MemoryTable, memory_table
 from pullback.runtime.buffer import NDArray, address, prepared
 from pullback.runtime.device.array import DeviceArray, Memory, Pending, aligned, described, no_memory, sent
 from pullback.runtime.device.driver import Gpu, StatusError
-from pullback.runtime.device.entry import DeviceEntry, has_complex
+from pullback.runtime.device.entry import DeviceCall, has_complex
 from pullback.runtime.device.export import loops_for
 from pullback.runtime.device.listing import gpu, named
 from pullback.runtime.emit import Lowered
@@ -142,12 +142,14 @@ class DeviceExecutable:
         """The memory table."""
         return memory_table(self.lowered.function, self.lowered.memory, self.lowered.mode)
 
-    def entry(self, form: Form, look: Look, held: Sequence[Any], calls: int) -> DeviceEntry | None:
+    def entry(self, form: Form, look: Look, held: Sequence[Any], calls: int) -> DeviceCall | None:
         """The entry for fast calls on arrays of this device; None if impossible."""
-        return None if has_complex(form) else DeviceEntry(self, form, look, held, calls)
+        if has_complex(form):
+            return None
+        return DeviceCall(self.gpu, self.record.inputs, self.queued, form, look, held, calls)
 
     def _with_room(self, status: int, again: Callable[[], int]) -> int:
-        """The status of a call, which is repeated if it lacked memory, and there is some that is kept for arrays."""
+        """The status of a call, which is repeated if it lacked memory and some was kept for arrays."""
         return again() if -status in self.gpu.full and self.gpu.trim() else status
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[NDArray] | None = None) -> list[Any]:

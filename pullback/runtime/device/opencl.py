@@ -254,7 +254,7 @@ class OpenclGpu(Gpu):
         if array.nbytes:
             own = array.copy()
             self._cl("clEnqueueWriteBuffer", self.stream, to, 0, 0, own.nbytes, address(own), 0, None, None)
-            self.keep_array(own)
+            self.keep(own)
 
     def fetch(self, array: NDArray, at: int) -> None:
         """Copy memory to an array, and wait."""

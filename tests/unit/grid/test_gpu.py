@@ -123,6 +123,36 @@ def test_the_process_goes_on_when_memory_is_full() -> None:
     assert squares(pb.device_put(np.ones((2, 3), np.float32), "cuda")).numpy().tolist() == [3.0, 3.0]
 
 
+@pb.function(device="cuda!")
+def descent(w: Float64[Array, "M"], x: Float64[Array, "N M"], at: Int64[Array, "K"]) -> Any:
+    value, slope = pb.value_and_grad(lambda w: pb.sum((x @ w)[at] ** 2))(w)
+    return w - 0.01 * slope, value
+
+
+def test_repeated_calls() -> None:
+    """Graphs give the bits of launches, with arguments that are results, and results that are kept."""
+    rng = np.random.default_rng(6)
+    x, start, rows = rng.normal(size=(500, 30)), rng.normal(size=30), rng.integers(0, 500, 40)
+    given, losses = (pb.device_put(x, "cuda"), pb.device_put(rows, "cuda")), []
+    w = pb.device_put(start, "cuda")
+    firsts = [descent(w, *given)[0].numpy().tobytes() for _ in range(5)]
+    assert len(set(firsts)) == 1
+    for _ in range(40):
+        w, value = descent(w, *given)
+        losses.append(value)
+    here, wanted = start, []
+    for _ in range(40):
+        wanted.append(np.sum((x[rows] @ here) ** 2))
+        here = here - 0.02 * x[rows].T @ (x[rows] @ here)
+    np.testing.assert_allclose([float(v) for v in losses], wanted)
+    np.testing.assert_allclose(w.numpy(), here)
+    bad = descent(w, given[0], pb.device_put(np.full(40, 500), "cuda"))
+    with pytest.raises(IndexRangeError, match=r"\[E401\]"):
+        bad[1].numpy()
+    for kept, known in zip(losses, wanted, strict=True):
+        np.testing.assert_allclose(float(kept), known)
+
+
 def test_training_on_a_device_gives_the_losses_of_the_processor() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(256, 1, 12, 12)).astype(np.float32)
