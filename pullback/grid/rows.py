@@ -382,8 +382,7 @@ class _Written:
         t, thread, *_ = self.lanes.begin(self.launch.scope, 1)
         own = as_index(t)  # so the writer sees that the next value's thread has written what it reads
         with self._row(thread, own) as row:
-            last = Scope(row, frozenset() if total is None else total.free, row.known, loop=True,
-                         statements=row.statements)  # fmt: skip
+            last = Scope(row, known=row.known, loop=True, statements=row.statements)
             if total is not None and tree is not None:
                 temps, statements = tree.rest(own)
                 last.statements += statements

@@ -133,6 +133,9 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
              {"N": 3, "M": 250_000}),
     "all": ("all(x: f64[N, M]) { y = build n < N, m < M { x[n, m] * x[n, m] + 1.0 } return y }",
             {"N": 1001, "M": 601}),
+    "range": ("""range(x: f64[N, M]) {
+      a = build n < N { max m < M { x[n, m] } }
+      y = build n < N { a[n] - min m < M { x[n, m] } } return y }""", {"N": 5, "M": 60}),
     "short": ("short(x: f64[N, M]) { y = build n < N { max m < M { x[n, m] * x[n, m] } } return y }",
               {"N": 700, "M": 9}),
     "softmax": ("""softmax(x: f32[N, M]) {

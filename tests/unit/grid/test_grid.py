@@ -77,6 +77,7 @@ SCHEDULES = {
                 "| part 2 of 2: grid m 41 | results 32 across | threads run 8 | tree"],
     "many": ["elements: grid n 3 × m 250000 | threads 128 | own 4"],
     "all": ["elements: grid n 1001 × m 601 | threads 128 | own 2"],
+    "range": ["rows: grid row 5 | results 8 | threads column 8 | tree | fuse 2"],
     "short": ["tree: grid n 700 | results 32 | threads m 8 | tree"],
     "softmax": ["rows: grid row 33 | results 4 | threads column 64 | tree | fuse 4"],
     "normal": ["rows: grid row 5 | threads column 512 | tree | fuse 5"],
