@@ -38,8 +38,8 @@ FORMS = {
     "rows": "f(x: f32[M, K], y: f32[K, N]) { z = build m < M, n < N { sum k < K { x[m, k] * y[k, n] } } return z }",
     "turned": "f(x: f32[K, M], y: f32[N, K]) { z = build m < M, n < N { sum k < K { x[k, m] * y[n, k] } } return z }",
     "double": "f(x: f64[M, K], y: f64[K, N]) { z = build m < M, n < N { sum k < K { x[m, k] * y[k, n] } } return z }",
-    "layer": """f(x: f32[M, K], y: f32[K, N], b: f32[N]) { z, w = build m < M, n < N {
-      tanh(sum k < K { x[m, k] * y[k, n] } + b[n]), 2.0 * sum k < K { x[m, k] * y[k, n] } } return z, w }""",
+    "layer": """f(x: f32[M, K], y: f32[K, N], b: f32[N]) { z = build m < M, n < N {
+      tanh(sum k < K { x[m, k] * y[k, n] } + b[n]) } return z }""",
     "point": """f(x: f32[B, C, H, W], y: f32[O, C]) { z = build b < B, o < O, h < H, w < W {
       sum c < C { x[b, c, h, w] * y[o, c] } } return z }""",
     "window": """f(x: f32[B, C, H, W], y: f32[O, C, U, V]) { z = build b < B, o < O, h < H, w < W {
