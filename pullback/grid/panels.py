@@ -70,13 +70,14 @@ def layout(operand: Operand, axes: Sequence[Var], terms: Sequence[Var], dtype: D
     rest = flat
     for v in (*axes, *terms):
         rest = rest.without(v)
-    n, others = lanes_of(dtype), [c for own in runs for _, c in own[:-1]] + [c for _, c in rest.terms]
-    for which, own in enumerate(runs):
-        last, other = own[-1], runs[1 - which][-1]
-        if last[1] == 1:
-            whole = not any(c % n for c in (*others, other[1], last[0].extent.constant or 1))
-            return Layout(bool(which), n if whole else 1, (buffer, rest), *map(tuple, runs))
-    return Layout(False, 1, (buffer, rest), *map(tuple, runs))
+    lengths = [(last.extent.constant or 1) * (factor == 1) for last, factor in (own[-1] for own in runs)]
+    longest = max(lengths)  # of the runs of neighbors
+    along_terms, n = longest == lengths[1] and longest > lengths[0], lanes_of(dtype)
+    others = [c for own in runs for _, c in own] + [c for _, c in rest.terms]
+    if longest:
+        others.remove(1)
+    whole = longest and not any(c % n for c in (*others, longest))
+    return Layout(along_terms, n if whole else 1, (buffer, rest), *map(tuple, runs))
 
 
 def _is_numeric(flat: Index) -> bool:

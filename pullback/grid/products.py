@@ -56,11 +56,13 @@ from pullback.machine import Machine
 
 LEAST: Final = (8, 8, 4)  # least rows, columns and terms; with fewer, tiles are mostly empty
 LANES: Final = (4, 8)  # the threads of a warp, along rows and columns
-PARTS: Final = (1, 2, 4, 8, 16)  # parts of the terms
+DEEPEST: Final = 32  # most terms of a panel; half as many if threads load single elements, and hold their places
+PARTS: Final = (1, 2, 4, 8, 16, 32, 64)  # parts of the terms
 LEAST_PANELS: Final = 4  # in a part
 MOST_SUMS: Final = 256  # bytes of the sums of a thread
-REGISTERS: Final = 56  # of a thread, beside its sums
-LATENCY: Final = 360.0  # cycles from a load from the cache of the device until the value is in shared memory
+MOST_REGISTERS: Final = 128  # of a thread
+BETWEEN: Final = 300.0  # cycles from the products of one panel to those of the next
+WAITING: Final = 1.2  # cycles for each cycle in which a multiprocessor starts an instruction
 FLOW: Final = 24.0  # bytes that a multiprocessor loads in a cycle
 ISSUED: Final = 16.0  # elements of panels that four instructions of a warp copy
 
@@ -88,8 +90,8 @@ class Tile(NamedTuple):
         return prod(self.threads)
 
 
-TILES: Final = (Tile((16, 16), (8, 8), 8), Tile((8, 16), (8, 4), 16),
-                Tile((8, 8), (4, 4), 16), Tile((8, 8), (2, 2), 16))  # fmt: skip
+TILES: Final = (Tile((16, 16), (8, 8), 8), Tile((8, 16), (8, 4), 16), Tile((8, 16), (8, 4), 32),
+                Tile((8, 8), (4, 4), 16), Tile((8, 8), (4, 4), 32), Tile((8, 8), (2, 2), 16))  # fmt: skip
 
 
 class _Shape(NamedTuple):
@@ -119,9 +121,12 @@ def products(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
     if r is None or r.total.op != "sum" or (found := _best(r, work.address)) is None:
         return
     (c, shape), least = found, moved(work.statement)
-    for plan in _plans(shape, device, r.total.dtype.size):
-        cycles = max(_cycles(shape, plan, device, r.total.dtype.size), device.cycles(0, 0, 1, 1, moved=least))
-        cycles += _adding(shape, plan, device, r.total.dtype.size)
+    dtype = r.total.dtype
+    layouts = (layout(operand, axes, c.depth, dtype, work.address) for operand, axes in ((c.a, c.rows), (c.b, c.columns)))
+    deepest = DEEPEST if all(own.lanes > 1 for own in layouts) else DEEPEST // 2
+    for plan in _plans(shape, device, dtype.size, deepest):
+        cycles = max(_cycles(shape, plan, device, dtype.size), device.cycles(0, 0, 1, 1, moved=least))
+        cycles += _adding(shape, plan, device, dtype.size)
         yield Candidate("product", cycles, partial(_build, r, c, shape, plan, work.address), _schedule(r, c, shape, plan))
 
 
@@ -144,9 +149,9 @@ def _around(r: Reduction, c: Contraction) -> tuple[Var, ...]:
     return tuple(v for v in r.build.vars if v not in c.rows and v not in c.columns)
 
 
-def _plans(shape: _Shape, device: Device, size: int) -> Iterator[_Plan]:
+def _plans(shape: _Shape, device: Device, size: int, deepest: int) -> Iterator[_Plan]:
     for tile in TILES:
-        if prod(tile.results) * size > MOST_SUMS:
+        if prod(tile.results) * size > MOST_SUMS or tile.depth > deepest:
             continue
         panels, groups = -(-shape.terms // tile.depth), shape.many * prod(shape.across(tile))
         for parts in PARTS:
@@ -159,18 +164,18 @@ def _plans(shape: _Shape, device: Device, size: int) -> Iterator[_Plan]:
 def _cycles(shape: _Shape, plan: _Plan, device: Device, size: int) -> float:
     """Estimate the cycles: the groups of a multiprocessor compute together, in rounds.
 
-    A round is bound by multiply-adds, by loads from shared memory or from memory, or by the latency of a panel.
+    A round is bound by multiply-adds, or by loads from shared memory or from memory.
     """
     tile, threads = plan.tile, plan.tile.count
     groups = shape.many * prod(shape.across(tile)) * plan.parts
-    registers = prod(tile.results) * size // 4 + REGISTERS
+    registers = min(2 * (tile.depth + prod(tile.results) * size // 4) + device.warp, MOST_REGISTERS)
     most = min(device.resident // threads, device.registers // (threads * registers))
     multiply = threads * prod(tile.results) / (device.double if size > 4 else device.single)
     reads, width = threads / device.warp * sum(tile.results) * size / ACCESS, tile.rows + tile.columns
     step = max(multiply + (reads + width / ISSUED) / 4, 2 * reads, width * size / FLOW)
-    alone = max(LATENCY, tile.depth * prod(tile.results))  # of a group that has a multiprocessor to itself
+    alone = prod(tile.results)  # of a group that has a multiprocessor to itself
     rounds, rest = divmod(-(-groups // device.multiprocessors), most)
-    panel = [max(n * tile.depth * step, alone) + device.meeting for n in (most, rest)]
+    panel = [WAITING * tile.depth * max(n * step, alone) + BETWEEN for n in (most, rest)]
     return device.launch + plan.panels * (rounds * panel[0] + (rest > 0) * panel[1])
 
 

@@ -30,7 +30,7 @@ from tests.unit.grid.programs import PROGRAMS, program
 
 SCHEDULES = {
     "elements": ["elements: grid n 33 × m 21 | threads 128"],
-    "product": ["product: grid rows 2 × columns 1 | threads 8 × 8 | shared x 32 × 16, w 16 × 32 | registers 4 × 4"],
+    "product": ["product: grid rows 3 × columns 2 | threads 8 × 8 | shared x 16 × 16, w 16 × 16 | registers 2 × 2"],
     "tree": ["tree: grid n 5 | threads m 128 | tree"],
     "trees": ["trees: part 1 of 2: grid run 35 | threads n 256 | tree "
               "| part 2 of 2: grid 1 | threads run 64 | tree"] * 2,
@@ -254,7 +254,7 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_roofline_counts_elements_and_operations() -> None:
     [product] = roofs(lowered_for(*program("product")).function)
-    assert (product.bytes, product.operations) == (4 * (33 * 50 + 50 * 19 + 19 + 33 * 19), 64 * 32 * (64 * 2 + 2))
+    assert (product.bytes, product.operations) == (4 * (33 * 50 + 50 * 19 + 19 + 33 * 19), 48 * 32 * (64 * 2 + 2))
     loop = roofs(lowered_for(*program("large")).function)
     assert [k.calls for k in loop] == [3.0]
 
