@@ -50,8 +50,8 @@ class _Group:
         """Check all rules."""
         self._counts(self.group)
         self._together(self.group.body)
-        shared = sum(b.bytes for b in self.local if b.space == "shared")
-        _require(shared <= max(self.device.shared, self.device.most_shared), f"{self.name}: {shared} bytes of shared memory")
+        shared, most = sum(b.bytes for b in self.local if b.space == "shared"), self.device.most_shared
+        _require(shared <= max(self.device.shared, most), f"{self.name}: {shared} bytes of shared memory")
 
     def _counts(self, s: For, most: float = inf) -> None:
         trips = s.upper.constant if isinstance(s.upper, Index) else None
