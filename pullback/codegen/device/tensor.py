@@ -119,7 +119,7 @@ template <int count> static __device__ __forceinline__ void pb_finish(float (&su
 }
 """
 _PANEL: Final = """\
-/* The descriptor of a panel: the bytes between blocks of 64 rows (or columns), and between 8 lines. */
+/* The descriptor of a panel: the bytes between blocks of 64 rows (or columns) across lines, and between 8 lines. */
 static __device__ __forceinline__ uint64_t pb_panel(unsigned at, int block) {
     return (at & 0x3ffff) >> 4 | (uint64_t)(block >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
@@ -139,8 +139,8 @@ static __device__ __forceinline__ void pb_multiply_64x@columns(float *sums, cons
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int step = 0; step < depth / 16; ++step) {
-        const uint64_t a = pb_panel(l + step * (left_along ? 32 : 2048), depth * 128);
-        const uint64_t b = pb_panel(r + step * (right_along ? 32 : 2048), depth * 128);
+        const uint64_t a = pb_panel(l + step * (left_along ? 32 : 2048), left_along ? 16 : depth * 128);
+        const uint64_t b = pb_panel(r + step * (right_along ? 32 : 2048), right_along ? 16 : depth * 128);
         if constexpr (kind == PB_BF16) PB_WGMMA_@columns("bf16");
         else PB_WGMMA_@columns("f16");
     }
