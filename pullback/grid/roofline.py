@@ -25,6 +25,7 @@ from pullback.loops.program.nodes import (
     If,
     Kernel,
     Loop,
+    Multiply,
     Stmt,
     Store,
     accesses,
@@ -42,6 +43,7 @@ class Roof:
     Attributes:
         name: the kernel's.   calls: how often it runs.   launches: all of its launches.
         bytes, operations: of all calls; `wide` if it computes in f64.
+        tensor: operations on tensor cores, as many as take the time with numbers of 16 bits.
     """
 
     name: str
@@ -50,11 +52,13 @@ class Roof:
     bytes: float
     operations: float
     wide: bool
+    tensor: float = 0.0
 
     def seconds(self, device: Device) -> dict[str, float]:
         """The least time by each limit."""
         rate = device.multiprocessors * (device.double if self.wide else device.single) * 2  # a multiply-add is two
-        return {"memory": self.bytes / device.bandwidth, "arithmetic": self.operations / (rate * device.clock),
+        arithmetic = self.operations / rate + self.tensor / (device.multiprocessors * (device.tensor or 1) * 2)
+        return {"memory": self.bytes / device.bandwidth, "arithmetic": arithmetic / device.clock,
                 "launches": self.launches * device.launch / device.clock}  # fmt: skip
 
     def bound(self, device: Device) -> tuple[str, float]:
@@ -73,7 +77,8 @@ def roofs(function: Function) -> list[Roof]:
 def whole(function: Function, kernels: Sequence[Roof]) -> Roof:
     """The limits of a call: its arguments and results, all operations, and one launch."""
     moved = sum(b.bytes for b in (*function.inputs, *function.outputs))
-    return Roof("the call", 1, 1, moved, sum(k.operations for k in kernels), any(k.wide for k in kernels))
+    return Roof("the call", 1, 1, moved, sum(k.operations for k in kernels), any(k.wide for k in kernels),
+                sum(k.tensor for k in kernels))
 
 
 def roofline(function: Function, device: Device) -> str:
@@ -88,7 +93,7 @@ def roofline(function: Function, device: Device) -> str:
 
 def _cells(k: Roof, device: Device) -> tuple[str, ...]:
     times = [f"{1e6 * t:.1f}" for t in k.seconds(device).values()]
-    return k.name, f"{k.calls:,.0f}", f"{k.bytes:,.0f}", f"{k.operations:,.0f}", *times, k.bound(device)[0]
+    return k.name, f"{k.calls:,.0f}", f"{k.bytes:,.0f}", f"{k.operations + k.tensor:,.0f}", *times, k.bound(device)[0]
 
 
 def _calls(body: Sequence[Stmt], times: float) -> Iterator[tuple[Kernel, float]]:
@@ -112,7 +117,8 @@ def _roof(k: Kernel, calls: float) -> Roof:
     work.add(k.body, 1.0)
     moved = sum(min(n * b.dtype.size, b.bytes) for b, n in work.elements.items())
     launches = sum(isinstance(s, For) for s in k.body)
-    return Roof(k.name, calls, calls * launches, calls * moved, calls * work.operations, work.wide)
+    return Roof(k.name, calls, calls * launches, calls * moved, calls * work.operations, work.wide,
+                calls * work.tensor)
 
 
 class _Work:
@@ -120,7 +126,7 @@ class _Work:
 
     def __init__(self) -> None:
         self.elements: dict[Buffer, float] = {}
-        self.operations = 0.0
+        self.operations = self.tensor = 0.0
         self.wide = False
 
     def add(self, body: Sequence[Stmt], times: float) -> None:
@@ -135,6 +141,10 @@ class _Work:
                 case If():
                     self.add(s.then, times)
                     self.add(s.otherwise, times)
+                case Multiply():
+                    inside = _Work()
+                    inside.add(s.body, times)
+                    self.tensor += inside.operations * s.left.buffer.dtype.size / 2
                 case _:
                     pass
 

@@ -14,24 +14,38 @@ operand with aligned chunks of 16 bytes is fetched by asynchronous copies; any o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Final, NamedTuple
 
 from pullback.device import Device
 from pullback.grid.reductions import Reduction, leaves, moved, reduction, store_values
-from pullback.grid.steps import Grid, Registers, Shared, Step, Threads, count_of, decoded, group_loop, thread_loop, unrolled
+from pullback.grid.steps import (
+    Grid,
+    Registers,
+    Shared,
+    Threads,
+    axes_of,
+    count_of,
+    decoded,
+    group_loop,
+    local_buffer,
+    thread_loop,
+    unrolled,
+)
 from pullback.ir import expr
 from pullback.ir import nodes as ir
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, f32
-from pullback.loops.plain.builder import Address, KernelBuilder, Work
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Contraction, Operand, contractions, is_affine
 from pullback.loops.program.nodes import (
+    Copy,
     EndBatch,
     Finish,
     For,
@@ -46,9 +60,9 @@ from pullback.loops.program.nodes import (
     Wait,
     WarpTile,
 )
-from pullback.loops.program.schedule import Schedule
+from pullback.loops.program.schedule import Schedule, Step
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import Binary, Buffer, Holds, Literal, Load, Value, View, scalar
+from pullback.loops.program.values import Binary, Buffer, Holds, Literal, Load, View, scalar
 from pullback.machine import Machine
 
 LINE: Final = 128  # bytes of a line of a panel
@@ -117,7 +131,7 @@ class Panel:
     Attributes:
         name: the name of its array.   term: the operand as its elements are stored.   conds: it is 0 unless they hold.
         along: whether lines run along the terms.   fetched: whether chunks are contiguous and aligned.
-        axes: the variables of its rows (or columns).   width: how many a panel has.
+        axes: the variables of its rows (or columns).
     """
 
     name: str
@@ -176,12 +190,11 @@ def tensor_products(work: Work, machine: Machine, device: Device) -> Iterator[Ca
             continue
         a = Shared(((found.left.name, tile.rows, depth), (found.right.name, depth, tile.columns)))
         across = (-(-found.rows // tile.rows), -(-found.columns // tile.columns))
-        grid = Grid((*((v.name, v.extent.constant or 0) for v in _around(r, found.c)), ("rows", across[0]),
-                     ("columns", across[1])))  # fmt: skip
+        grid = Grid((*axes_of(_around(r, found.c)), ("rows", across[0]), ("columns", across[1])))
         kind = TensorCores(found.left.dtype.name, tile.slots)
         schedule = Schedule((grid, Threads((tile.threads,)), a, kind, Registers(tile.sums // 2, 2)))
         cycles = max(_cycles(found, tile, device), device.cycles(0, 0, 1, 1, moved=least))
-        yield Candidate("tensor", cycles, partial(_build, r, found, tile, work.address), schedule)
+        yield Candidate("tensor", cycles, partial(_build, r, found, tile), schedule)
 
 
 def _best(r: Reduction, work: Work, device: Device) -> Found | None:
@@ -208,9 +221,8 @@ def _around(r: Reduction, c: Contraction) -> tuple[Var, ...]:
 
 def _panel(operand: Operand, axes: tuple[Var, ...], c: Contraction, work: Work, device: Device) -> Panel | None:
     """The operand as panels; None if tensor cores may not multiply its elements."""
-    term, conds = operand.term, ()
-    if isinstance(term, ir.Bracket):
-        term, conds = term.arg, term.conds
+    whole = operand.term
+    term, conds = (whole.arg, whole.conds) if isinstance(whole, ir.Bracket) else (whole, ())
     if isinstance(term, ir.Cast) and term.arg.dtype.is_half:
         term = term.arg
     elif not device.tf32:
@@ -250,14 +262,15 @@ def _cycles(f: Found, tile: Tile, device: Device) -> float:
     computed = 2 - f.left.fetched - f.right.fetched
     speed = device.tensor / 32 / (1 + 3 * computed)  # bytes that a multiprocessor takes from the cache in a cycle
     step = max(tile.rows * tile.columns * f.depth / rate, bytes_ / speed)
-    room = max(1, min(device.most_shared // (bytes_ * tile.slots), device.registers // (tile.threads * (tile.sums + 96))))
+    registers = tile.threads * (tile.sums + 96)
+    room = max(1, min(device.most_shared // (bytes_ * tile.slots), device.registers // registers))
     rounds, rest = divmod(groups, device.multiprocessors * room)
     shares = [room] * rounds + [-(-rest // device.multiprocessors)] * (rest > 0)
     return device.launch + sum(
         panels * max(n * step, LATENCY / (tile.slots - tile.held), device.meeting) + ENDS for n in shares)
 
 
-def _build(r: Reduction, found: Found, tile: Tile, address: Address, builder: KernelBuilder) -> Kernel:
+def _build(r: Reduction, found: Found, tile: Tile, builder: KernelBuilder) -> Kernel:
     for ref in sorted({ref for v in r.build.values for ref in v.refs}, key=lambda ref: ref.name):
         builder.parameter(ref)
     launch = _Product(r, found, tile, builder).launch()
@@ -303,11 +316,10 @@ class _Product:
         self.panels = -(-self.f.terms // depth)
         self.slots = min(tile.slots, self.panels + tile.held)
         self.left, self.right = (
-            Buffer(f"{p.name}_panels", dtype, tuple(map(as_index, (self.slots, size))), "shared",
-                   as_index(self.slots * size), slots=self.slots, swizzled=True)
-            for p, size in ((self.f.left, tile.rows * depth), (self.f.right, tile.columns * depth)))
-        shape = tuple(map(as_index, (tile.threads, tile.sums)))
-        self.sums = Buffer("sums", f32, shape, "registers", as_index(tile.threads * tile.sums))
+            replace(local_buffer(f"{p.name}_panels", dtype, (self.slots, width * depth), "shared"), slots=self.slots,
+                    swizzled=True)
+            for p, width in ((self.f.left, tile.rows), (self.f.right, tile.columns)))  # fmt: skip
+        self.sums = local_buffer("sums", f32, (tile.threads, tile.sums), "registers")
         self.type = scalar(f32)
 
     def launch(self) -> For:
@@ -315,8 +327,9 @@ class _Product:
         f, tile = self.f, self.tile
         self.row_tile = Var("row_tile", as_index(-(-f.rows // tile.rows)))
         self.column_tile = Var("column_tile", as_index(-(-f.columns // tile.columns)))
-        band = next(n for n in range(BAND, 0, -1) if (self.row_tile.extent.constant or 1) % n == 0)
-        down, within = Var("band", as_index((self.row_tile.extent.constant or 1) // band)), Var("within", as_index(band))
+        tiles = self.row_tile.extent.constant or 1
+        band = next(n for n in range(BAND, 0, -1) if tiles % n == 0)
+        down, within = Var("band", as_index(tiles // band)), Var("within", as_index(band))
         which = (*_around(self.r, f.c), down, self.column_tile, within)
         g = Var("group", as_index(count_of(which) or 1))
         root = Scope()
@@ -326,8 +339,7 @@ class _Product:
         group = Scope(outer, frozenset((*which, self.row_tile)), outer.known, loop=True, statements=outer.statements)
         group.statements.append(self._zeros())
         ahead = self.slots - tile.held
-        for panel in range(ahead):
-            group.statements.append(self._copies(group, as_index(panel)))
+        group.statements += [self._copies(group, as_index(n)) for n in range(ahead)]
         panel = Var("panel", as_index(self.panels))
         step = group.inside(panel, True)
         step.statements.append(self._wait(panel, ahead - 1))
@@ -383,41 +395,38 @@ class _Product:
     def _copy(self, outer: Scope, t: Var, panel: Index, p: Panel, block: Var, to: Buffer) -> For:
         """Copy a panel, a chunk or an element at a time; elements beyond the operand's end are zero."""
         depth, size, threads = self.f.depth, to.shape[1].constant or 1, self.tile.threads
-        width, line, count = size // depth, LINE // p.dtype.size, CHUNK // p.dtype.size if p.fetched else 1
+        line, count = LINE // p.dtype.size, CHUNK // p.dtype.size if p.fetched else 1
         turn = Var("turn", as_index(size // count // threads))
-        each = outer.inside(turn, True)
         place = (as_index(turn) * threads + as_index(t)) * count
-        across, within = floor_divide(place, as_index(line)), modulo(place, as_index(line))
-        if p.along:
-            i, q = across, within
-        else:
-            i, q = floor_divide(across, as_index(depth)) * line + within, modulo(across, as_index(depth))
+        i, q = floor_divide(place, as_index(line)), modulo(place, as_index(line))
+        if not p.along:
+            i, q = floor_divide(i, as_index(depth)) * line + q, modulo(i, as_index(depth))
+        rows, terms, width = count_of(p.axes) or 1, self.f.terms, size // depth
         there, k = as_index(block) * width + i, panel * depth + q
-        all_rows, all_terms = count_of(p.axes) or 1, self.f.terms
-        along, term = Var("along", as_index(all_rows)), Var("term", as_index(all_terms))
-        conds = [*_below(there, all_rows, width), *_below(k, all_terms, depth)]
-        at = self._slot(panel, to) + place
-        if p.fetched:
-            scope = Scope(each, frozenset((*p.axes, *self.f.c.depth)), each.known, True, True, statements=each.statements)
-            scope.statements += [LetIndex(along, there), LetIndex(term, k)]
-            scope.statements += [*decoded(as_index(along), p.axes), *decoded(as_index(term), self.f.c.depth)]
-            assert isinstance(p.term, ir.Get)
-            flat = self.lowering.flat(p.term.ref, p.term.indices, scope)
-            tests = (*conds, *self.lowering.conditions(p.conds, scope))
-            test = Holds(tests) if tests else None
-            scope.statements.append(Prefetch(View(to, at), View(self.builder.parameter(p.term.ref), flat), count, test))
-            return unrolled(turn, each.statements)
-        inside = each.guard(conds) if conds else each
-        scope = Scope(inside, frozenset((*p.axes, *self.f.c.depth)), inside.known, not conds, True,
+        along, term = Var("along", as_index(rows)), Var("term", as_index(terms))
+        conds = [*_below(there, rows, width), *_below(k, terms, depth)]
+        each = outer.inside(turn, True)
+        inside = each.guard(conds) if conds and not p.fetched else each
+        scope = Scope(inside, frozenset((*p.axes, *self.f.c.depth)), inside.known, inside is each, True,
                       statements=inside.statements)  # fmt: skip
         scope.statements += [LetIndex(along, there), LetIndex(term, k)]
         scope.statements += [*decoded(as_index(along), p.axes), *decoded(as_index(term), self.f.c.depth)]
-        value = self.lowering.value(expr.bracket(p.conds, p.term), scope)
-        scope.statements.append(Store(to, at, value))
-        if conds:
+        at = self._slot(panel, to) + place
+        if p.fetched:
+            scope.statements.append(self._fetch(p, View(to, at), conds, scope))
+        else:
+            scope.statements.append(Store(to, at, self.lowering.value(expr.bracket(p.conds, p.term), scope)))
+        if inside is not each:
             nothing = Store(to, at, Literal(0, scalar(p.dtype)))
-            each.statements.append(If(Holds(tuple(conds)), tuple(scope.statements), (nothing,)))
+            each.statements.append(If(Holds(tuple(conds)), tuple(inside.statements), (nothing,)))
         return unrolled(turn, each.statements)
+
+    def _fetch(self, p: Panel, to: View, conds: Sequence[Cond], scope: Scope) -> Prefetch:
+        """Fetch a chunk; it is zero unless conditions hold."""
+        assert isinstance(p.term, ir.Get)
+        source = View(self.builder.parameter(p.term.ref), self.lowering.flat(p.term.ref, p.term.indices, scope))
+        tests = (*conds, *self.lowering.conditions(p.conds, scope))
+        return Prefetch(to, source, CHUNK // p.dtype.size, Holds(tests) if tests else None)
 
     def _wait(self, panel: Var, pending: int) -> For:
         """Wait for the copies of a panel."""
@@ -450,30 +459,56 @@ class _Product:
         return (floor_divide(i, as_index(line)) * self.f.depth + k) * line + modulo(i, as_index(line))
 
     def _results(self, group: Scope) -> For:
-        """Compute each thread's part of the statement, with its sums in place of the reduction."""
-        f, tile, t = self.f, self.tile, self._thread()
+        """Compute each thread's part of the statement, with its sums in place of the reduction.
+
+        Two neighbors in a row are stored together if they are neighbors in memory.
+        """
+        t, build, last = self._thread(), self.r.build, self.f.c.columns[-1]
         sums = self._sums(t)
-        thread = group.inside(t, True)
-        thread.statements += sums.lets
-        scopes = [thread]
+        scopes = [group.inside(t, True)]
+        scopes[0].statements += sums.lets
         for v in sums.own:
             scopes.append(scopes[-1].inside(v, True))
-        each = scopes[-1]
+        if last is build.vars[-1] and (last.extent.constant or 1) % 2 == 0:
+            scopes.pop()
+            after = as_index(sums.own[-1])
+            first = sums._replace(column=sums.column - after, at=sums.at - after)
+            self._element(scopes[-1], first, partial(self._pair, t, first))
+        else:
+            self._element(scopes[-1], sums, partial(store_values, build, self.lowering, self.builder))
+        for v, outer, inner in reversed([*zip(sums.own, scopes, scopes[1:], strict=False)]):
+            outer.statements.append(unrolled(v, inner.statements))
+        return thread_loop(t, scopes[0].statements)
+
+    def _pair(self, t: Var, sums: Sums, scope: Scope) -> None:
+        """Store an element and its neighbor together."""
+        build, last, own = self.r.build, self.r.build.vars[-1], as_index(t) * 2
+        after = Substitution(variables={last: as_index(last) + 1})
+        neighbor = after.scalar(self.r.total)
+        scope.temps[neighbor] = Load(self.sums, sums.at + 1, self.type)
+        self.lowering.sums |= {neighbor}
+        for o, v in zip(build.outs, build.values, strict=True):
+            pair = local_buffer(f"{o.name}_pair", o.dtype, (self.tile.threads, 2), "registers")
+            for k, x in enumerate((v, after.scalar(v))):
+                scope.statements.append(Store(pair, own + k, self.lowering.value(x, scope)))
+            to = View(self.builder.parameter(o), flat_position(build.vars))
+            scope.statements.append(Copy(to, View(pair, own), as_index(2)))
+
+    def _element(self, each: Scope, sums: Sums, write: Callable[[Scope], None]) -> None:
+        """Write statements in the scope of an element of the result, if there is such an element."""
+        f, c, tile, total = self.f, self.f.c, self.tile, self.r.total
         m, n = Var("row", as_index(f.rows)), Var("column", as_index(f.columns))
-        down, right = as_index(self.row_tile) * tile.rows + sums.row, as_index(self.column_tile) * tile.columns + sums.column
+        down, right = (as_index(block) * width + place for block, width, place in (
+            (self.row_tile, tile.rows, sums.row), (self.column_tile, tile.columns, sums.column)))
         conds = [*_below(down, f.rows, tile.rows), *_below(right, f.columns, tile.columns)]
         inside = each.guard(conds) if conds else each
-        total, c = self.r.total, f.c
         scope = Scope(inside, frozenset((*c.rows, *c.columns)) | total.free, inside.known, not conds, True,
                       statements=inside.statements, temps={total: Load(self.sums, sums.at, self.type)})  # fmt: skip
         scope.statements += [LetIndex(m, down), LetIndex(n, right)]
         scope.statements += [*decoded(as_index(m), c.rows), *decoded(as_index(n), c.columns)]
-        store_values(self.r.build, self.lowering, self.builder, scope)
+        write(scope)
         if conds:
-            each.statements.append(If(Holds(tuple(conds)), tuple(scope.statements)))
-        for v, outer, inner in zip(reversed(sums.own), reversed(scopes[:-1]), reversed(scopes[1:]), strict=True):
-            outer.statements.append(unrolled(v, inner.statements))
-        return thread_loop(t, thread.statements)
+            each.statements.append(If(Holds(tuple(conds)), tuple(inside.statements)))
 
 
 def _below(i: Index, count: int, by: int) -> list[Cond]:

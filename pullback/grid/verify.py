@@ -2,6 +2,7 @@
 
 A kernel consists of group loops, each a launch. A group contains thread loops, serial loops and branches around them,
 and values that all threads compute alike. So all threads reach the same thread loops and their barriers.
+They multiply panels together, so nothing is around a multiplication but the thread loop.
 Local buffers belong to threads: a row of registers to one thread, shared memory to all threads of a group. At a failed
 check a thread leaves its thread loop, and meets the others after it.
 """
@@ -15,7 +16,7 @@ from pullback.device import Device
 from pullback.errors import VerifyError
 from pullback.ir.index import Index, Var
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import For, Function, If, Kernel, Loop, Stmt, kernels_of
+from pullback.loops.program.nodes import For, Function, If, Kernel, Loop, Multiply, Stmt, kernels_of
 from pullback.loops.program.values import Buffer
 
 
@@ -50,8 +51,8 @@ class _Group:
         """Check all rules."""
         self._counts(self.group)
         self._together(self.group.body)
-        shared = sum(b.bytes for b in self.local if b.space == "shared")
-        _require(shared <= max(self.device.shared, self.device.most_shared), f"{self.name}: {shared} bytes of shared memory")
+        shared, most = sum(b.bytes for b in self.local if b.space == "shared"), self.device.most_shared
+        _require(shared <= max(self.device.shared, most), f"{self.name}: {shared} bytes of shared memory")
 
     def _counts(self, s: For, most: float = inf) -> None:
         trips = s.upper.constant if isinstance(s.upper, Index) else None
@@ -65,6 +66,8 @@ class _Group:
             match s:
                 case For(kind="thread"):
                     self._counts(s, self.device.threads)
+                    apart = [x for x in nodes.walk(s.body) if isinstance(x, Multiply) and x not in s.body]
+                    _require(not apart, f"{self.name}: a multiplication that not all threads reach")
                     self._thread(s.body, s.var)
                 case For() | Loop() if _has_threads(s.body):
                     self._together(s.body)
@@ -93,6 +96,8 @@ class _Group:
             elif isinstance(s, If):
                 self._thread(s.then, thread)
                 self._thread(s.otherwise, thread)
+            elif isinstance(s, Multiply):
+                self._thread(s.body, thread)
             for a in nodes.accesses(s):
                 if a.buffer.space in ("shared", "registers"):
                     self.local[a.buffer] = None

@@ -67,12 +67,12 @@ static int failed_check(const void *at, int64_t *fault, STREAM stream) {
 
 _OWN: Final = frozenset((
     "device", "stream", "self", "on", "memory", "arrays", "attach", "enter", "leave", "load", "kernel", "detach",
-    "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "failed_check", "seen", "run",
-    "request", "call", "queue", "prepare", "failed", "graph_of", "begin_capture", "end_capture", "launch_graph", "drop_graphs",
-    "find_graphs", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "LAUNCH_WITH", "ARRAY", "NUMBER",
-    "MEMORY_BYTES", "ARRAY_BYTES", "APART_BYTES", "ARRAYS", "INPUTS", "places", "STREAM", "KERNEL", "NO_DRIVER",
-    "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NOT_ALIGNED", "NULL", "dlopen", "dlsym", "dlclose", "dlerror", "calloc",
-    "realloc", "free"))  # fmt: skip
+    "release", "allocate", "freed", "send", "fetch", "copy", "zero", "wait_for", "look", "request", "failed_check",
+    "seen", "run", "call", "queue", "prepare", "failed", "graph_of", "begin_capture", "end_capture", "launch_graph",
+    "drop_graphs", "find_graphs", "found", "fault", "status", "made", "image", "OK", "LAUNCH", "LAUNCH_WITH", "ARRAY",
+    "NUMBER", "MEMORY_BYTES", "ARRAY_BYTES", "APART_BYTES", "ARRAYS", "INPUTS", "places", "STREAM", "KERNEL",
+    "NO_DRIVER", "OLD_DRIVER", "NOT_OPEN", "NO_MEMORY", "NOT_ALIGNED", "NULL", "dlopen", "dlsym", "dlclose", "dlerror",
+    "calloc", "realloc", "free"))  # fmt: skip
 
 
 class HostExpressions(Expressions):
@@ -397,8 +397,7 @@ def _defined(unit: DeviceUnit, names: Names, name: str, params: Sequence[str], l
         first: statements before that call.
     """
     entry = ["    if (!self) return NOT_OPEN;", *first, "    OK(enter(&self->on));",
-             f"    const int status = {status};",
-             "    leave();", "    return status;"]  # fmt: skip
+             f"    const int status = {status};", "    leave();", "    return status;"]  # fmt: skip
     head = f"({', '.join(params)})"
     parts = [(f"int {name}", entry)] + [("static int call", lines)] * bool(lines)
     made = [wrap(what, names.resolve(f"{head} {{\n" + "\n".join(body) + "\n}\n", "user", unit.own | unit.taken))

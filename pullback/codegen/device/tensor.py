@@ -1,8 +1,9 @@
 """Helper functions of CUDA's text for tensor cores and for copies to shared memory that run ahead.
 
 A panel in shared memory has lines of 128 bytes, of eight chunks. A line runs along the terms of a sum, or across them.
-Chunk c of line l is at chunk c ^ l mod 8, so eight lines have their chunks c in different banks. `pb_fragment` loads two
-times eight rows (of the left operand) or columns (of the right one) by two chunks of terms, as `mma` takes them.
+Chunk c of line l is at place c ^ (l mod 8), so eight lines have their chunks c in different banks. For f32 it is at
+place c ^ (2 (l mod 4) + l div 4 mod 2), so four lines have two chunks each in different banks. `pb_fragment` loads
+twice eight rows (of the left operand) or columns (of the right one) by two chunks of terms, as `mma` takes them.
 
 The driver for tests defines PB_EMULATED, and these functions as plain C++.
 """
@@ -12,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+_KINDS: Final = "enum { PB_BF16, PB_F16, PB_F32 }; /* operands of tensor cores; f32 is rounded to TF32 */\n"
+_REQUESTED: Final = "#define PB_REQUESTED(name, bytes) extern __shared__ __align__(1024) unsigned char name[]\n"
 _SWIZZLED: Final = """\
-template <int bytes> static __device__ __forceinline__ int pb_swizzled(int i) { /* of an element */
+template <int bytes> static __device__ __forceinline__ int pb_swizzled(int i) { /* the place of an element */
     return bytes == 2 ? i ^ (i >> 3 & 56) : i ^ (i >> 2 & 24) ^ (i >> 5 & 4);
 }
 """
-_KINDS: Final = "enum { PB_BF16, PB_F16, PB_F32 }; /* operands of tensor cores; f32 is rounded to TF32 */\n"
-_REQUESTED: Final = "#define PB_REQUESTED(name, bytes) extern __shared__ __align__(1024) unsigned char name[]\n"
 _FETCH: Final = """\
 static __device__ __forceinline__ void pb_fetch(void *to, const void *from, bool inside = true) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::
@@ -33,8 +34,10 @@ template <int pending> static __device__ __forceinline__ void pb_wait() {
 """
 _MMA: Final = """\
 #define PB_MMA(shape, type) \\
-    asm("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \\
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+    asm("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 " \\
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \\
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \\
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 template <int kind> static __device__ __forceinline__ void pb_mma(float *d, const unsigned *a, const unsigned *b) {
     if constexpr (kind == PB_BF16) PB_MMA("m16n8k16", "bf16");
     if constexpr (kind == PB_F16) PB_MMA("m16n8k16", "f16");
@@ -44,7 +47,8 @@ template <int kind> static __device__ __forceinline__ void pb_mma(float *d, cons
 _FRAGMENT: Final = """\
 #define PB_LDMATRIX(way) \\
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" way ".shared.b16 {%0,%1,%2,%3}, [%4];" \\
-                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3]) : "r"(panel + line * 128 + (chunk ^ turn) * 16) : "memory")
+                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3]) \\
+                 : "r"(panel + line * 128 + (chunk ^ turn) * 16) : "memory")
 template <int kind, bool left, bool along, int depth>
 static __device__ __forceinline__ void pb_fragment(unsigned *f, unsigned panel, int first, int step, int lane) {
     const int low = left ? lane / 8 % 2 : lane / 16, high = left ? lane / 16 : lane / 8 % 2; /* in rows, in terms */
@@ -53,14 +57,16 @@ static __device__ __forceinline__ void pb_fragment(unsigned *f, unsigned panel, 
         const int turn = kind == PB_F32 ? lane % 4 * 2 + lane / 4 % 2 : lane % 8;
         PB_LDMATRIX("");
     } else if constexpr (kind != PB_F32) {
-        const int line = first / 64 * depth + 16 * step + lane % 8 + 8 * high, chunk = first % 64 / 8 + low, turn = lane % 8;
+        const int line = first / 64 * depth + 16 * step + lane % 8 + 8 * high;
+        const int chunk = first % 64 / 8 + low, turn = lane % 8;
         PB_LDMATRIX(".trans");
     } else {
         for (int k = 0; k < 4; ++k) {
             const int more = left ? k % 2 : k / 2, later = left ? k / 2 : k % 2;
             const int line = first / 32 * depth + 8 * step + 4 * later + lane % 4;
             const int chunk = (first % 32 / 8 + more ^ lane % 4) * 2 + (lane / 16 ^ later);
-            asm volatile("ld.shared.b32 %0, [%1];" : "=r"(f[k]) : "r"(panel + line * 128 + chunk * 16 + lane / 4 % 4 * 4) : "memory");
+            asm volatile("ld.shared.b32 %0, [%1];" : "=r"(f[k])
+                         : "r"(panel + line * 128 + chunk * 16 + lane / 4 % 4 * 4) : "memory");
         }
     }
     if constexpr (kind == PB_F32)
@@ -73,7 +79,8 @@ template <int kind, int rows, int columns, int across, int depth, bool left_alon
 static __device__ __forceinline__ void pb_multiply(float *sums, const void *left, const void *right, int thread) {
     constexpr int steps = kind == PB_F32 ? depth / 8 : depth / 16, sets = kind == PB_F32 ? 1 : 2;
     constexpr int line = kind == PB_F32 ? 32 : 64;
-    const int lane = thread % 32, row = thread / 32 / across * (rows * 16), column = thread / 32 % across * (columns * 8);
+    const int lane = thread % 32;
+    const int row = thread / 32 / across * (rows * 16), column = thread / 32 % across * (columns * 8);
     const unsigned l = (unsigned)__cvta_generic_to_shared(left) + (left_along ? row : row / line * depth) * 128;
     const unsigned r = (unsigned)__cvta_generic_to_shared(right) + (right_along ? column : column / line * depth) * 128;
     const int first = left_along || rows * 16 % line == 0 ? 0 : row % line; /* in the first line */
@@ -112,37 +119,47 @@ template <int count> static __device__ __forceinline__ void pb_finish(float (&su
 }
 """
 _PANEL: Final = """\
-/* The descriptor of a panel: the bytes between blocks of 64 rows (or columns), and those of 8 lines. */
+/* The descriptor of a panel: the bytes between blocks of 64 rows (or columns) across lines, and between 8 lines. */
 static __device__ __forceinline__ uint64_t pb_panel(unsigned at, int block) {
     return (at & 0x3ffff) >> 4 | (uint64_t)(block >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 """
-
-
-def _wgmma(columns: int) -> str:
-    """The multiplication of 64 rows by four warps; the products of the panel before are done when it returns."""
-    count = columns // 2
-    sums, places = (", ".join(map(word.format, range(count))) for word in ('"+f"(sums[{0}])', "%{0}"))
-    return f"""\
-#define PB_WGMMA_{columns}(type) \\
-    asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32." type "." type " {{{{{places}}}}}, %{count}, %{count + 1}, 1, 1, 1, %{count + 2}, %{count + 3};" \\
-                 : {sums} : "l"(a), "l"(b), "n"(!left_along), "n"(!right_along))
+_WARPS: Final = """\
+/* Four warps add to the sums of 64 rows. The products of the panel before are done when this returns. */
+#define PB_WGMMA_@columns(type) \\
+    asm volatile("wgmma.mma_async.sync.aligned.m64n@columnsk16.f32." type "." type " " \\
+                 "{@places}, %@count, %@next, 1, 1, 1, %@left, %@right;" \\
+                 : @sums \\
+                 : "l"(a), "l"(b), "n"(!left_along), "n"(!right_along))
 template <int kind, int depth, bool left_along, bool right_along>
-static __device__ __forceinline__ void pb_multiply_64x{columns}(float *sums, const void *left, const void *right, int thread) {{{{
+static __device__ __forceinline__ void pb_multiply_64x@columns(float *sums, const void *left, const void *right,
+                                                            int thread) {
     const unsigned l = (unsigned)__cvta_generic_to_shared(left) + thread / 128 * (left_along ? 64 : depth) * 128;
     const unsigned r = (unsigned)__cvta_generic_to_shared(right);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
-    for (int step = 0; step < depth / 16; ++step) {{{{
-        const uint64_t a = pb_panel(l + step * (left_along ? 32 : 2048), depth * 128);
-        const uint64_t b = pb_panel(r + step * (right_along ? 32 : 2048), depth * 128);
-        if constexpr (kind == PB_BF16) PB_WGMMA_{columns}("bf16");
-        else PB_WGMMA_{columns}("f16");
-    }}}}
+    for (int step = 0; step < depth / 16; ++step) {
+        const uint64_t a = pb_panel(l + step * (left_along ? 32 : 2048), left_along ? 16 : depth * 128);
+        const uint64_t b = pb_panel(r + step * (right_along ? 32 : 2048), right_along ? 16 : depth * 128);
+        if constexpr (kind == PB_BF16) PB_WGMMA_@columns("bf16");
+        else PB_WGMMA_@columns("f16");
+    }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-}}}}
-""".replace("{{", "{").replace("}}", "}")
+}
+"""
+
+
+def _warps(columns: int) -> str:
+    """The multiplication of 64 rows and a number of columns."""
+    count = columns // 2
+    words = {"columns": columns, "count": count, "next": count + 1, "left": count + 2, "right": count + 3,
+             "places": ",".join(f"%{k}" for k in range(count)),
+             "sums": ", ".join(f'"+f"(sums[{k}])' for k in range(count))}  # fmt: skip
+    text = _WARPS
+    for word, value in words.items():
+        text = text.replace(f"@{word}", str(value))
+    return text
 
 
 def _real(text: str) -> str:
@@ -161,5 +178,5 @@ TENSOR: Final[Mapping[str, str]] = {
     "pb_wait_together": _real(_TOGETHER),
     "pb_finish": _real(_FINISH),
     "pb_panel": _real(_PANEL),
-    **{f"pb_multiply_64x{n}": _real(_wgmma(n)) for n in (128, 256)},
+    **{f"pb_multiply_64x{n}": _real(_warps(n)) for n in (128, 256)},
 }

@@ -424,8 +424,8 @@ class Parallel:
     tasks: tuple[Task, ...]
 
 
-Stmt = (For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Prefetch | EndBatch
-        | Wait | Multiply | Finish | Procedure | Comment | Call | Parallel)
+Stmt = (For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Prefetch
+        | EndBatch | Wait | Multiply | Finish | Procedure | Comment | Call | Parallel)
 
 
 @dataclass(frozen=True, eq=False)

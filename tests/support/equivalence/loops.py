@@ -571,7 +571,8 @@ def _rest(n: Number, d: Number) -> Number:
 _STATEMENTS: dict[type, Callable[[_Frame, Any], None]] = {
     For: _Frame.for_, Loop: _Frame.loop, If: _Frame.if_, Break: _Frame.break_, Let: _Frame.let, Assign: _Frame.let,
     LetIndex: _Frame.let_index, Store: _Frame.store, StoreRows: _Frame.store_rows, Fill: _Frame.fill,
-    Copy: _Frame.copy, Prefetch: _Frame.prefetch, EndBatch: _Frame.wait, Wait: _Frame.wait, Finish: _Frame.wait, Multiply: _Frame.multiply,
+    Copy: _Frame.copy, Prefetch: _Frame.prefetch, EndBatch: _Frame.wait,
+    Wait: _Frame.wait, Finish: _Frame.wait, Multiply: _Frame.multiply,
     Check: _Frame.check, Procedure: _Frame.procedure, Call: _Frame.call,
     Parallel: _Frame.parallel, Comment: _Frame.comment,
 }  # fmt: skip

@@ -48,7 +48,7 @@ def test_groups_that_share_an_element_are_not_apart() -> None:
 def test_threads_meet_elements_of_others_in_the_next_iteration() -> None:
     mine = Touched.by(thread_loop(T, (store(PANEL, as_index(T) + as_index(K)),)), 32)
     assert not mine.conflicts(mine)
-    assert mine.after(K).conflicts(mine)
+    assert mine.after(For(K, as_index(0), K.extent, ())).conflicts(mine)
 
 
 def test_places_that_depend_on_elements_are_unknown() -> None:

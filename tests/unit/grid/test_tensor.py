@@ -150,7 +150,8 @@ def test_a_wait_is_needed(only: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @needs_compilers
 def test_operands_of_any_kind(only: Any, cuda: fake.Driver) -> None:
     """Elements that are no aligned chunks are copied one by one; rounded expressions are operands, too."""
-    for n, term in enumerate(("", "[k + m >= 5, 100 >= k + m] x[m, k] * y[k, n]", "f32(bf16(tanh(x[m, k]))) * y[k, n]")):
+    terms = "", "[k + m >= 5, 100 >= k + m] x[m, k] * y[k, n]", "f32(bf16(tanh(x[m, k]))) * y[k, n]"
+    for n, term in enumerate(terms):
         only(TILES[-1 - n % 2])
         made = lowered("nn", "bf16", term, M=37, N=51, K=45)
         inputs = inputs_of(made, "bf16")
@@ -174,8 +175,8 @@ static unsigned found[4], count;
 
 def recorded(text: str) -> str:
     """The text of `pb_fragment` with its loads replaced by a record of their addresses."""
-    text = re.sub(r"#define PB_LDMATRIX.*?\"memory\"\)\n", "#define PB_LDMATRIX(way) "
-                  "found[0] = panel + line * 128 + (chunk ^ turn) * 16, count = sizeof way\n", text, flags=re.S)  # fmt: skip
+    record = "#define PB_LDMATRIX(way) found[0] = panel + line * 128 + (chunk ^ turn) * 16, count = sizeof way\n"
+    text = re.sub(r"#define PB_LDMATRIX.*?\"memory\"\)\n", record, text, flags=re.S)
     text = re.sub(r"asm volatile\(\"ld.shared.*?\"r\"\((.*?)\) : \"memory\"\);", r"found[k] = \1, count = 0;", text)
     return re.sub(r"if constexpr \(kind == PB_F32\)\n.*?;\n", "", text, flags=re.S)
 
@@ -201,7 +202,8 @@ extern "C" int swizzled(int bytes, int i) {{ return bytes == 2 ? pb_swizzled<2>(
     return ctypes.CDLL(str(folder / "f.so"))
 
 
-WAYS = [(kind, left, along) for kind in ("PB_BF16", "PB_F32") for left in ("true", "false") for along in ("true", "false")]
+BOTH = "true", "false"
+WAYS = [(kind, left, along) for kind in ("PB_BF16", "PB_F32") for left in BOTH for along in BOTH]
 
 
 def loaded(library: Any, way: int, first: int, step: int) -> tuple[list[list[int]], int]:
