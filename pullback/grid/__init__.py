@@ -4,6 +4,7 @@ spread.py     any kernel as launches: a thread for each iteration of independent
 parts.py      nests of independent loops
 wide.py       several elements for each thread
 rows.py       chains of statements over the same rows
+lanes.py      the threads that share a result, and trees over their states
 trees.py      tree reductions in a fixed order
 states.py     loops whose states are scans
 scans.py      scans, a group of threads for each row; tiles.py has their launches

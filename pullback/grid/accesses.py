@@ -58,12 +58,14 @@ class Warp:
     Attributes:
         values: the value of each variable, one for each thread.   active: the threads that run.
         times: how often such a warp runs.   known: the values of indices computed before.
+        run: the neighboring elements that a thread reads at once, see `touched`.
     """
 
     values: Mapping[Atom, Numbers]
     active: NDArray[np.bool_]
     times: float
     known: dict[Index, Numbers] = field(default_factory=dict)
+    run: int = 1
 
     def bind(self, v: Atom, value: Numbers | int) -> Warp:
         """The warp with the value of one more variable."""
@@ -118,17 +120,17 @@ class Warp:
         moved = _sectors(at * size, (at + more) * size) * SECTOR
         return Seen(a.buffer, a.write, _kind(a.offset, at, more), wanted * self.times, moved * self.times)
 
-    def touched(self, i: Index, size: int) -> tuple[float, int]:
+    def touched(self, i: Index, size: int) -> tuple[float, float]:
         """What the warp touches at elements of this size, for an array that is gone through once.
 
         Returns:
-            The bytes of sectors for each byte of an element, and the number of lines of the cache.
+            The bytes of sectors for each byte of an element, and the number of lines of the cache for each.
         """
         at = np.unique(self.index(i)[self.active]) * size
-        lines = len(np.unique(at // LINE))
+        lines = len(np.unique(at // LINE)) / self.run
         if len(at) < 2:
             return 1.0, lines
-        waste = max(len(np.unique(at // SECTOR)) * SECTOR / (len(at) * size), 1.0)
+        waste = max(len(np.unique(at // SECTOR)) * SECTOR / (len(at) * size * self.run), 1.0)
         serial = any(c in (1, -1) and len(m) == 1 and m[0] not in self.values for m, c in i.terms)
         return min(waste, CACHED) if serial else waste, lines
 

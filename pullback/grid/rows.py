@@ -19,6 +19,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from pullback.device import Device
+from pullback.grid.lanes import Combined, Lanes, argument, state
 from pullback.grid.steps import (
     Grid,
     Several,
@@ -33,7 +34,6 @@ from pullback.grid.steps import (
     unrolled,
     within,
 )
-from pullback.grid.trees import Combined, Lanes, argument, state
 from pullback.ir import nodes as ir
 from pullback.ir.expr import POSITIONS, index_refs
 from pullback.ir.index import Data, Index, Var, as_index

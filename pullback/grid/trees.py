@@ -23,6 +23,7 @@ import numpy as np
 
 from pullback.device import Device
 from pullback.grid.accesses import WARP, Warp, in_order, orders
+from pullback.grid.lanes import FAN, Combined, Lanes, argument, state
 from pullback.grid.reductions import (
     Reduction,
     leaves,
@@ -53,30 +54,23 @@ from pullback.grid.steps import (
 )
 from pullback.grid.wide import BYTES
 from pullback.ir import nodes as ir
-from pullback.ir.expr import POSITIONS, ReduceOp
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, floor_divide, modulo
-from pullback.ir.reduction import neutral
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.traverse import Substitution, walk
-from pullback.ir.types import bool_, i64
+from pullback.ir.types import i64
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_index
 from pullback.loops.plain.candidates import Candidate, Declined
-from pullback.loops.plain.scalar import ScalarLowering, added
-from pullback.loops.program.nodes import Assign, Copy, For, If, Kernel, Let, LetIndex, Stmt, Store
+from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.program.nodes import Copy, For, If, Kernel, Let, LetIndex, Store
 from pullback.loops.program.schedule import Step
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import (
-    Binary,
     Bound,
     Buffer,
     Holds,
     IndexValue,
-    Literal,
     Load,
     Read,
-    Temp,
-    Type,
-    Unary,
     Value,
     View,
     scalar,
@@ -85,10 +79,9 @@ from pullback.loops.program.values import (
 from pullback.machine import Machine
 
 LEAST, MOST = 32, 256  # least and most threads in a group
-FAN: Final = 8  # the values that one thread combines
 RUN: Final = 2048  # the terms of a group for each result, if groups share the terms of a result
 FEW: Final = 256  # with fewer groups, multiprocessors are idle
-RUNS: Final = 256  # the most groups that share one result
+RUNS: Final = 1024  # the most groups that share one result
 OWN: Final = 16  # the least terms of a thread along columns, if groups share the terms of a result
 MANY: Final = 1024  # the groups that share results along columns
 FLIGHT: Final = 16.0  # bytes that a thread waits for at once
@@ -103,53 +96,6 @@ def trees(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
         stored = ((Grid(axes_of((*r.build.vars, *r.total.vars))), Threads((THREADS,))),) * r.checked
         yield Candidate("tree" if plan.runs == 1 else "trees", plan.cycles + r.checked * device.launch,
                         partial(_build, r, plan), parts_schedule([*stored, *plan.parts]))  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """The threads of a group.
-
-    Attributes:
-        count: the threads for each result, its lanes.   results: the results of a group.
-        across: whether neighboring threads have neighboring results; else they are neighboring lanes.
-    """
-
-    count: int
-    results: int = 1
-    across: bool = False
-
-    @property
-    def threads(self) -> int:
-        """The number of threads."""
-        return self.count * self.results
-
-    @property
-    def levels(self) -> int:
-        """The number of barriers: the levels of the tree."""
-        return 1 if self.count <= FAN else 1 + replace(self, count=self.count // FAN).levels
-
-    def of(self, t: Index, lanes: int) -> tuple[Index, Index]:
-        """The result within the group, and the lane, of a thread, if only some lanes are left."""
-        if self.results == 1:
-            return ZERO_INDEX, t
-        by = as_index(self.results if self.across else lanes)
-        one, two = floor_divide(t, by), modulo(t, by)
-        return (two, one) if self.across else (one, two)
-
-    def begin(self, group: Scope, left: int) -> tuple[Var, Scope, Index, Index]:
-        """A thread loop over the lanes that are left: its variable, its scope, the result and the lane."""
-        t = Var("thread", as_index(self.results * left))
-        thread = group.inside(t, True)
-        own, lane = self.of(as_index(t), left)
-        if self.results > 1 and left > 1:
-            names = Var("own", as_index(self.results)), Var("lane", as_index(left))
-            thread.statements += map(LetIndex, names, (own, lane))
-            own, lane = map(as_index, names)
-        return t, thread, own, lane
-
-    def place(self, result: Index, lane: Index) -> Index:
-        """The place of a lane's state in shared memory."""
-        return lane * self.results + result if self.across else result * self.count + lane
 
 
 class Plan(NamedTuple):
@@ -173,34 +119,41 @@ class Plan(NamedTuple):
 def plans(r: Reduction, whole: float, device: Device) -> Iterator[Plan]:
     """The plans for a reduction, given the cycles that it takes on a processor core."""
     wide = r.total.arg.dtype.bits > 32
-    for lanes in _lanes(r):
-        for variables in orders(r.build.vars, places(r.total)) if lanes.across else [r.build.vars]:
-            blocks = -(-r.results // lanes.results)
-            asked = traffic(r.build, _warp(r, variables, lanes))
-            for runs in {1, _runs(r, blocks, lanes)}:
-                second = lanes if lanes.across else Lanes(max(LEAST, 1 << (runs - 1).bit_length()))
-                chain = whole / (r.results * runs * lanes.count)
-                cycles = device.cycles(whole, chain, blocks * runs, lanes.threads, lanes.levels, wide, asked.moved,
-                                       FLIGHT, 0, asked.lines)  # fmt: skip
-                cycles += (runs > 1) * (device.launch + 2 * second.levels * device.meeting)
-                yield Plan(cycles, variables, lanes, runs, second, _parts(r, variables, lanes, runs, second))
+    for variables, lanes in _lanes(r):
+        blocks = -(-r.results // lanes.results)
+        asked = traffic(r.build, _warp(r, variables, lanes))
+        for runs in {1, _runs(r, blocks, lanes)}:
+            second = replace(lanes, width=1, results=min(lanes.results, WARP)) if lanes.across else Lanes(
+                max(LEAST, min(MOST, 1 << (runs - 1).bit_length())))  # fmt: skip
+            chain = whole / (r.results * runs * lanes.count) * lanes.width
+            cycles = device.cycles(whole, chain, blocks * runs, lanes.threads, lanes.levels, wide, asked.moved,
+                                   FLIGHT * lanes.width, 0, asked.lines)  # fmt: skip
+            cycles += (runs > 1) * (device.launch + 2 * second.levels * device.meeting)
+            yield Plan(cycles, variables, lanes, runs, second, _parts(r, variables, lanes, runs, second))
 
 
-def _lanes(r: Reduction) -> Iterator[Lanes]:
-    """The threads of a group that may be worthwhile."""
+def _lanes(r: Reduction) -> Iterator[tuple[tuple[Var, ...], Lanes]]:
+    """Orders of results, and threads of a group, that may be worthwhile."""
+    own = r.build.vars
     if r.terms >= 2 * LEAST:
         threads = LEAST
         while threads < MOST and threads * 4 <= r.terms:
             threads *= 2
-        yield Lanes(threads)
+        yield own, Lanes(threads)
     if not any(g.free.issuperset((*r.build.vars, *r.total.vars)) for g in walk(r.total.arg) if isinstance(g, ir.Get)):
         return  # a product, whose operands have fewer elements than it has terms
-    for count, most in ((2, 64), (4, 128), (FAN, 256), (FAN * FAN, 1 << 31)):  # more lanes read longer runs
+    for count, most in ((2, 16), (4, 32), (FAN, 128), (FAN * FAN, 1 << 31)):  # more lanes read longer runs
         if count <= r.terms <= most and r.results * count >= MOST:
-            yield Lanes(count, MOST // count)
+            yield own, Lanes(count, MOST // count)
     side = min(WARP, 1 << (r.results - 1).bit_length())
-    if side >= FAN // 2 and r.terms >= 2 * MOST // side and not r.checked:  # stored terms have other places
-        yield Lanes(MOST // side, side, True)
+    if side < FAN // 2 or r.terms < 2 * MOST // side or r.checked:  # stored terms have other places
+        return
+    for variables in orders(r.build.vars, places(r.total)):
+        found = neighbors(r, variables[-1])
+        half = 0 if found is None else min(WARP, 1 << (r.results // found.count).bit_length() >> 1)
+        if found is not None and half >= FAN:
+            yield variables, Lanes(MOST // half, half * found.count, True, found.count)
+        yield variables, Lanes(MOST // side, side, True)
 
 
 def _runs(r: Reduction, blocks: int, lanes: Lanes) -> int:
@@ -212,11 +165,11 @@ def _runs(r: Reduction, blocks: int, lanes: Lanes) -> int:
 
 def _warp(r: Reduction, variables: Sequence[Var], lanes: Lanes) -> Warp:
     """The first warp of a group."""
-    t = np.arange(min(WARP, lanes.threads))
-    by = lanes.results if lanes.across else lanes.count
+    t, found = np.arange(min(WARP, lanes.threads)), None if lanes.across else run_of_terms(r, lanes, r.terms)
+    by, run = lanes.results // lanes.width if lanes.across else lanes.count, 1 if found is None else found.count
     result, lane = (t % by, t // by) if lanes.across else (t // by, t % by)
-    return replace(in_order(r.total.vars, lane), values={**in_order(r.total.vars, lane).values,
-                                                         **in_order(variables, result).values})  # fmt: skip
+    values = {**in_order(r.total.vars, lane * run).values, **in_order(variables, result * lanes.width).values}
+    return replace(in_order(r.total.vars, lane), values=values, run=max(run, lanes.width))
 
 
 def _parts(r: Reduction, variables: Sequence[Var], lanes: Lanes, runs: int, second: Lanes) -> tuple[
@@ -243,6 +196,8 @@ def _build(r: Reduction, plan: Plan, builder: KernelBuilder) -> Kernel:
 def tree_launches(r: Reduction, plan: Plan, builder: KernelBuilder) -> list[For]:
     """The launches of a reduction; raise Declined if a thread may leave before a barrier."""
     length = -(-r.terms // plan.runs)
+    if length >= RUN:
+        length = -(-length // BYTES) * BYTES  # whole accesses
     runs = -(-r.terms // length)
     first = partial(_Launch, r, builder, plan.variables, runs)
     if runs == 1:
@@ -256,105 +211,6 @@ def tree_launches(r: Reduction, plan: Plan, builder: KernelBuilder) -> list[For]
     return out
 
 
-@dataclass(frozen=True)
-class State:
-    """The state of a reduction: a value, and for argmax and argmin also its position.
-
-    Attributes:
-        op: the reduction.   types: the types of its temporaries.   names: their names.
-    """
-
-    op: ReduceOp
-    types: tuple[Type, ...]
-    names: tuple[str, ...]
-
-    def begun(self) -> tuple[list[Temp], list[Stmt]]:
-        """New temporaries with their initial values."""
-        extreme: ReduceOp = {"argmax": "max", "argmin": "min"}.get(self.op, self.op)  # type: ignore[assignment]
-        first = (neutral(extreme, self.types[0].dtype), 0)
-        temps = [Temp(name, t) for name, t in zip(self.names, self.types, strict=True)]
-        return temps, [Let(temp, Literal(n, temp.type), mutable=True) for temp, n in zip(temps, first, strict=False)]
-
-    def add(self, temps: Sequence[Temp], values: Sequence[Value]) -> list[Stmt]:
-        """Add a value with its position; of equal extremes, or of several NaN, the first one stays."""
-        if len(temps) == 1:
-            return [added(temps[0], self.op, values[0], beside=False)]
-        best, where, truth = Read(temps[0]), Read(temps[1]), scalar(bool_)
-        new, at = (Temp(f"new_{name}", t) for name, t in zip(self.names, self.types, strict=True))
-        v = Read(new)
-        better: Value = Binary(">" if self.op == "argmax" else "<", v, best, truth)
-        equal: Value = Binary("==", v, best, truth)
-        if v.type.dtype.is_floating:
-            none, own = Binary("!=", v, v, truth), Binary("!=", best, best, truth)
-            better = Binary("||", better, Binary("&&", none, Unary("!", own, truth), truth), truth)
-            equal = Binary("||", equal, Binary("&&", none, own, truth), truth)
-        earlier = Binary("&&", equal, Binary("<", Read(at), where, truth), truth)
-        test = Binary("||", better, earlier, truth)
-        taken = (Assign(temps[0], v), Assign(temps[1], Read(at)))
-        return [Let(new, values[0]), Let(at, values[1]), If(test, taken)]
-
-
-def state(total: ir.Reduce) -> State:
-    """Describe the state of a reduction."""
-    if total.op in POSITIONS:
-        return State(total.op, (scalar(total.arg.dtype), scalar(i64)), ("best", "position"))
-    return State(total.op, (scalar(total.dtype),), ("total",))
-
-
-@dataclass
-class Combined:
-    """Trees over the lanes of a group's results, in shared memory.
-
-    Attributes:
-        partials: the states of lanes.   left: the lanes that are left.
-    """
-
-    state: State
-    lanes: Lanes
-
-    def __post_init__(self) -> None:
-        self.partials = [local_buffer(f"partial_{name}", t.dtype, (self.lanes.threads,), "shared")
-                         for name, t in zip(self.state.names, self.state.types, strict=True)]  # fmt: skip
-        self.left = self.lanes.count
-
-    def begin(self, group: Scope) -> tuple[Var, Scope, Index, Index]:
-        """A thread loop over the lanes that are left, see `Lanes.begin`."""
-        return self.lanes.begin(group, self.left)
-
-    def stores(self, at: Index, temps: Sequence[Temp]) -> list[Stmt]:
-        """Store the state of a thread."""
-        return [Store(b, at, Read(temp)) for b, temp in zip(self.partials, temps, strict=True)]
-
-    def combine(self, group: Scope) -> None:
-        """Combine the states of lanes until few are left."""
-        while self.left > FAN:
-            self.left //= FAN
-            t, thread, own, lane = self.begin(group)
-            temps, combine = self._of(own, lane, self.left, FAN)
-            stores = self.stores(self.lanes.place(own, lane), temps)
-            group.statements.append(thread_loop(t, (*thread.statements, *combine, *stores)))
-
-    def rest(self, own: Index) -> tuple[list[Temp], list[Stmt]]:
-        """Combine the states that are left, in one thread for each result."""
-        left, self.left = self.left, 1
-        return self._of(own, ZERO_INDEX, 1, left)
-
-    def _of(self, own: Index, lane: Index, step: int, count: int) -> tuple[list[Temp], list[Stmt]]:
-        """Reduce the states of `count` lanes in order, from `lane` on in steps."""
-        temps, begin = self.state.begun()
-        k = Var("k", as_index(count))
-        at = self.lanes.place(own, lane + as_index(k) * step)
-        loads = [Load(b, at, t) for b, t in zip(self.partials, self.state.types, strict=True)]
-        return temps, [*begin, For(k, ZERO_INDEX, k.extent, tuple(self.state.add(temps, loads)))]
-
-
-def argument(total: ir.Reduce) -> tuple[ir.Scalar, tuple[Cond, ...]]:
-    """The terms of a reduction, and conditions without which they change nothing."""
-    if total.op in ("sum", "any") and isinstance(total.arg, ir.Bracket):
-        return total.arg.arg, total.arg.conds
-    return total.arg, ()
-
-
 class Run(NamedTuple):
     """Neighboring terms that a thread reads at once: their number, and the reads of neighboring elements."""
 
@@ -362,16 +218,18 @@ class Run(NamedTuple):
     reads: tuple[ir.Get, ...]
 
 
-def run_of_terms(r: Reduction, lanes: Lanes, length: int) -> Run | None:
-    """The neighboring terms that a lane reads at once, of `length` terms for all lanes."""
-    v = r.total.vars[-1]
+def neighbors(r: Reduction, v: Var) -> Run | None:
+    """The elements along a variable that a thread reads at once; None if there is at most one."""
     reads = [g for g in regular_reads([r.total.arg], (*r.build.vars, *r.total.vars))
              if flat_index(g.ref, g.indices).coefficient(v) is ONE_INDEX]  # fmt: skip
     count = BYTES // max((g.ref.storage.size for g in reads), default=BYTES)
-    trips = v.extent.constant or 1
-    if lanes.across or count < 2 or trips % count or length % count or length < lanes.count * count:
-        return None
-    return Run(count, tuple(reads))
+    return None if count < 2 or (v.extent.constant or 1) % count else Run(count, tuple(reads))
+
+
+def run_of_terms(r: Reduction, lanes: Lanes, length: int) -> Run | None:
+    """The neighboring terms that a lane reads at once, of `length` terms for all lanes."""
+    found = neighbors(r, r.total.vars[-1])
+    return found if found is not None and length % found.count == 0 and length >= lanes.count * found.count else None
 
 
 Add = Callable[[Scope, Sequence[Value]], None]
@@ -404,7 +262,11 @@ class _Launch:
         if self.r.terms % length:
             end = smallest(start + length, as_index(self.r.terms))
 
-        run_of = run_of_terms(self.r, self.lanes, length)
+        if self.lanes.width > 1:
+            self._columns(g, group, start, end)
+            self._last(g, group, partials, as_index(run[0]) if run else ZERO_INDEX)
+            return self._closed(g, group)
+        run_of = None if self.lanes.across else run_of_terms(self.r, self.lanes, length)
         self._threads(g, group, start, end, partial(self._of_run, run_of) if run_of else self._term, run_of)
         self._last(g, group, partials, as_index(run[0]) if run else ZERO_INDEX)
         return self._closed(g, group)
@@ -434,15 +296,7 @@ class _Launch:
         scope.statements += decoded(k, (*others, first))
         inside = Scope(scope, frozenset((*others, first)), scope.known, False, True, statements=scope.statements)
         each = inside.inside(e, True)
-        each.statements.append(LetIndex(v, as_index(first) + as_index(e)))
-        inner = Scope(each, frozenset((v,)), each.known, True, True, statements=each.statements)
-        at = Substitution(variables={v: as_index(first)}).index
-        for g in own.reads:
-            b = self.builder.parameter(g.ref)
-            to = local_buffer(f"{b.name}_own", b.dtype, (self.lanes.threads, own.count), "registers")
-            place = at(flat_index(g.ref, g.indices))
-            inside.statements.append(Copy(View(to, row), View(b, place), as_index(own.count)))
-            inner.temps[g] = Load(to, row + as_index(e), scalar(g.dtype))
+        inner = self._read(own, v, first, e, row, inside, each)
         self._added(k + as_index(e), inner, add)
         inside.statements.append(unrolled(e, each.statements))
 
@@ -462,7 +316,7 @@ class _Launch:
     def _group(self, run: tuple[Var, ...]) -> tuple[Var, Scope]:
         """A scope for a group, which knows its result if it has a single one, or else the block of its results."""
         self.block = Var("block", as_index(-(-self.r.results // self.lanes.results)))
-        variables = (*(self.variables if self.lanes.results == 1 else (self.block,)), *run)
+        variables = (*self.variables, *run) if self.lanes.results == 1 else (*run, self.block)
         g = Var("group", as_index(count_of(variables) or 1))
         outer = self.root.inside(g, True)
         outer.statements += decoded(as_index(g), variables)
@@ -496,6 +350,62 @@ class _Launch:
         inside.close()
         group.statements.append(thread_loop(t, (*thread.statements, *tree.stores(as_index(t), temps))))
         tree.combine(group)
+
+    def _columns(self, g: Var, group: Scope, start: Index, end: Bound) -> None:
+        """Reduce the terms of each thread's neighboring results, whose elements it reads at once."""
+        lanes, tree, v = self.lanes, self.tree, self.variables[-1]
+        found = neighbors(self.r, v)
+        assert found is not None
+        t, k = Var("thread", as_index(lanes.threads)), Var("term", as_index(self.r.terms))
+        e, width = Var("e", as_index(lanes.width)), lanes.width
+        thread = group.inside(t, True)
+        by = as_index(lanes.results // width)
+        own, lane = modulo(as_index(t), by) * width, floor_divide(as_index(t), by)
+        totals = [local_buffer(f"total_{name}", x.dtype, (lanes.threads, width), "registers")
+                  for name, x in zip(tree.state.names, tree.state.types, strict=True)]  # fmt: skip
+        row = as_index(t) * width
+        temps, begin = tree.state.begun()
+        stores = [Store(b, row + as_index(e), Read(temp)) for b, temp in zip(totals, temps, strict=True)]
+        thread.statements.append(unrolled(e, (*begin, *stores)))
+        result, first = Var("result", as_index(self.r.results)), Var(f"{v.name}_first", v.extent)
+        at = as_index(self.block) * lanes.results + own
+        lets = [LetIndex(result, at), *decoded(as_index(result), (*self.variables[:-1], first))]
+        inside = within(thread, below(at, self.r.results, lanes.results), lets)
+        terms = inside.scope.inside(k, False)
+        terms.statements += decoded(as_index(k), self.r.total.vars)
+        term = Scope(terms, frozenset(self.r.total.vars), terms.known, False, True, statements=terms.statements)
+        each = term.inside(e, True)
+        inner = self._read(found, v, first, e, row, term, each)
+        loads = [Let(temp, Load(b, row + as_index(e), temp.type), mutable=True)
+                 for b, temp in zip(totals, temps, strict=True)]  # fmt: skip
+        inner.statements += loads
+
+        def add(scope: Scope, values: Sequence[Value]) -> None:
+            scope.statements += tree.state.add(temps, values)
+
+        self._added(as_index(k), inner, add)
+        inner.statements += stores
+        term.statements.append(unrolled(e, each.statements))
+        inside.scope.statements.append(For(k, start + lane, end, tuple(terms.statements), lanes.count))
+        inside.close()
+        place = lanes.place(own + as_index(e), lane)
+        thread.statements.append(unrolled(e, [Store(p, place, Load(b, row + as_index(e), scalar(b.dtype)))
+                                              for p, b in zip(tree.partials, totals, strict=True)]))  # fmt: skip
+        group.statements.append(thread_loop(t, thread.statements))
+        tree.combine(group)
+
+    def _read(self, found: Run, v: Var, first: Var, e: Var, row: Index, scope: Scope, each: Scope) -> Scope:
+        """Read neighboring elements along `v` at once, from `first` on: a scope for each of them, within `each`."""
+        each.statements.append(LetIndex(v, as_index(first) + as_index(e)))
+        inner = Scope(each, frozenset((v,)), each.known, True, True, statements=each.statements)
+        at = Substitution(variables={v: as_index(first)}).index
+        for g in found.reads:
+            b = self.builder.parameter(g.ref)
+            to = local_buffer(f"{b.name}_own", b.dtype, (self.lanes.threads, found.count), "registers")
+            place = at(flat_index(g.ref, g.indices))
+            scope.statements.append(Copy(View(to, row), View(b, place), as_index(found.count)))
+            inner.temps[g] = Load(to, row + as_index(e), scalar(g.dtype))
+        return inner
 
     def _last(self, g: Var, group: Scope, partials: Sequence[Buffer], run: Index) -> None:
         """Let the first lane combine the remaining states and store the result."""

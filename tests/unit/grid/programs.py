@@ -136,6 +136,8 @@ PROGRAMS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "range": ("""range(x: f64[N, M]) {
       a = build n < N { max m < M { x[n, m] } }
       y = build n < N { a[n] - min m < M { x[n, m] } } return y }""", {"N": 5, "M": 60}),
+    "sums": ("sums(x: f32[N, M]) { y = build m < M { 1.0 - sum n < N { x[n, m] } } return y }", {"N": 3000, "M": 132}),
+    "firsts": ("firsts(x: f32[N, M]) { y = build n < N { argmax m < M { x[n, m] } } return y }", {"N": 300, "M": 500}),
     "short": ("short(x: f64[N, M]) { y = build n < N { max m < M { x[n, m] * x[n, m] } } return y }",
               {"N": 700, "M": 9}),
     "softmax": ("""softmax(x: f32[N, M]) {

@@ -78,6 +78,9 @@ SCHEDULES = {
     "many": ["elements: grid n 3 × m 250000 | threads 128 | own 4"],
     "all": ["elements: grid n 1001 × m 601 | threads 128 | own 2"],
     "range": ["rows: grid row 5 | results 8 | threads column 8 | tree | fuse 2"],
+    "sums": ["trees: part 1 of 2: grid m 132 × run 23 | results 128 across | threads n 8 | tree "
+             "| part 2 of 2: grid m 132 | results 32 across | threads run 8 | tree"],
+    "firsts": ["tree: grid n 300 | threads m 128 | tree"],
     "short": ["tree: grid n 700 | results 32 | threads m 8 | tree"],
     "softmax": ["rows: grid row 33 | results 4 | threads column 64 | tree | fuse 4"],
     "normal": ["rows: grid row 5 | threads column 512 | tree | fuse 5"],

@@ -47,7 +47,7 @@ SMALL = {
     "hops": {"N": 7}, "batch": {"N": 20, "T": 2, "B": 12, "G": 2}, "mixed": {"N": 2, "B": 3},
     "large": {"N": 5}, "turn": {"B": 2, "N": 9, "M": 10}, "columns": {"N": 40, "M": 9},
     "many": {"N": 2, "M": 5}, "all": {"N": 3, "M": 3}, "short": {"N": 130, "M": 3},
-    "range": {"N": 2, "M": 9},
+    "range": {"N": 2, "M": 9}, "sums": {"N": 70, "M": 36}, "firsts": {"N": 5, "M": 260},
     "softmax": {"N": 3, "M": 10}, "normal": {"N": 3, "M": 5}}  # fmt: skip
 SLOW = replace(H100, meeting=1e9)  # a device whose host launches each kernel
 APART = replace(SLOW, launch=1.0, look=0.0)  # and reads each condition
