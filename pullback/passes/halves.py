@@ -5,7 +5,7 @@ After     f(x: f16[N]) { y = build i < N { f16(f32(x[i]) * 2) } return y }
 
 Before this pass every array has its type for computation, so derivatives and rules do not know f16 and bf16. After it,
 reads of such an array convert to f32, and writes convert from f32. An input that a loop or a choice reads as a whole is
-converted first.
+converted first. On devices `store_rounded` does the same for rounded arrays between statements, after all passes.
 """
 
 from __future__ import annotations
@@ -48,6 +48,68 @@ def store_halves(program: ir.Program) -> ir.Program:
             results.append(_converted(halves.get(old, r), old.storage, after))
     block = ir.Block((*before, *body.statements, *after), tuple(results))
     return replace(program, inputs=tuple(halves.get(r, r) for r in program.inputs), body=block)
+
+
+def store_rounded(program: ir.Program) -> ir.Program:
+    """Store rounded arrays of a program in 16 bits, where all readers take single elements.
+
+    Before    h = build i < N { f32(bf16(tanh(x[i]))) }      y = build i < N { h[i] * 2 }
+    After     h: bf16[N] = build i < N { bf16(tanh(x[i])) }  y = build i < N { f32(h[i]) * 2 }
+
+    On devices half the bytes are moved, and tensor cores multiply such arrays.
+    """
+    blocks = [program.body, *(b for s in walk_statements(program.body) for b in blocks_of(s))]
+    whole = {r for b in blocks for r in b.results}
+    whole.update(r for b in blocks for s in b.statements for r in whole_reads(s))
+    found = frozenset(r for s in walk_statements(program.body) if isinstance(s, ir.Build)
+                      for r, v in zip(s.outs, s.values, strict=True) if r not in whole and _is_rounded(v))  # fmt: skip
+    if not found:
+        return program
+    made: set[ir.Ref] = set()
+
+    def element(ref: ir.Ref, indices: tuple[Index, ...]) -> ir.Scalar:
+        e = expr.get(ref, *indices)
+        return expr.cast(e, ref.dtype.computed) if ref in made else e
+
+    stored = _Stored(get=element)
+    stored.rounded, stored.made = found, made
+    return replace(program, body=stored.block(program.body))
+
+
+def _is_rounded(v: ir.Scalar) -> bool:
+    return isinstance(v, ir.Cast) and v.dtype is v.arg.dtype.computed and v.arg.dtype.is_half
+
+
+class _Stored(Substitution):
+    """The substitution that stores rounded arrays in 16 bits; `made` are the new arrays."""
+
+    rounded: frozenset[ir.Ref] = frozenset()
+    made: set[ir.Ref]
+
+    def under(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
+        """The substitution under a binder, and the new variables."""
+        return self._with(*super().under(variables))
+
+    def _under_block(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
+        return self._with(*super()._under_block(variables))
+
+    def _with(self, inner: Substitution, renamed: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
+        if isinstance(inner, _Stored) and inner is not self:
+            inner.rounded, inner.made = self.rounded, self.made
+        return inner, renamed
+
+    def statement(self, s: ir.Statement) -> ir.Statement:
+        """A copy of the statement with fresh definitions."""
+        new = super().statement(s)
+        if not isinstance(s, ir.Build) or not isinstance(new, ir.Build) or self.rounded.isdisjoint(s.outs):
+            return new
+        outs, values = list(new.outs), list(new.values)
+        for k, (old, v) in enumerate(zip(s.outs, new.values, strict=True)):
+            if old in self.rounded and isinstance(v, ir.Cast):
+                outs[k], values[k] = ir.Ref(outs[k].name, v.arg.dtype, outs[k].shape), v.arg
+                self.made.add(outs[k])
+                self.stand(old, outs[k])
+        return replace(new, outs=tuple(outs), values=tuple(values))
 
 
 def stored_apart(program: ir.Program) -> Iterator[ir.Ref]:

@@ -36,6 +36,7 @@ from pullback.loops.threads.parallel import Known, parallelize
 from pullback.machine import GENERIC, SCALAR, Machine, native
 from pullback.memory.size_table import SizeTable, size_table
 from pullback.memory.table import Build, MemoryTable, memory_table
+from pullback.passes.halves import store_rounded
 from pullback.passes.pipeline import DEBUG_PASSES, Pass, chosen, optimize
 from pullback.records import dataclass, replace
 from pullback.runtime.buffer import NDArray
@@ -143,7 +144,7 @@ class _Forms:
 
     def _lowered(self, form: _Form) -> Lowered:
         machine, needs, device = self.machine, self._needs(), self.settings.device
-        optimized = self._optimized(form)
+        optimized = self._optimized(form) if device is None else store_rounded(self._optimized(form))
         choose, spread = (chooser(machine), None) if device is None else _for_device(device, self.program.settings)
         if form.mode != "fastest":
             with stage("schedule"):

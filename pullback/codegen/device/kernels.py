@@ -383,8 +383,6 @@ class KernelWriter(Writer):
             case Store() if s.buffer.swizzled and self.words.tensor:
                 name, at = e.place(s.buffer, s.offset)
                 self.line(f"{name}[pb_swizzled<{s.buffer.dtype.size}>({e.index(at)})] = {e.value(s.value)};")
-            case Prefetch() if self.words.tensor:
-                self._prefetch(s)
             case EndBatch() if self.words.tensor:
                 self.line("pb_fetched();")
             case Wait() if self.words.tensor:
@@ -448,7 +446,7 @@ class KernelWriter(Writer):
     def _prefetch(self, s: Prefetch) -> None:
         """Add an asynchronous copy where both places are aligned, else copy at once."""
         e, target = self.expressions, s.target
-        if not self._is_wide(target, s.source, s.count):
+        if not self.words.tensor or not self._is_wide(target, s.source, s.count):
             super()._prefetch(s)
             return
         name, at = e.place(target.buffer, target.offset)

@@ -25,6 +25,7 @@ from pullback.device import GENERIC, H100, Device
 from pullback.grid import table, tensor
 from pullback.grid.tensor import TILES, Tile
 from pullback.ir.halves import from_half, to_half
+from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.types import bf16, dtype_named, f16, f32
 from pullback.loops.plain.builder import Work
@@ -161,6 +162,36 @@ def test_operands_of_any_kind(only: Any, cuda: fake.Driver) -> None:
         assert (results.status, cuda.message) == (0, "")
         plain = run(reading(made), made.function, inputs)[0][0]
         np.testing.assert_allclose(results.arrays[0], plain, rtol=1e-4, atol=1e-4)
+
+
+LAYERS = """layers(x as bf16: f32[B, I], w as bf16: f32[I, I], v as bf16: f32[I, I]) {
+  h = build b < B, i < I { f32(bf16(tanh(sum k < I { x[b, k] * w[k, i] }))) }
+  z = build b < B, i < I { sum k < I { h[b, k] * v[k, i] } }
+  y = fold t < 2 (s = z) {
+    r = build b < B, i < I { f32(bf16(sum k < I { h[b, k] * w[k, i] } + s[b, i])) }
+    a = build b < B, i < I { r[b, i] + r[B - 1 - b, i] }
+    yield a }
+  return y }"""
+
+
+@needs_compilers
+def test_rounded_arrays_have_16_bits(only: Any, cuda: fake.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products after the first one run on tensor cores, too."""
+    only(TILES[-1])
+    made, sizes = parse_program(LAYERS), {"B": 72, "I": 80}
+    found = lowered_for(made, sizes)
+    inputs = [to_half(RNG.normal(size=s) / 4, bf16) for s in ((72, 80), (80, 80), (80, 80))]
+    kernels = {k.name: k for k in kernels_of(found.function.body)}
+    stored = {b.name: b.dtype.name for k in kernels.values() for b in k.params}
+    assert (stored["h"], stored["r"]) == ("bf16", "bf16")
+    assert kernels["z"].choice is not None and kernels["z"].choice.name == "tensor"
+    with hosted(device_program(found.function, found.memory, CUDA, H100), found.function) as call:
+        results = call(inputs)
+    assert (results.status, cuda.message) == (0, "")
+    np.testing.assert_allclose(results.arrays[0], interpret(made, inputs)[0], rtol=2e-2, atol=2e-2)
+    monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
+    only(Tile((1, 1), (16, 16), 2))
+    lowered_for(made, {"B": 3, "I": 2})
 
 
 # Fragments ------------------------------------------------------------------------------------------------------
