@@ -221,7 +221,11 @@ def _added(r: Reduction, partials: ir.Ref, builder: KernelBuilder) -> list[For]:
     total = expr.reduce("sum", (part,), expr.get(partials, as_index(part), *map(as_index, variables)))
     changed: dict[ir.Scalar, ir.Scalar] = {r.total: total}
     build = replace(r.build, values=tuple(rewrite(v, changed.get) for v in r.build.values))
-    return spread_loops(element_loops(build, builder.address, builder, beside=False), variables, builder)
+
+    def address(ref: ir.Ref, indices: Sequence[Index]) -> tuple[Buffer, Index]:  # axes may be merged in `variables`
+        return (builder.parameter(ref), flat_position(variables)) if ref in build.outs else builder.address(ref, indices)
+
+    return spread_loops(element_loops(build, address, builder, beside=False), variables, builder)
 
 
 @dataclass
