@@ -211,7 +211,8 @@ def tree_launches(r: Reduction, plan: Plan, builder: KernelBuilder) -> list[For]
     return out
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True)
+class Run:
     """Neighboring terms that a thread reads at once: their number, and the reads of neighboring elements."""
 
     count: int
