@@ -1,4 +1,4 @@
-"""Chains of statements over the same rows as one kernel, such as softmax: each row is read and written once.
+"""Chains of statements over the same rows as one kernel, such as softmax.
 
     m[n] = max k { x[n, k] };  e[n, k] = exp(x[n, k] - m[n]);  s[n] = sum k { e[n, k] };  y[n, k] = e[n, k] / s[n]
     -->  group n:  thread t: x_row[j] = x[n, T j + t] for all j;  m in a tree;  e_row[j] = exp(x_row[j] - m)
@@ -252,7 +252,7 @@ def rows(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
 
 
 def _kept(r: Rows, own: int) -> frozenset[ir.Ref] | None:
-    """The arrays whose elements a thread keeps, if it has some elements of each row; None if these are too many."""
+    """The arrays whose elements a thread keeps, of which it has `own`; None if these are too many."""
     needed = frozenset(r.kept())
     found = (x for x in (needed | r.again(), needed) if r.registers(x) * own <= REGISTERS)
     return next(found, None)
