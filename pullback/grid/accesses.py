@@ -121,7 +121,7 @@ class Warp:
         return Seen(a.buffer, a.write, _kind(a.offset, at, more), wanted * self.times, moved * self.times)
 
     def touched(self, i: Index, size: int) -> tuple[float, float]:
-        """What the warp touches at elements of this size, for an array that is gone through once.
+        """The traffic of the warp at elements of this size, for an array that is gone through once.
 
         Returns:
             The bytes of sectors for each byte of an element, and the number of lines of the cache for each.
@@ -161,7 +161,7 @@ def in_order(variables: Sequence[Var], at: Numbers) -> Warp:
 
 
 def orders(variables: Sequence[Var], places: Iterable[Index]) -> list[tuple[Var, ...]]:
-    """Orders of variables: as they are, and for each place the one in which neighbors lie there side by side."""
+    """Orders of variables: as they are, and for each place the one whose neighbors lie side by side there."""
     found = {tuple(variables): None}
     for i in places:
         steps = [i.coefficient(v) for v in variables]

@@ -70,7 +70,7 @@ def moved(s: ir.Statement) -> float:
 
 
 class Traffic(NamedTuple):
-    """What a build asks of memory: the bytes of sectors, and the lines of the cache that all its warps touch."""
+    """The traffic of a build: the bytes of sectors, and the lines of the cache that its warps touch."""
 
     moved: float
     lines: float
@@ -104,7 +104,7 @@ def places(e: ir.Scalar) -> list[Index]:
 
 
 def regular_reads(values: Sequence[ir.Scalar], variables: Sequence[Var]) -> list[ir.Get]:
-    """The elements that values read outside of reductions, at indices that are sums of multiples of variables.
+    """The elements that values read outside of reductions, at sums of multiples of variables.
 
     They are in range for all values of the variables, so they can be read where conditions around them do not hold.
     """

@@ -1,4 +1,4 @@
-"""Chains of statements over the same rows as one kernel, such as softmax: each row is read and written once.
+"""Chains of statements over the same rows as one kernel, such as softmax.
 
     m[n] = max k { x[n, k] };  e[n, k] = exp(x[n, k] - m[n]);  s[n] = sum k { e[n, k] };  y[n, k] = e[n, k] / s[n]
     -->  group n:  thread t: x_row[j] = x[n, T j + t] for all j;  m in a tree;  e_row[j] = exp(x_row[j] - m)
@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from pullback.device import Device
 from pullback.grid.lanes import Combined, Lanes, argument, state
+from pullback.grid.reductions import regular_reads
 from pullback.grid.steps import (
     Grid,
     Several,
@@ -34,20 +35,21 @@ from pullback.grid.steps import (
     unrolled,
     within,
 )
+from pullback.grid.wide import BYTES
 from pullback.ir import nodes as ir
 from pullback.ir.expr import POSITIONS, index_refs
-from pullback.ir.index import Data, Index, Var, as_index
-from pullback.ir.traverse import indices_of, walk
+from pullback.ir.index import ONE_INDEX, Data, Index, Var, as_index
+from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.ir.types import i64
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_index, flat_position
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import without_units
 from pullback.loops.plain.scalar import ScalarLowering
-from pullback.loops.program.nodes import Kernel, Let, LetIndex, Store
+from pullback.loops.program.nodes import Copy, Kernel, Let, LetIndex, Stmt, Store
 from pullback.loops.program.schedule import Fuse, Schedule
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import OPERATORS, Buffer, IndexValue, Load, Read, Temp, scalar
+from pullback.loops.program.values import OPERATORS, Buffer, IndexValue, Load, Read, Temp, View, scalar
 from pullback.machine import Machine
 
 LANES: Final = (8, 32, 64, 128, 256, 512, 1024)  # threads of a row
@@ -81,6 +83,12 @@ class Member(NamedTuple):
     def here(self) -> Index:
         """The place of an element of the row."""
         return flat_position((*self.rows, *self.columns))
+
+    def neighbors(self) -> list[ir.Get]:
+        """The reads of neighboring elements by neighboring elements of the row."""
+        values = self.build.values if self.total is None else (self.total.arg,)
+        found = regular_reads(values, (*self.rows, *self.columns)) if self.columns else []
+        return [g for g in found if flat_index(g.ref, g.indices).coefficient(self.columns[-1]) is ONE_INDEX]
 
 
 @dataclass
@@ -142,6 +150,14 @@ class Rows:
     def kept(self) -> set[ir.Ref]:
         """The arrays of members whose elements later members read."""
         return {g.ref for m in self.members for v in m.build.values for g in gets(v)} & self.elements
+
+    def width(self) -> int:
+        """The neighboring elements that a thread reads and writes at once."""
+        columns = [m.columns[-1].extent.constant or 1 for m in self.members if m.columns]
+        reads = {g.ref for m in self.members for g in m.neighbors()}
+        arrays = [*reads, *(o for m in self.members if m.columns and m.total is None for o in m.build.outs)]
+        count = BYTES // max((ref.storage.size for ref in arrays), default=BYTES)
+        return 1 if self.length % count or any(n % count for n in columns) else count
 
     def registers(self, kept: Container[ir.Ref]) -> int:
         """The most registers for an element of each array between its first and its last use."""
@@ -219,10 +235,11 @@ def rows(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
     wide = any(o.dtype.bits > 32 for m in r.members for o in m.build.outs)
     arrays = {*work.outs, *(ref for m in r.members for v in m.build.values for ref in v.refs)} - (r.made - {*work.outs})
     bytes_moved = float(sum(a.dtype.size * prod(d.constant or 1 for d in a.shape) for a in arrays))
-    for count in LANES:
-        own = -(-r.length // count)
+    width = r.width()
+    for count in reversed(LANES):
+        own = -(-r.length // (count * width)) * width
         kept = _kept(r, own)
-        if own > OWN or kept is None or (count > LANES[0] and count >= 2 * r.length):
+        if own > OWN or kept is None or (count > LANES[0] and count * width >= 2 * r.length):
             continue
         lanes = Lanes(count, max(1, min(THREADS // count, 1 << (r.count - 1).bit_length())))
         groups = -(-r.count // lanes.results)
@@ -235,7 +252,7 @@ def rows(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
 
 
 def _kept(r: Rows, own: int) -> frozenset[ir.Ref] | None:
-    """The arrays whose elements a thread keeps, if it has some elements of each row; None if these are too many."""
+    """The arrays whose elements a thread keeps, of which it has `own`; None if these are too many."""
     needed = frozenset(r.kept())
     found = (x for x in (needed | r.again(), needed) if r.registers(x) * own <= REGISTERS)
     return next(found, None)
@@ -269,7 +286,8 @@ class _Launch:
     """The launch of a chain, with a group for some rows.
 
     Attributes:
-        own: the elements of a row for each thread.   group: the group.
+        own: the elements of a row for each thread.   width: those that it reads and writes at once.
+        group: the group.
         root: the values that depend on no variable.   scope: the other statements of the group.
         registers: the buffers of elements that threads keep.   loaded: those that are filled.
         shared: the buffers of values of rows.
@@ -277,11 +295,12 @@ class _Launch:
 
     def __init__(self, r: Rows, lanes: Lanes, kept: frozenset[ir.Ref], builder: KernelBuilder) -> None:
         self.r, self.lanes, self.builder = r, lanes, builder
-        self.own = -(-r.length // lanes.count)
+        self.width = r.width()
+        self.own = -(-r.length // (lanes.count * self.width)) * self.width
         self.group = Var("group", as_index(-(-r.count // lanes.results)))
         self.root = Scope()
         self.scope = self.root.inside(self.group, True)
-        self.registers = {ref: local_buffer(f"{ref.name}_row", ref.dtype, (lanes.threads, self.own), "registers")
+        self.registers = {ref: local_buffer(f"{ref.name}_row", ref.storage, (lanes.threads, self.own), "registers")
                           for ref in sorted(kept, key=lambda ref: ref.name)}  # fmt: skip
         self.loaded = set(r.elements)
         self.shared: dict[ir.Ref, Buffer] = {}
@@ -331,36 +350,63 @@ class _Written:
     @contextmanager
     def _element(self, row: Scope, t: Var, lane: Index) -> Iterator[Scope]:
         """A scope for each element of a thread in a row, which knows those that are in registers."""
-        x, j, column = self.launch, Var("j", as_index(self.launch.own)), Var("column", as_index(self.launch.r.length))
-        each, at = row.inside(j, True), as_index(j) * self.lanes.count + lane
-        lets = [LetIndex(column, at), *decoded(as_index(column), self.m.columns)]
-        inside = within(each, below(at, x.r.length, self.lanes.count), lets)
-        self.column, self.register = as_index(column), as_index(t) * x.own + as_index(j)
-        for g in self.elements:
-            if g.ref not in x.loaded:
-                load = Load(x.builder.parameter(g.ref), self.m.here, scalar(g.dtype))
-                inside.scope.statements.append(Store(x.registers[g.ref], self.register, load))
-            inside.scope.temps[g] = Load(x.registers[g.ref], self.register, scalar(g.dtype))
-        yield inside.scope
+        x, width = self.launch, self.launch.width
+        j, e = Var("j", as_index(x.own // width)), Var("e", as_index(width))
+        column, first = Var("column", as_index(x.r.length)), Var("first", as_index(x.r.length))
+        each, at = row.inside(j, True), (as_index(j) * self.lanes.count + lane) * width
+        inside = within(each, below(at, x.r.length, self.lanes.count * width), [LetIndex(first, at)])
+        one = inside.scope.inside(e, True)
+        element = within(one, (), [LetIndex(column, as_index(first) + as_index(e)),
+                                   *decoded(as_index(column), self.m.columns)])  # fmt: skip
+        self.column, self.first, self.stores = as_index(column), as_index(first), list[Stmt]()
+        self.run, self.register = as_index(t) * x.own + as_index(j) * width, as_index(e)
+        self.short = as_index(t) * width
+        reads = [*self.elements, *(g for g in self.m.neighbors() if g not in self.elements and width > 1)]
+        for g in reads:
+            to, place = (x.registers[g.ref], self.run) if g in self.elements else (self._buffer(g.ref), self.short)
+            if g not in self.elements or g.ref not in x.loaded:
+                source = View(x.builder.parameter(g.ref), self._first(g, first, inside.scope))
+                inside.scope.statements.append(Copy(View(to, place), source, as_index(width)))
+            element.scope.temps[g] = Load(to, place + self.register, scalar(g.dtype))
+        yield element.scope
         x.loaded |= {g.ref for g in self.elements}
+        inside.scope.statements += [unrolled(e, one.statements), *self.stores]
         inside.close()
         row.statements.append(unrolled(j, each.statements))
+
+    def _buffer(self, ref: ir.Ref) -> Buffer:
+        """Registers for the elements that a thread reads or writes at once."""
+        return local_buffer(f"{ref.name}_own", ref.storage, (self.lanes.threads, self.launch.width), "registers")
+
+    def _first(self, g: ir.Get, first: Var, scope: Scope) -> Index:
+        """The place of a read for the first one of neighboring elements."""
+        place = flat_index(g.ref, g.indices)
+        if place is self.m.here:
+            return self.m.row * self.launch.r.length + as_index(first)
+        *others, v = self.m.columns
+        start = Var(f"{v.name}_first", v.extent)
+        scope.statements += decoded(as_index(first), (*others, start))
+        return Substitution(variables={v: as_index(start)}).index(place)
 
     def _computed(self, scope: Scope) -> None:
         """Compute an element, or the value of a row, and keep and store it."""
         x, whole = self.launch, bool(self.m.columns) and self.m.total is None
-        kept = [Temp(o.name, scalar(o.dtype)) for o in self.m.build.outs]
+        temps = [Temp(o.name, scalar(o.dtype)) for o in self.m.build.outs]
         values = [self.lowering.value(v, scope) for v in self.m.build.values]
-        scope.statements += [Let(temp, v) for temp, v in zip(kept, values, strict=True)]
-        for o, temp in zip(self.m.build.outs, kept, strict=True):
-            if whole and o in x.registers:
-                scope.statements.append(Store(x.registers[o], self.register, Read(temp)))
-            elif not whole:
+        scope.statements += [Let(temp, v) for temp, v in zip(temps, values, strict=True)]
+        for o, temp in zip(self.m.build.outs, temps, strict=True):
+            if not whole:
                 x.shared[o] = local_buffer(f"{o.name}_of_row", o.dtype, (self.lanes.results,), "shared")
                 scope.statements.append(Store(x.shared[o], self.own, Read(temp)))
+                if o in x.builder.outs:
+                    scope.statements.append(Store(x.builder.parameter(o), self.m.row, Read(temp)))
+                continue
+            kept = o in x.registers
+            to, place = (x.registers[o], self.run) if kept else (self._buffer(o), self.short)
+            scope.statements.append(Store(to, place + self.register, Read(temp)))
             if o in x.builder.outs:
-                to = x.builder.parameter(o)
-                scope.statements.append(Store(to, self.m.here if whole else self.m.row, Read(temp)))
+                target = View(x.builder.parameter(o), self.m.row * x.r.length + self.first)
+                self.stores.append(Copy(target, View(to, place), as_index(x.width)))
 
     def _reduced(self, total: ir.Reduce, tree: Combined) -> None:
         """Let each thread reduce its elements of a row."""

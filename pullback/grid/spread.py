@@ -52,7 +52,7 @@ def one_thread(body: Sequence[Stmt]) -> For:
 
 
 def _ordered(p: Part) -> Part:
-    """The part with its loops in the order in which neighboring threads touch the fewest sectors of memory."""
+    """The part with its loops in the order in which neighboring threads touch the fewest sectors."""
     if len(p.loops) < 2 or not any(x.kind == "strided" for x in _seen(p)):
         return p
     own = {v: loop for loop in p.loops for v in (loop[0],)}

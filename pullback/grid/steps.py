@@ -41,7 +41,7 @@ class Threads(Step):
 
 @dataclass(frozen=True)
 class Several(Step):
-    """The step that gives a group several results; `across` if neighboring threads have neighboring results."""
+    """The step that gives a group several results, `across` if neighboring threads have neighbors."""
 
     results: int
     across: bool = False

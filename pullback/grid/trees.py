@@ -211,7 +211,8 @@ def tree_launches(r: Reduction, plan: Plan, builder: KernelBuilder) -> list[For]
     return out
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True)
+class Run:
     """Neighboring terms that a thread reads at once: their number, and the reads of neighboring elements."""
 
     count: int
@@ -290,7 +291,7 @@ class _Launch:
         self._added(k, Scope(scope, frozenset(total.vars), scope.known, False, True, statements=scope.statements), add)
 
     def _of_run(self, own: Run, k: Index, result: Index, t: Var, scope: Scope, add: Add) -> None:
-        """Read the elements of neighboring terms at once, then add the terms, given the number of the first one."""
+        """Read the elements of neighboring terms at once, then add the terms, from the number `k` on."""
         *others, v = self.r.total.vars
         first, e, row = Var(f"{v.name}_first", v.extent), Var("e", as_index(own.count)), as_index(t) * own.count
         scope.statements += decoded(k, (*others, first))
@@ -314,7 +315,7 @@ class _Launch:
         return run * self.r.results + result if self.lanes.across else result * self.runs + run
 
     def _group(self, run: tuple[Var, ...]) -> tuple[Var, Scope]:
-        """A scope for a group, which knows its result if it has a single one, or else the block of its results."""
+        """A scope for a group, which knows its result if it has one, or else the block of its results."""
         self.block = Var("block", as_index(-(-self.r.results // self.lanes.results)))
         variables = (*self.variables, *run) if self.lanes.results == 1 else (*run, self.block)
         g = Var("group", as_index(count_of(variables) or 1))
@@ -395,7 +396,7 @@ class _Launch:
         tree.combine(group)
 
     def _read(self, found: Run, v: Var, first: Var, e: Var, row: Index, scope: Scope, each: Scope) -> Scope:
-        """Read neighboring elements along `v` at once, from `first` on: a scope for each of them, within `each`."""
+        """Read neighbors along `v` at once, from `first` on: a scope for each of them, within `each`."""
         each.statements.append(LetIndex(v, as_index(first) + as_index(e)))
         inner = Scope(each, frozenset((v,)), each.known, True, True, statements=each.statements)
         at = Substitution(variables={v: as_index(first)}).index

@@ -87,7 +87,7 @@ class Wide:
 
 
 def widened(p: Part) -> Wide | None:
-    """The part with several elements for each thread; None if it is too small, or does more than a few operations."""
+    """The part with several elements for each thread; None if it is small, or does many operations."""
     if not p.loops or p.total < LEAST or not all(map(_is_simple, p.body)) or sum(1 for _ in nodes.walk(p.body)) > MOST:
         return None
     p = merged(p)

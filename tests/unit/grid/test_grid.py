@@ -50,7 +50,7 @@ SCHEDULES = {
                 "| part 2 of 2: grid place0 9 × m 30 | threads n 32 | tree"],
     "tally": ["scatter: part 1 of 2: grid n 9000 | threads 128 | part 2 of 2: grid place0 5 | threads n 256 | tree"],
     "check": ["elements: grid n 40 | threads 128"],
-    "branch": ["rows: grid row 1 | threads column 128 | tree | fuse 2",
+    "branch": ["rows: grid row 1 | threads column 64 | tree | fuse 2",
                "branch: grid 1 | threads 130 | when condition | fuse 2"],
     "sides": ["trees: part 1 of 2: grid run 30 | threads n 256 | tree | part 2 of 2: grid 1 | threads run 32 | tree",
               "elements: one thread",

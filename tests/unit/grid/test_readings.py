@@ -20,7 +20,7 @@ from pullback.codegen.device.dialect import CUDA
 from pullback.codegen.device.program import DeviceProgram, device_program
 from pullback.device import H100, Device
 from pullback.errors import VerifyError
-from pullback.grid import products, table, trees
+from pullback.grid import lanes, products, table
 from pullback.grid.table import DeviceStrategy
 from pullback.ir.halves import to_half
 from pullback.ir.interpret import interpret
@@ -107,14 +107,14 @@ def test_corpus_equals_the_source(entry: Entry, monkeypatch: pytest.MonkeyPatch)
     lowered_for(made, dims)
 
 
-WRONG = [(trees, "neutral", lambda *_: 1), (products, "below", lambda *_: [])]
+WRONG = [(lanes, "neutral", lambda *_: 1), (products, "below", lambda *_: [])]
 
 
 @pytest.mark.parametrize(("module", "name", "wrong"), WRONG, ids=["tree", "product"])
 def test_wrong_launches_are_not_equal(module: Any, name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
     monkeypatch.setattr(module, name, wrong)
-    which = "tree" if module is trees else "product"
+    which = "tree" if module is lanes else "product"
     with pytest.raises((VerifyError, IndexError)):
         lowered_for(parse_program(PROGRAMS[which][0]), SMALL[which])
 
