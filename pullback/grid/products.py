@@ -50,6 +50,7 @@ from pullback.loops.plain.lower import element_loops
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Contraction, Operand, contractions
 from pullback.loops.program.nodes import Copy, For, If, Kernel, LetIndex, Stmt, Store
+from pullback.loops.program.schedule import Schedule
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Binary, Buffer, Holds, Literal, Load, Value, View, scalar
 from pullback.machine import Machine
@@ -85,7 +86,7 @@ class Tile(NamedTuple):
         return self.threads[1] * self.results[1]
 
     @property
-    def count(self) -> int:
+    def all_threads(self) -> int:
         """The threads of a group."""
         return prod(self.threads)
 
@@ -121,13 +122,14 @@ def products(work: Work, machine: Machine, device: Device) -> Iterator[Candidate
     if r is None or r.total.op != "sum" or (found := _best(r, work.address)) is None:
         return
     (c, shape), least = found, moved(work.statement)
-    dtype = r.total.dtype
-    layouts = (layout(operand, axes, c.depth, dtype, work.address) for operand, axes in ((c.a, c.rows), (c.b, c.columns)))
-    deepest = DEEPEST if all(own.lanes > 1 for own in layouts) else DEEPEST // 2
+    dtype, sides = r.total.dtype, ((c.a, c.rows), (c.b, c.columns))
+    wide = all(layout(operand, axes, c.depth, dtype, work.address).lanes > 1 for operand, axes in sides)
+    deepest = DEEPEST if wide else DEEPEST // 2
     for plan in _plans(shape, device, dtype.size, deepest):
         cycles = max(_cycles(shape, plan, device, dtype.size), device.cycles(0, 0, 1, 1, moved=least))
         cycles += _adding(shape, plan, device, dtype.size)
-        yield Candidate("product", cycles, partial(_build, r, c, shape, plan, work.address), _schedule(r, c, shape, plan))
+        build = partial(_build, r, c, shape, plan, work.address)
+        yield Candidate("product", cycles, build, _schedule(r, c, shape, plan))
 
 
 def _best(r: Reduction, address: Address) -> tuple[Contraction, _Shape] | None:
@@ -166,7 +168,7 @@ def _cycles(shape: _Shape, plan: _Plan, device: Device, size: int) -> float:
 
     A round is bound by multiply-adds, or by loads from shared memory or from memory.
     """
-    tile, threads = plan.tile, plan.tile.count
+    tile, threads = plan.tile, plan.tile.all_threads
     groups = shape.many * prod(shape.across(tile)) * plan.parts
     registers = min(2 * (tile.depth + prod(tile.results) * size // 4) + device.warp, MOST_REGISTERS)
     most = min(device.resident // threads, device.registers // (threads * registers))
@@ -199,7 +201,8 @@ def _name(operand: Operand, otherwise: str) -> str:
     return operand.term.ref.name if isinstance(operand.term, ir.Get) else otherwise
 
 
-def _build(r: Reduction, c: Contraction, shape: _Shape, plan: _Plan, address: Address, builder: KernelBuilder) -> Kernel:
+def _build(r: Reduction, c: Contraction, shape: _Shape, plan: _Plan, address: Address,
+           builder: KernelBuilder) -> Kernel:  # fmt: skip
     for ref in sorted({ref for v in r.build.values for ref in v.refs}, key=lambda ref: ref.name):
         builder.parameter(ref)
     if plan.parts == 1:
@@ -249,12 +252,14 @@ class _Product:
         self.run = tuple(min(n, lanes_of(dtype)) for n in tile.results)  # of neighboring rows or columns of a thread
         sides = ((c.a, c.rows, "left", tile.rows), (c.b, c.columns, "right", tile.columns))
         ends = self.plan.parts * self.plan.panels * tile.depth
-        self.panels = [Panel(f"{_name(operand, name)}", operand, axes, c.depth,
-                             layout(operand, axes, c.depth, dtype, self.address), dtype, width, tile.depth, tile.count,
-                             ends, self.lowering) for operand, axes, name, width in sides]  # fmt: skip
-        self.own = [local_buffer(name, dtype, (tile.count, n), "registers")
+        self.panels = list[Panel]()
+        for operand, axes, name, width in sides:
+            own = layout(operand, axes, c.depth, dtype, self.address)
+            self.panels.append(Panel(_name(operand, name), operand, axes, c.depth, own, dtype, width, tile.depth,
+                                     tile.all_threads, ends, self.lowering))  # fmt: skip
+        self.own = [local_buffer(name, dtype, (tile.all_threads, n), "registers")
                     for name, n in zip(("a", "b"), tile.results, strict=True)]  # fmt: skip
-        self.sums = local_buffer("sums", dtype, (tile.count, prod(tile.results)), "registers")
+        self.sums = local_buffer("sums", dtype, (tile.all_threads, prod(tile.results)), "registers")
 
     def launch(self) -> For:
         """The group loop, with a group for each tile of each product."""
@@ -294,7 +299,7 @@ class _Product:
         return [p.put(half) for p in self.panels]
 
     def _thread(self) -> Var:
-        return Var("thread", as_index(self.tile.count))
+        return Var("thread", as_index(self.tile.all_threads))
 
     def _sum_at(self, t: Var, i: Index | int, j: Index | int) -> Index:
         rows, columns = self.tile.results
@@ -308,11 +313,13 @@ class _Product:
     def _first(self, t: Var) -> tuple[list[Stmt], tuple[Index, Index]]:
         """The first row and column of a thread's results within the tile."""
         size, warps = prod(LANES), self.tile.threads[1] // LANES[1]  # warps along columns
-        warp, lane, y, x = (Var(name, as_index(n)) for name, n in (
-            ("warp", self.tile.count // size), ("lane", size), ("y", self.tile.threads[0]), ("x", self.tile.threads[1])))
+        names = {"warp": self.tile.all_threads // size, "lane": size, "y": self.tile.threads[0],
+                 "x": self.tile.threads[1]}  # fmt: skip
+        warp, lane, y, x = (Var(name, as_index(n)) for name, n in names.items())
         down, right = floor_divide(as_index(lane), as_index(LANES[1])), modulo(as_index(lane), as_index(LANES[1]))
         lets: list[Stmt] = [
-            LetIndex(warp, floor_divide(as_index(t), as_index(size))), LetIndex(lane, modulo(as_index(t), as_index(size))),
+            LetIndex(warp, floor_divide(as_index(t), as_index(size))),
+            LetIndex(lane, modulo(as_index(t), as_index(size))),
             LetIndex(y, floor_divide(as_index(warp), as_index(warps)) * LANES[0] + down),
             LetIndex(x, modulo(as_index(warp), as_index(warps)) * LANES[1] + right)]  # fmt: skip
         return lets, (as_index(y) * self.run[0], as_index(x) * self.run[1])
@@ -360,7 +367,7 @@ class _Product:
             scope.statements += [Store(o, place, v) for o, v in outs]
             inside.statements += one.statements
         else:
-            kept = [local_buffer(f"{o.name}_run", o.dtype, (tile.count, lanes), "registers") for o, _ in outs]
+            kept = [local_buffer(f"{o.name}_run", o.dtype, (tile.all_threads, lanes), "registers") for o, _ in outs]
             scope.statements += [Store(k, as_index(t) * lanes + as_index(j), v)
                                  for k, (_, v) in zip(kept, outs, strict=True)]  # fmt: skip
             copies = [Copy(View(o, place), View(k, as_index(t) * lanes), j.extent)

@@ -176,8 +176,9 @@ def test_machine_code(tile: int, share: float, tmp_path: Path, monkeypatch: pyte
     cubin, resources = nvrtc.compiled(made.kernels, H100.architecture)
     assert all(r.spills == r.stack == 0 for r in resources.values())
     (tmp_path / "cubin").write_bytes(cubin)
-    text = subprocess.run([str(disassembler()), "-c", "cubin"], cwd=tmp_path, check=True, capture_output=True, text=True)
-    lines = [m for m in re.findall(r"(\.L_\w+):|/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+ )?([A-Z][\w.]+)([^;]*);", text.stdout)]
+    command = [str(disassembler()), "-c", "cubin"]
+    text = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    lines = re.findall(r"(\.L_\w+):|/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+ )?([A-Z][\w.]+)([^;]*);", text)
     loops = []
     for k, (_, word, rest) in enumerate(lines):
         target = re.search(r"\((\.L_\w+)\)", rest)
