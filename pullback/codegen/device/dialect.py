@@ -21,6 +21,7 @@ class DeviceWords:
         name: the language.   suffix: the suffix of its files.
         head: the text at the top of a file.
         kernel: the prefix of a kernel's definition; {0} is the number of threads in a group.
+        resident: the same, with {1} groups on a multiprocessor; empty if the language cannot say so.
         function: the prefix of a helper function's definition.
         array: the parameters for an array; {0}, {1} and {2} are its element type, its name and the name of an offset,
             {3} is `restrict` or empty.
@@ -59,6 +60,7 @@ class DeviceWords:
     failed: str
     reserved: frozenset[str]
     begin: str = ""
+    resident: str = ""
     wide: str = ""
     local: str = ""
     boolean: str = "bool"
@@ -125,6 +127,7 @@ typedef unsigned long long uint64_t;
 #endif
 """,
     kernel='extern "C" __global__ __launch_bounds__({0})\n',
+    resident='extern "C" __global__ __launch_bounds__({0}, {1})\n',
     function="static __device__ inline ",
     array="{0} *{3}{1}",
     restrict="__restrict__ ",

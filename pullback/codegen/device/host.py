@@ -328,8 +328,8 @@ def _defined(unit: DeviceUnit, names: Names, name: str, params: Sequence[str], l
         lines: the statements of the function `call` that it needs, if any.   status: the call that it makes.
         first: statements before that call.
     """
-    entry = ["    if (!self) return NOT_OPEN;", *first, "    OK(enter(&self->on));", f"    const int status = {status};",
-             "    leave();", "    return status;"]  # fmt: skip
+    entry = ["    if (!self) return NOT_OPEN;", *first, "    OK(enter(&self->on));",
+             f"    const int status = {status};", "    leave();", "    return status;"]  # fmt: skip
     head = f"({', '.join(params)})"
     parts = [(f"int {name}", entry)] + [("static int call", lines)] * bool(lines)
     made = [wrap(what, names.resolve(f"{head} {{\n" + "\n".join(body) + "\n}\n", "user", unit.own | unit.taken))

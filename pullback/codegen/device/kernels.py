@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Final
+from typing import Final, NamedTuple
 
 from pullback.codegen.c.expressions import Expressions
 from pullback.codegen.c.kernels import Unit
@@ -24,13 +24,28 @@ from pullback.grid.checks import after_checks, has_checks, uses_elements, variab
 from pullback.ir.index import ZERO_INDEX, Atom, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.divisors import divisor
-from pullback.loops.analysis.intervals import atom_range
+from pullback.loops.analysis.intervals import Interval, atom_range, interval
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Access, Break, Call, Check, Copy, Fill, For, If, Kernel, LetIndex, Loop, Stmt
+from pullback.loops.program.nodes import (
+    Access,
+    Break,
+    Call,
+    Check,
+    Copy,
+    Fill,
+    For,
+    If,
+    Kernel,
+    LetIndex,
+    Loop,
+    Stmt,
+)
 from pullback.loops.program.values import Buffer, Extreme, View, loaded_name
 
 MOST_INT: Final = (1 << 31) - 1
 WIDE: Final = (4, 8, 16)  # bytes of an access to several elements
+HELD: Final = range(48, 97)  # registers of the arrays of a thread that hold the results of a group
+RESIDENT: Final = 384  # threads of such groups that shall fit on a multiprocessor; at least two groups
 STRAIGHT: Final = 16  # most elements that are copied one by one without a loop
 
 
@@ -42,7 +57,8 @@ class Launch:
         name: the function's name.   groups, threads: the number of groups, and of threads in each.
         params: the kernel parameters that it takes.   indices: the index values that it takes.
         index: the C type of these values.   checks: whether it takes `fault`.
-        shared: the bytes of shared memory of a group.   aligned: whether its arrays must begin at multiples of 16 bytes.
+        shared: the bytes of shared memory of a group.
+        aligned: whether its arrays must begin at multiples of 16 bytes.
     """
 
     name: str
@@ -72,18 +88,43 @@ Place = tuple[Index, int] | None
 """Thread t accesses the elements t + k n behind a first element: that element, and n; None for any other access."""
 
 
+class Where(NamedTuple):
+    """The elements of a buffer that an access of all threads touches.
+
+    Attributes:
+        place: see `Place`.   span: in shared memory, bounds of the elements for all values of variables, if known.
+    """
+
+    buffer: Buffer
+    place: Place
+    span: Interval | None
+
+    def meets(self, other: Where) -> bool:
+        """Whether two threads may access the same element."""
+        one, two = self.span, other.span
+        apart = one is not None and two is not None and (one[1] < two[0] or two[1] < one[0])
+        return self.buffer is other.buffer and not apart and (self.place is None or self.place != other.place)
+
+
+def _span(a: Access) -> Interval | None:
+    more = a.more if isinstance(a.more, int) else a.more.constant
+    first = interval(a.offset, {}) if a.buffer.space == "shared" and more is not None else None
+    return None if first is None or more is None else (first[0], first[1] + more)
+
+
 @dataclass(frozen=True)
 class Touched:
-    """The buffers that threads access, and those that they write, with places. Registers are left out."""
+    """The elements that threads access, and those that they write. Registers are left out."""
 
-    touched: frozenset[tuple[Buffer, Place]] = frozenset()
-    written: frozenset[tuple[Buffer, Place]] = frozenset()
+    touched: frozenset[Where] = frozenset()
+    written: frozenset[Where] = frozenset()
 
     @staticmethod
     def by(s: Stmt, threads: int) -> Touched:
         """The accesses of a thread loop, or of a statement that all threads run alike."""
-        found = [(a.buffer, place, a.write) for a, place in _places(s, threads) if a.buffer.space != "registers"]
-        return Touched(frozenset((b, p) for b, p, _ in found), frozenset((b, p) for b, p, write in found if write))
+        found = [(Where(a.buffer, place, _span(a)), a.write) for a, place in _places(s, threads)
+                 if a.buffer.space != "registers"]  # fmt: skip
+        return Touched(frozenset(w for w, _ in found), frozenset(w for w, write in found if write))
 
     def __or__(self, other: Touched) -> Touched:
         return Touched(self.touched | other.touched, self.written | other.written)
@@ -94,14 +135,15 @@ class Touched:
 
     def after(self, v: Var) -> Touched:
         """The accesses as seen from another iteration of a loop, which changes the value of `v`."""
-        touched, written = (frozenset((b, None if p is not None and v in p[0].free else p) for b, p in side)
-                            for side in (self.touched, self.written))  # fmt: skip
+        touched, written = (
+            frozenset(w._replace(place=None) if w.place is not None and v in w.place[0].free else w for w in side)
+            for side in (self.touched, self.written))  # fmt: skip
         return Touched(touched, written)
 
     def conflicts(self, other: Touched) -> bool:
         """Whether one side writes an element that another thread may access on the other side."""
-        return any(b is c and (p is None or p != q) for one, two in ((self, other), (other, self))
-                   for b, p in one.written for c, q in two.touched)  # fmt: skip
+        return any(w.meets(v) for one, two in ((self, other), (other, self))
+                   for w in one.written for v in two.touched)  # fmt: skip
 
 
 def _places(s: Stmt, threads: int) -> Iterator[tuple[Access, Place]]:
@@ -401,7 +443,9 @@ class Kernels:
                 writer.line(f"{words.shared if b.space == 'shared' else words.local}{element} {name}[{size}];")
         writer.launch(group, tests)
         raw = f"({', '.join(head)}) {{\n" + "\n".join(writer.lines) + "\n}\n"
-        name = self._named(k, raw, names, threads)
+        held = sum((b.shape[-1].constant or 0) * b.dtype.size // 4 for b in used if b.space == "registers")
+        resident = max(RESIDENT // threads, 2) if held in HELD else 0
+        name = self._named(k, raw, names, threads, resident)
         assert isinstance(group.upper, Index) and group.upper.constant
         shared = sum(b.bytes for b in used if b.space == "shared")
         return Launch(name, group.upper.constant, threads, params, indices, index, checks or tests, shared,
@@ -412,7 +456,7 @@ class Kernels:
         places = zip(*(s.arguments for s in self._calls[k]), strict=True)
         return {b: gcd(*(divisor(v.offset, {}) for v in own)) for b, own in zip(k.params, places, strict=True)}
 
-    def _named(self, k: Kernel, raw: str, names: Names, threads: int) -> str:
+    def _named(self, k: Kernel, raw: str, names: Names, threads: int, resident: int) -> str:
         """The name of a launch's function, which is printed if it is new."""
         key = f"{threads}{names.numbered(raw)}"
         if key in self._by_text:
@@ -427,7 +471,8 @@ class Kernels:
             comment.comment((str(k.choice),))
         head = "".join(f"{t}\n" for t in comment.lines)
         text = names.resolve(raw, "user", self.words.reserved)
-        self.texts[name] = head + self.words.kernel.format(threads) + wrap(f"void {name}", text)
+        prefix = self.words.resident if resident and self.words.resident else self.words.kernel
+        self.texts[name] = head + prefix.format(threads, resident) + wrap(f"void {name}", text)
         return name
 
 
