@@ -225,8 +225,9 @@ def _added(r: Reduction, partials: ir.Ref, builder: KernelBuilder) -> list[For]:
     changed: dict[ir.Scalar, ir.Scalar] = {r.total: total}
     build = replace(r.build, values=tuple(rewrite(v, changed.get) for v in r.build.values))
 
-    def address(ref: ir.Ref, indices: Sequence[Index]) -> tuple[Buffer, Index]:  # axes may be merged in `variables`
-        return (builder.parameter(ref), flat_position(variables)) if ref in build.outs else builder.address(ref, indices)
+    def address(ref: ir.Ref, at: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        merged = ref in build.outs  # its axes may be one variable here
+        return (builder.parameter(ref), flat_position(variables)) if merged else builder.address(ref, at)
 
     return spread_loops(element_loops(build, address, builder, beside=False), variables, builder)
 
