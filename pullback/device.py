@@ -5,8 +5,8 @@ results do not depend on the number of multiprocessors.
 
 The numbers of `H100` come from NVIDIA's data sheet of the H100 SXM5 and from its Hopper architecture white paper
 (2022). An H200, which has the same multiprocessors and faster memory, copied 89 % of the bytes of its data sheet.
-Threads that wait for 8 bytes each reached 58 % of that, those that wait for 16 bytes 92 %. `serial`, `meeting`, `launch`,
-`latency` and `look` are estimates of the right order of magnitude.
+Threads that wait for 8 bytes each reached 58 % of that, those that wait for 16 bytes 92 %. `serial`, `meeting`,
+`launch`, `latency` and `look` are estimates of the right order of magnitude.
 """
 
 from __future__ import annotations

@@ -153,7 +153,8 @@ def _lanes(r: Reduction) -> Iterator[tuple[tuple[Var, ...], Lanes]]:
         half = 0 if found is None else min(WARP, 1 << (r.results // found.count).bit_length() >> 1)
         if found is not None and half >= FAN:
             yield variables, Lanes(MOST // half, half * found.count, True, found.count)
-        yield variables, Lanes(MOST // side, side, True)
+        else:
+            yield variables, Lanes(MOST // side, side, True)
 
 
 def _runs(r: Reduction, blocks: int, lanes: Lanes) -> int:
