@@ -369,7 +369,8 @@ class _Product:
         scope.statements += decoded(as_index(tile), which)
         row_tile = as_index(self.band) * self.within.extent + as_index(self.within)
         scope.statements.append(LetIndex(self.row_tile, row_tile))
-        return Scope(scope, frozenset((tile, *which, self.row_tile)), scope.known, loop=True, statements=scope.statements)
+        bound = frozenset((tile, *which, self.row_tile))
+        return Scope(scope, bound, scope.known, loop=True, statements=scope.statements)
 
     def _thread(self) -> Var:
         return Var("thread", as_index(self.tile.threads))
