@@ -113,7 +113,7 @@ class Tile(NamedTuple):
 
 
 TILES: Final = (Tile((8, 1), (16, 256), 4, True), Tile((8, 1), (16, 128), 3, True), Tile((4, 1), (16, 128), 4, True),
-                Tile((2, 2), (64, 64), 3), Tile((2, 2), (32, 32), 3))  # fmt: skip
+                Tile((2, 4), (64, 64), 3), Tile((2, 2), (64, 64), 3), Tile((2, 2), (32, 32), 3))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,8 @@ def tensor_products(work: Work, machine: Machine, device: Device) -> Iterator[Ca
     least = moved(work.statement)
     for tile in TILES:
         depth = found.depth
+        if (tile.rows + tile.columns) * LINE * tile.slots > device.most_shared:
+            continue
         if tile.together and (not device.has_warp_groups or not found.left.dtype.is_half):
             continue
         a = Shared(((found.left.name, tile.rows, depth), (found.right.name, depth, tile.columns)))
@@ -254,8 +256,9 @@ def _is_chunked(term: ir.Get, conds: Sequence[Cond], line: Sequence[Var], work: 
 
 WARPS: Final = 0.6  # the part of the tensor cores' rate that instructions of one warp reach
 TOGETHER: Final = 0.8  # the same for four warps
-LATENCY: Final = 800.0  # cycles from a copy to its elements
-ENDS: Final = 1500.0  # cycles for the first panels and the results
+LATENCY: Final = 600.0  # cycles from a copy to its elements
+FILL: Final = 1000.0  # cycles for the first panels
+STORE: Final = 10.0  # cycles for a result of each thread
 
 
 def _room(f: Found, tile: Tile, device: Device) -> int:
@@ -276,8 +279,8 @@ def _cycles(f: Found, tile: Tile, device: Device) -> float:
     room = _room(f, tile, device)
     rounds, rest = divmod(groups, device.multiprocessors * room)
     shares = [room] * rounds + [-(-rest // device.multiprocessors)] * (rest > 0)
-    return device.launch + sum(
-        panels * max(n * step, LATENCY / (tile.slots - tile.held), device.meeting) + ENDS for n in shares)
+    wait = LATENCY / (tile.slots - tile.held)
+    return device.launch + FILL + sum(panels * max(n * step, wait) + n * STORE * tile.sums for n in shares)
 
 
 def _build(r: Reduction, found: Found, tile: Tile, groups: int, builder: KernelBuilder) -> Kernel:
@@ -366,7 +369,8 @@ class _Product:
         scope.statements += decoded(as_index(tile), which)
         row_tile = as_index(self.band) * self.within.extent + as_index(self.within)
         scope.statements.append(LetIndex(self.row_tile, row_tile))
-        return Scope(scope, frozenset((tile, *which, self.row_tile)), scope.known, loop=True, statements=scope.statements)
+        bound = frozenset((tile, *which, self.row_tile))
+        return Scope(scope, bound, scope.known, loop=True, statements=scope.statements)
 
     def _thread(self) -> Var:
         return Var("thread", as_index(self.tile.threads))

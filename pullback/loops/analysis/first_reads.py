@@ -82,6 +82,8 @@ class _Uses:
         home = dict(zip(k.params, homes, strict=True))
         yield from (b for b in (home.get(r, r) for r in found[0]) if b not in before)
         before.update(home.get(w, w) for w in found[1])
+        if any(isinstance(x, For) and x.kind == "group" for x in k.body):  # threads may write in their last trip
+            before.update(home[p] for p in k.fresh)
 
     def _index(self, i: Index) -> Index:
         return i if i.free.isdisjoint(self.known) else Substitution(variables=self.known).index(i)
