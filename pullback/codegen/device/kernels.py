@@ -567,15 +567,8 @@ class Kernels:
 
     def _starts(self, k: Kernel) -> dict[Buffer, int]:
         """For each parameter, a number that divides its offset in the arrays of all calls."""
-<<<<<<< ours
         calls = self._calls.get(k, [])
         return {b: gcd(*(divisor(s.arguments[n].offset, {}) for s in calls)) for n, b in enumerate(k.params)}
-=======
-        if k not in self._calls:
-            return dict.fromkeys(k.params, 1)
-        places = zip(*(s.arguments for s in self._calls[k]), strict=True)
-        return {b: gcd(*(divisor(v.offset, {}) for v in own)) for b, own in zip(k.params, places, strict=True)}
->>>>>>> theirs
 
     def _named(self, k: Kernel, raw: str, names: Names, threads: int, resident: int) -> str:
         """The name of a launch's function, which is printed if it is new."""
