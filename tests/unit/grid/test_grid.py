@@ -72,6 +72,8 @@ SCHEDULES = {
     "batch": ["loop: grid row 24 | threads 60 | repeat t 5 | fuse 2"],
     "mixed": ["loop: grid 1 | threads 512 | repeat t 4 | fuse 2"],
     "large": ["elements: grid n 400000 | threads 128"],
+    "tensor": ["tensor: grid rows 5 × columns 4 | threads 128 | shared x 64 × 64, w 64 × 64 "
+               "| tensor cores bf16, 3 slots | registers 16 × 2"],
     "turn": ["transpose: grid b 3 × m 4 × n 3 | shared x 32 × 32, x 32 × 32 | threads 32 × 8"],
     "columns": ["trees: part 1 of 2: grid m 41 × run 23 | results 32 across | threads n 8 | tree "
                 "| part 2 of 2: grid m 41 | results 32 across | threads run 8 | tree"],
@@ -120,7 +122,7 @@ T, G = Var("thread", as_index(64)), Var("group", as_index(2))
 PANEL = local_buffer("panel", f32, (64,), "shared")
 OWN = local_buffer("own", f32, (64, 2), "registers")
 FLAG = Buffer("flag", bool_, (), "parameter", as_index(1), False)
-HUGE = local_buffer("huge", f32, (20_000,), "shared")
+HUGE = local_buffer("huge", f32, (60_000,), "shared")
 
 
 def store(b: Buffer, at: Index) -> Store:
@@ -144,7 +146,7 @@ BROKEN: dict[str, Any] = {
     "k: thread thread to 2000": group(thread_loop(Var("thread", as_index(2000)), ())),
     "k: group group to N": [For(G, as_index(0), parse_program("f(x: f32[N]) { return x }").inputs[0].shape[0], (ONE,),
                                 kind="group")],
-    "k: 80000 bytes of shared memory": group(thread_loop(T, (store(HUGE, as_index(T)),))),
+    "k: 240000 bytes of shared memory": group(thread_loop(T, (store(HUGE, as_index(T)),))),
 }  # fmt: skip
 
 
