@@ -24,6 +24,7 @@ from benchmarks.networks import NETWORKS, RATE, Network
 from benchmarks.suite import microseconds, shown
 from benchmarks.systems.networks_torch import loss_of
 from pullback import nn
+from pullback.ir.types import bf16
 from pullback.runtime.device.listing import gpu
 from pullback.tracing import tree
 
@@ -44,6 +45,7 @@ class Case:
         special: the same for systems that say it otherwise.
         bytes, flops: what is moved when each array is counted once, and the operations.
         tolerance: the largest difference, relative to the largest element.
+        half: the type of 16 bits to which arrays are converted first; empty for none.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Case:
     flops: float = 0.0
     tolerance: float = 1e-4
     special: Mapping[str, Callable[..., Any]] | None = None
+    half: str = ""
 
     def function(self, system: str) -> Callable[..., Any]:
         """The function of a system."""
@@ -77,12 +80,12 @@ def _normalized(xp: Any, x: Any) -> Any:
     return centered / xp.sqrt(xp.mean(centered * centered, axis=1, keepdims=True) + 1e-5)
 
 
-def _product(m: int, k: int, n: int, many: int = 0) -> Case:
+def _product(m: int, k: int, n: int, many: int = 0, half: str = "") -> Case:
     batch = (many,) if many else ()
-    name = f"product {many} x {m}" if many else f"product {m} x {k} x {n}"
-    moved = 4 * max(many, 1) * (m * k + k * n + m * n)
+    name = (f"product {many} x {m}" if many else f"product {m} x {k} x {n}") + f" {half}" * bool(half)
+    moved = (2 if half else 4) * max(many, 1) * (m * k + k * n + m * n)
     return Case(name, _normal((*batch, m, k), (*batch, k, n)), lambda _, x, y: x @ y, moved,
-                2 * max(many, 1) * m * k * n, 1e-3)  # fmt: skip
+                2 * max(many, 1) * m * k * n, 2e-2 if half else 1e-3, half=half)  # fmt: skip
 
 
 def _convolution(batch: int, channels: int, size: int) -> Case:
@@ -128,6 +131,8 @@ KERNELS: Final = (
          special={"torch": lambda lib, x: lib.sort(x, 1)[0]}),
     _product(512, 512, 512), _product(1024, 1024, 1024), _product(2048, 2048, 2048), _product(4096, 4096, 4096),
     _product(64, 4096, 4096), _product(128, 128, 128, 64),
+    *(_product(n, n, n, half="bfloat16") for n in (1024, 2048, 4096, 8192)), _product(64, 4096, 4096, half="bfloat16"),
+    _product(512, 512, 512, 64, half="bfloat16"), _product(4096, 4096, 4096, half="float16"),
     _convolution(32, 64, 56),
 )  # fmt: skip
 
@@ -139,15 +144,21 @@ def _pullback(case: Case, arrays: Sequence[NDArray[Any]]) -> Call:
     f, on = case.function("pullback"), pb.function(device="cuda!")
     made = on(lambda x: f(pb, x)) if len(arrays) == 1 else on(lambda x, y: f(pb, x, y))
     given = [pb.device_put(a, "cuda:0") for a in arrays]
+    if case.half:
+        halved = on(lambda x: x.astype(getattr(pb, case.half)))
+        given = [halved(a) for a in given]
     return lambda: made(*given)
 
 
 def _torch(case: Case, arrays: Sequence[NDArray[Any]]) -> Call:
     lib = import_module("torch")
     lib.backends.cuda.matmul.allow_tf32 = lib.backends.cudnn.allow_tf32 = False
-    given, f = [lib.asarray(a, device="cuda") for a in arrays], case.function("torch")
-    space = _TorchWords(lib)
+    given, f, space = _tensors(lib, case, arrays), case.function("torch"), _TorchWords(lib)
     return lambda: f(space, *given)
+
+
+def _tensors(lib: Any, case: Case, arrays: Sequence[NDArray[Any]]) -> list[Any]:
+    return [lib.asarray(a, device="cuda", dtype=getattr(lib, case.half or "float32")) for a in arrays]
 
 
 class _TorchWords:
@@ -162,22 +173,22 @@ class _TorchWords:
 
 def _compiled(case: Case, arrays: Sequence[NDArray[Any]]) -> Call:
     lib = import_module("torch")
-    given, f, space = [lib.asarray(a, device="cuda") for a in arrays], case.function("torch"), _TorchWords(lib)
-    whole = lib.compile(lambda *a: f(space, *a), mode="max-autotune-no-cudagraphs" if case.flops else "default")
+    given, f, space = _tensors(lib, case, arrays), case.function("torch"), _TorchWords(lib)
+    whole = lib.compile(lambda *a: f(space, *a), mode="reduce-overhead")
     return lambda: whole(*given)
 
 
 def _jax(case: Case, arrays: Sequence[NDArray[Any]]) -> Call:
     lib = import_module("jax")
     lib.config.update("jax_default_matmul_precision", "highest")
-    given, f = [lib.numpy.asarray(a) for a in arrays], case.function("jax")
+    given, f = [lib.numpy.asarray(a, dtype=case.half or None) for a in arrays], case.function("jax")
     whole = lib.jit(lambda *a: f(lib.numpy, *a))
     return lambda: whole(*given)
 
 
 def _cupy(case: Case, arrays: Sequence[NDArray[Any]]) -> Call:
     lib = import_module("cupy")
-    given, f = [lib.asarray(a) for a in arrays], case.function("cupy")
+    given, f = [lib.asarray(a, dtype=case.half or None) for a in arrays], case.function("cupy")
     return lambda: f(lib, *given)
 
 
@@ -188,7 +199,9 @@ MAKERS: Final[Mapping[str, Callable[[Case, Sequence[NDArray[Any]]], Call]]] = {
 def _numbers(x: Any) -> NDArray[Any]:
     """A result as an array of the host."""
     if hasattr(x, "detach"):
-        x = x.detach().cpu()
+        x = x.detach().cpu().float() if x.dtype.itemsize == 2 else x.detach().cpu()
+    if getattr(x, "storage", None) == bf16:
+        return (x.numpy().astype(np.uint32) << 16).view(np.float32)  # type: ignore[no-any-return]
     return np.asarray(x.get() if hasattr(x, "get") and not hasattr(x, "numpy") else x)
 
 
