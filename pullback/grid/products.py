@@ -63,9 +63,9 @@ LEAST_PANELS: Final = 4  # in a part
 MOST_SUMS: Final = 256  # bytes of the sums of a thread
 MOST_REGISTERS: Final = 128  # of a thread
 BETWEEN: Final = 300.0  # cycles from the products of one panel to those of the next
-WAITING: Final = 1.2  # cycles for each cycle in which a multiprocessor starts an instruction
+WAITING: Final = 1.15  # cycles for each cycle in which a multiprocessor starts an instruction
 FLOW: Final = 24.0  # bytes that a multiprocessor loads in a cycle
-ISSUED: Final = 16.0  # elements of panels that four instructions of a warp copy
+ISSUED: Final = 8.0  # elements of panels that an instruction of a warp copies
 
 
 class Tile(NamedTuple):
@@ -153,7 +153,8 @@ def _around(r: Reduction, c: Contraction) -> tuple[Var, ...]:
 
 def _plans(shape: _Shape, device: Device, size: int, deepest: int) -> Iterator[_Plan]:
     for tile in TILES:
-        if prod(tile.results) * size > MOST_SUMS or tile.depth > deepest:
+        shared = 2 * tile.depth * (tile.rows + tile.columns + device.warp) * size
+        if prod(tile.results) * size > MOST_SUMS or tile.depth > deepest or shared > device.shared:
             continue
         panels, groups = -(-shape.terms // tile.depth), shape.many * prod(shape.across(tile))
         for parts in PARTS:
