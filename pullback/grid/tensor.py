@@ -112,8 +112,10 @@ class TensorTile(NamedTuple):
         return 1 + self.together
 
 
-TILES: Final = (TensorTile((8, 1), (16, 256), 4, True), TensorTile((8, 1), (16, 128), 3, True), TensorTile((4, 1), (16, 128), 4, True),
-                TensorTile((2, 4), (64, 64), 3), TensorTile((2, 2), (64, 64), 3), TensorTile((2, 2), (32, 32), 3))  # fmt: skip
+TILES: Final = (
+    TensorTile((8, 1), (16, 256), 4, True), TensorTile((8, 1), (16, 128), 3, True),
+    TensorTile((4, 1), (16, 128), 4, True), TensorTile((2, 4), (64, 64), 3), TensorTile((2, 2), (64, 64), 3),
+    TensorTile((2, 2), (32, 32), 3))  # fmt: skip
 
 
 @dataclass(frozen=True)

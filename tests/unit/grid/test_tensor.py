@@ -209,7 +209,8 @@ def recorded(text: str) -> str:
     """The text of `pb_fragment` with its loads replaced by a record of their addresses."""
     record = "#define PB_LDMATRIX(way) found[0] = panel + line * 128 + (chunk ^ turn) * 16, count = sizeof way\n"
     text = re.sub(r"#define PB_LDMATRIX.*?\"memory\"\)\n", record, text, flags=re.S)
-    text = re.sub(r"asm volatile\(\"ld.shared.*?\"r\"\((.*?)\) : \"memory\"\);", r"found[k] = \1, count = 0;", text)
+    text = re.sub(r"asm volatile\(\"ld.shared.*?\"r\"\((.*?)\) : \"memory\"\);", r"found[k] = \1, count = 0;", text,
+                  flags=re.S)  # fmt: skip
     return re.sub(r"if constexpr \(kind == PB_F32\)\n.*?;\n", "", text, flags=re.S)
 
 
