@@ -74,7 +74,7 @@ LEAST: Final = (16, 16, 16)  # least rows, columns and terms; with fewer, tiles 
 BAND: Final = 8  # rows of tiles that groups walk through column by column, so that panels stay in the cache
 
 
-class Tile(NamedTuple):
+class TensorTile(NamedTuple):
     """The tile of a group: warps in rows and columns, the part of each, and the slots for panels.
 
     With `together`, instructions of four warps multiply 64 rows.
@@ -108,12 +108,14 @@ class Tile(NamedTuple):
 
     @property
     def held(self) -> int:
-        """The panels that are read while later ones are copied: the present one, and one of unfinished instructions."""
+        """The number of panels that are read while others are copied: one more if four warps multiply."""
         return 1 + self.together
 
 
-TILES: Final = (Tile((8, 1), (16, 256), 4, True), Tile((8, 1), (16, 128), 3, True), Tile((4, 1), (16, 128), 4, True),
-                Tile((2, 4), (64, 64), 3), Tile((2, 2), (64, 64), 3), Tile((2, 2), (32, 32), 3))  # fmt: skip
+TILES: Final = (
+    TensorTile((8, 1), (16, 256), 4, True), TensorTile((8, 1), (16, 128), 3, True),
+    TensorTile((4, 1), (16, 128), 4, True), TensorTile((2, 4), (64, 64), 3), TensorTile((2, 2), (64, 64), 3),
+    TensorTile((2, 2), (32, 32), 3))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -261,13 +263,13 @@ FILL: Final = 1000.0  # cycles for the first panels
 STORE: Final = 10.0  # cycles for a result of each thread
 
 
-def _room(f: Found, tile: Tile, device: Device) -> int:
+def _room(f: Found, tile: TensorTile, device: Device) -> int:
     """The groups that fit on a multiprocessor."""
     shared = (tile.rows + tile.columns) * LINE * tile.slots
     return max(1, min(device.most_shared // shared, device.registers // (tile.threads * (tile.sums + 96))))
 
 
-def _cycles(f: Found, tile: Tile, device: Device) -> float:
+def _cycles(f: Found, tile: TensorTile, device: Device) -> float:
     """Estimate the cycles: groups run in rounds, and those on one multiprocessor share its units."""
     groups = f.many * -(-f.rows // tile.rows) * -(-f.columns // tile.columns)
     panels = -(-f.terms // f.depth)
@@ -283,10 +285,10 @@ def _cycles(f: Found, tile: Tile, device: Device) -> float:
     return device.launch + FILL + sum(panels * max(n * step, wait) + n * STORE * tile.sums for n in shares)
 
 
-def _build(r: Reduction, found: Found, tile: Tile, groups: int, builder: KernelBuilder) -> Kernel:
+def _build(r: Reduction, found: Found, tile: TensorTile, groups: int, builder: KernelBuilder) -> Kernel:
     for ref in sorted({ref for v in r.build.values for ref in v.refs}, key=lambda ref: ref.name):
         builder.parameter(ref)
-    launch = _Product(r, found, tile, groups, builder).launch()
+    launch = _TensorProduct(r, found, tile, groups, builder).launch()
     if leaves(launch):
         raise Declined
     return builder.kernel((launch,))
@@ -314,12 +316,12 @@ class Sums(NamedTuple):
 
 
 @dataclass
-class _Product:
+class _TensorProduct:
     """The launch of a product."""
 
     r: Reduction
     f: Found
-    tile: Tile
+    tile: TensorTile
     groups: int
     builder: KernelBuilder
 

@@ -94,7 +94,7 @@ class DeviceExpressions(Expressions):
 
 
 @dataclass(frozen=True)
-class Place:
+class Accessed:
     """The elements that the threads of a thread loop access.
 
     Attributes:
@@ -110,14 +110,14 @@ class Place:
     ahead: bool = False
     earlier: bool = False
 
-    def is_apart(self, other: Place) -> bool:
+    def is_apart(self, other: Accessed) -> bool:
         """Whether no element of one place belongs to another thread's part of the other place."""
         if self.slot is not None and other.slot is not None and (self.slot - other.slot).constant is not None:
             if ((self.slot - other.slot).constant or 0) % self.slots:
                 return True
         return (self.own is not None and self.own == other.own) or (self.ahead and other.ahead)
 
-    def after(self, s: For) -> Place:
+    def after(self, s: For) -> Accessed:
         """The place as seen from the next iteration of a loop."""
         own = None if self.own is not None and s.var in self.own[0].free else self.own
         if self.slot is None or s.var not in self.slot.free:
@@ -125,7 +125,7 @@ class Place:
         earlier = Substitution(variables={s.var: as_index(s.var) - s.step}).index(self.slot)
         return replace(self, own=own, slot=None if self.earlier else earlier, earlier=True)
 
-    def behind(self, v: Var) -> Place:
+    def behind(self, v: Var) -> Accessed:
         """The place as seen from the statements after a loop over `v`."""
         own = None if self.own is not None and v in self.own[0].free else self.own
         return replace(self, own=own, slot=None if self.slot is not None and v in self.slot.free else self.slot)
@@ -135,11 +135,11 @@ class Where(NamedTuple):
     """The elements of a buffer that an access of all threads touches.
 
     Attributes:
-        place: see `Place`.   span: in shared memory, bounds of the elements for all values of variables, if known.
+        place: see `Accessed`.   span: in shared memory, bounds of the elements for all values of variables, if known.
     """
 
     buffer: Buffer
-    place: Place
+    place: Accessed
     span: Interval | None
 
     def meets(self, other: Where) -> bool:
@@ -169,7 +169,7 @@ class Touched:
                  if a.buffer.space != "registers"]  # fmt: skip
         return Touched(frozenset(w for w, _ in found), frozenset(w for w, write in found if write))
 
-    def _with(self, change: Callable[[Place], Place]) -> Touched:
+    def _with(self, change: Callable[[Accessed], Accessed]) -> Touched:
         touched, written = (frozenset(w._replace(place=change(w.place)) for w in side)
                             for side in (self.touched, self.written))  # fmt: skip
         return Touched(touched, written)
@@ -195,7 +195,7 @@ class Touched:
                    for w in one.written for v in two.touched)  # fmt: skip
 
 
-def _places(s: Stmt, threads: int) -> Iterator[tuple[Access, Place]]:
+def _places(s: Stmt, threads: int) -> Iterator[tuple[Access, Accessed]]:
     """The accesses of a statement with their places."""
     inside = list(nodes.walk((s,)))
     bound = {x.var for x in inside if isinstance(x, For | LetIndex)}
@@ -213,11 +213,11 @@ def _places(s: Stmt, threads: int) -> Iterator[tuple[Access, Place]]:
             first = ((offset - as_index(v), step) for v, step in at.items())
             fixed = (p for p in first if bound.isdisjoint(p[0].every_atom) and not p[0].data)
             ahead = a.write and isinstance(x, Prefetch | Wait)
-            yield a, Place(next(fixed, None) if a.more == 0 else None, _slot(a), a.buffer.slots, ahead)
+            yield a, Accessed(next(fixed, None) if a.more == 0 else None, _slot(a), a.buffer.slots, ahead)
 
 
 def _slot(a: Access) -> Index | None:
-    """The number of the slot in which all accessed elements are; None if the buffer has one slot, or it is unknown."""
+    """The number of the slot with all accessed elements; None if there is one slot, or it is unknown."""
     size = (a.buffer.elements.constant or 0) // a.buffer.slots
     factors = [m[0] for m, c in a.offset.terms if c == size and len(m) == 1] if a.buffer.slots > 1 else []
     for number in (*map(as_index, factors), *([ZERO_INDEX] if a.buffer.slots > 1 else [])):

@@ -198,9 +198,9 @@ class Fill:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Prefetch:
-    """A copy of `count` elements to shared memory, which a device may do at any time until a `Wait` of the thread.
+    """A copy of `count` elements to shared memory, or zeros if a test fails.
 
-    If a test fails, the elements become 0.
+    A device may do it at any time until a `Wait` of the thread.
     """
 
     target: View

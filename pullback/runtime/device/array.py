@@ -333,7 +333,10 @@ def copied(x: DeviceArray) -> DeviceArray:
 
 
 def aligned(x: DeviceArray, to: int) -> DeviceArray:
-    """The array if its address is a multiple of `to`, else a copy; arrays of other libraries may begin anywhere."""
+    """The array if its address is a multiple of `to`, else a copy.
+
+    Arrays of other libraries may begin anywhere.
+    """
     if x.at % to == 0:
         return x
     made = copied(x)

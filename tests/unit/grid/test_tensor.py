@@ -23,7 +23,7 @@ from pullback.codegen.device.program import device_program
 from pullback.codegen.device.tensor import TENSOR
 from pullback.device import GENERIC, H100, Device
 from pullback.grid import table, tensor
-from pullback.grid.tensor import TILES, Tile
+from pullback.grid.tensor import TILES, TensorTile
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
@@ -79,7 +79,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Any:
     def cheap(work: Work, machine: Machine, device: Device) -> Iterator[Candidate]:
         return (replace(c, cycles=1.0) for c in tensor.tensor_products(work, machine, device))
 
-    def leave(tile: Tile) -> None:
+    def leave(tile: TensorTile) -> None:
         monkeypatch.setattr(tensor, "TILES", (tile,))
         monkeypatch.setattr(table, "STRATEGIES", (cheap, table.elements))
 
@@ -92,7 +92,7 @@ CASES = [(tile, layout, kind) for tile in TILES for layout in LAYOUTS for kind i
 
 @needs_compilers
 @pytest.mark.parametrize(("tile", "layout", "kind"), CASES, ids=str)
-def test_all_readings_agree(tile: Tile, layout: str, kind: str, only: Any, cuda: fake.Driver) -> None:
+def test_all_readings_agree(tile: TensorTile, layout: str, kind: str, only: Any, cuda: fake.Driver) -> None:
     """Plain C and CUDA's text give one value in all orders of groups and threads; the bits are equal."""
     only(tile)
     made = lowered(layout, kind, device=H100 if layout == "tt" else FEW)
@@ -113,7 +113,7 @@ def test_all_readings_agree(tile: Tile, layout: str, kind: str, only: Any, cuda:
 @needs_compilers
 @pytest.mark.parametrize("tile", [t for t in TILES if t.columns < 256], ids=str)
 @pytest.mark.parametrize("term", ["", "[m >= 9] x[m, k] * y[k, n]", "[m + k >= 9] x[m, k] * y[k, n]"])
-def test_the_barrier_is_needed(tile: Tile, term: str, only: Any, tmp_path: Path) -> None:
+def test_the_barrier_is_needed(tile: TensorTile, term: str, only: Any, tmp_path: Path) -> None:
     """There is one barrier; copies may be done at once or as late as possible. Without it there is a race."""
     only(tile)
     made = lowered("nn", "bf16", term, FEW, M=270, N=136, K=136)
@@ -131,7 +131,7 @@ def test_the_barrier_is_needed(tile: Tile, term: str, only: Any, tmp_path: Path)
 def test_equal_to_the_source(layout: str, only: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loops equal the sum as functions over the reals."""
     monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
-    only(Tile((1, 1), (16, 16), 2))
+    only(TensorTile((1, 1), (16, 16), 2))
     lowered(layout, device=FEW, M=17, N=16, K=40)
 
 
@@ -139,8 +139,8 @@ def test_equal_to_the_source(layout: str, only: Any, monkeypatch: pytest.MonkeyP
 def test_a_wait_is_needed(only: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Copies that run late show a wait that leaves too many of them."""
     only(TILES[-1])
-    right = tensor._Product._wait
-    monkeypatch.setattr(tensor._Product, "_wait", lambda self, panel, pending: right(self, panel, pending + 1))
+    right = tensor._TensorProduct._wait
+    monkeypatch.setattr(tensor._TensorProduct, "_wait", lambda self, panel, pending: right(self, panel, pending + 1))
     made = lowered("nn")
     inputs = inputs_of(made, "bf16")
     built(device_program(made.function, made.memory, CUDA, H100), made.function, tmp_path)
@@ -191,7 +191,7 @@ def test_rounded_arrays_have_16_bits(only: Any, cuda: fake.Driver, monkeypatch: 
     assert (results.status, cuda.message) == (0, "")
     np.testing.assert_allclose(results.arrays[0], interpret(made, inputs)[0], rtol=2e-2, atol=2e-2)
     monkeypatch.setenv("PULLBACK_VERIFY", "equivalence")
-    only(Tile((1, 1), (16, 16), 2))
+    only(TensorTile((1, 1), (16, 16), 2))
     lowered_for(made, {"B": 3, "I": 2})
 
 
@@ -209,7 +209,8 @@ def recorded(text: str) -> str:
     """The text of `pb_fragment` with its loads replaced by a record of their addresses."""
     record = "#define PB_LDMATRIX(way) found[0] = panel + line * 128 + (chunk ^ turn) * 16, count = sizeof way\n"
     text = re.sub(r"#define PB_LDMATRIX.*?\"memory\"\)\n", record, text, flags=re.S)
-    text = re.sub(r"asm volatile\(\"ld.shared.*?\"r\"\((.*?)\) : \"memory\"\);", r"found[k] = \1, count = 0;", text)
+    text = re.sub(r"asm volatile\(\"ld.shared.*?\"r\"\((.*?)\) : \"memory\"\);", r"found[k] = \1, count = 0;", text,
+                  flags=re.S)  # fmt: skip
     return re.sub(r"if constexpr \(kind == PB_F32\)\n.*?;\n", "", text, flags=re.S)
 
 
@@ -300,7 +301,7 @@ def test_lines_are_permuted(fragments: Any, size: int) -> None:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120"])
 @pytest.mark.parametrize("kind", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("tile", TILES, ids=str)
-def test_nvrtc(tile: Tile, kind: str, architecture: str, only: Any) -> None:
+def test_nvrtc(tile: TensorTile, kind: str, architecture: str, only: Any) -> None:
     """No sum leaves its register, and two groups fit on a multiprocessor where the strategy counts on it."""
     only(tile)
     if tile.together and (architecture != "sm_90a" or kind == "f32"):
