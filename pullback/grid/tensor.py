@@ -1,14 +1,12 @@
 """Products on tensor cores: panels in shared memory are multiplied by warps, sums stay in registers.
 
     z[m, n] = f(sum k { x[m, k] * y[k, n] })        with x and y of 16 bits
-    -->  group of tiles of z:   each thread has sums of its warp's part
+    -->  group of a tile of z:  each thread has sums of its warp's part
          for panels of k:       threads fetch panels ahead, into slots of shared memory;  warps multiply the next ones
-         after the last panel:  z[m, n] = f(its sums)
+         each thread:           z[m, n] = f(its sums)
 
 Operands are of f16 or bf16, or f32 where the program permits TF32. Products are exact in f32. A device adds terms in an
 order of its own, and rounds in its own way; the plain reading adds them in order.
-
-A group computes tiles in turn, and fetches panels of the next tile while it finishes one.
 
 A panel has lines of 128 bytes along the axis on which its operand is contiguous: along the terms, or across them. An
 operand with aligned chunks of 16 bytes is fetched by asynchronous copies; any other one is computed and stored.
@@ -61,7 +59,6 @@ from pullback.loops.program.nodes import (
     Store,
     Wait,
     WarpTile,
-    either,
 )
 from pullback.loops.program.schedule import Schedule, Step
 from pullback.loops.program.scope import Scope
@@ -114,7 +111,7 @@ class TensorTile(NamedTuple):
 
 TILES: Final = (
     TensorTile((8, 1), (16, 256), 4, True), TensorTile((8, 1), (16, 128), 3, True),
-    TensorTile((4, 1), (16, 128), 4, True), TensorTile((2, 4), (64, 64), 3), TensorTile((2, 2), (64, 64), 3),
+    TensorTile((4, 1), (16, 128), 4, True), TensorTile((2, 2), (64, 64), 3),
     TensorTile((2, 2), (32, 32), 3))  # fmt: skip
 
 
@@ -124,10 +121,9 @@ class TensorCores(Step):
 
     kind: str
     slots: int
-    turns: int
 
     def __str__(self) -> str:
-        return f"tensor cores {self.kind}, {self.slots} slots{f', {self.turns} tiles in turn' * (self.turns > 1)}"
+        return f"tensor cores {self.kind}, {self.slots} slots"
 
 
 @dataclass(frozen=True)
@@ -192,18 +188,15 @@ def tensor_products(work: Work, machine: Machine, device: Device) -> Iterator[Ca
     least = moved(work.statement)
     for tile in TILES:
         depth = found.depth
-        if (tile.rows + tile.columns) * LINE * tile.slots > device.most_shared:
-            continue
         if tile.together and (not device.has_warp_groups or not found.left.dtype.is_half):
             continue
         a = Shared(((found.left.name, tile.rows, depth), (found.right.name, depth, tile.columns)))
         across = (-(-found.rows // tile.rows), -(-found.columns // tile.columns))
         grid = Grid((*axes_of(_around(r, found.c)), ("rows", across[0]), ("columns", across[1])))
-        tiles, groups = found.many * prod(across), device.multiprocessors * _room(found, tile, device)
-        kind = TensorCores(found.left.dtype.name, tile.slots, -(-tiles // groups))
+        kind = TensorCores(found.left.dtype.name, tile.slots)
         schedule = Schedule((grid, Threads((tile.threads,)), a, kind, Registers(tile.sums // 2, 2)))
         cycles = max(_cycles(found, tile, device), device.cycles(0, 0, 1, 1, moved=least))
-        yield Candidate("tensor", cycles, partial(_build, r, found, tile, min(tiles, groups)), schedule)
+        yield Candidate("tensor", cycles, partial(_build, r, found, tile), schedule)
 
 
 def _best(r: Reduction, work: Work, device: Device) -> Found | None:
@@ -258,15 +251,8 @@ def _is_chunked(term: ir.Get, conds: Sequence[Cond], line: Sequence[Var], work: 
 
 WARPS: Final = 0.6  # the part of the tensor cores' rate that instructions of one warp reach
 TOGETHER: Final = 0.8  # the same for four warps
-LATENCY: Final = 600.0  # cycles from a copy to its elements
-FILL: Final = 1000.0  # cycles for the first panels
-STORE: Final = 10.0  # cycles for a result of each thread
-
-
-def _room(f: Found, tile: TensorTile, device: Device) -> int:
-    """The groups that fit on a multiprocessor."""
-    shared = (tile.rows + tile.columns) * LINE * tile.slots
-    return max(1, min(device.most_shared // shared, device.registers // (tile.threads * (tile.sums + 96))))
+LATENCY: Final = 800.0  # cycles from a copy to its elements
+ENDS: Final = 1500.0  # cycles for the first panels and the results
 
 
 def _cycles(f: Found, tile: TensorTile, device: Device) -> float:
@@ -278,17 +264,18 @@ def _cycles(f: Found, tile: TensorTile, device: Device) -> float:
     computed = 2 - f.left.fetched - f.right.fetched
     speed = device.tensor / 32 / (1 + 3 * computed)  # bytes that a multiprocessor takes from the cache in a cycle
     step = max(tile.rows * tile.columns * f.depth / rate, bytes_ / speed)
-    room = _room(f, tile, device)
+    registers = tile.threads * (tile.sums + 96)
+    room = max(1, min(device.most_shared // (bytes_ * tile.slots), device.registers // registers))
     rounds, rest = divmod(groups, device.multiprocessors * room)
     shares = [room] * rounds + [-(-rest // device.multiprocessors)] * (rest > 0)
-    wait = LATENCY / (tile.slots - tile.held)
-    return device.launch + FILL + sum(panels * max(n * step, wait) + n * STORE * tile.sums for n in shares)
+    return device.launch + sum(
+        panels * max(n * step, LATENCY / (tile.slots - tile.held), device.meeting) + ENDS for n in shares)
 
 
-def _build(r: Reduction, found: Found, tile: TensorTile, groups: int, builder: KernelBuilder) -> Kernel:
+def _build(r: Reduction, found: Found, tile: TensorTile, builder: KernelBuilder) -> Kernel:
     for ref in sorted({ref for v in r.build.values for ref in v.refs}, key=lambda ref: ref.name):
         builder.parameter(ref)
-    launch = _TensorProduct(r, found, tile, groups, builder).launch()
+    launch = _TensorProduct(r, found, tile, builder).launch()
     if leaves(launch):
         raise Declined
     return builder.kernel((launch,))
@@ -322,7 +309,6 @@ class _TensorProduct:
     r: Reduction
     f: Found
     tile: TensorTile
-    groups: int
     builder: KernelBuilder
 
     def __post_init__(self) -> None:
@@ -339,40 +325,32 @@ class _TensorProduct:
         self.type = scalar(f32)
 
     def launch(self) -> For:
-        """The group loop; a group has every n-th tile, n the number of groups."""
-        f, tile, ahead = self.f, self.tile, self.slots - self.tile.held
-        rows, columns = -(-f.rows // tile.rows), -(-f.columns // tile.columns)
-        band = next(n for n in range(BAND, 0, -1) if rows % n == 0)
-        self.band, self.within = Var("band", as_index(rows // band)), Var("within", as_index(band))
-        self.row_tile, self.column_tile = Var("row_tile", as_index(rows)), Var("column_tile", as_index(columns))
-        self.tiles = f.many * rows * columns
-        self.g = g = Var("group", as_index(self.groups))
-        group = Scope().inside(g, True)
+        """The group loop, with a group for each tile of each product."""
+        f, tile = self.f, self.tile
+        self.row_tile = Var("row_tile", as_index(-(-f.rows // tile.rows)))
+        self.column_tile = Var("column_tile", as_index(-(-f.columns // tile.columns)))
+        tiles = self.row_tile.extent.constant or 1
+        band = next(n for n in range(BAND, 0, -1) if tiles % n == 0)
+        down, within = Var("band", as_index(tiles // band)), Var("within", as_index(band))
+        which = (*_around(self.r, f.c), down, self.column_tile, within)
+        g = Var("group", as_index(count_of(which) or 1))
+        root = Scope()
+        outer = root.inside(g, True)
+        outer.statements += decoded(as_index(g), which)
+        outer.statements.append(LetIndex(self.row_tile, as_index(down) * band + as_index(within)))
+        group = Scope(outer, frozenset((*which, self.row_tile)), outer.known, loop=True, statements=outer.statements)
         group.statements.append(self._zeros())
+        ahead = self.slots - tile.held
         group.statements += [self._copies(group, as_index(n)) for n in range(ahead)]
-        turns = floor_divide(as_index(self.tiles + self.groups - 1) - as_index(g), as_index(self.groups))
-        most = -(-self.tiles // self.groups)
-        turns = as_index(most) if self.tiles % self.groups == 0 else turns
-        q = Var("q", as_index(most * self.panels))  # counts panels of all tiles
-        step = group.inside(q, True)
-        step.statements.append(self._wait(q, ahead - 1))
-        copies = self._copies(step, as_index(q) + ahead)
-        step.statements += [self._multiply(q), copies] if tile.together else [copies, self._multiply(q)]
-        panel = modulo(as_index(q), as_index(self.panels))
-        step.statements += either(cond("==", panel - (self.panels - 1)), (self._results(step, q),))
-        group.statements.append(For(q, ZERO_INDEX, turns * self.panels, tuple(step.statements)))
-        return group_loop(g, group.statements)
-
-    def _tile(self, scope: Scope, q: Index) -> Scope:
-        """The scope of a tile, whose variables are bound."""
-        tile = Var("tile", as_index(self.tiles))
-        scope.statements.append(LetIndex(tile, as_index(self.g) + floor_divide(q, as_index(self.panels)) * self.groups))
-        which = (*_around(self.r, self.f.c), self.band, self.column_tile, self.within)
-        scope.statements += decoded(as_index(tile), which)
-        row_tile = as_index(self.band) * self.within.extent + as_index(self.within)
-        scope.statements.append(LetIndex(self.row_tile, row_tile))
-        bound = frozenset((tile, *which, self.row_tile))
-        return Scope(scope, bound, scope.known, loop=True, statements=scope.statements)
+        panel = Var("panel", as_index(self.panels))
+        step = group.inside(panel, True)
+        step.statements.append(self._wait(panel, ahead - 1))
+        copies = self._copies(step, as_index(panel) + ahead)
+        step.statements += [self._multiply(panel), copies] if tile.together else [copies, self._multiply(panel)]
+        group.statements.append(For(panel, ZERO_INDEX, panel.extent, tuple(step.statements)))
+        group.statements += [thread_loop(self._thread(), (Finish(self.sums),))] * tile.together
+        group.statements.append(self._results(group))
+        return group_loop(g, (*root.statements, *group.statements))
 
     def _thread(self) -> Var:
         return Var("thread", as_index(self.tile.threads))
@@ -395,44 +373,38 @@ class _TensorProduct:
 
     def _zeros(self) -> For:
         t = self._thread()
-        return thread_loop(t, (self._cleared(t),))
-
-    def _cleared(self, t: Var) -> Stmt:
-        """The statement that sets a thread's sums to 0."""
         sums = self._sums(t)
-        return sums.loop((Store(self.sums, sums.at, Literal(0.0, self.type)),))
+        return thread_loop(t, (sums.loop((Store(self.sums, sums.at, Literal(0.0, self.type)),)),))
 
-    def _slot(self, q: Index | Var, to: Buffer) -> Index:
-        """The first element of the slot of the q-th panel."""
-        return modulo(as_index(q), as_index(self.slots)) * to.shape[1]
+    def _slot(self, panel: Index | Var, to: Buffer) -> Index:
+        """The first element of a panel's slot."""
+        return modulo(as_index(panel), as_index(self.slots)) * to.shape[1]
 
-    def _copies(self, step: Scope, q: Index) -> For:
-        """Copy the q-th panels of both operands to their slots, if there are so many."""
-        t, turn = self._thread(), floor_divide(q, as_index(self.panels))
-        last = as_index(self.tiles - 1) - as_index(self.g) - turn * self.groups
-        known = cond(">=", last if self.tiles > self.groups else as_index(self.panels - 1) - q)
+    def _copies(self, step: Scope, panel: Index) -> For:
+        """Copy panels of both operands to their slots, if there are so many."""
+        t = self._thread()
+        known = cond(">=", as_index(self.panels) - 1 - panel)
         each = step.inside(t, True)
         inside = each if isinstance(known, bool) else each.guard((known,))
         if known is not False:
-            tile = self._tile(inside, q)
             for p, block, to in ((self.f.left, self.row_tile, self.left), (self.f.right, self.column_tile, self.right)):
-                tile.statements.append(self._copy(tile, t, q, p, block, to))
+                inside.statements.append(self._copy(inside, t, panel, p, block, to))
         if not isinstance(known, bool):
             each.statements.append(If(Holds((known,)), tuple(inside.statements)))
         each.statements.append(EndBatch())
         return thread_loop(t, each.statements)
 
-    def _copy(self, outer: Scope, t: Var, q: Index, p: Panel, block: Var, to: Buffer) -> For:
+    def _copy(self, outer: Scope, t: Var, panel: Index, p: Panel, block: Var, to: Buffer) -> For:
         """Copy a panel, a chunk or an element at a time; elements beyond the operand's end are zero."""
         depth, size, threads = self.f.depth, to.shape[1].constant or 1, self.tile.threads
         line, count = LINE // p.dtype.size, CHUNK // p.dtype.size if p.fetched else 1
         turn = Var("turn", as_index(size // count // threads))
         place = (as_index(turn) * threads + as_index(t)) * count
-        i, k = floor_divide(place, as_index(line)), modulo(place, as_index(line))
+        i, q = floor_divide(place, as_index(line)), modulo(place, as_index(line))
         if not p.along:
-            i, k = floor_divide(i, as_index(depth)) * line + k, modulo(i, as_index(depth))
+            i, q = floor_divide(i, as_index(depth)) * line + q, modulo(i, as_index(depth))
         rows, terms, width = count_of(p.axes) or 1, self.f.terms, size // depth
-        there, k = as_index(block) * width + i, modulo(q, as_index(self.panels)) * depth + k
+        there, k = as_index(block) * width + i, panel * depth + q
         along, term = Var("along", as_index(rows)), Var("term", as_index(terms))
         conds = [*_below(there, rows, width), *_below(k, terms, depth)]
         each = outer.inside(turn, True)
@@ -441,7 +413,7 @@ class _TensorProduct:
                       statements=inside.statements)  # fmt: skip
         scope.statements += [LetIndex(along, there), LetIndex(term, k)]
         scope.statements += [*decoded(as_index(along), p.axes), *decoded(as_index(term), self.f.c.depth)]
-        at = self._slot(q, to) + place
+        at = self._slot(panel, to) + place
         if p.fetched:
             scope.statements.append(self._fetch(p, View(to, at), conds, scope))
         else:
@@ -458,17 +430,17 @@ class _TensorProduct:
         tests = (*conds, *self.lowering.conditions(p.conds, scope))
         return Prefetch(to, source, CHUNK // p.dtype.size, Holds(tests) if tests else None)
 
-    def _wait(self, q: Var, pending: int) -> For:
+    def _wait(self, panel: Var, pending: int) -> For:
         """Wait for the copies of a panel."""
-        runs = tuple(Run(to, self._slot(q, to), to.shape[1])
+        runs = tuple(Run(to, self._slot(panel, to), to.shape[1])
                      for p, to in ((self.f.left, self.left), (self.f.right, self.right)) if p.fetched)  # fmt: skip
         return thread_loop(self._thread(), (Wait(runs, pending, self.tile.together),))
 
-    def _multiply(self, q: Var) -> For:
+    def _multiply(self, panel: Var) -> For:
         """Add the products of a panel to the sums."""
         t, k = self._thread(), Var("k", as_index(self.f.depth))
         sums = self._sums(t)
-        places = [(to, self._slot(q, to), p, i) for p, to, i in
+        places = [(to, self._slot(panel, to), p, i) for p, to, i in
                   ((self.f.left, self.left, sums.row), (self.f.right, self.right, sums.column))]  # fmt: skip
         a, b = (Load(to, slot + self._within(p, i, as_index(k)), self.type) for to, slot, p, i in places)
         add = Store(self.sums, sums.at, Binary("*", a, b, self.type), accumulate=True)
@@ -476,7 +448,7 @@ class _TensorProduct:
         (left, at_left, *_), (right, at_right, *_) = places
         tile = WarpTile(*self._sizes(), self.tile.warps[1], self.f.depth, self.tile.together)
         both = self.f.left.along, self.f.right.along
-        before = as_index(q) + (self.slots - 1)
+        before = as_index(panel) + (self.slots - 1)
         pending = [Run(to, self._slot(before, to), to.shape[1]) for to in (left, right)] * tile.together
         views = View(left, at_left), View(right, at_right)
         return thread_loop(t, (Multiply(body, tile, self.sums, *views, both, tuple(pending)),))
@@ -488,16 +460,14 @@ class _TensorProduct:
             return i * line + k
         return (floor_divide(i, as_index(line)) * self.f.depth + k) * line + modulo(i, as_index(line))
 
-    def _results(self, step: Scope, q: Var) -> For:
+    def _results(self, group: Scope) -> For:
         """Compute each thread's part of the statement, with its sums in place of the reduction.
 
         Two neighbors in a row are stored together if they are neighbors in memory.
         """
         t, build, last = self._thread(), self.r.build, self.f.c.columns[-1]
         sums = self._sums(t)
-        thread = step.inside(t, True)
-        thread.statements += [Finish(self.sums)] * self.tile.together
-        scopes = [self._tile(thread, as_index(q))]
+        scopes = [group.inside(t, True)]
         scopes[0].statements += sums.lets
         for v in sums.own:
             scopes.append(scopes[-1].inside(v, True))
@@ -510,9 +480,7 @@ class _TensorProduct:
             self._element(scopes[-1], sums, partial(store_values, build, self.lowering, self.builder))
         for v, outer, inner in reversed([*zip(sums.own, scopes, scopes[1:], strict=False)]):
             outer.statements.append(unrolled(v, inner.statements))
-        if self.tiles > self.groups:
-            thread.statements.append(self._cleared(t))
-        return thread_loop(t, thread.statements)
+        return thread_loop(t, scopes[0].statements)
 
     def _pair(self, t: Var, sums: Sums, scope: Scope) -> None:
         """Store an element and its neighbor together."""

@@ -139,8 +139,8 @@ static __device__ __forceinline__ void pb_multiply_64x@columns(float *sums, cons
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int step = 0; step < depth / 16; ++step) {
-        const uint64_t a = pb_panel(l + step * (left_along ? 32 : 2048), left_along ? 16 : depth * 128);
-        const uint64_t b = pb_panel(r + step * (right_along ? 32 : 2048), right_along ? 16 : depth * 128);
+        const uint64_t a = pb_panel(l + step * (left_along ? 32 : 2048), depth * 128);
+        const uint64_t b = pb_panel(r + step * (right_along ? 32 : 2048), depth * 128);
         if constexpr (kind == PB_BF16) PB_WGMMA_@columns("bf16");
         else PB_WGMMA_@columns("f16");
     }
