@@ -35,7 +35,7 @@ from pullback.grid.steps import (
     unrolled,
     within,
 )
-from pullback.grid.wide import BYTES
+from pullback.grid.wide import BYTES, is_aligned
 from pullback.ir import nodes as ir
 from pullback.ir.expr import POSITIONS, index_refs
 from pullback.ir.index import ONE_INDEX, Data, Index, Var, as_index
@@ -157,7 +157,9 @@ class Rows:
         reads = {g.ref for m in self.members for g in m.neighbors()}
         arrays = [*reads, *(o for m in self.members if m.columns and m.total is None for o in m.build.outs)]
         count = BYTES // max((ref.storage.size for ref in arrays), default=BYTES)
-        return 1 if self.length % count or any(n % count for n in columns) else count
+        whole = all(is_aligned(flat_index(g.ref, g.indices), m.columns[-1], count) for m in self.members
+                    for g in m.neighbors())  # fmt: skip
+        return count if whole and not any(n % count for n in (self.length, *columns)) else 1
 
     def registers(self, kept: Container[ir.Ref]) -> int:
         """The most registers for an element of each array between its first and its last use."""

@@ -52,7 +52,7 @@ from pullback.grid.steps import (
     unrolled,
     within,
 )
-from pullback.grid.wide import BYTES
+from pullback.grid.wide import BYTES, is_aligned
 from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.traverse import Substitution, walk
@@ -225,7 +225,10 @@ def neighbors(r: Reduction, v: Var) -> Run | None:
     reads = [g for g in regular_reads([r.total.arg], (*r.build.vars, *r.total.vars))
              if flat_index(g.ref, g.indices).coefficient(v) is ONE_INDEX]  # fmt: skip
     count = BYTES // max((g.ref.storage.size for g in reads), default=BYTES)
-    return None if count < 2 or (v.extent.constant or 1) % count else Run(count, tuple(reads))
+    if count < 2 or (v.extent.constant or 1) % count:
+        return None
+    whole = all(is_aligned(flat_index(g.ref, g.indices), v, count) for g in reads)
+    return Run(count, tuple(reads)) if whole else None
 
 
 def run_of_terms(r: Reduction, lanes: Lanes, length: int) -> Run | None:

@@ -19,6 +19,7 @@ from pullback.grid.parts import Part
 from pullback.grid.steps import local_buffer, unrolled
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.divisors import divisor
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Copy, For, If, Let, LetIndex, Stmt, Store, either
 from pullback.loops.program.values import LOCAL, Apply, Binary, Buffer, Choice, Convert, Load, Unary, Value, View
@@ -98,7 +99,14 @@ def widened(p: Part) -> Wide | None:
     count = BYTES // max((b.dtype.size for b, _ in (*reads, *writes)), default=BYTES)
     if count < 2 or low is not ZERO_INDEX or (trips % count and len(p.loops) > 1):
         return None
+    if not all(is_aligned(i, v, count) for _, i in (*reads, *writes)):  # such as the neighbors of a stencil
+        return None
     return Wide(p, count, reads, writes)
+
+
+def is_aligned(i: Index, v: Var, count: int) -> bool:
+    """Whether an index is a multiple of a number if the variable is."""
+    return divisor(i.without(v), {}) % count == 0
 
 
 class _Kept(Inlining):
