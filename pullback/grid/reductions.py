@@ -65,14 +65,18 @@ def moved(s: ir.Statement) -> float:
     return sum(r.dtype.size * typical_count(elements(r.shape)) for r in {*statement_reads(s), *s.outs})
 
 
-def store_values(build: ir.Build, lowering: ScalarLowering, builder: KernelBuilder, scope: Scope) -> None:
-    """Compute the values of a build's element, then store them."""
+def named_values(build: ir.Build, lowering: ScalarLowering, scope: Scope) -> list[Read]:
+    """Compute the values of a build's element."""
     values = [lowering.value(v, scope) for v in build.values]
     kept = [Temp(o.name, v.type) for o, v in zip(build.outs, values, strict=True)]
     scope.statements += [Let(temp, v) for temp, v in zip(kept, values, strict=True)]
-    place = flat_position(build.vars)
-    scope.statements += [Store(builder.parameter(o), place, Read(temp))
-                         for o, temp in zip(build.outs, kept, strict=True)]  # fmt: skip
+    return [Read(temp) for temp in kept]
+
+
+def store_values(build: ir.Build, lowering: ScalarLowering, builder: KernelBuilder, scope: Scope) -> None:
+    """Compute the values of a build's element, then store them."""
+    values, place = named_values(build, lowering, scope), flat_position(build.vars)
+    scope.statements += [Store(builder.parameter(o), place, v) for o, v in zip(build.outs, values, strict=True)]
 
 
 def stored_terms(r: Reduction, builder: KernelBuilder) -> tuple[Reduction, list[For]]:

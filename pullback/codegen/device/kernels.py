@@ -453,6 +453,8 @@ class Kernels:
 
     def _starts(self, k: Kernel) -> dict[Buffer, int]:
         """For each parameter, a number that divides its offset in the arrays of all calls."""
+        if k not in self._calls:
+            return dict.fromkeys(k.params, 1)
         places = zip(*(s.arguments for s in self._calls[k]), strict=True)
         return {b: gcd(*(divisor(v.offset, {}) for v in own)) for b, own in zip(k.params, places, strict=True)}
 

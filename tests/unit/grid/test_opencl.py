@@ -68,8 +68,8 @@ def inputs_of(function: Function) -> list[NDArray[Any]]:
 def test_words() -> None:
     """OpenCL's words stand where C has others, and only the extensions that are needed are asked for."""
     text = compiled_text(*program("product"), language="opencl").kernels
-    assert text.count("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);") == 2
-    assert "__local float x_panel[256];" in text and "= tanh(sums[" in text
+    assert text.count("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);") == 4
+    assert "__local float x_panels[640];" in text and "= tanh(sums[" in text
     assert "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n" in text
     assert "cl_khr_fp64" not in text and "FP_CONTRACT" not in text
     assert "cl_khr_fp64" in compiled_text(*program("tree"), language="opencl").kernels
