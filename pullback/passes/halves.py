@@ -61,6 +61,7 @@ def store_rounded(program: ir.Program) -> ir.Program:
     blocks = [program.body, *(b for s in walk_statements(program.body) for b in blocks_of(s))]
     whole = {r for b in blocks for r in b.results}
     whole.update(r for b in blocks for s in b.statements for r in whole_reads(s))
+    whole.update(r for b in blocks for s in b.statements if isinstance(s, ir.Sort) for r in s.value.refs)  # keys
     found = frozenset(r for s in walk_statements(program.body) if isinstance(s, ir.Build)
                       for r, v in zip(s.outs, s.values, strict=True) if r not in whole and _is_rounded(v))  # fmt: skip
     if not found:
