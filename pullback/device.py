@@ -105,6 +105,25 @@ H100: Final = Device("h100", "sm_90a", multiprocessors=132, clock=1.98e9, warp=3
 
 GENERIC: Final = replace(H100, architecture="", tensor=0, most_shared=0)  # what all devices of OpenCL have
 
+# KiB of shared memory that a group may request, by compute capability; from the CUDA C++ Programming Guide
+REQUESTED: Final = {"75": 64, "80": 163, "86": 99, "87": 163, "89": 99, "90": 227, "100": 227, "103": 227, "120": 99}
+
+
+def cuda_model(architecture: str, most_shared: int | None = None) -> Device:
+    """The model for an architecture of CUDA. All are of one family, so that bits are the same on all of them.
+
+    Args:
+        architecture: the compiler's name for it, such as "sm_90a".
+        most_shared: the bytes of shared memory that a group may request; by default those of the architecture.
+    """
+    number = architecture.removeprefix("sm_").rstrip("af")
+    if most_shared is None:
+        most_shared = 1024 * REQUESTED.get(number, 0)
+    has_tensor = number.isdigit() and int(number) >= 80
+    return replace(H100, architecture=architecture, tensor=H100.tensor * has_tensor,
+                   most_shared=most_shared or H100.shared)  # fmt: skip
+
+
 DEVICES: Final = {d.name: d for d in (H100,)}
 KINDS: Final = {"cuda": 2, "opencl": 4}  # drivers: the first part of the name of a device, and its number in DLPack
 NAME: Final = re.compile(rf"cpu|({'|'.join(KINDS)})(:\d+)?!?")  # the names that users may write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pullback.calls import policy
@@ -248,7 +249,8 @@ class Inspected(Definition, Displayed):
         return export(*self.for_dims(dims), directory)
 
     @presented
-    def export_device(self, directory: Any, language: Literal["cuda", "opencl"] = "cuda", /, **dims: int) -> Any:
+    def export_device(self, directory: Any, language: Literal["cuda", "opencl"] = "cuda",
+                      architectures: Sequence[str] = (), /, **dims: int) -> Any:  # fmt: skip
         """Write a program for GPUs: the kernels, a host program in C and its header.
 
         A call copies arguments and results.
@@ -256,13 +258,15 @@ class Inspected(Definition, Displayed):
         Args:
             directory: the folder to write; created if needed. Files of the same names are replaced.
             language: the language of the kernels: "cuda" for NVIDIA's GPUs, "opencl" for those of all makers.
+            architectures: those of CUDA for which NVRTC compiles the kernels, such as "sm_90a". Each has a folder.
             **dims: the size of each dim.
         Returns:
             A dict: `files`, the paths written; `device_bytes`, the device memory; `kernels`, their number.
         Raises:
             CompilerError: [E417] a size is open, or devices do not support a part of the function.
+            DeviceError: [E419] NVRTC is not installed, or does not know an architecture.
         Cost:
-            One lowering, and no compilation.
+            One lowering, and no compilation; for architectures, one of both for each.
 
         >>> import tempfile
         >>> from jaxtyping import Float32
@@ -276,7 +280,7 @@ class Inspected(Definition, Displayed):
         """
         from pullback.runtime.device.export import export
 
-        return export(*self.for_dims(dims), directory, language)
+        return export(*self.for_dims(dims), directory, language, architectures)
 
     @presented
     def explain(

@@ -44,6 +44,10 @@ def register(commands: Any) -> None:
     )
     command.add_argument("--float-only", action="store_true", help="with --microcontroller: refuse double precision")
     command.add_argument("--device", choices=KINDS, help="write kernels for GPUs, and a host program in C")
+    command.add_argument(
+        "--architecture", action="append", default=[], metavar="NAME",
+        help="compile kernels of CUDA for it, such as sm_90a; may be repeated",
+    )  # fmt: skip
     languages = ("cpp", "rust", "julia", "python")
     command.add_argument("--binding", choices=languages, help="also write a binding for this language")
     command.add_argument("--abi", choices=("casadi",), help="also write the C interface of CasADi's generated code")
@@ -66,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         function = find_function(options.function)
         if options.microcontroller or options.arena or options.float_only:
             return _small(options, function)
-        if options.device:
+        if options.device or options.architecture:
             return _for_device(options, function)
         if options.abi:
             return _for_casadi(options, function)
@@ -112,7 +116,8 @@ def _network(options: argparse.Namespace) -> int:
 
 def _for_device(options: argparse.Namespace, function: Any) -> int:
     """Export for a GPU."""
-    made = function.export_device(options.out, options.device, **dims_of(options))
+    language, architectures = options.device or "cuda", tuple(options.architecture)
+    made = function.export_device(options.out, language, architectures, **dims_of(options))
     print("\n".join(made["files"]))
     print(f"kernels: {made['kernels']}; memory of the device: {made['device_bytes']:,} bytes")
     if options.json:

@@ -11,13 +11,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
 from pullback.codegen.device.drivers import CUDA
 from pullback.codegen.device.program import DeviceProgram
-from pullback.device import H100
+from pullback.device import cuda_model
 from pullback.errors import DeviceError
 from pullback.runtime.buffer import NDArray, address
 from pullback.runtime.device.driver import DeviceEntry, Gpu, StatusError, unusable
@@ -166,9 +165,7 @@ class CudaGpu(Gpu):
         major, minor = self._attribute(MAJOR), self._attribute(MINOR)
         architecture = f"sm_{major}{minor}" + "a" * (major >= 9)
         entry = DeviceEntry(f"cuda:{number}", title.value.decode(), memory.value, architecture)
-        most = self._attribute(MOST_SHARED) or H100.shared
-        model = replace(H100, architecture=architecture, tensor=H100.tensor * (major >= 8), most_shared=most)
-        super().__init__(number, entry, model)  # bits are of the family
+        super().__init__(number, entry, cuda_model(architecture, self._attribute(MOST_SHARED)))
 
     @property
     def opening(self) -> tuple[str, tuple[Any, ...]]:

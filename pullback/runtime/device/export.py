@@ -1,6 +1,7 @@
 """Export of programs for devices: kernels as text, a host program in C, and its header.
 
 kernels.cu    the kernels; kernels.cl in OpenCL
+kernels.cubin their machine code, for each architecture that is asked for
 network.c     the host program, which finds the driver at load time
 network.h     how to compile, load and call it
 """
@@ -8,12 +9,12 @@ network.h     how to compile, load and call it
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pullback.codegen.device.dialect import DIALECTS
 from pullback.codegen.device.program import DeviceProgram, device_program
-from pullback.device import GENERIC, H100, Device
+from pullback.device import GENERIC, H100, Device, cuda_model
 from pullback.errors import CompilerError
 from pullback.grid.sorts import MOST_SORTED
 from pullback.ir import nodes as ir
@@ -21,33 +22,54 @@ from pullback.ir.dims import determined_dims
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Index
 from pullback.loops.program.nodes import For, Function, Procedure, Stmt, kernels_of, walk
+from pullback.runtime.device.nvrtc import compiled
 from pullback.runtime.emit import Lowered, lower_program, with_constants
 from pullback.runtime.export import put_files
 from pullback.source import user_position
 
 __all__ = ["compiled_text", "export", "loops_for", "lowered_for", "refuse"]
 
+ANY_DRIVER: Final = 99_000  # a driver for which all compilers are old enough
 MOST_LAUNCHED: Final = (1 << 31) - 1  # groups of a launch
 WITHOUT: Final = "a function without this part; calls and `export` run all of it on the processor"
 
 
 def export(program: ir.Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
-           language: str = "cuda") -> dict[str, Any]:
+           language: str = "cuda", architectures: Sequence[str] = ()) -> dict[str, Any]:
     """Write the files of a program without open sizes; `f.export_device` calls this.
 
     Args:
         directory: created where it does not exist; files of the same names are replaced.
         language: the language of the kernels.
+        architectures: those of CUDA for which kernels are compiled, each in a folder of its name.
 
     Returns:
-        `files`, the paths written, `device_bytes`, the device memory, and `kernels`, the number of kernels.
+        `files`, the paths written, `device_bytes`, the device memory, and `kernels`, the number of kernels; the largest
+        of all architectures.
     Raises:
         CompilerError: [E417] the program uses features that devices do not support yet, or a size is open.
+        DeviceError: [E419] there is no compiler of kernels, or it does not know an architecture.
     """
-    made = compiled_text(program, dims, language)
-    texts = {f"kernels.{DIALECTS[language].suffix}": made.kernels, f"{made.name}.c": made.host,
-             f"{made.name}.h": made.header}  # fmt: skip
-    return {"files": put_files(directory, texts), "device_bytes": made.device_bytes, "kernels": len(made.launches)}
+    if architectures and language != "cuda":
+        raise CompilerError("E417", f"{language} has no machine code for {architectures[0]}", position=user_position(),
+                            remedy="no architectures: the driver compiles the text")  # fmt: skip
+    made = [compiled_text(program, dims, language, cuda_model(a)) for a in architectures]
+    texts = {f"{a}/{name}": text for a, m in zip(architectures, made, strict=True)
+             for name, text in {**_texts(m, language), "kernels.cubin": _cubin(m, a, program.settings.exact)}.items()}
+    if not made:
+        made = [compiled_text(program, dims, language)]
+        texts = _texts(made[0], language)
+    return {"files": put_files(directory, texts), "device_bytes": max(m.device_bytes for m in made),
+            "kernels": max(len(m.launches) for m in made)}  # fmt: skip
+
+
+def _texts(made: DeviceProgram, language: str) -> dict[str, str | bytes]:
+    return {f"kernels.{DIALECTS[language].suffix}": made.kernels, f"{made.name}.c": made.host,
+            f"{made.name}.h": made.header}  # fmt: skip
+
+
+def _cubin(made: DeviceProgram, architecture: str, exact: bool) -> bytes:
+    return compiled(made.kernels, architecture, ANY_DRIVER, ("--fmad=false",) * exact)
 
 
 def compiled_text(program: ir.Program, dims: Mapping[str, int], language: str = "cuda",

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array
 from pullback.cli.main import main
-from pullback.device import DEVICES, H100
+from pullback.device import DEVICES, H100, cuda_model
 from pullback.errors import CompilerError, VerifyError
 from pullback.grid.roofline import roofs
 from pullback.grid.steps import group_loop, local_buffer, thread_loop
@@ -72,8 +72,8 @@ SCHEDULES = {
     "batch": ["loop: grid row 24 | threads 60 | repeat t 5 | fuse 2"],
     "mixed": ["loop: grid 1 | threads 512 | repeat t 4 | fuse 2"],
     "large": ["elements: grid n 400000 | threads 128"],
-    "tensor": ["tensor: grid rows 5 × columns 4 | threads 128 | shared x 64 × 64, w 64 × 64 "
-               "| tensor cores bf16, 3 slots | registers 16 × 2"],
+    "tensor": ["tensor: grid rows 5 × columns 2 | threads 128 | shared x 64 × 64, w 64 × 128 "
+               "| tensor cores bf16, 4 slots | registers 32 × 2"],
     "turn": ["transpose: grid b 3 × m 4 × n 3 | shared x 32 × 32, x 32 × 32 | threads 32 × 8"],
     "columns": ["trees: part 1 of 2: grid m 41 × run 23 | results 32 across | threads n 8 | tree "
                 "| part 2 of 2: grid m 41 | results 32 across | threads run 8 | tree"],
@@ -242,6 +242,31 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "kernels: 1; memory of the device: 5,120 bytes" in capsys.readouterr().out
     names = ("kernels.cu", "doubled.c", "doubled.h")
     assert all((tmp_path / "cli" / n).read_bytes() == (tmp_path / "python" / n).read_bytes() for n in names)
+
+
+@pytest.mark.usefixtures("cuda")
+def test_export_for_architectures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each architecture has a folder with kernels, machine code and a host program of its own."""
+    command = ["export", f"{__file__}:doubled", "--architecture", "sm_80", "--architecture", "sm_90a", "--dim", "N=300"]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    assert "kernels: 1" in capsys.readouterr().out
+    for name in ("sm_80", "sm_90a"):
+        found = {f.name for f in (tmp_path / name).iterdir()}
+        assert found == {"kernels.cu", "kernels.cubin", "doubled.c", "doubled.h"}
+        assert f"-arch={name} kernels.cu" in (tmp_path / name / "doubled.h").read_text()
+    assert refused(lambda: doubled.export_device(tmp_path, "opencl", ("sm_80",), N=3)) == [
+        "CompilerError [E417] opencl has no machine code for sm_80",
+        "  try: no architectures: the driver compiles the text      See `pullback explain-error E417`"]
+
+
+def test_models_of_architectures() -> None:
+    """Shared memory and tensor cores differ; what decides the order of terms does not."""
+    old, ampere, ada, hopper = (cuda_model(a) for a in ("sm_75", "sm_80", "sm_89", "sm_90a"))
+    assert hopper == H100
+    assert (old.tensor, old.most_shared, ampere.most_shared, ada.most_shared) == (0, 65536, 166912, 101376)
+    assert (ampere.has_warp_groups, hopper.has_warp_groups) == (False, True)
+    assert {d.multiprocessors for d in (old, ampere, ada, hopper)} == {132}
+    assert cuda_model("sm_999").most_shared == H100.shared
 
 
 def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
