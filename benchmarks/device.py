@@ -174,7 +174,8 @@ class _TorchWords:
 def _compiled(case: Case, arrays: Sequence[NDArray[Any]]) -> Call:
     lib = import_module("torch")
     given, f, space = _tensors(lib, case, arrays), case.function("torch"), _TorchWords(lib)
-    whole = lib.compile(lambda *a: f(space, *a), mode="reduce-overhead")
+    lib._dynamo.reset()  # it stops compiling a function anew after eight times
+    whole = lib.compile(lambda *a: f(space, *a))
     return lambda: whole(*given)
 
 
