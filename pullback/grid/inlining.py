@@ -10,7 +10,8 @@ from pullback.ir.index import Cond, Index, Var
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
 from pullback.loops.program import nodes, values
-from pullback.loops.program.nodes import Fill, Run, Stmt, Store
+from pullback.loops.program.ahead import Run
+from pullback.loops.program.nodes import Fill, Stmt, Store
 from pullback.loops.program.values import Buffer, Extreme, Gather, Holds, Literal, Load, View, scalar
 
 _NODES = (*get_args(nodes.Stmt), *get_args(values.Value), Extreme)

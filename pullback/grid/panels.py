@@ -85,7 +85,7 @@ def _is_numeric(flat: Index) -> bool:
 
 
 def _runs(flat: Index, group: Sequence[Var]) -> list[Run]:
-    """The variables of a group with their factors in an address; those that are one run in memory are merged."""
+    """The variables of a group with their factors in an address; those of one run are merged."""
     out: list[Run] = []
     for v in group:
         found = flat.coefficient(v)

@@ -277,14 +277,14 @@ def _build(r: Rows, lanes: Lanes, kept: frozenset[ir.Ref], builder: KernelBuilde
     for ref in sorted({ref for m in r.members for v in m.build.values for ref in v.refs}, key=lambda ref: ref.name):
         if ref not in r.made:
             builder.parameter(ref)
-    launch = _Launch(r, lanes, kept, builder)
+    launch = _RowsLaunch(r, lanes, kept, builder)
     for m in r.members:
         _Written(launch, m).write()
     body = (*launch.root.statements, *launch.scope.statements)
     return builder.kernel((group_loop(launch.group, body),))
 
 
-class _Launch:
+class _RowsLaunch:
     """The launch of a chain, with a group for some rows.
 
     Attributes:
@@ -311,7 +311,7 @@ class _Launch:
 class _Written:
     """The thread loops of a member."""
 
-    def __init__(self, launch: _Launch, m: Member) -> None:
+    def __init__(self, launch: _RowsLaunch, m: Member) -> None:
         self.launch, self.m, self.lanes = launch, m, launch.lanes
         self.lowering = ScalarLowering(launch.builder.parameter, launch.builder.site, m.build.values)
         reads = list(dict.fromkeys(g for v in m.build.values for g in gets(v)))

@@ -44,22 +44,8 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.contraction import Contraction, Operand, contractions, is_affine
-from pullback.loops.program.nodes import (
-    Copy,
-    EndBatch,
-    Finish,
-    For,
-    If,
-    Kernel,
-    LetIndex,
-    Multiply,
-    Prefetch,
-    Run,
-    Stmt,
-    Store,
-    Wait,
-    WarpTile,
-)
+from pullback.loops.program.ahead import EndBatch, Finish, Prefetch, Run, Wait, WarpTile
+from pullback.loops.program.nodes import Copy, For, If, Kernel, LetIndex, Multiply, Stmt, Store
 from pullback.loops.program.schedule import Schedule, Step
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Binary, Buffer, Holds, Literal, Load, View, scalar
@@ -127,7 +113,7 @@ class TensorCores(Step):
 
 
 @dataclass(frozen=True)
-class Panel:
+class TensorPanel:
     """An operand and its panels.
 
     Attributes:
@@ -153,8 +139,8 @@ class Found(NamedTuple):
     """A product for tensor cores: its contraction, operands, and the number of products."""
 
     c: Contraction
-    left: Panel
-    right: Panel
+    left: TensorPanel
+    right: TensorPanel
     many: int
 
     @property
@@ -221,7 +207,7 @@ def _around(r: Reduction, c: Contraction) -> tuple[Var, ...]:
     return tuple(v for v in r.build.vars if v not in c.rows and v not in c.columns)
 
 
-def _panel(operand: Operand, axes: tuple[Var, ...], c: Contraction, work: Work, device: Device) -> Panel | None:
+def _panel(operand: Operand, axes: tuple[Var, ...], c: Contraction, work: Work, device: Device) -> TensorPanel | None:
     """The operand as panels; None if tensor cores may not multiply its elements."""
     whole = operand.term
     term, conds = (whole.arg, whole.conds) if isinstance(whole, ir.Bracket) else (whole, ())
@@ -230,10 +216,10 @@ def _panel(operand: Operand, axes: tuple[Var, ...], c: Contraction, work: Work, 
     elif not device.tf32:
         return None
     if not isinstance(term, ir.Get):
-        return Panel("left" if axes is c.rows else "right", term, conds, True, False, axes)
+        return TensorPanel("left" if axes is c.rows else "right", term, conds, True, False, axes)
     ways = [(along, _is_chunked(term, conds, c.depth if along else axes, work)) for along in (True, False)]
     along, fetched = next((w for w in ways if w[1]), (True, False))
-    return Panel(term.ref.name, term, conds, along, fetched, axes)
+    return TensorPanel(term.ref.name, term, conds, along, fetched, axes)
 
 
 def _is_chunked(term: ir.Get, conds: Sequence[Cond], line: Sequence[Var], work: Work) -> bool:
@@ -394,7 +380,7 @@ class _TensorProduct:
         each.statements.append(EndBatch())
         return thread_loop(t, each.statements)
 
-    def _copy(self, outer: Scope, t: Var, panel: Index, p: Panel, block: Var, to: Buffer) -> For:
+    def _copy(self, outer: Scope, t: Var, panel: Index, p: TensorPanel, block: Var, to: Buffer) -> For:
         """Copy a panel, a chunk or an element at a time; elements beyond the operand's end are zero."""
         depth, size, threads = self.f.depth, to.shape[1].constant or 1, self.tile.threads
         line, count = LINE // p.dtype.size, CHUNK // p.dtype.size if p.fetched else 1
@@ -423,7 +409,7 @@ class _TensorProduct:
             each.statements.append(If(Holds(tuple(conds)), tuple(inside.statements), (nothing,)))
         return unrolled(turn, each.statements)
 
-    def _fetch(self, p: Panel, to: View, conds: Sequence[Cond], scope: Scope) -> Prefetch:
+    def _fetch(self, p: TensorPanel, to: View, conds: Sequence[Cond], scope: Scope) -> Prefetch:
         """Fetch a chunk; it is zero unless conditions hold."""
         assert isinstance(p.term, ir.Get)
         source = View(self.builder.parameter(p.term.ref), self.lowering.flat(p.term.ref, p.term.indices, scope))
@@ -453,7 +439,7 @@ class _TensorProduct:
         views = View(left, at_left), View(right, at_right)
         return thread_loop(t, (Multiply(body, tile, self.sums, *views, both, tuple(pending)),))
 
-    def _within(self, p: Panel, i: Index, k: Index) -> Index:
+    def _within(self, p: TensorPanel, i: Index, k: Index) -> Index:
         """The place of a row (or column) and a term in a panel."""
         line = LINE // p.dtype.size
         if p.along:

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hatchling", reason="hatchling, which builds wheels, is not installed")
-WHEEL_LINES = 112_430
-"""Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 4,430, calls
-on devices: 1,574)."""
+WHEEL_LINES = 116_168
+"""Lines of Python in the wheel: a bound that only a feature raises, by what it needs (kernels for devices: 7,900, calls
+on devices: 1,900)."""
 WHEEL_BYTES = 2_000_000
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("pullback", "docs/reference/errors.md", "pyproject.toml", "README.md", "LICENSE", "build_shim.py")

@@ -13,6 +13,7 @@ from pullback.codegen.c.text import WIDTH, folded, line_of, written_line
 from pullback.codegen.c.types import c_type
 from pullback.ir.index import ZERO_INDEX, Data, Index, Var, as_index
 from pullback.loops.program import nodes
+from pullback.loops.program.ahead import EndBatch, Finish, Prefetch, Wait
 from pullback.loops.program.nodes import (
     Assign,
     Break,
@@ -20,9 +21,7 @@ from pullback.loops.program.nodes import (
     Check,
     Comment,
     Copy,
-    EndBatch,
     Fill,
-    Finish,
     For,
     If,
     Kernel,
@@ -31,12 +30,10 @@ from pullback.loops.program.nodes import (
     Loop,
     Multiply,
     Parallel,
-    Prefetch,
     Procedure,
     Stmt,
     Store,
     StoreRows,
-    Wait,
 )
 from pullback.loops.program.values import Binary, Broadcast, Extreme, Literal, Load, Read, loaded_name, scalar
 from pullback.records import dataclass, field

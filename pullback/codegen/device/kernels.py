@@ -26,25 +26,22 @@ from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.divisors import divisor
 from pullback.loops.analysis.intervals import Interval, atom_range, interval
 from pullback.loops.program import nodes
+from pullback.loops.program.ahead import EndBatch, Finish, Prefetch, Wait
 from pullback.loops.program.nodes import (
     Access,
     Break,
     Call,
     Check,
     Copy,
-    EndBatch,
     Fill,
-    Finish,
     For,
     If,
     Kernel,
     LetIndex,
     Loop,
     Multiply,
-    Prefetch,
     Stmt,
     Store,
-    Wait,
 )
 from pullback.loops.program.values import Buffer, Extreme, View, loaded_name
 

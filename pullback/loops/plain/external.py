@@ -8,7 +8,8 @@ from pullback.ir.foreign import Foreign
 from pullback.ir.index import ZERO_INDEX
 from pullback.ir.program import walk_statements
 from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.program.nodes import Kernel, Procedure, Run
+from pullback.loops.program.ahead import Run
+from pullback.loops.program.nodes import Kernel, Procedure
 
 
 def external_kernel(s: ir.External, builder: KernelBuilder) -> Kernel:

@@ -11,7 +11,8 @@ from pullback.ir import nodes as ir
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Var, as_index
 from pullback.ir.types import u32, u64
 from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.program.nodes import Check, For, Kernel, Procedure, Run, Sorting, Stmt
+from pullback.loops.program.ahead import Run
+from pullback.loops.program.nodes import Check, For, Kernel, Procedure, Sorting, Stmt
 from pullback.loops.program.values import Buffer
 
 MOST: Final = 1 << 32  # most elements of a row: counts and packed positions are 32-bit

@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback.errors import VerifyError
 from pullback.ir.index import Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index
+from pullback.loops.program.ahead import EndBatch, Finish, Prefetch, Wait
 from pullback.loops.program.nodes import (
     WORKERS,
     Assign,
@@ -21,9 +22,7 @@ from pullback.loops.program.nodes import (
     Check,
     Comment,
     Copy,
-    EndBatch,
     Fill,
-    Finish,
     For,
     Function,
     If,
@@ -32,13 +31,11 @@ from pullback.loops.program.nodes import (
     Loop,
     Multiply,
     Parallel,
-    Prefetch,
     Procedure,
     Sorting,
     Stmt,
     Store,
     StoreRows,
-    Wait,
 )
 from pullback.loops.program.values import (
     LOCAL,
