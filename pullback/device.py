@@ -110,7 +110,7 @@ REQUESTED: Final = {"75": 64, "80": 163, "86": 99, "87": 163, "89": 99, "90": 22
 
 
 def cuda_model(architecture: str, most_shared: int | None = None) -> Device:
-    """The model for an architecture of CUDA; all are of one family, with the same bits.
+    """The model for an architecture of CUDA; all are of one family.
 
     Args:
         architecture: the compiler's name for it, such as "sm_90a".

@@ -313,6 +313,7 @@ class _Written:
 
     def __init__(self, launch: _RowsLaunch, m: Member) -> None:
         self.launch, self.m, self.lanes = launch, m, launch.lanes
+        self.start: Var | None = None  # the last index of the first one of neighboring elements
         self.lowering = ScalarLowering(launch.builder.parameter, launch.builder.site, m.build.values)
         reads = list(dict.fromkeys(g for v in m.build.values for g in gets(v)))
         self.values = [g for g in reads if g.ref in launch.r.values]
@@ -362,7 +363,7 @@ class _Written:
                                    *decoded(as_index(column), self.m.columns)])  # fmt: skip
         self.column, self.first, self.stores = as_index(column), as_index(first), list[Stmt]()
         self.run, self.register = as_index(t) * x.own + as_index(j) * width, as_index(e)
-        self.short = as_index(t) * width
+        self.short, self.start = as_index(t) * width, None
         reads = [*self.elements, *(g for g in self.m.neighbors() if g not in self.elements and width > 1)]
         for g in reads:
             to, place = (x.registers[g.ref], self.run) if g in self.elements else (self._buffer(g.ref), self.short)
@@ -386,8 +387,10 @@ class _Written:
         if place is self.m.here:
             return self.m.row * self.launch.r.length + as_index(first)
         *others, v = self.m.columns
-        start = Var(f"{v.name}_first", v.extent)
-        scope.statements += decoded(as_index(first), (*others, start))
+        start = self.start
+        if start is None:
+            start = self.start = Var(f"{v.name}_first", v.extent)
+            scope.statements += decoded(as_index(first), (*others, start))
         return Substitution(variables={v: as_index(start)}).index(place)
 
     def _computed(self, scope: Scope) -> None:
