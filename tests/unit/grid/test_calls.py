@@ -644,7 +644,7 @@ def test_other_arguments_of_a_repeated_call() -> None:
 
 
 def test_numpy_arrays_beside_those_of_the_device() -> None:
-    """They are sent with each call, with the elements that they have then; so are captured ones."""
+    """NumPy arguments and captured arrays are sent with each call, with the elements that they have then."""
     table = W.copy()
     f = pb.function(lambda x, y: x * y + pb.asarray(table))
     x, y = device_put(W), X[:, 0].copy()[:5]

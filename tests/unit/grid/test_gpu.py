@@ -1,4 +1,4 @@
-"""What only a real GPU shows: memory and order shared with PyTorch, JAX and CuPy, exported programs, full memory.
+"""Tests for a real GPU: memory and order shared with PyTorch, JAX and CuPy, exported programs, full memory.
 
 PULLBACK_TEST_CUDA=1 runs these and the other tests of devices on it. Libraries that are not installed are skipped.
 """
