@@ -88,7 +88,6 @@ class TensorTile(NamedTuple):
         """The sums of a thread."""
         return prod(self.part) // 32
 
-
     @property
     def held(self) -> int:
         """The number of panels that are read while others are copied: one more if four warps multiply."""

@@ -297,16 +297,14 @@ def _new_secret(path: Path) -> bytes | None:
 
     try:
         _make_folder(path.parent)
-        path.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{SECRET}-", ignore_cleanup_errors=True) as folder:
             new = Path(folder, "secret")
             put_file(new, os.urandom(SECRET_BYTES), PRIVATE)
             try:
                 os.link(new, path)
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without links
-                os.replace(new, path)
+            except OSError:  # there is a file, or the file system has no links
+                if _read_secret(path) is None:
+                    os.replace(new, path)
     except OSError:
         return None
     return _read_secret(path)

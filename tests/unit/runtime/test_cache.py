@@ -10,7 +10,9 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,19 @@ def test_processes_fill_one_cache_at_the_same_time(cache: Path) -> None:
     assert not [p for p in cache.rglob("*") if p.name.startswith((".", "pullback-build-"))]
     for path in entries(cache):
         assert find(path.parent.parent.name, path.name.partition("-")[0]) is not None
+
+
+def test_all_who_need_the_secret_first_have_the_same(tmp_path: Path) -> None:
+    for k in range(100):
+        path, at_once = tmp_path / str(k) / "secret", threading.Barrier(4)
+
+        def secret(path: Path = path, at_once: threading.Barrier = at_once) -> bytes | None:
+            at_once.wait()
+            return caching._new_secret(path)
+
+        with ThreadPoolExecutor(4) as pool:
+            found = {f.result() for f in [pool.submit(secret) for _ in range(4)]}
+        assert found == {path.read_bytes()}
 
 
 FORKS = """
