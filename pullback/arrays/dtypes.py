@@ -105,7 +105,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     return IntegerInfo(dtype.bits, dtype.maximum, dtype.minimum, dtype)
 
 
-def isdtype(dtype: Any, kind: Any, /) -> bool:
+def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype equals another, or is of a kind: "bool", "integral", "real floating", ...
 
     >>> pb.isdtype(pb.int8, ("bool", "integral"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Final
@@ -79,6 +80,7 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
 
     function.__name__ = function.__qualname__ = operation.name.rpartition(".")[2]
     function.__doc__ = traced.__doc__
+    function.__wrapped__ = traced  # type: ignore[attr-defined]  # its signature is this one's
     return function
 
 
@@ -104,11 +106,10 @@ def lift(f: Callable[..., Any]) -> Callable[..., Any]:
 def _inspecting(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function of element types and shapes, which lazy arrays know without computing."""
 
+    @functools.wraps(function)
     def inspect(*args: Any, **keywords: Any) -> Any:
         return function(*(x.dtype if isinstance(x, Array) else x for x in args), **keywords)
 
-    inspect.__name__ = function.__name__
-    inspect.__doc__ = function.__doc__
     return inspect
 
 
