@@ -180,9 +180,9 @@ class NamespaceInfo:
         """The processor."""
         return "cpu"
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """The only device, the processor."""
-        return ["cpu"]
+        return ("cpu",)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Kind]:
         """The default dtypes; floats are f32 if all floating inputs are."""

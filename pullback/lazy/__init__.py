@@ -24,7 +24,16 @@ from pullback.lazy.kernel import finish_compiling
 from pullback.lazy.layers import layer
 from pullback.lazy.namespace import asarray, from_dlpack, function_named, lift, names
 from pullback.lazy.node import Array
-from pullback.lazy.open_shapes import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+from pullback.lazy.open_shapes import (
+    bincount,
+    nonzero,
+    repeat,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+    unstack,
+)
 from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights
 from pullback.lazy.weight import Weight
@@ -40,6 +49,7 @@ __all__ = [
     "Worker",
     "asarray",
     "backward",
+    "bincount",
     "finish_compiling",
     "from_dlpack",
     "gather",
@@ -48,12 +58,14 @@ __all__ = [
     "lift",
     "nonzero",
     "remote",
+    "repeat",
     "run",
     "stats",
     "unique_all",
     "unique_counts",
     "unique_inverse",
     "unique_values",
+    "unstack",
     "value_and_grad",
     "weights",
     "workers",

@@ -17,6 +17,7 @@ from pullback.ir import types
 from pullback.lazy.node import Array, leaf
 from pullback.lazy.numpy_calls import array_function, array_ufunc
 from pullback.lazy.operation import Application, Operation, apply, node_of, quick_key
+from pullback.lazy.promotion import as_numpy
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position
 from pullback.tracing import array as traced
@@ -211,7 +212,7 @@ def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
             return node_of(application, operands)
         from pullback.lazy.open_shapes import selected
 
-        node = apply(operation, (self, selected(key)), {})
+        node = apply(operation, selected(self.leaf, key), {})
         if quick is not None and len(operands) == 1 and node.application.quick:
             known[self.type, quick] = node.application
         return node
@@ -227,10 +228,11 @@ def installed() -> dict[str, Any]:
     """Install the operators and methods on the class; return them by name."""
     made: dict[str, Any] = {}
     for name in _BINARY:
-        function = getattr(operator, f"__{name}__")
+        function = as_numpy(f"operator.{name}", getattr(operator, f"__{name}__"))
         made[f"__{name}__"], made[f"__r{name}__"] = binary(Operation(f"operator.{name}", function))
     for name in _COMPARISONS:
-        made[f"__{name}__"] = binary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))[0]
+        function = as_numpy(f"operator.{name}", getattr(operator, f"__{name}__"))
+        made[f"__{name}__"] = binary(Operation(f"operator.{name}", function))[0]
     for name in _UNARY:
         made[f"__{name}__"] = unary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))
     for name in _PROPERTIES:
@@ -241,7 +243,7 @@ def installed() -> dict[str, Any]:
     for kind in (traced.TracedArray, traced.Array, ComplexArray):
         for name, value in vars(kind).items():
             if callable(value) and not name.startswith("_") and name not in (*_OWN, "real", "imag"):
-                made.setdefault(name, general(Operation(f"array.{name}", _calls(name))))
+                made.setdefault(name, general(Operation(f"array.{name}", as_numpy(f"array.{name}", _calls(name)))))
     for name, method in made.items():
         if callable(method):
             method.__name__ = name

@@ -9,21 +9,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.arrays.dtypes import API_VERSION
+from pullback.arrays.dtypes import API_VERSION, NamespaceInfo
 from pullback.device import is_on_device
 from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
-from pullback.lazy.places import leaf_at, place_named
+from pullback.lazy.open_shapes import sizes_of
+from pullback.lazy.promotion import NUMBERS, as_numpy, common_type
+from pullback.lazy.places import default_place, leaf_at, place_named
 from pullback.lazy.types import array_type
 from pullback.names import found, public
 from pullback.tracing.complex_array import complex_type
+from pullback.tracing.devices import CPU
 from pullback.tracing.making import unmasked
 
 __all__ = ["asarray", "from_dlpack", "function_named", "lift", "names"]
 
-INSPECTING: Final = frozenset({"can_cast", "finfo", "iinfo", "isdtype", "result_type", "broadcast_shapes"})
+INSPECTING: Final = frozenset({"can_cast", "finfo", "iinfo", "isdtype", "broadcast_shapes"})
 MODULES: Final = frozenset({"linalg", "fft", "special", "random", "verbs"})
 
 
@@ -37,7 +40,7 @@ def function_named(name: str) -> Any:
     if name == "__array_api_version__":
         return API_VERSION
     if name == "__array_namespace_info__":
-        return found(name)
+        return LazyInfo
     if name.startswith("_"):
         raise AttributeError(name)
     if name not in public() or name in TRACED:
@@ -50,11 +53,13 @@ def _lazy(name: str, value: Any) -> Any:
     short = name.rpartition(".")[2]
     if isinstance(value, ModuleType):
         return _Module(name, value) if short in MODULES else value
+    if short == "result_type":
+        return _result_type(value)
     if short in INSPECTING:
         return _inspecting(value)
     if not callable(value) or isinstance(value, type) or hasattr(value, "numpy"):
         return value
-    return _function(Operation(name, value), value)
+    return _function(Operation(name, as_numpy(name, value)), value)
 
 
 _SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values are interchangeable
@@ -62,20 +67,22 @@ _SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values 
 
 def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[Any, Any] = {}
+    plain = sizes_of(operation.name.removeprefix("pb."), traced)
 
     def function(*args: Any, **keywords: Any) -> Any:
         operands: list[Array] = []
         key = quick_key(args, operands)
         if keywords and key is not None:
             if not _SIMPLE.issuperset(keywords):
-                return apply(operation, args, keywords)
+                return apply(operation, *plain(args, keywords))
             key += tuple([v if v.__class__ is not list else tuple(v) for item in keywords.items() for v in item])
         application = known.get(key)
         if application is not None:
             return node_of(application, operands)
-        node = apply(operation, args, keywords)
+        node = apply(operation, *plain(args, keywords))
         if key is not None and node.__class__ is Array and node.application.quick:
-            known[key] = node.application
+            if len(operands) == len(node.operands):  # no size was read from an array
+                known[key] = node.application
         return node
 
     function.__name__ = function.__qualname__ = operation.name.rpartition(".")[2]
@@ -113,6 +120,21 @@ def _inspecting(function: Callable[..., Any]) -> Callable[..., Any]:
     return inspect
 
 
+def _result_type(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`result_type`, of several kinds too, as operations on lazy arrays give it."""
+
+    @functools.wraps(function)
+    def result_type(*arrays_and_dtypes: Any) -> Any:
+        numbers = [x for x in arrays_and_dtypes if type(x) in NUMBERS]
+        dtypes = [x.dtype if hasattr(x, "dtype") else x for x in arrays_and_dtypes if type(x) not in NUMBERS]
+        if not dtypes:
+            return function(*numbers)
+        common = common_type([numpy_type(d) for d in dtypes], numbers)
+        return function(complex_type(common) or common)
+
+    return result_type
+
+
 class _Module:
     """A module of `pullback` as part of the namespace."""
 
@@ -132,6 +154,24 @@ class _Module:
 
     def __dir__(self) -> list[str]:
         return sorted(self._module.__all__)
+
+
+class LazyInfo(NamespaceInfo):
+    """The features of lazy arrays for the Python array API."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """The capabilities: masks and shapes that depend on data, as values are computed when they are needed."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+
+    def default_device(self) -> str:
+        """The device of new arrays."""
+        return default_place() or CPU
+
+    def devices(self) -> tuple[str, ...]:
+        """The processor, and the devices of this computer."""
+        from pullback.runtime.device.listing import devices
+
+        return tuple(d.name for d in devices())
 
 
 def numpy_type(dtype: Any) -> np.dtype[Any]:
