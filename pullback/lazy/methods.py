@@ -18,6 +18,7 @@ from pullback.lazy.node import Array, leaf
 from pullback.lazy.numpy_calls import array_function, array_ufunc
 from pullback.lazy.operation import Application, Operation, apply, node_of, quick_key
 from pullback.lazy.promotion import as_numpy
+from pullback.lazy.subscripts import selected, taken
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position
 from pullback.tracing import array as traced
@@ -197,10 +198,10 @@ class _Rows:
         return Array(application, (x, row), x.tracked)
 
 
-def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
+def subscript() -> Callable[[Any, Any], Any]:
     """Make the indexing method, with a cache of operations by key."""
     known: dict[Any, Any] = {}
-    rows = _Rows(operation)
+    operation, rows = Operation("operator.getitem", taken), _Rows(Operation("array.row", operator.getitem))
 
     def method(self: Array, key: Any) -> Any:
         if key.__class__ is int:
@@ -210,8 +211,6 @@ def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
         application = known.get((self.type, quick))
         if quick is not None and application is not None:
             return node_of(application, operands)
-        from pullback.lazy.open_shapes import selected
-
         node = apply(operation, selected(self.leaf, key), {})
         if quick is not None and len(operands) == 1 and node.application.quick:
             known[self.type, quick] = node.application
@@ -237,7 +236,7 @@ def installed() -> dict[str, Any]:
         made[f"__{name}__"] = unary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))
     for name in _PROPERTIES:
         made[name] = property(unary(Operation(f"array.{name}", operator.attrgetter(name))))
-    made["__getitem__"] = subscript(Operation("operator.getitem", operator.getitem))
+    made["__getitem__"] = subscript()
     for name in ("__divmod__", "__rdivmod__", "__round__"):
         made[name] = general(Operation(f"array.{name}", _calls(name)))
     for kind in (traced.TracedArray, traced.Array, ComplexArray):

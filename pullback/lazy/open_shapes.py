@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from pullback.errors import ShapeError
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import as_operand
-from pullback.source import user_position
 
-__all__ = ["bincount", "known", "nonzero", "repeat", "selected", "sizes_of", "unique_all", "unique_counts",
+__all__ = ["bincount", "known", "nonzero", "repeat", "sizes_of", "unique_all", "unique_counts",
            "unique_inverse", "unique_values", "unstack"]  # fmt: skip
 
 UniqueAll = namedtuple("UniqueAll", "values indices inverse_indices counts")
@@ -183,7 +181,7 @@ def _traced(name: str) -> Any:
     return function_named(name)
 
 
-# Sizes and subscripts ---------------------------------------------------------------------------------------------
+# Sizes ------------------------------------------------------------------------------------------------------------
 
 _SIZES: Final = {
     "arange": "start stop step", "linspace": "num", "eye": "n_rows n_cols k", "zeros": "shape", "ones": "shape",
@@ -218,47 +216,3 @@ def known(x: Any) -> Any:
     if isinstance(x, np.ndarray | np.generic):
         return x.item() if not x.ndim else tuple(x.tolist())
     return tuple(map(known, x)) if isinstance(x, tuple | list) else x
-
-
-def selected(x: Array, key: Any) -> tuple[Array, Any]:
-    """An array and a subscript with masks replaced by the positions of true elements, and arrays in slices by numbers.
-
-    A mask without axes adds one, of size 1 or 0.
-    """
-    if _is_truth(key):
-        return x[None], slice(0, int(bool(key)))
-    items = [np.asarray(k) if k.__class__ is list else k for k in (key if isinstance(key, tuple) else (key,))]
-    items = [slice(known(k.start), known(k.stop), known(k.step)) if k.__class__ is slice else k for k in items]
-    made: list[Any] = []
-    for place, item in enumerate(items):
-        if _is_mask(item):
-            _check_mask(x, items, place)
-            made += nonzero(item)
-        else:
-            made.append(item)
-    return x, tuple(made) if isinstance(key, tuple) or len(made) > 1 else made[0]
-
-
-def _is_truth(x: Any) -> bool:
-    if isinstance(x, Array | np.ndarray | np.generic):
-        return not x.shape and (x.type.numpy if isinstance(x, Array) else x.dtype) == np.bool_
-    return isinstance(x, bool)
-
-
-def _is_mask(x: Any) -> bool:
-    if isinstance(x, Array):
-        return x.type.numpy == np.bool_ and bool(x.type.shape)
-    return isinstance(x, np.ndarray) and x.dtype == np.bool_ and x.ndim > 0
-
-
-def _check_mask(x: Array, items: Sequence[Any], place: int) -> None:
-    """Refuse a mask whose shape differs from that of the axes that it selects from."""
-    axes = [k.ndim if _is_mask(k) else int(k is not None and k is not Ellipsis) for k in items]
-    dots = next((k for k, item in enumerate(items[:place]) if item is Ellipsis), -1)
-    first = sum(axes[:place]) if dots < 0 else x.ndim - sum(axes[place:])
-    mask = items[place].shape
-    if mask != x.shape[first : first + len(mask)]:
-        raise ShapeError(
-            "E104", f"a mask of shape {mask} selects from axes of shape {x.shape[first : first + len(mask)]}",
-            position=user_position(), remedy="a mask of one bool for each element or row",
-        )  # fmt: skip
