@@ -19,7 +19,7 @@ from typing import Any
 from pullback.lazy.awaiting import gather, run
 from pullback.lazy.counts import Stats, stats
 from pullback.lazy.foreign import Foreign
-from pullback.lazy.gradient import backward, grad, value_and_grad
+from pullback.lazy.gradients import backward, grad, value_and_grad
 from pullback.lazy.kernel import finish_compiling
 from pullback.lazy.layers import layer
 from pullback.lazy.namespace import asarray, from_dlpack, function_named, lift, names
