@@ -79,7 +79,7 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
     """Coordinate arrays of a grid, one per vector, each varying along its own axis.
 
     Args:
-        arrays: vectors, or numbers, of one element type.
+        arrays: vectors, or numbers; each keeps its element type.
         indexing: "ij": axis k of the grid belongs to vector k. "xy": the first two axes are exchanged, as in pictures.
 
     >>> @pb.function
@@ -101,7 +101,6 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
             )
     if not handles:
         return ()
-    dtype = common_dtype("meshgrid", handles, user_position())
     order = list(range(len(handles)))
     if indexing == "xy" and len(order) > 1:
         order[0], order[1] = 1, 0
@@ -109,7 +108,7 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
 
     def one(k: int) -> Array:
         h, at = handles[k], order.index(k)
-        target = h.strong or dtype or h.settled
+        target = h.settled
         return view(shape, target, lambda i: h.element((i[at],) if h.rank else (), target), user_position(), h.name)
 
     return tuple(one(k) for k in range(len(handles)))

@@ -27,6 +27,7 @@ from pullback.lazy.node import Array
 from pullback.lazy.open_shapes import (
     bincount,
     nonzero,
+    ravel,
     repeat,
     unique_all,
     unique_counts,
@@ -57,6 +58,7 @@ __all__ = [
     "layer",
     "lift",
     "nonzero",
+    "ravel",
     "remote",
     "repeat",
     "run",

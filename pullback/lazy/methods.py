@@ -239,6 +239,7 @@ def installed() -> dict[str, Any]:
     made["__getitem__"] = subscript()
     for name in ("__divmod__", "__rdivmod__", "__round__"):
         made[name] = general(Operation(f"array.{name}", _calls(name)))
+    made["ravel"] = general(Operation("array.ravel", lambda x: x.reshape(-1)))
     for kind in (traced.TracedArray, traced.Array, ComplexArray):
         for name, value in vars(kind).items():
             if callable(value) and not name.startswith("_") and name not in (*_OWN, "real", "imag"):

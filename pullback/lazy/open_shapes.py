@@ -16,7 +16,7 @@ import numpy as np
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import as_operand
 
-__all__ = ["bincount", "known", "nonzero", "repeat", "sizes_of", "unique_all", "unique_counts",
+__all__ = ["bincount", "known", "nonzero", "ravel", "repeat", "sizes_of", "unique_all", "unique_counts",
            "unique_inverse", "unique_values", "unstack"]  # fmt: skip
 
 UniqueAll = namedtuple("UniqueAll", "values indices inverse_indices counts")
@@ -158,6 +158,16 @@ def bincount(x: Any, /, length: Any = None, *, weights: Any = None, minlength: i
     if weights is not None and (weights := as_operand(weights)).type.numpy.kind in "biu":
         weights = weights.astype("float64")
     return _traced("bincount")(operand, 0 if length is None else length, weights=weights)
+
+
+def ravel(x: Any, /) -> Array:
+    """The elements of x along one axis, in row-major order; of trees, `pb.ravel`.
+
+    >>> from pullback import lazy
+    >>> lazy.ravel(lazy.asarray([[1, 2], [3, 4]])).tolist()
+    [1, 2, 3, 4]
+    """
+    return _flat(as_operand(x))
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
