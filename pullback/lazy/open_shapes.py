@@ -119,8 +119,9 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     >>> lazy.repeat(lazy.asarray([5, 6]), lazy.asarray([1, 2])).tolist()
     [5, 6, 6]
     """
-    counts = np.asarray(known(repeats))
-    operand = as_operand(x)
+    counts, operand = np.asarray(known(repeats)), as_operand(x)
+    if not counts.size:
+        counts = counts.astype(np.int64)  # of no list
     if not counts.ndim:
         return _traced("repeat")(operand, counts.item(), axis=axis)
     flat, at = (_flat(operand), 0) if axis is None else (operand, axis)
