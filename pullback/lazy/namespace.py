@@ -15,9 +15,9 @@ from pullback.lazy.copies import moved
 from pullback.lazy.elsewhere import TRACED, unknown
 from pullback.lazy.node import Array, leaf, value_of
 from pullback.lazy.operation import Operation, apply, node_of, quick_key
-from pullback.lazy.open_shapes import sizes_of
-from pullback.lazy.promotion import NUMBERS, as_numpy, common_type
+from pullback.lazy.open_shapes import nonzero, sizes_of
 from pullback.lazy.places import default_place, leaf_at, place_named
+from pullback.lazy.promotion import NUMBERS, as_numpy, common_type
 from pullback.lazy.types import array_type
 from pullback.names import found, public
 from pullback.tracing.complex_array import complex_type
@@ -59,7 +59,8 @@ def _lazy(name: str, value: Any) -> Any:
         return _inspecting(value)
     if not callable(value) or isinstance(value, type) or hasattr(value, "numpy"):
         return value
-    return _function(Operation(name, as_numpy(name, value)), value)
+    made = _function(Operation(name, as_numpy(name, value)), value)
+    return _choosing(made) if name == "pb.where" else made
 
 
 _SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values are interchangeable
@@ -89,6 +90,16 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
     function.__doc__ = traced.__doc__
     function.__wrapped__ = traced  # type: ignore[attr-defined]  # its signature is this one's
     return function
+
+
+def _choosing(where: Callable[..., Any]) -> Callable[..., Any]:
+    """`where`, which gives the positions of true elements if there is nothing to choose from, as NumPy's does."""
+
+    @functools.wraps(where)
+    def choosing(condition: Any, *choices: Any) -> Any:
+        return where(condition, *choices) if choices else nonzero(condition)
+
+    return choosing
 
 
 def lift(f: Callable[..., Any]) -> Callable[..., Any]:

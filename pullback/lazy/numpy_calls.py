@@ -18,7 +18,7 @@ __all__ = ["array_function", "array_ufunc"]
 
 
 _RENAMED: Final = {"a_min": "min", "a_max": "max", "ddof": "correction", "N": "n"}
-_OTHERS: Final = frozenset({"fmod", "lstsq"})  # other results than those of the function that replaces them
+_OTHERS: Final = frozenset({"fmod", "lstsq", "ravel"})  # other results; libraries call np.ravel for memory
 _NO_ARRAYS: Final = frozenset({"shape", "source", "repetitions", "indices_or_sections", "axes", "pad_width"})
 _OF_NO_EFFECT: Final = frozenset({"kind", "subok", "overwrite_input", "optimize", "assume_unique", "casting", "stable"})
 
@@ -77,7 +77,7 @@ def _arguments(
     for place, (own, value) in enumerate(_given(function, theirs, inputs, keywords)):
         name = _RENAMED.get(own, own)
         if own == "*":
-            args += value
+            args += map(_listed, value)
         elif place < len(first):
             plain = first[place] in _NO_ARRAYS
             args.append(list(map(_listed, value)) if name == "arrays" else value if plain else _listed(value))
@@ -161,8 +161,16 @@ def _outer(a: Any, b: Any, out: Any = None) -> Any:
     return lazy.outer(*(lazy.reshape(lazy.asarray(x), (-1,)) for x in (a, b)))
 
 
-def _where(condition: Any, *choices: Any) -> Any:
-    return Array.namespace.where(condition, *choices) if choices else Array.namespace.nonzero(condition)
+def _beside(tup: Any, axis: int, least: int = 1) -> Any:
+    """Arrays joined along an axis, vectors along their own or as rows."""
+    arrays = [Array.namespace.asarray(x) for x in tup]
+    arrays = [Array.namespace.reshape(x, (1,) * (least - x.ndim) + x.shape) if x.ndim < least else x for x in arrays]
+    return Array.namespace.concat(arrays, axis=min(axis, arrays[0].ndim - 1))
+
+
+def _columns(tup: Any) -> Any:
+    arrays = [Array.namespace.asarray(x) for x in tup]
+    return Array.namespace.concat([x if x.ndim > 1 else Array.namespace.reshape(x, (-1, 1)) for x in arrays], axis=1)
 
 
 def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
@@ -174,7 +182,9 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 _OWN: Final[dict[str, Callable[..., Any]]] = {
     "transpose": _transpose, "squeeze": _squeeze, "diagonal": _diagonal, "trace": _trace, "dot": _dot, "inner": _inner,
     "outer": _outer, "fliplr": lambda m: Array.namespace.flip(m, axis=1),
-    "flipud": lambda m: Array.namespace.flip(m, axis=0), "where": _where, "select": _select,
+    "flipud": lambda m: Array.namespace.flip(m, axis=0), "select": _select,
+    "hstack": lambda tup: _beside(tup, 1), "vstack": lambda tup: _beside(tup, 0, 2),
+    "column_stack": lambda tup: _columns(tup),
     "fabs": lambda x: abs(Array.namespace.divide(x, 1)),
     "float_power": lambda x1, x2: Array.namespace.pow(Array.namespace.divide(x1, 1), x2),
 }  # fmt: skip

@@ -65,7 +65,8 @@ np.add(x, y)   np.fabs(k - 2)   np.float_power(k, 2)   np.fmod(x, 1.5)   np.heav
 np.rint(x)   np.add.reduce(A, 0)   np.maximum.accumulate(x)   np.logical_and(k, m)   np.arctan2(x, y)   np.mod(x, 1.5)
 np.add(x, y, where=x > 0, out=np.zeros(6))   np.subtract.outer(x, y)   np.invert(m)   np.sqrt(k)   np.divide(k, 2)
 np.true_divide(k, 2)   np.power(k, 2)   np.conjugate(z)   np.isnan(x)   np.cbrt(x)   np.log1p(k)
-np.isin([1, 2], k)   np.concatenate([x, [1.0, 2.0]])   np.dot(x, [1, 2, 3, 4, 5, 6])   np.where(x > 0, 1, 0)
+np.isin([1, 2], k)   np.concatenate([x, [1.0, 2.0]])   np.dot(x, [1, 2, 3, 4, 5, 6])   np.hstack([x, y])   np.hstack([A, A])   np.vstack([x, y])   np.vstack([A, A[0]])
+np.column_stack([x, y])   np.column_stack([A, A[:, 0]])   np.vstack([x, 1.0 * y])   np.zeros(2, A.dtype)   np.where(x > 0, 1, 0)
 """
 WITHOUT_ARRAYS = {"arange", "array", "asarray", "broadcast_shapes", "can_cast", "empty", "eye", "from_dlpack", "full",
                   "isdtype", "linspace", "ones", "zeros", "fftfreq", "rfftfreq"}  # fmt: skip
