@@ -20,7 +20,7 @@ from pullback.lazy.places import default_place, leaf_at, place_named
 from pullback.lazy.promotion import NUMBERS, as_numpy, common_type
 from pullback.lazy.types import array_type
 from pullback.names import found, public
-from pullback.tracing.complex_array import complex_type
+from pullback.tracing.complex_array import ComplexType, complex_type
 from pullback.tracing.devices import CPU
 from pullback.tracing.making import unmasked
 
@@ -183,6 +183,12 @@ class LazyInfo(NamespaceInfo):
         from pullback.runtime.device.listing import devices
 
         return tuple(d.name for d in devices())
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+        """The dtypes by name, all or of a kind; on a device there are no complex ones."""
+        found = super().dtypes(kind=kind)
+        on_device = (device or self.default_device()) != CPU
+        return {name: d for name, d in found.items() if not (on_device and isinstance(d, ComplexType))}
 
 
 def numpy_type(dtype: Any) -> np.dtype[Any]:

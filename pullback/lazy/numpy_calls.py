@@ -20,6 +20,8 @@ __all__ = ["array_function", "array_ufunc"]
 _RENAMED: Final = {"a_min": "min", "a_max": "max", "ddof": "correction", "N": "n"}
 _OTHERS: Final = frozenset({"fmod", "lstsq", "ravel"})  # other results; libraries call np.ravel for memory
 _NO_ARRAYS: Final = frozenset({"shape", "source", "repetitions", "indices_or_sections", "axes", "pad_width"})
+_REDUCING: Final = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
+                    "logical_and": "all"}  # fmt: skip
 _OF_NO_EFFECT: Final = frozenset({"kind", "subok", "overwrite_input", "optimize", "assume_unique", "casting", "stable"})
 
 
@@ -43,6 +45,10 @@ def array_function(self: Array, function: Any, types: Any, inputs: Any, keywords
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
     """Apply an elementwise NumPy function, like `array_function`."""
+    if method == "at":
+        return _added_at(ufunc, *inputs)
+    if method == "reduce" and ufunc.__name__ in _REDUCING and len(inputs) == 1 and keywords.keys() <= {"axis", "keepdims"}:
+        return getattr(Array.namespace, _REDUCING[ufunc.__name__])(*inputs, **{"axis": 0, **keywords})
     plain = method == "__call__" and not keywords
     found = (_OWN.get(ufunc.__name__) or _counterpart(ufunc.__name__)) if plain else None
     if found is not None:
@@ -50,6 +56,14 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywo
     if any(isinstance(x, Array) for x in keywords.get("out", ())):
         return NotImplemented
     return _of_values(getattr(ufunc, method), f"numpy.{ufunc.__name__}()", inputs, keywords)
+
+
+def _added_at(ufunc: np.ufunc, x: Any, index: Any, value: Any = None) -> Any:
+    """`np.add.at`, which writes into a lazy array."""
+    if not isinstance(x, Array) or ufunc is not np.add:
+        return NotImplemented
+    x[...] = x.add(index, value)  # type: ignore[index]
+    return None
 
 
 def _of_values(function: Any, name: str, inputs: Any, keywords: Any) -> Any:
@@ -71,7 +85,7 @@ def _arguments(
     theirs, ours = _parameters(function), _parameters(found)
     if theirs is None or ours is None:  # NumPy's functions in C had no signatures before 2.4
         return list(inputs), keywords
-    first = [n for n, p in ours.items() if p.kind is p.POSITIONAL_ONLY]
+    first = [n for n, p in ours.items() if p.kind is p.POSITIONAL_ONLY] or list(ours)[:1]
     args: list[Any] = []
     named: dict[str, Any] = {}
     for place, (own, value) in enumerate(_given(function, theirs, inputs, keywords)):
@@ -161,6 +175,18 @@ def _outer(a: Any, b: Any, out: Any = None) -> Any:
     return lazy.outer(*(lazy.reshape(lazy.asarray(x), (-1,)) for x in (a, b)))
 
 
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """`np.linalg.norm`: of all elements without an order, else of vectors along one axis or of matrices."""
+    linalg = Array.namespace.linalg
+    if ord is None:
+        return linalg.vector_norm(x, axis=axis, keepdims=keepdims)
+    if axis is None and x.ndim == 1 or isinstance(axis, int):
+        return linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
+    if axis is None and x.ndim == 2 or axis in ((-2, -1), (x.ndim - 2, x.ndim - 1)):
+        return linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
+    return _of_values(np.linalg.norm, "numpy.linalg.norm()", (x, ord, axis, keepdims), {})
+
+
 def _beside(tup: Any, axis: int, least: int = 1) -> Any:
     """Arrays joined along an axis, vectors along their own or as rows."""
     arrays = [Array.namespace.asarray(x) for x in tup]
@@ -182,10 +208,11 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 _OWN: Final[dict[str, Callable[..., Any]]] = {
     "transpose": _transpose, "squeeze": _squeeze, "diagonal": _diagonal, "trace": _trace, "dot": _dot, "inner": _inner,
     "outer": _outer, "fliplr": lambda m: Array.namespace.flip(m, axis=1),
-    "flipud": lambda m: Array.namespace.flip(m, axis=0), "select": _select,
+    "flipud": lambda m: Array.namespace.flip(m, axis=0), "select": _select, "linalg.norm": _norm,
     "hstack": lambda tup: _beside(tup, 1), "vstack": lambda tup: _beside(tup, 0, 2),
     "column_stack": lambda tup: _columns(tup),
     "fabs": lambda x: abs(Array.namespace.divide(x, 1)),
+    "conjugate": lambda x: Array.namespace.conj(x),
     "float_power": lambda x1, x2: Array.namespace.pow(Array.namespace.divide(x1, 1), x2),
 }  # fmt: skip
 
